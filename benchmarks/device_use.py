@@ -1,8 +1,8 @@
-"""``python -m benchmarks.device_use FILE --hta PYTHON``: questions about a GPU, here and in HTA.
+"""``python -m benchmarks.device_use FILE... --hta PYTHON``: questions about a GPU, here and in HTA.
 
 HolisticTraceAnalysis has to be installed in the environment of ``PYTHON``. Both read the same file
-in processes of their own, in turn; printed are what they say, and the median time of reading and of
-answering. HTA is asked for its breakdowns of time and of idle time, the overlap of communication
+in processes of their own, in turn; printed are what they say, and the medians of the time of
+reading and of answering, and of the memory at its peak beyond that of an empty interpreter. HTA is asked for its breakdowns of time and of idle time, the overlap of communication
 and computation, statistics of launches, lengths of queues, and kernels by kind.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 _HTA = """
-import json, logging, os, sys, time, warnings
+import json, logging, os, resource, sys, time, warnings
 warnings.filterwarnings("ignore")
 logging.disable(logging.CRITICAL)
 from hta.trace_analysis import TraceAnalysis
@@ -36,6 +36,7 @@ done = time.perf_counter()
 print(json.dumps({
     "read_s": read - start,
     "answered_s": done - read,
+    "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     "busy_us": float(times["compute_time(us)"] + times["non_compute_time(us)"]),
     "computing_us": float(times["compute_time(us)"]),
     "hidden_percent": float(overlap),
@@ -45,7 +46,7 @@ print(json.dumps({
 """
 
 _OURS = """
-import json, sys, time
+import json, resource, sys, time
 from opscope.analysis.device_use.device_use import find_device_use
 from opscope.trace.load import load_trace
 
@@ -57,6 +58,7 @@ done = time.perf_counter()
 print(json.dumps({
     "read_s": read - start,
     "answered_s": done - read,
+    "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     "busy_us": device.busy_ns / 1000,
     "computing_us": device.computing_ns / 1000,
     "hidden_percent": 100 * device.hidden_communicating_ns / max(device.communicating_ns, 1),
@@ -66,27 +68,50 @@ print(json.dumps({
 """
 
 
+_EMPTY = """
+import json, resource
+print(json.dumps({"peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
+"""
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("file", type=Path)
+    parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--hta", required=True, help="a Python that has HTA")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    programs = {"opscope": (sys.executable, _OURS), "HTA": (options.hta, _HTA)}
+    for file in options.files:
+        print(f"{file.name}, {file.stat().st_size / 1e6:.1f} MB")
+        compare(file.resolve(), options.hta, options.rounds)
+
+
+def compare(file: Path, hta: str, rounds: int) -> None:
+    """Ask both about one file, in turn."""
+    programs = {"opscope": (sys.executable, _OURS), "HTA": (hta, _HTA)}
     answers: dict[str, list[dict[str, Any]]] = {name: [] for name in programs}
-    for _ in range(options.rounds):
+    empty = {name: run(python, _EMPTY, file) for name, (python, _) in programs.items()}
+    for _ in range(rounds):
         for name, (python, program) in programs.items():
-            command = [python, "-c", program, str(options.file.resolve())]
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-            answers[name].append(json.loads(done.stdout.splitlines()[-1]))
+            answer = run(python, program, file)
+            answer["peak_bytes"] -= empty[name]["peak_bytes"]
+            answers[name].append(answer)
     for name, given in answers.items():
-        print(f"{name}: {json.dumps(given[-1])}")
-    for what in ("read_s", "answered_s"):
+        print(f"  {name}: {json.dumps(given[-1])}")
+    for what, of in (("read_s", 1.0), ("answered_s", 1.0), ("peak_bytes", 2**20)):
         ours, theirs = (
-            statistics.median(answer[what] for answer in answers[name]) for name in programs
+            statistics.median(answer[what] for answer in answers[name]) / of for name in programs
         )
-        print(f"{what}: {ours:.3f} / {theirs:.3f}, ratio {ours / theirs:.3f}")
+        unit = "MiB" if what == "peak_bytes" else "s"
+        print(f"  {what}: {ours:.3f} / {theirs:.3f} {unit}, ratio {ours / theirs:.3f}")
+
+
+def run(python: str, program: str, file: Path) -> dict[str, Any]:
+    """What a program says of a file."""
+    command = [python, "-c", program, str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    said: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return said
 
 
 if __name__ == "__main__":

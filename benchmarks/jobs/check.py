@@ -23,6 +23,7 @@ from benchmarks.jobs.make import job_of
 from opscope.analysis.account.causes import Cause
 from opscope.job.job import Job
 from opscope.job.queries.answer import JobAnswer
+from opscope.rollup.schema import OPERATOR_DETAILS
 
 MOST_OFF = 0.05
 CERTAINLY_SLOW = 0.1
@@ -170,8 +171,8 @@ def _sums(job: Job, raw: list[_Raw], engine: str) -> Iterator[str]:
     if peaks != {one.rank: one.peak_bytes for one in raw}:
         yield "peaks are not those of the allocations"
     allocated = sum(one.allocated_bytes for one in raw)
-    rollups = job._rollups(["rollup_operators"]).values()
-    tables = [one.table("rollup_operators") for one in rollups]
+    rollups = job._rollups([OPERATOR_DETAILS.name]).values()
+    tables = [one.table(OPERATOR_DETAILS.name) for one in rollups]
     said = sum(int(table["allocated_bytes"].sum()) for table in tables if table is not None)
     if said != allocated:
         yield f"allocated: {said:,} bytes, are {allocated:,}"

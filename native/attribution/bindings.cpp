@@ -39,7 +39,8 @@ void check_between(const Numbers<T>& column, int64_t lowest, size_t count) {
   const auto least = static_cast<T>(std::max<int64_t>(lowest, std::numeric_limits<T>::min()));
   const auto most =
       static_cast<T>(std::min<int64_t>(static_cast<int64_t>(count) - 1, std::numeric_limits<T>::max()));
-  // Small ones are compared several at a time where the loop is not left and keeps what is as wide as they are.
+  // Small ones are compared several at a time where the loop is not left and keeps what is as wide as they
+  // are.
   T outside = 0;
   for (const T one : span_of(column)) {
     outside |= static_cast<T>(static_cast<int>(one < least) | static_cast<int>(one > most));
@@ -86,7 +87,7 @@ nb::tuple text_keys(const Numbers<int32_t>& name, const Numbers<uint8_t>& kind,
 nb::object rows_of_keys(const Numbers<int32_t>& key, const Numbers<int32_t>& row_of_key) {
   check_between(key, -1, row_of_key.size());
   return to_array(without_gil([&] {
-    std::vector<int32_t> rows(key.size());
+    columns::Unfilled<int32_t> rows(key.size());
     for (size_t i = 0; i < rows.size(); ++i) {
       const int32_t one = key.data()[i];
       rows[i] = one < 0 ? -1 : row_of_key.data()[one];
@@ -272,18 +273,27 @@ nb::tuple line_sums(const Numbers<int32_t>& frame, const Numbers<int32_t>& line,
 // event, action, size_bytes
 using AllocationArrays = std::tuple<Numbers<int32_t>, Numbers<uint8_t>, Numbers<int64_t>>;
 
+// start_ns, end_ns
+using StepArrays = std::tuple<Numbers<int64_t>, Numbers<int64_t>>;
+
+// Without steps, also without what was allocated.
 nb::dict operator_sums(const EventArrays& arrays, size_t threads, const Numbers<int8_t>& phase,
                        const Numbers<int32_t>& path, const Numbers<int64_t>& start_ns,
                        const Numbers<int64_t>& took_ns, const Numbers<int64_t>& until_ns,
                        const Numbers<int64_t>& own_ns, const std::optional<Numbers<int64_t>>& by_start,
-                       const Numbers<int64_t>& step_start_ns, const Numbers<int64_t>& step_end_ns,
+                       const std::optional<StepArrays>& given_steps,
                        const std::optional<AllocationArrays>& allocated) {
   const attribution::Events events = events_of(arrays, threads);
   for (const size_t size : {phase.size(), path.size(), start_ns.size(), took_ns.size(), until_ns.size(),
                             own_ns.size(), by_start ? by_start->size() : events.rows}) {
     check_length(size, events.rows);
   }
-  check_length(step_end_ns.size(), step_start_ns.size());
+  attribution::StepColumns steps{};
+  if (given_steps) {
+    const auto& [step_start_ns, step_end_ns] = *given_steps;
+    check_length(step_end_ns.size(), step_start_ns.size());
+    steps = {step_start_ns.data(), step_end_ns.data(), step_start_ns.size()};
+  }
   if (by_start) check_between(*by_start, 0, events.rows);
   check_between(std::get<2>(arrays), -1, size_t{INT32_MAX});
   check_between(phase, -1, 15);
@@ -301,7 +311,7 @@ nb::dict operator_sums(const EventArrays& arrays, size_t threads, const Numbers<
     return attribution::operator_sums(
         {events.kind, events.name, phase.data(), path.data(), events.thread, start_ns.data(), took_ns.data(),
          until_ns.data(), own_ns.data(), by_start ? by_start->data() : nullptr, events.rows},
-        {step_start_ns.data(), step_end_ns.data(), step_start_ns.size()}, allocated ? &allocations : nullptr);
+        given_steps ? &steps : nullptr, allocated ? &allocations : nullptr);
   }();
   nb::dict result;
   result["name"] = to_array(std::move(found.name));
@@ -310,6 +320,7 @@ nb::dict operator_sums(const EventArrays& arrays, size_t threads, const Numbers<
   result["count"] = to_array(std::move(found.count));
   result["total_ns"] = to_array(std::move(found.total_ns));
   result["self_ns"] = to_array(std::move(found.self_ns));
+  if (!given_steps) return result;
   result["steps"] = to_array(std::move(found.steps));
   result["step_min_ns"] = to_array(std::move(found.step_min_ns));
   result["step_median_ns"] = to_array(std::move(found.step_median_ns));
@@ -376,7 +387,7 @@ void bind_attribution(nb::module_& module) {
   module.def("calls_of_events", &calls_of_events, "events"_a, "is_own"_a, "operators"_a, "functions"_a);
   module.def("line_sums", &line_sums, "frame"_a, "line"_a, "own_ns"_a);
   module.def("operator_sums", &operator_sums, "events"_a, "threads"_a, "phase"_a, "path"_a, "start_ns"_a,
-             "took_ns"_a, "until_ns"_a, "own_ns"_a, "by_start"_a.none(), "step_start_ns"_a, "step_end_ns"_a,
+             "took_ns"_a, "until_ns"_a, "own_ns"_a, "by_start"_a.none(), "steps"_a.none(),
              "allocated"_a.none());
   module.def("place_groups", &place_groups, "events"_a, "calls"_a, "threads"_a, "phase"_a, "path"_a,
              "frame"_a, "line"_a, "first_line"_a, "forward"_a);

@@ -9,6 +9,7 @@
 
 #include "attribution/modules.h"
 #include "attribution/sequences.h"
+#include "columns/unfilled.h"
 #include "nesting/nesting.h"
 
 namespace opscope::attribution {
@@ -16,9 +17,9 @@ namespace opscope::attribution {
 // Which events are listed as torch lists them. Those to begin with are `shown`; one whose parent has the same
 // name and no other child is folded into that.
 struct Listing {
-  std::vector<uint8_t> listed;
-  std::vector<uint8_t> nested;  // listed, and has a parent and children
-  std::vector<int32_t> parent;  // the closest that is nested, -1 for none
+  columns::Unfilled<uint8_t> listed;
+  columns::Unfilled<uint8_t> nested;  // listed, and has a parent and children
+  columns::Unfilled<int32_t> parent;  // the closest that is nested, -1 for none
 };
 
 inline void nested_parents(const Events& events, Listing& found) {
@@ -37,8 +38,8 @@ struct Labels {
 };
 
 inline Listing listing(const Events& events, const Labels& labels, const bool* is_async) {
-  Listing found{std::vector<uint8_t>(events.rows), std::vector<uint8_t>(events.rows),
-                std::vector<int32_t>(events.rows)};
+  Listing found{columns::Unfilled<uint8_t>(events.rows), columns::Unfilled<uint8_t>(events.rows),
+                columns::Unfilled<int32_t>(events.rows)};
   std::vector<int32_t> children(events.rows);
   nesting::each_after_parent(events.parent, events.rows, [&](size_t row, int32_t parent) {
     const bool is_pause = labels.hides_collections && events.kind_of(row) == EventKind::kGcPause;
@@ -109,7 +110,9 @@ struct CallColumns {  // as Calls
   const bool* called_here;
   const bool* defined_here;
 
-  bool says_where(size_t row) const { return called_here[row] || defined_here[row]; }
+  bool says_where(size_t row) const {
+    return (static_cast<int>(called_here[row]) | static_cast<int>(defined_here[row])) != 0;
+  }
 };
 
 // Whether events are listed, of all, and whether those have a parent and children.
@@ -125,13 +128,13 @@ class StackSources {
   template <class Visit>
   StackSources(const Events& events, const std::vector<int64_t>& thread_number, const ListedColumns& listed,
                Visit visit)
-      : events_(events), backward_(events.rows) {
+      : events_(events), backward_(events.rows, -1) {
     nesting::each_after_parent(events.parent, events.rows, [&](size_t row, int32_t parent) {
-      const bool is_backward = events.scope_of(row) == RecordScope::kBackwardFunction && listed.nested[row];
-      backward_[row] = is_backward  ? static_cast<int32_t>(row)
-                       : parent < 0 ? -1
-                                    : backward_[static_cast<size_t>(parent)];
-      if (listed.listed[row] && events.sequence[row] >= 0 && backward_[row] < 0) {
+      const bool is_backward = static_cast<int>(events.scope_of(row) == RecordScope::kBackwardFunction) &
+                               static_cast<int>(listed.nested[row]);
+      const int32_t span = is_backward ? static_cast<int32_t>(row) : backward_.of(parent);
+      backward_[row] = span;
+      if (listed.listed[row] && events.sequence[row] >= 0 && span < 0) {
         int32_t& kept =
             first_.at(thread_number[static_cast<size_t>(events.thread[row])], events.sequence[row]);
         if (kept < 0 || kept > static_cast<int32_t>(row)) kept = static_cast<int32_t>(row);
@@ -142,21 +145,22 @@ class StackSources {
 
   // Of an event itself, or the forward operator that it runs backwards; -1 where that was not recorded.
   int32_t of(size_t row) {
-    if (backward_[row] < 0) return static_cast<int32_t>(row);
     const auto span = static_cast<size_t>(backward_[row]);
+    if (backward_[row] < 0) return static_cast<int32_t>(row);
     return first_.at(events_.forward_thread[span], events_.sequence[span]);
   }
 
  private:
   const Events& events_;
-  std::vector<int32_t> backward_;  // of every event the closest backward span, itself included, -1 for none
-  RowsByNumber first_;             // the first that is listed, by thread and sequence number
+  columns::OfRowOrNone<int32_t> backward_;  // the closest backward span, itself included, -1 for none
+  RowsByNumber first_;                      // the first that is listed, by thread and sequence number
 };
 
-inline std::vector<int32_t> stack_sources(const Events& events, const std::vector<int64_t>& thread_number,
-                                          const ListedColumns& listed) {
+inline columns::Unfilled<int32_t> stack_sources(const Events& events,
+                                                const std::vector<int64_t>& thread_number,
+                                                const ListedColumns& listed) {
   StackSources sources(events, thread_number, listed, [](size_t, int32_t) {});
-  std::vector<int32_t> found(events.rows);
+  columns::Unfilled<int32_t> found(events.rows);
   for (size_t row = 0; row < events.rows; ++row) found[row] = sources.of(row);
   return found;
 }
@@ -166,37 +170,36 @@ class SayingWhere {
  public:
   SayingWhere(const Events& events, const std::vector<int64_t>& thread_number, const ListedColumns& listed,
               const CallColumns& calls)
-      : nearest_(events.rows),
-        function_(events.rows),
+      : events_(events),
+        nearest_(events.rows, -1),
+        function_(events.rows, -1),
         sources_(events, thread_number, listed, [&](size_t row, int32_t parent) {
-          const auto outer = static_cast<size_t>(parent);
-          nearest_[row] = calls.says_where(row) ? static_cast<int32_t>(row)
-                          : parent < 0          ? -1
-                                                : nearest_[outer];
-          function_[row] = parent < 0 || calls.frame[outer] >= 0 ? parent : function_[outer];
+          nearest_[row] = calls.says_where(row) ? static_cast<int32_t>(row) : nearest_.of(parent);
+          function_[row] = calls.frame[row] >= 0 ? static_cast<int32_t>(row) : function_.of(parent);
         }) {}
 
   // The innermost event around one, or itself, that says where in the program it is; of a backward operator
   // that of its forward operator, else the line that began the backward pass. -1 for none.
   int32_t around(size_t row) {
-    const int32_t source = sources_.of(row);
-    const int32_t forward = source < 0 ? -1 : nearest_[static_cast<size_t>(source)];
+    const int32_t forward = nearest_.of(sources_.of(row));
     return forward >= 0 ? forward : nearest_[row];
   }
 
   // The call of a Python function that one is in, -1 for none.
-  int32_t function_around(size_t row) const { return function_[row]; }
+  int32_t function_around(size_t row) const { return function_.of(events_.parent[row]); }
 
  private:
-  std::vector<int32_t> nearest_;
-  std::vector<int32_t> function_;
+  const Events& events_;
+  columns::OfRowOrNone<int32_t> nearest_;
+  columns::OfRowOrNone<int32_t> function_;
   StackSources sources_;
 };
 
-inline std::vector<int32_t> saying_where(const Events& events, const std::vector<int64_t>& thread_number,
-                                         const ListedColumns& listed, const CallColumns& calls) {
+inline columns::Unfilled<int32_t> saying_where(const Events& events,
+                                               const std::vector<int64_t>& thread_number,
+                                               const ListedColumns& listed, const CallColumns& calls) {
   SayingWhere where(events, thread_number, listed, calls);
-  std::vector<int32_t> found(events.rows);
+  columns::Unfilled<int32_t> found(events.rows);
   for (size_t row = 0; row < events.rows; ++row) found[row] = where.around(row);
   return found;
 }
@@ -226,15 +229,15 @@ inline std::vector<int32_t> first_calls(const Events& events, const CallColumns&
 // Frame and line of each event, -1 for none. For what a function of the program calls the line is recorded.
 // Of what it does itself, such as an annotation, it is that of the first call in there, and without one where
 // the function begins. `first_line` is that of each frame.
-inline std::pair<std::vector<int32_t>, std::vector<int32_t>> lines(const Events& events,
-                                                                   const std::vector<int64_t>& thread_number,
-                                                                   const ListedColumns& listed,
-                                                                   const CallColumns& calls,
-                                                                   const int32_t* first_line) {
+// Of each a column.
+using Lines = std::pair<columns::Unfilled<int32_t>, columns::Unfilled<int32_t>>;
+
+inline Lines lines(const Events& events, const std::vector<int64_t>& thread_number,
+                   const ListedColumns& listed, const CallColumns& calls, const int32_t* first_line) {
   SayingWhere where(events, thread_number, listed, calls);
   const std::vector<int32_t> first_call = first_calls(events, calls, where);
-  std::vector<int32_t> frame(events.rows);
-  std::vector<int32_t> line(events.rows);
+  columns::Unfilled<int32_t> frame(events.rows);
+  columns::Unfilled<int32_t> line(events.rows);
   for (size_t row = 0; row < events.rows; ++row) {
     const int32_t around = where.around(row);
     if (around < 0) {

@@ -8,6 +8,7 @@
 
 #include "attribution/numbering.h"
 #include "attribution/sequences.h"
+#include "columns/unfilled.h"
 #include "nesting/nesting.h"
 #include "schema/codes.h"
 
@@ -78,8 +79,8 @@ inline void add_stores(const Events& events, int32_t store, const std::vector<ui
 }
 
 struct ModuleCalls {
-  std::vector<int32_t> call;         // of every event its module call, -1 for none
-  std::vector<uint8_t> is_backward;  // whether it belongs to that through the backward pass
+  columns::Unfilled<int32_t> call;         // of every event its module call, -1 for none
+  columns::Unfilled<uint8_t> is_backward;  // whether it belongs to that through the backward pass
   // Calls of one label within calls of one place are a place: of every event that of its call, -1 for none,
   std::vector<int32_t> place;
   std::vector<int32_t> label;   // and of every place its label,
@@ -108,16 +109,16 @@ inline ModuleCalls module_calls(const Events& events, const int32_t* label,
   const auto is_module = [&](size_t row) { return events.kind_of(row) == EventKind::kModuleCall; };
   // Of every event the closest that says which module it is for, itself included: a module call, or a span
   // with a maker; and the module call around it.
-  std::vector<int32_t> closest(events.rows);
-  std::vector<int32_t>& around = found.call;  // until it is known whose each is
+  columns::OfRowOrNone<int32_t> closest(events.rows, -1);
+  columns::OfRowOrNone<int32_t> inner(events.rows, -1);  // the closest module call, itself included
   Numbering<PlaceKey, PlaceKey::Hash> places;
   nesting::each_after_parent(events.parent, events.rows, [&](size_t row, int32_t parent) {
-    const auto outer = static_cast<size_t>(parent);
-    around[row] = parent < 0 ? -1 : is_module(outer) ? parent : around[outer];
-    const bool decides = is_module(row) || maker[row] >= 0;
-    closest[row] = decides ? static_cast<int32_t>(row) : parent < 0 ? -1 : closest[outer];
+    const int32_t around = inner.of(parent);
+    const bool decides = (static_cast<int>(is_module(row)) | static_cast<int>(maker[row] >= 0)) != 0;
+    closest[row] = decides ? static_cast<int32_t>(row) : closest.of(parent);
+    inner[row] = is_module(row) ? static_cast<int32_t>(row) : around;
     if (!is_module(row)) return;
-    const int32_t place = around[row] < 0 ? -1 : found.place[static_cast<size_t>(around[row])];
+    const int32_t place = around < 0 ? -1 : found.place[static_cast<size_t>(around)];
     found.place[row] = places.of({place, label[row]});
   });
   for (const PlaceKey& key : places.keys()) {
@@ -144,8 +145,7 @@ inline ModuleCalls module_calls(const Events& events, const int32_t* label,
     for (const int32_t span : way) found_of[static_cast<size_t>(span)] = at;
     found.is_backward[row] = at >= 0 && maker[static_cast<size_t>(closest[row])] >= 0;
     // Where no span tells the module, the module call around the event is taken.
-    const int32_t own = is_module(row) ? static_cast<int32_t>(row) : around[row];
-    found.call[row] = at >= 0 ? at : own;
+    found.call[row] = at >= 0 ? at : inner[row];
     if (found.call[row] >= 0) found.place[row] = found.place[static_cast<size_t>(found.call[row])];
   }
   return found;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "attribution/modules.h"
+#include "columns/unfilled.h"
 #include "nesting/nesting.h"
 #include "schema/codes.h"
 
@@ -38,9 +39,9 @@ inline int8_t own_phase(const PhaseColumns& columns, size_t row, const PhaseCode
 }
 
 struct Phases {
-  std::vector<int8_t> phase;
-  std::vector<uint8_t> outermost;
-  std::vector<int8_t> around;
+  columns::Unfilled<int8_t> phase;
+  columns::Unfilled<uint8_t> outermost;
+  columns::Unfilled<int8_t> around;
 };
 
 // The marked spans of one thread that are in no other of them by time, in order of start.
@@ -90,13 +91,14 @@ inline Phases phases(const PhaseColumns& columns, size_t threads, const PhaseCod
   }
   struct Inside {
     int8_t mark = -1;      // of the closest marked span
+    int8_t phase = -1;     // as found
     bool is_free = false;  // an operator that is inside none is further up
   };
-  std::vector<Inside> inside(events.rows);
-  Phases found{std::vector<int8_t>(events.rows), std::vector<uint8_t>(events.rows),
-               std::vector<int8_t>(events.rows)};
+  columns::OfRowOrNone<Inside> inside(events.rows, Inside{});
+  Phases found{columns::Unfilled<int8_t>(events.rows), columns::Unfilled<uint8_t>(events.rows),
+               columns::Unfilled<int8_t>(events.rows)};
   nesting::each_after_parent(events.parent, events.rows, [&](size_t row, int32_t parent) {
-    const Inside around = parent < 0 ? Inside{} : inside[static_cast<size_t>(parent)];
+    const Inside around = inside.of(parent);
     int8_t inherited = around.mark;
     if (inherited < 0) {
       const int64_t span =
@@ -108,9 +110,8 @@ inline Phases phases(const PhaseColumns& columns, size_t threads, const PhaseCod
     const bool enters = own[row] >= 0 && inherited != own[row];
     found.outermost[row] = enters || (is_free && !around.is_free);
     found.phase[row] = is_free ? codes.forward : phase;
-    const int8_t of_parent = parent < 0 ? int8_t{-1} : found.phase[static_cast<size_t>(parent)];
-    found.around[row] = of_parent >= 0 ? of_parent : inherited;
-    inside[row] = {own[row] >= 0 ? own[row] : around.mark, around.is_free || is_free};
+    found.around[row] = around.phase >= 0 ? around.phase : inherited;
+    inside[row] = {own[row] >= 0 ? own[row] : around.mark, found.phase[row], around.is_free || is_free};
   });
   return found;
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "columns/unfilled.h"
 #include "schema/codes.h"
 
 namespace opscope::attribution {
@@ -12,8 +13,8 @@ namespace opscope::attribution {
 // Keys of names are one more than the name, those of modules come after all of these, then the one of nothing
 // at all, and one more than that those of frames.
 struct TextKeys {
-  std::vector<int32_t> key;   // of every event
-  std::vector<int32_t> used;  // each that an event has, ascending
+  columns::Unfilled<int32_t> key;  // of every event
+  std::vector<int32_t> used;       // each that an event has, ascending
 };
 
 struct TextColumns {
@@ -28,7 +29,7 @@ struct TextColumns {
 inline TextKeys text_keys(const TextColumns& events) {
   const auto first_module = static_cast<int32_t>(events.names) + 1;
   const int32_t nothing = 2 * first_module;
-  TextKeys found{std::vector<int32_t>(events.rows), {}};
+  TextKeys found{columns::Unfilled<int32_t>(events.rows), {}};
   std::vector<uint8_t> is_used(static_cast<size_t>(nothing) + events.frames + 1);
   for (size_t row = 0; row < events.rows; ++row) {
     const int32_t name = events.name[row];

@@ -16,11 +16,12 @@ nanobind::object array_of(void* data, size_t size, nanobind::dlpack::dtype dtype
                           void (*drop)(void*) noexcept);
 
 // Hands a column to NumPy without copying it.
-template <typename T>
-nanobind::object to_array(std::vector<T>&& column) {
-  auto* const owned = new std::vector<T>(std::move(column));
+template <typename T, typename Memory>
+nanobind::object to_array(std::vector<T, Memory>&& column) {
+  using Column = std::vector<T, Memory>;
+  auto* const owned = new Column(std::move(column));
   return array_of(owned->data(), owned->size(), nanobind::dtype<T>(), owned,
-                  [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+                  [](void* p) noexcept { delete static_cast<Column*>(p); });
 }
 
 nanobind::object to_array(FlagColumn&& column);

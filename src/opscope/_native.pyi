@@ -678,13 +678,13 @@ def operator_sums(
     until_ns: NDArray[np.int64],
     own_ns: NDArray[np.int64],
     by_start: NDArray[np.int64] | None,
-    step_start_ns: NDArray[np.int64],
-    step_end_ns: NDArray[np.int64],
+    steps: tuple[NDArray[np.int64], NDArray[np.int64]] | None,
     allocated: AllocationArrays | None,
 ) -> dict[str, NDArray[np.int64]]:
-    """Operators of the host by name, phase and path: columns of these, of ``count``, ``total_ns``,
-    ``self_ns``, ``steps``, ``step_min_ns``, ``step_median_ns``, ``step_max_ns`` and
-    ``allocated_bytes``. ``until_ns`` is what each took, as far as its parent ran."""
+    """Operators of the host by name, phase and path: columns of these, of ``count``, ``total_ns``
+    and ``self_ns``; with starts and ends of steps also of ``steps``, ``step_min_ns``,
+    ``step_median_ns``, ``step_max_ns`` and ``allocated_bytes``. ``until_ns`` is what each took, as
+    far as its parent ran."""
 
 EventArrays: TypeAlias = tuple[
     NDArray[np.int32],

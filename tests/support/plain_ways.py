@@ -179,7 +179,10 @@ def plain_place(subject, event):
 
 
 def plain_operators(trace, memory_recorded):
-    """What ``rollup_operators`` has, by name, phase and module. Names are taken to be different."""
+    """What ``rollup_operators`` and its details have, by name, phase and module.
+
+    Names are taken to be different.
+    """
     events, tree, own = trace.events, event_tree(trace), own_times(trace)
     phases, modules, steps = (
         find_phases(trace),

@@ -33,6 +33,7 @@ from opscope.rollup.schema import (
     LEDGER,
     LINES,
     MEMORY,
+    OPERATOR_DETAILS,
     OPERATORS,
     PLACES,
     ROLLUP_TABLES,
@@ -40,6 +41,7 @@ from opscope.rollup.schema import (
     STEPS,
     cause_column,
 )
+from opscope.trace.column import TableSchema
 from opscope.trace.partition import RANK, Partition
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
@@ -91,7 +93,7 @@ def contents_of(
         MemoryError: there is not enough.
         TorchNeededError: it may not, and would have to be.
     """
-    makers = _Makers(trace, may_import_torch or "torch" in sys.modules).by_table()
+    makers = _Makers(trace, may_import_torch or "torch" in sys.modules, tables).by_table()
     columns = {name: make() for name, make in makers.items() if name in tables}
     has_account = STEPS.name in tables or CAUSES.name in tables
     whole = find_account(trace, Which.ALL) if has_account else None
@@ -108,8 +110,8 @@ def contents_of(
 class _Makers:
     """What makes the columns of each table. What several need is made once."""
 
-    def __init__(self, trace: Trace, has_torch: bool) -> None:
-        self._trace, self._has_torch = trace, has_torch
+    def __init__(self, trace: Trace, has_torch: bool, tables: Collection[str]) -> None:
+        self._trace, self._has_torch, self._tables = trace, has_torch, tables
 
     def by_table(self) -> dict[str, Callable[[], Columns]]:
         trace = self._trace
@@ -121,7 +123,8 @@ class _Makers:
                     _cause_columns(find_account(trace, Which.STEADY), STEADY),
                 ]
             ),
-            OPERATORS.name: lambda: operator_columns(trace),
+            OPERATORS.name: lambda: _those_of(OPERATORS, self._operators),
+            OPERATOR_DETAILS.name: lambda: _those_of(OPERATOR_DETAILS, self._operators),
             LINES.name: lambda: line_columns(self._subject),
             PLACES.name: lambda: place_columns(self._subject),
             MEMORY.name: lambda: _memory_columns(trace, self._has_torch),
@@ -134,6 +137,10 @@ class _Makers:
         return Subject(self._trace)
 
     @cached_property
+    def _operators(self) -> Columns:
+        return operator_columns(self._trace, OPERATOR_DETAILS.name in self._tables)
+
+    @cached_property
     def _collectives(self) -> ProcessCollectives:
         return process_collectives(self._trace)
 
@@ -144,6 +151,10 @@ def _table(name: str, columns: Columns, part: Partition) -> Table:
     own = {"rank": part.number if is_rank else -1, "process": -1 if is_rank else part.number}
     of = {key: np.full(rows, number, dtype=np.int64) for key, number in own.items()}
     return Table(ROLLUP_TABLES[name], {**of, **columns})
+
+
+def _those_of(schema: TableSchema, columns: Columns) -> Columns:
+    return {one.name: columns[one.name] for one in schema.columns if one.name in columns}
 
 
 def _step_columns(account: Account) -> Columns:

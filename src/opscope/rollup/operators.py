@@ -30,12 +30,13 @@ _FEWEST = -1
 _KEYS = ("name", "phase", "path")
 
 
-def operator_columns(trace: Trace) -> Columns:
-    """The columns of ``rollup_operators``, without whose they are."""
-    host = _of_host(trace)
+def operator_columns(trace: Trace, with_details: bool = True) -> Columns:
+    """The columns of ``rollup_operators``, without whose they are, and of
+    ``rollup_operator_details`` where these are wanted: rows are the same."""
+    host = _of_host(trace, with_details)
     if not len(trace.table("gpu")):
         return host
-    devices = _of_devices(trace)
+    devices = _of_devices(trace, with_details)
     return {
         name: [*values, *devices[name]]
         if isinstance(values, list)
@@ -65,9 +66,9 @@ def line_columns(subject: Subject) -> Columns:
     }
 
 
-def _of_host(trace: Trace) -> Columns:
+def _of_host(trace: Trace, with_details: bool) -> Columns:
     events, tree = trace.events, event_tree(trace)
-    begins, ends, _ = in_order_of_start(program_steps(trace)[0])
+    steps = in_order_of_start(program_steps(trace)[0])[:2] if with_details else None
     modules = attribute_to_modules(trace)
     sums = _native.operator_sums(
         event_arrays(trace),
@@ -79,9 +80,8 @@ def _of_host(trace: Trace) -> Columns:
         np.ascontiguousarray(tree.duration_ns),
         own_times(trace),
         tree.by_start,
-        begins,
-        ends,
-        _allocations(trace),
+        steps,
+        _allocations(trace) if with_details else None,
     )
     amounts = {name: values for name, values in sums.items() if name not in _KEYS}
     return {
@@ -91,18 +91,26 @@ def _of_host(trace: Trace) -> Columns:
     }
 
 
-def _of_devices(trace: Trace) -> Columns:
+def _of_devices(trace: Trace, with_details: bool) -> Columns:
     """What devices did is of the module and the part of a step that its launch is of."""
     gpu = trace.table("gpu")
     launch = gpu["launch"].astype(np.int64)
     device = gpu["device_type"].astype(np.int64) * 256 + gpu["device_index"]
     found = _groups(trace, launch, gpu["name"], device)
     pairs = [divmod(code + 128, 256) for code in found.columns[3].tolist()]
-    return {
+    took_ns = _sums(found.group, gpu["duration_ns"], len(found))
+    columns = {
         **_texts(trace, *found.columns[:3]),
         "device": [device_name(kind, index - 128) for kind, index in pairs],
-        **_amounts(trace, found, gpu["start_ns"], gpu["duration_ns"]),
-        "total_ns": _sums(found.group, gpu["duration_ns"], len(found)),
+        "count": found.count,
+        "total_ns": took_ns,
+        "self_ns": took_ns,
+    }
+    if not with_details:
+        return columns
+    return {
+        **columns,
+        **_of_steps(trace, found, gpu["start_ns"], gpu["duration_ns"]),
         "allocated_bytes": np.full(len(found), -1, dtype=np.int64),
     }
 
@@ -123,8 +131,8 @@ def _texts(trace: Trace, name: Values, phase: Values, path: Values) -> Columns:
     }
 
 
-def _amounts(trace: Trace, found: RowGroups, start_ns: Values, own_ns: Values) -> Columns:
-    """Calls and own time, of all and of the steps in which there is any."""
+def _of_steps(trace: Trace, found: RowGroups, start_ns: Values, own_ns: Values) -> Columns:
+    """In how many steps there is any, and own time in these."""
     groups = len(found)
     step = step_of(start_ns, program_steps(trace)[0])
     inside = np.flatnonzero(step >= 0)
@@ -138,8 +146,6 @@ def _amounts(trace: Trace, found: RowGroups, start_ns: Values, own_ns: Values) -
     steps = np.bincount(of, minlength=groups)
     middle = medians(times, of, groups) if len(times) else most.copy()
     return {
-        "count": found.count,
-        "self_ns": _sums(found.group, own_ns, groups),
         "steps": steps,
         "step_min_ns": least,
         "step_median_ns": np.where(steps > 0, middle, _FEWEST),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from opscope.analysis.account.causes import Cause
 from opscope.trace.column import Column, TableSchema
 
-VERSION = 4
+VERSION = 5
 """Raised when a column is added, removed or changes meaning: rollups are made again then."""
 
 ALL, STEADY = "all", "steady"
@@ -54,18 +54,30 @@ CAUSES = TableSchema(
     ),
 )
 
+_OF_OPERATOR = (
+    *_OF,
+    Column("name", "string", "of the operator"),
+    Column("device", "string", "cpu for what ran on the host, else the device it ran on"),
+    Column("phase", "string", "forward, backward, optimizer, data loading; empty for none"),
+    Column("module", "string", "path and class; empty for none"),
+)
+
 OPERATORS = TableSchema(
     "rollup_operators",
     "one operator, kernel or copy of one part of a step and one module",
     (
-        *_OF,
-        Column("name", "string", "of the operator"),
-        Column("device", "string", "cpu for what ran on the host, else the device it ran on"),
-        Column("phase", "string", "forward, backward, optimizer, data loading; empty for none"),
-        Column("module", "string", "path and class; empty for none"),
+        *_OF_OPERATOR,
         Column("count", "int64", "calls"),
         Column("total_ns", "int64", "in them; of calls within such calls the outer ones count"),
         Column("self_ns", "int64", "outside of what else ran in them"),
+    ),
+)
+
+OPERATOR_DETAILS = TableSchema(
+    "rollup_operator_details",
+    f"one row of {OPERATORS.name}: how its time spreads over steps, and what it allocates",
+    (
+        *_OF_OPERATOR,
         Column("steps", "int64", "in which it ran"),
         Column(
             "step_min_ns", "int64", "self_ns of the quickest of these steps; -1 for no step", -1
@@ -159,5 +171,8 @@ COLLECTIVES = TableSchema(
 )
 
 ROLLUP_TABLES = {
-    one.name: one for one in (STEPS, CAUSES, OPERATORS, LINES, PLACES, MEMORY, LEDGER, COLLECTIVES)
-}
+    one.name: one
+    for one in (
+        STEPS, CAUSES, OPERATORS, OPERATOR_DETAILS, LINES, PLACES, MEMORY, LEDGER, COLLECTIVES,
+    )
+}  # fmt: skip

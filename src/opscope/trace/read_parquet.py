@@ -26,6 +26,9 @@ _MOST_ROWS = (1 << 31) - 1
 FEW_ROWS = 100_000
 """Of so many rows all columns are read at once: reading each by itself takes a moment, too."""
 
+_WORTH_A_LOOK_BYTES = 10 << 20
+"""To ask the system how much memory is left takes as long as reading a small file does."""
+
 
 def read_whole(path: Path) -> pa.Table:
     """All of a file that opscope itself has just written, or whose size was checked.
@@ -72,7 +75,7 @@ class ParquetColumns:
             raise ValueError(f"it has {rows:,} rows, and a trace at most {_MOST_ROWS:,} of a table")
         self.column_names: list[str] = list(fields.names)
         self._parquet, self.rows, self._source = parquet, rows, source
-        require_memory(needed_bytes, f"reading {source}")
+        self._require_memory(needed_bytes)
         self._read = _columns_of(parquet) if rows <= FEW_ROWS else None
 
     def __getitem__(self, name: str) -> pa.ChunkedArray:
@@ -91,8 +94,12 @@ class ParquetColumns:
             raise ValueError(f"it has {data.num_rows} rows, not {self.rows}")
         column = data[name]
         if name in self._texts:
-            require_memory(_text_bytes(column), f"reading {self._source}")
+            self._require_memory(_text_bytes(column))
         return column
+
+    def _require_memory(self, needed_bytes: int) -> None:
+        if needed_bytes >= _WORTH_A_LOOK_BYTES:
+            require_memory(needed_bytes, f"reading {self._source}")
 
     def constant(self, name: str) -> int | None:
         """The value that every row of a long column of integers or truths has, where the file says

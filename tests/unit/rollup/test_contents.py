@@ -25,6 +25,14 @@ def rows(trace, table, part=RANK):
     ]
 
 
+def operators(trace):
+    """What is said of them in two tables of the same rows."""
+    tables = (rows(trace, "rollup_operators"), rows(trace, "rollup_operator_details"))
+    for one, detail in zip(*tables, strict=True):
+        assert all(one[name] == detail[name] for name in set(one) & set(detail))
+        yield {**one, **detail}
+
+
 def two_steps():
     return build_trace(
         [
@@ -45,7 +53,7 @@ def two_steps():
 
 
 def test_operators_are_by_part_of_a_step_and_module():
-    found = {(r["name"], r["module"]): r for r in rows(two_steps(), "rollup_operators")}
+    found = {(r["name"], r["module"]): r for r in operators(two_steps())}
     inside = found["aten::mm", "Linear_0"]
     assert (inside["count"], inside["total_ns"], inside["self_ns"]) == (1, 20_000, 20_000)
     assert (inside["phase"], inside["device"], inside["steps"]) == ("forward", "cpu", 1)
@@ -60,17 +68,17 @@ def test_operators_are_by_part_of_a_step_and_module():
 
 
 def test_bytes_are_what_was_allocated_whatever_was_freed():
-    found = {(r["name"], r["module"]): r for r in rows(two_steps(), "rollup_operators")}
+    found = {(r["name"], r["module"]): r for r in operators(two_steps())}
     assert found["aten::mm", "Linear_0"]["allocated_bytes"] == 640
     assert found["aten::mm", ""]["allocated_bytes"] == 64
     without = build_trace([span("aten::mm", 0, 5)])
-    assert rows(without, "rollup_operators")[0]["allocated_bytes"] == -1
+    assert next(operators(without))["allocated_bytes"] == -1
     assert rows(without, "rollup_memory") == []
 
 
 def test_of_calls_within_such_calls_the_outer_ones_count():
     trace = build_trace([span("aten::sum", 0, 10), span("aten::sum", 2, 8), span("aten::mm", 3, 4)])
-    found = {r["name"]: r for r in rows(trace, "rollup_operators")}
+    found = {r["name"]: r for r in operators(trace)}
     sums = found["aten::sum"]
     assert (sums["count"], sums["total_ns"], sums["self_ns"]) == (2, 10_000, 9_000)
     assert (sums["steps"], sums["step_min_ns"], sums["step_median_ns"]) == (0, -1, -1)
@@ -82,7 +90,7 @@ def test_kernels_are_of_what_launched_them():
          module="Net_0"), span("aten::mm", 2, 5)],
         gpu=[kernel("gemm", 20, 50, launch=2), kernel("gemm", 60, 61, device_index=1)],
     )  # fmt: skip
-    found = {(r["name"], r["device"]): r for r in rows(trace, "rollup_operators")}
+    found = {(r["name"], r["device"]): r for r in operators(trace)}
     first, other = found["gemm", "cuda:0"], found["gemm", "cuda:1"]
     assert (first["module"], first["phase"], first["self_ns"]) == ("Net_0", "forward", 30_000)
     assert (other["module"], other["phase"], other["self_ns"]) == ("", "", 1_000)
