@@ -15,6 +15,7 @@ from opscope.cli.parameters import Option
 from opscope.cli.readable_processes import of_readable
 from opscope.cli.rows import RowsFormat, as_csv, as_markdown
 from opscope.cli.trace_argument import RankOption, TraceArgument, choose_trace, nothing_beside
+from opscope.cli.whole_job import say_what_is_missing
 from opscope.job.collective_kinds import CollectiveKind, RankWaits, collective_kinds, rank_waits
 from opscope.job.collective_text import TextTable, kind_table, rank_table, sentences
 from opscope.job.collectives import JobCollectives
@@ -51,7 +52,6 @@ def collectives(
     messages, whole = Messages(), chosen.job
     doing = f"matching what {len(whole)} processes did together"
     found = of_readable(whole, doing, Job.collectives, fewest=2).found
-    missing = whole.missing_ranks()
     kinds, waits = collective_kinds(found), rank_waits(found)
     if format is RowsFormat.JSON:
         Output().write(json.dumps(_as_dict(found, kinds, waits), indent=2) + "\n")
@@ -63,8 +63,7 @@ def collectives(
         Output().show(_as_markdown(found, kinds, waits))
     else:
         _print(found, kinds, waits)
-    if missing:
-        messages.say(f"{missing}: this is not the whole job")
+    say_what_is_missing(whole, messages)
 
 
 _EMPTY = (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from opscope.analysis.last_actions import how_it_ended, last_actions
 from opscope.printable import printable
-from opscope.trace.ledger import LOSS, Ledger
+from opscope.trace.ledger import LOSS, NEWER, Ledger
 from opscope.trace.ledger_rows import SLOWDOWN, SPAN_COST, WITHOUT_DURATION, sampled_steps
 from opscope.trace.trace import Trace
-from opscope.trace.unknown_codes import LEFT_OUT, NEWER, SHOWN
+from opscope.trace.unknown_codes import LEFT_OUT, SHOWN
 
 _NOTICED = 1.05
 

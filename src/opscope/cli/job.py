@@ -15,11 +15,11 @@ from opscope.cli.parameters import Argument, Option
 from opscope.cli.readable_processes import of_readable
 from opscope.cli.rows import RowsFormat, as_csv, as_markdown
 from opscope.cli.trace_argument import RankOption, choose_trace, nothing_beside
+from opscope.cli.whole_job import say_what_is_missing
 from opscope.job.queries.answer import JobAnswer
 from opscope.job.queries.engines import EngineName
 from opscope.job.queries.questions import JobQuestion
 from opscope.printable import printable
-from opscope.trace.partition import parts_text
 
 SHOWN = 40
 """Rows on a terminal, unless told otherwise."""
@@ -82,15 +82,9 @@ def job(
         f"asking {len(whole)} processes",
         lambda job: job.query(question, engine, most, master),
     ).found
-    missing = whole.missing_ranks()
     _show(answer, format, SHOWN if limit is None else limit, messages)
-    if missing:
-        messages.say(f"{missing}: this is not the whole job")
-    if answer.incomplete and question is not JobQuestion.LOSSES:
-        messages.say(
-            f"of {parts_text(answer.incomplete, answer.processes)} not all is there: "
-            "`opscope job losses` says what"
-        )
+    is_said = question is JobQuestion.LOSSES  # by the answer itself
+    say_what_is_missing(whole, messages, () if is_said else answer.incomplete)
 
 
 def _show(answer: JobAnswer, format: RowsFormat, shown: int, messages: Messages) -> None:

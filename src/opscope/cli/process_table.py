@@ -19,6 +19,7 @@ from opscope.analysis.quantity_text import bytes_text, time_text
 from opscope.cli.console import Messages, Output, console_for
 from opscope.cli.narrow import GAP, width_of
 from opscope.cli.rows import RowsFormat, as_csv, as_markdown
+from opscope.cli.whole_job import say_what_is_missing
 from opscope.job.job import Job
 from opscope.printable import printable
 from opscope.trace.manifest import damage_of
@@ -218,8 +219,7 @@ def print_processes(job: Job, format: RowsFormat) -> None:
         messages = Messages()
         for line in describe_processes(job.processes, job.parts, job.unfinished):
             messages.say(line)
-        if missing := job.missing_ranks():
-            messages.say(f"{missing}: this is not the whole job")
+        say_what_is_missing(job, messages)
         if other := job.ranks_of_another_job():
             messages.say(other)
         messages.say(f"look closer at one with {_example(job)}")

@@ -22,6 +22,7 @@ from opscope.cli.trace_argument import (
     choose_trace,
     load_chosen,
 )
+from opscope.cli.whole_job import say_what_is_missing
 from opscope.job.job import Job
 from opscope.report.page import write_report
 from opscope.trace.partition import parts_text
@@ -101,8 +102,7 @@ def _write_of_several(
             on_timeline=shown.job.parts,
         )
     there = parts_text(shown.job.parts, len(whole))
-    if missing := whole.missing_ranks():
-        messages.say(f"{missing}: this is not the whole job")
+    say_what_is_missing(whole, messages)
     messages.say(f"the timeline shows {there}; choose with {chosen.parts[0].option}")
 
 

@@ -19,6 +19,7 @@ from opscope.cli.trace_argument import (
     choose_trace,
     nothing_beside,
 )
+from opscope.cli.whole_job import say_what_is_missing
 from opscope.job.job import Job
 from opscope.job.slow_ranks import SlowRank, SlowRanks
 
@@ -53,7 +54,6 @@ def stragglers(
         )
     messages, whole = Messages(), chosen.job
     found = of_readable(whole, f"comparing {len(whole)} processes", Job.slow_ranks, fewest=2).found
-    missing = whole.missing_ranks()
     if format is RowsFormat.JSON:
         Output().write(json.dumps(found.as_dict(), indent=2) + "\n")
     elif format is RowsFormat.CSV:
@@ -66,8 +66,7 @@ def stragglers(
         console = console_for(sys.stdout)
         for line in found.sentences():
             console.print(Text(line))
-    if missing:
-        messages.say(f"{missing}: this is not the whole job")
+    say_what_is_missing(whole, messages)
 
 
 def _lines(found: SlowRanks) -> list[list[object]]:

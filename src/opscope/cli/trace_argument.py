@@ -15,6 +15,7 @@ from opscope.cli.console import Messages
 from opscope.cli.parameters import Argument, Option
 from opscope.cli.part_option import ALL, PartOption
 from opscope.cli.readable_processes import of_readable
+from opscope.cli.whole_job import say_what_is_missing
 from opscope.errors import InsufficientMemoryError, TraceFormatError, UsageError
 from opscope.job.job import Job
 from opscope.job.load import load
@@ -243,11 +244,13 @@ def each_process(chosen: Chosen, doing: str) -> Iterator[tuple[Partition, Trace]
     """
     messages = Messages()
     empty: list[Partition] = []
+    incomplete: list[Partition] = []
     damaged: dict[Partition, TraceFormatError] = {}
     with messages.progress(f"{doing} {len(chosen.parts)} processes"):
         job = chosen.job
-        missing = job.missing_ranks()
         for number, trace in job.traces(damaged.__setitem__):
+            if trace.ledger.missing():
+                incomplete.append(number)
             if len(trace.events):
                 yield number, trace
             else:
@@ -263,8 +266,7 @@ def each_process(chosen: Chosen, doing: str) -> Iterator[tuple[Partition, Trace]
         messages.say(f"{part} is left out: {error}")
     if empty:
         messages.say(f"without any event: {listed(empty)}")
-    if missing:
-        messages.say(f"{missing}: this is not the whole job")
+    say_what_is_missing(job, messages, incomplete)
 
 
 def _beside(damaged: Mapping[Partition, TraceFormatError]) -> str:

@@ -177,6 +177,16 @@ class Job:
         whole = [part for part in self.parts if part.kind == RANK and part not in unfinished]
         return of_another_job({part.number: self._source.metadata(part) for part in whole})
 
+    def incomplete(self) -> tuple[Partition, ...]:
+        """Those of which something was dropped, or only a newer opscope knows it, so that what is
+        said of them is about less than they did; ``query("losses")`` tells of what.
+
+        Files of other tools do not say it, and recordings without an end not yet.
+        """
+        folders = self._source.folders()
+        own = {part: folders[part] for part in self.parts if part in folders}
+        return tuple(self._rolled_up.incomplete(own))
+
     def findings(self, which: Which | str = Which.STEADY) -> list[SharedFinding]:
         """Why the program is slow, in all its processes; what several have alike is one finding.
 

@@ -7,7 +7,8 @@ most who ask do so once. After that it is all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from opscope.errors import TraceFormatError
@@ -16,6 +17,7 @@ from opscope.rollup.schema import ROLLUP_TABLES
 from opscope.rollup.several import roll_up_several
 from opscope.scratch import Scratch
 from opscope.trace.partition import Partition
+from opscope.trace.read_part import part_as_needed
 from opscope.trace.save_apart import save_trace
 from opscope.trace.trace import Trace
 
@@ -76,6 +78,24 @@ class RolledUp:
                 found |= self.there(missing, tables)
         _check(folders, found)
         return {part: found[part] for part in folders}
+
+    def incomplete(self, folders: Mapping[Partition, Path]) -> Iterator[Partition]:
+        """Those of which something was dropped, or is known to a newer opscope alone; of one that
+        cannot be read it is not known.
+
+        Args:
+            folders: of the traces.
+        """
+        there = self.there(folders, ())
+        for part, folder in folders.items():
+            lost = 0.0
+            if part in there:
+                lost = there[part].mark.lost
+            else:
+                with suppress(TraceFormatError), part_as_needed(folder) as trace:
+                    lost = trace.ledger.missing()
+            if lost:
+                yield part
 
     def saved(self, part: Partition, trace: Trace) -> Path:
         """The folder of a trace that is not on disk as such, with its rollup, for as long as the

@@ -21,7 +21,6 @@ from opscope.trace.partition import part_of_folder
 from opscope.trace.read_part import part_as_needed
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
-from opscope.trace.unknown_codes import NEWER
 
 _BYTES_PER_EVENT = 400
 """About what making one takes, beside the trace."""
@@ -92,7 +91,7 @@ def write_rollup(
     with part_as_needed(folder) if trace is None else nullcontext(trace) as trace:
         require_memory(len(trace.events) * _BYTES_PER_EVENT, f"adding up {shown_path(folder)}")
         contents = contents_of(trace, part, may_import_torch, tables)
-        lost = trace.ledger.lost() + sum(trace.ledger.get(NEWER, {}).values())
+        lost = trace.ledger.missing()
     # Whoever reads meanwhile finds none, and not parts of two.
     (into / ROLLUP).unlink(missing_ok=True)
     mark = RollupMark(

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 LOSS = "dropped"
 """What rows begin with that count what was asked for and is not there."""
 
+NEWER = "newer opscope"
+"""The source of counts of what only a newer opscope knows."""
+
 
 class Ledger(dict[str, dict[str, float]]):
     """``{source: {what: value}}``."""
@@ -21,3 +24,7 @@ class Ledger(dict[str, dict[str, float]]):
     def lost(self, source: str | None = None) -> float:
         """How many were lost, of all sources or of one."""
         return sum(count for *_, count in self.losses(source))
+
+    def missing(self) -> float:
+        """How many no answer is about: they were lost, or only a newer opscope knows them."""
+        return self.lost() + sum(self.get(NEWER, {}).values())

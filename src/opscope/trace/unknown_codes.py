@@ -12,15 +12,14 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from opscope.trace.column import Column
+from opscope.trace.ledger import NEWER
 from opscope.trace.table import Table
-
-NEWER = "newer opscope"
-"""The source of these counts in a trace's ledger; what begins with one of the following."""
 
 _MOST_NAMED, _LONGEST = 20, 200
 """So many tables and columns are named, so far: a file may have any number, with any names."""
 
 DROPPED, SHOWN, LEFT_OUT = "dropped", "shown as unknown", "left out"
+"""What counts in the ledger begin with."""
 
 
 def without_unknown_codes(tables: Mapping[str, Table]) -> tuple[dict[str, Table], Counter[str]]:

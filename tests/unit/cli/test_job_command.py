@@ -104,6 +104,23 @@ def test_of_whom_something_is_missing_is_said_with_every_other_answer(command_li
     ]
 
 
+@pytest.mark.parametrize("rolled_up", [True, False])
+@pytest.mark.parametrize(
+    "command", ["stragglers", "collectives", "summary", "findings", "why", "report"]
+)
+def test_whatever_is_asked_of_a_job_says_it(command_line, job, tmp_path, command, rolled_up):
+    build_trace([span("aten::mm", 0, 40)], ledger={"events": {"dropped: x": 1.0}}).save(job, rank=1)
+    if not rolled_up:
+        for mark in job.glob("*/rollup.json"):
+            mark.unlink()
+    more = ("-o", tmp_path / "page.html") if command == "report" else ()
+    outcome = command_line(command, job, *more)
+    assert outcome.err.count("of rank 1 not all is there: `opscope job losses` says what") == 1
+    (job / "rank=00001" / "rollup.json").unlink(missing_ok=True)
+    rank_trace().save(job, rank=1)
+    assert "not all is there" not in command_line(command, job, *more).err
+
+
 def test_a_rollup_that_does_not_say_whether_something_is_missing_is_made_anew(command_line, job):
     build_trace([span("aten::mm", 0, 40)], ledger={"events": {"dropped: x": 1.0}}).save(job, rank=1)
     mark = job / "rank=00001" / "rollup.json"

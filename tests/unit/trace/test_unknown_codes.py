@@ -8,9 +8,9 @@ import pytest
 
 from opscope.export.formats import FORMATS
 from opscope.report.page import report_html
+from opscope.trace.ledger import NEWER
 from opscope.trace.load import load_trace
 from opscope.trace.schema import TABLES, UNKNOWN_KIND, RecordScope
-from opscope.trace.unknown_codes import NEWER
 from opscope.tree.detail import NodeKind
 from support.hostile_sources import built_trace
 from support.read_report import read_report

@@ -15,8 +15,7 @@ import ibis
 
 from opscope.job.queries.questions import JobQuestion
 from opscope.rollup.schema import ALL, CAUSES, LEDGER, LINES, MEMORY, OPERATORS, STEPS
-from opscope.trace.ledger import LOSS
-from opscope.trace.unknown_codes import NEWER
+from opscope.trace.ledger import LOSS, NEWER
 
 Expression = Any
 Tables = Mapping[str, Expression]
