@@ -29,9 +29,8 @@ struct UnfilledMemory : std::allocator<T> {
 template <class T>
 using Unfilled = std::vector<T, UnfilledMemory<T>>;
 
-// A value of every row, written before it is read, and one of none, which is row -1: who asks for that of a
-// parent needs no branch, which a processor guesses wrong as often as it pleases the program that was
-// recorded.
+// A value of every row, written before it is read, and one of none, which is row -1: asking for that of a
+// parent takes no branch.
 template <class T>
 class OfRowOrNone {
  public:
