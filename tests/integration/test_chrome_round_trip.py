@@ -45,7 +45,7 @@ def test_a_chrome_file_gives_back_everything_but_the_text_of_source_lines(trace,
 
     lines = len(trace.table("source_lines"))
     assert lines > 0 == len(again.table("source_lines"))
-    said = {"dropped: source_lines, which the file leaves out": lines}
+    said = {"rows that the file was not given: source_lines": lines}
     assert again.ledger == {**trace.ledger, "import": said}
     kept = {name: trace.table(name) for name in ("source_lines", "ledger")}
     assert_same_trace(again.with_tables(kept), trace)

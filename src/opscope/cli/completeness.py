@@ -5,7 +5,13 @@ from __future__ import annotations
 from opscope.analysis.last_actions import how_it_ended, last_actions
 from opscope.printable import printable
 from opscope.trace.ledger import LOSS, NEWER, Ledger
-from opscope.trace.ledger_rows import SLOWDOWN, SPAN_COST, WITHOUT_DURATION, sampled_steps
+from opscope.trace.ledger_rows import (
+    NOT_EXPORTED,
+    SLOWDOWN,
+    SPAN_COST,
+    WITHOUT_DURATION,
+    sampled_steps,
+)
 from opscope.trace.trace import Trace
 from opscope.trace.unknown_codes import LEFT_OUT, SHOWN
 
@@ -27,6 +33,11 @@ def describe_completeness(trace: Trace, events: int | None = None) -> str:
     parts += [*_clock(ledger), *_governed(ledger), *_not_understood(ledger)]
     if unknown := ledger.get("import", {}).get(WITHOUT_DURATION):
         parts.append(f"{unknown:,.0f} {WITHOUT_DURATION}")
+    parts += [
+        f"{what.removeprefix(NOT_EXPORTED)} is not in the file"
+        for what in ledger.get("import", {})
+        if what.startswith(NOT_EXPORTED)
+    ]
     cost_ns = ledger.get("recorder", {}).get(SPAN_COST)
     if cost_ns:
         parts.append(f"recording cost about {cost_ns:.0f} ns each")

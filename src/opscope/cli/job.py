@@ -20,6 +20,7 @@ from opscope.job.queries.answer import JobAnswer
 from opscope.job.queries.engines import EngineName
 from opscope.job.queries.questions import JobQuestion
 from opscope.printable import printable
+from opscope.trace.partition import listed
 
 SHOWN = 40
 """Rows on a terminal, unless told otherwise."""
@@ -83,6 +84,8 @@ def job(
         lambda job: job.query(question, engine, most, master),
     ).found
     _show(answer, format, SHOWN if limit is None else limit, messages)
+    if answer.silent:
+        messages.say(f"without any event: {listed(answer.silent)}")
     is_said = question is JobQuestion.LOSSES  # by the answer itself
     say_what_is_missing(whole, messages, () if is_said else answer.incomplete)
 

@@ -115,6 +115,10 @@ class ChromeFolder:
         self._ready: dict[Partition, Path] = {}  # and the folder that it was read into
         self._damaged: dict[Partition, str] = {}
 
+    def __reduce__(self) -> tuple[type[ChromeFolder], tuple[Path, dict[Partition, Path]]]:
+        """A copy reads for itself: what was read here goes with this one."""
+        return type(self), (self.path, self.files)
+
     @property
     def parts(self) -> tuple[Partition, ...]:
         """The processes that there are files of."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -181,11 +182,18 @@ class Job:
         """Those of which something was dropped, or only a newer opscope knows it, so that what is
         said of them is about less than they did; ``query("losses")`` tells of what.
 
-        Files of other tools do not say it, and recordings without an end not yet.
+        Of what cannot be read it is not known. Recordings without an end are read for it, and so
+        are Chrome files that were not yet.
         """
+        self._source.prepare(self.parts)
         folders = self._source.folders()
         own = {part: folders[part] for part in self.parts if part in folders}
-        return tuple(self._rolled_up.incomplete(own))
+        found = {*self._rolled_up.incomplete(own)}
+        for part in self.parts:
+            with suppress(TraceFormatError):
+                if part not in own and self._source.load(part).ledger.missing():
+                    found.add(part)
+        return tuple(part for part in self.parts if part in found)
 
     def findings(self, which: Which | str = Which.STEADY) -> list[SharedFinding]:
         """Why the program is slow, in all its processes; what several have alike is one finding.
@@ -324,7 +332,9 @@ class Job:
 
         asked = one_of(JobQuestion, question, "question")
         by = one_of(EngineName, engine, "engine")
-        return ask_job(asked, self.only(self.compared)._rollups(asked.tables), by, limit, master)
+        rollups = self.only(self.compared)._rollups(asked.tables)
+        answer = ask_job(asked, rollups, by, limit, master)
+        return replace(answer, silent=tuple(p for p in self.compared if p not in rollups))
 
     def sql(self, statement: str, read_only: bool = False) -> Any:
         """Run SQL over all processes; every table has the columns ``rank`` and ``process``.

@@ -36,6 +36,10 @@ class RolledUp:
         self._made: dict[Partition, Path] = {}
         self._scratch = Scratch()
 
+    def __reduce__(self) -> tuple[type[RolledUp], tuple[()]]:
+        """A copy makes its own: what was made here goes with this one."""
+        return type(self), ()
+
     def there(
         self, folders: Mapping[Partition, Path], tables: Collection[str] = ROLLUP_TABLES
     ) -> dict[Partition, Rollup]:

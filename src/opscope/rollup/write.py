@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from contextlib import nullcontext, suppress
+from math import ceil
 from pathlib import Path
 
 from opscope.errors import TraceFormatError
@@ -98,7 +99,7 @@ def write_rollup(
         of=of,
         part=folder.name,
         events=contents.events,
-        lost=int(min(max(lost, 0), _MOST_LOST)),
+        lost=ceil(min(lost, _MOST_LOST)),
         steps_are=contents.steps_are,
         step_ns=contents.step_ns,
         steady_step_ns=contents.steady_step_ns,

@@ -18,7 +18,7 @@ class Ledger(dict[str, dict[str, float]]):
         """Source, what and how many of all that was lost; of one source alone where it is named."""
         for name, counts in self.items():
             for what, value in counts.items():
-                if value and what.startswith(LOSS) and source in (None, name):
+                if value > 0 and what.startswith(LOSS) and source in (None, name):
                     yield name, what, value
 
     def lost(self, source: str | None = None) -> float:
@@ -27,4 +27,6 @@ class Ledger(dict[str, dict[str, float]]):
 
     def missing(self) -> float:
         """How many no answer is about: they were lost, or only a newer opscope knows them."""
-        return self.lost() + sum(self.get(NEWER, {}).values())
+        newer = self.get(NEWER, {})
+        others = (count for what, count in newer.items() if not what.startswith(LOSS))
+        return self.lost() + sum(count for count in others if count > 0)

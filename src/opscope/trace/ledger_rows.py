@@ -13,6 +13,9 @@ SPAN_COST = "cost_ns: span"
 WITHOUT_DURATION = "durations that are missing or negative, taken for 0"
 """Of the source ``import``."""
 
+NOT_EXPORTED = "rows that the file was not given: "
+"""Of the source ``import``; a table follows, of a kind that such files have no room for."""
+
 KIND_COST = "cost_ns of one "
 """Of the source ``recorder``, with the options of the recording; a ``CostKind`` follows."""
 

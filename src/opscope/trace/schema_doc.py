@@ -56,8 +56,9 @@ name, with `named_events` as a ready-made join.
 - Times are nanoseconds since the Unix epoch; units are part of a column's name.
 - A table without rows has no file. A reader fills in the default of a column that a file lacks,
   refuses a file that lacks a required one, and ignores columns and tables it does not know. It
-  leaves out rows with codes it does not know, but for events, whose `kind` becomes 255; the ledger
-  counts both under `newer opscope`.
+  leaves out rows with codes of opscope's own that it does not know, but for events, whose `kind`
+  becomes 255; the ledger counts both under `newer opscope`. Numbers that torch gave (of a dtype, a
+  layout, a kind of device, a scope) stay as they are, also those of a newer torch.
 - A reader refuses rows that are not there, times and sizes that cannot be, and missing values in
   columns that have no "none".
 - A rank is written under a hidden name and renamed, so `rank=N` is always whole.

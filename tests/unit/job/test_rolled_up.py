@@ -1,8 +1,12 @@
 """Answers about jobs from rollups: as from the traces, and these where rollups are wrong."""
 
+import copy
 import gc
 import os
+import pickle
 import signal
+import subprocess
+import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -264,6 +268,42 @@ def test_several_threads_may_ask_one_job(tmp_path, monkeypatch):
         found = {one: answer.result().as_dicts() for one, answer in asked.items()}
     assert found == expected
     assert len(made) == 2  # what the first asked for, and then all for the others
+
+
+@pytest.mark.parametrize("rolled_up", [True, False])
+def test_a_job_that_was_asked_can_be_copied_and_sent(tmp_path, rolled_up):
+    folder = save_job(tmp_path / "job")
+    job = Job(folder if rolled_up else without_rollups(folder))
+    expected = answers_of(job, ["ranks", "operators"])
+    for other in (pickle.loads(pickle.dumps(job)), copy.deepcopy(job), copy.copy(job)):
+        assert answers_of(other, ["ranks", "operators"]) == expected
+    sent = pickle.dumps(job)
+    del job
+    gc.collect()
+    program = "import pickle, sys; print(pickle.load(sys.stdin.buffer).query('ranks').as_dicts())"
+    done = subprocess.run([sys.executable, "-c", program], input=sent, capture_output=True)
+    assert done.stdout.decode().strip() == str(expected["ranks"]), done.stderr.decode()
+
+
+@pytest.mark.parametrize("value", [0.25, 3.0, -1.0])
+def test_of_whom_not_all_is_there_does_not_depend_on_rollups(tmp_path, value):
+    folder = save_job(tmp_path / "job")
+    ledger = {"events": {"dropped: a": value, "dropped: b": 0.0}}
+    build_trace([span("aten::mm", 0, 9)], ledger=ledger).save(folder, rank=2)
+    expected = (Partition("rank", 2),) if value > 0 else ()
+    assert Job(folder).incomplete() == Job(folder).query("ranks").incomplete == expected
+    job = Job(without_rollups(folder))
+    assert job.incomplete() == job.query("ranks").incomplete == job.incomplete() == expected
+    (folder / "rank=00002" / "events.parquet").write_bytes(b"damaged")
+    assert Job(folder).incomplete() == ()
+
+
+def test_processes_without_any_event_are_named(tmp_path):
+    folder = save_job(tmp_path / "job")
+    build_trace([]).save(folder, rank=9)
+    answer = Job(folder).query("spread")
+    assert (answer.silent, answer.processes) == ((Partition("rank", 9),), 4)
+    assert Job(folder).only([0, 1]).query("spread").silent == ()
 
 
 def test_forked_children_add_up_for_themselves(tmp_path, monkeypatch):

@@ -1,6 +1,6 @@
 """What a ledger says was lost."""
 
-from opscope.trace.ledger import Ledger
+from opscope.trace.ledger import NEWER, Ledger
 
 LEDGER = Ledger(
     {
@@ -26,3 +26,14 @@ def test_losses_of_one_source():
 
 def test_an_empty_ledger_lost_nothing():
     assert not list(Ledger().losses()) and Ledger().lost() == 0
+
+
+def test_missing_is_what_was_lost_and_what_a_newer_opscope_knows_each_once():
+    newer = {"dropped: allocations of action 9": 2.0, "shown as unknown: events of kind 77": 3.0}
+    assert Ledger({**LEDGER, NEWER: newer}).missing() == 5 + 2 + 3
+    assert LEDGER.missing() == 5 and Ledger().missing() == 0
+
+
+def test_counts_that_cannot_be_make_nothing_missing_and_hide_nothing():
+    odd = Ledger({"events": {"dropped: x": -5.0, "dropped: y": 5.0}, NEWER: {"left out: z": -1.0}})
+    assert odd.missing() == odd.lost() == 5

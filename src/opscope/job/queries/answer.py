@@ -28,6 +28,7 @@ class JobAnswer:
         rows: in order.
         incomplete: the processes of which something was dropped, or is known to a newer opscope
             alone, so that the answer is about less than they did; ``losses`` tells of what.
+        silent: those without any event, which it is not about.
     """
 
     question: JobQuestion
@@ -36,6 +37,7 @@ class JobAnswer:
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     incomplete: tuple[Partition, ...]
+    silent: tuple[Partition, ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows)

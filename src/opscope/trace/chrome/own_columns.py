@@ -16,6 +16,7 @@ from typing import Any
 from opscope import _native
 from opscope.errors import TraceFormatError
 from opscope.trace.input_file import pieces_of
+from opscope.trace.ledger_rows import NOT_EXPORTED
 from opscope.trace.packed import packed, unpacked
 from opscope.trace.trace import Trace
 from opscope.trace.unknown_codes import ledger_with
@@ -103,8 +104,7 @@ def trace_in(path: Path) -> Trace | None:
         if value["format"] != _FORMAT:
             return None
         trace = unpacked(value, str(path))
-        missing = {f"dropped: {name}, which the file leaves out": n
-                   for name, n in value["left_out"].items()}  # fmt: skip
+        missing = {NOT_EXPORTED + name: rows for name, rows in value["left_out"].items()}
     except _DAMAGED:
         return None
     if not missing:

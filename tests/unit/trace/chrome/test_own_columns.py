@@ -73,9 +73,7 @@ def test_any_trace_comes_back(tmp_path, monkeypatch, seed, few_rows):
 
     lines = len(trace.table("source_lines"))
     left_out = again.ledger.get("import", {})
-    assert left_out == (
-        {"dropped: source_lines, which the file leaves out": lines} if lines else {}
-    )
+    assert left_out == ({"rows that the file was not given: source_lines": lines} if lines else {})
     kept = ("ledger", "source_lines")
     assert_same_trace(again.with_tables({name: trace.table(name) for name in kept}), trace)
 
@@ -174,5 +172,5 @@ def test_text_of_source_lines_stays_out(tmp_path):
     again = load_trace(path)
 
     assert len(again.table("source_lines")) == 0
-    assert again.ledger["import"] == {"dropped: source_lines, which the file leaves out": 1}
+    assert again.ledger["import"] == {"rows that the file was not given: source_lines": 1}
     assert b"secret" not in gzip.decompress(path.read_bytes())
