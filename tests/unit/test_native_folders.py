@@ -31,7 +31,7 @@ MAY_INCLUDE = {
     "columns": {"schema", "interpreter", "numpy"},
     "nesting": {"schema", "interpreter", "numpy"},
     "account": {"schema", "interpreter", "numpy", "nesting"},
-    "attribution": {"schema", "interpreter", "numpy", "nesting"},
+    "attribution": {"schema", "interpreter", "numpy", "columns", "nesting"},
     "graph": {"schema", "interpreter", "numpy"},
     "memory": {"schema", "interpreter", "numpy", "columns"},
     "writers": {"schema", "interpreter", "numpy"},
