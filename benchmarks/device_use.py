@@ -2,8 +2,9 @@
 
 HolisticTraceAnalysis has to be installed in the environment of ``PYTHON``. Both read the same file
 in processes of their own, in turn; printed are what they say, and the medians of the time of
-reading and of answering, and of the memory at its peak beyond that of an empty interpreter. HTA is asked for its breakdowns of time and of idle time, the overlap of communication
-and computation, statistics of launches, lengths of queues, and kernels by kind.
+reading and of answering, and of the memory at its peak beyond that of an empty interpreter. HTA is
+asked for its breakdowns of time and of idle time, the overlap of communication and computation,
+statistics of launches, lengths of queues, and kernels by kind.
 """
 
 from __future__ import annotations
