@@ -311,7 +311,7 @@ nb::dict operator_sums(const EventArrays& arrays, size_t threads, const Numbers<
     return attribution::operator_sums(
         {events.kind, events.name, phase.data(), path.data(), events.thread, start_ns.data(), took_ns.data(),
          until_ns.data(), own_ns.data(), by_start ? by_start->data() : nullptr, events.rows},
-        given_steps ? &steps : nullptr, allocated ? &allocations : nullptr);
+        steps, allocated ? &allocations : nullptr);
   }();
   nb::dict result;
   result["name"] = to_array(std::move(found.name));

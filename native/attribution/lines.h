@@ -110,9 +110,7 @@ struct CallColumns {  // as Calls
   const bool* called_here;
   const bool* defined_here;
 
-  bool says_where(size_t row) const {
-    return (static_cast<int>(called_here[row]) | static_cast<int>(defined_here[row])) != 0;
-  }
+  bool says_where(size_t row) const { return called_here[row] || defined_here[row]; }
 };
 
 // Whether events are listed, of all, and whether those have a parent and children.
@@ -130,8 +128,7 @@ class StackSources {
                Visit visit)
       : events_(events), backward_(events.rows, -1) {
     nesting::each_after_parent(events.parent, events.rows, [&](size_t row, int32_t parent) {
-      const bool is_backward = static_cast<int>(events.scope_of(row) == RecordScope::kBackwardFunction) &
-                               static_cast<int>(listed.nested[row]);
+      const bool is_backward = events.scope_of(row) == RecordScope::kBackwardFunction && listed.nested[row];
       const int32_t span = is_backward ? static_cast<int32_t>(row) : backward_.of(parent);
       backward_[row] = span;
       if (listed.listed[row] && events.sequence[row] >= 0 && span < 0) {

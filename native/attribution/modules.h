@@ -114,7 +114,7 @@ inline ModuleCalls module_calls(const Events& events, const int32_t* label,
   Numbering<PlaceKey, PlaceKey::Hash> places;
   nesting::each_after_parent(events.parent, events.rows, [&](size_t row, int32_t parent) {
     const int32_t around = inner.of(parent);
-    const bool decides = (static_cast<int>(is_module(row)) | static_cast<int>(maker[row] >= 0)) != 0;
+    const bool decides = is_module(row) || maker[row] >= 0;
     closest[row] = decides ? static_cast<int32_t>(row) : closest.of(parent);
     inner[row] = is_module(row) ? static_cast<int32_t>(row) : around;
     if (!is_module(row)) return;

@@ -150,10 +150,8 @@ inline OperatorSums in_order(const std::vector<OperatorKey>& keys, std::vector<O
   return sums;
 }
 
-// Without steps and allocations, nullptr, what is said of these is nothing.
-inline OperatorSums operator_sums(const OperatorColumns& events, const StepColumns* given_steps,
+inline OperatorSums operator_sums(const OperatorColumns& events, const StepColumns& steps,
                                   const AllocationColumns* allocations) {
-  const StepColumns steps = given_steps == nullptr ? StepColumns{nullptr, nullptr, 0} : *given_steps;
   Numbering<OperatorKey, OperatorKey::Hash> numbers;
   std::vector<OperatorGroup> groups;
   std::vector<int32_t> group_of(allocations == nullptr ? 0 : events.rows, -1);

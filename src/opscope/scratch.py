@@ -47,10 +47,6 @@ class Scratch:
     def __init__(self) -> None:
         self._by_process: dict[int, _OfProcess] = {}
 
-    def __reduce__(self) -> tuple[type[Scratch], tuple[()]]:
-        """A copy, or what another process gets, has a folder of its own."""
-        return type(self), ()
-
     @property
     def lock(self) -> threading.RLock:
         """Of the process, for whoever computes."""
