@@ -8,7 +8,7 @@ from opscope.analysis.findings.bytes_made import FLOAT_BYTES, bytes_given, bytes
 from opscope.analysis.findings.matmul import PRODUCT_CALLS
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
 from opscope.analysis.findings.repetition import computed_values
-from opscope.analysis.findings.subject import FLOPS_A_NS, Flags, Subject, Values
+from opscope.analysis.findings.subject import FLOPS_A_NS, Flags, Subject
 from opscope.analysis.findings.surroundings import with_surroundings_ns
 from opscope.analysis.quantity_text import bytes_text, share_text
 
@@ -20,8 +20,12 @@ _SCORING = (
 )  # fmt: skip
 """What stands between the two products of attention."""
 
-_SCORE_NS = 0.5
-"""scaled_dot_product_attention on one thread took 0.3 to 0.7 beyond the products."""
+_OF_PRODUCTS = 0.85
+"""Of what the two products take, scaled_dot_product_attention takes so much, without them.
+
+On one thread of a machine at rest 0.64 to 0.95 in five shapes of 512 to 1,200 positions, in the
+median 0.84: scores stay in the cache, and none are handed to the kernel and back.
+"""
 
 _BETWEEN = ("aten::pow", "aten::square", "aten::abs", "aten::neg", "aten::mul", "aten::exp")
 _REDUCTIONS = ("aten::sum", "aten::mean", "aten::norm", "aten::linalg_vector_norm")
@@ -59,18 +63,17 @@ def _find_attention(subject: Subject) -> Evidence | None:
             f"and read again by each step in between, {share_text(total / subject.wall_ns)} of the "
             "time."
         ),
-        saved_ns=max(with_surroundings_ns(subject, between) - _weighing_ns(subject, found), 0),
+        saved_ns=with_surroundings_ns(subject, between) + _of_products_ns(subject, second),
         saved_by=(
-            "what stands between the two products, without what a fused call takes to do it in "
-            f"the cache: {_SCORE_NS} ns a score"
+            "what stands between the two products: a fused call does it in the cache, and takes "
+            f"about {_OF_PRODUCTS} of what they take"
         ),
     )
 
 
-def _weighing_ns(subject: Subject, weights: Values) -> int:
-    """What a fused call takes between the products, for as many scores."""
-    scores = int(bytes_made(subject)[weights].sum()) // FLOAT_BYTES
-    return int(scores * _SCORE_NS * subject.stretch_of_constants)
+def _of_products_ns(subject: Subject, second: Flags) -> int:
+    """What a fused call saves of the products, of which the first is as large as the second."""
+    return int(2 * (1 - _OF_PRODUCTS) * subject.duration_ns[second].sum())
 
 
 def _has_user(subject: Subject, weights: Flags, second: Flags) -> Flags:
