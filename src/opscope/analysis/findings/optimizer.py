@@ -78,7 +78,7 @@ class _Steps:
 
 def _single_tensor_steps(subject: Subject) -> _Steps:
     step = subject.named_like(_STEP)
-    without = subject.named(*(f"{_STEP}{name}.step" for name in _WITHOUT_LISTS))
+    without = _steps_of(subject, _WITHOUT_LISTS)
     around = subject.during(np.flatnonzero(step))
     since_ns = _after_closures(subject, step, around)
     around = np.where(subject.start_ns >= since_ns[around], around, -1)
@@ -122,8 +122,10 @@ def _find_single_tensor(subject: Subject) -> Evidence | None:
         work = np.clip(part_work_ns(subject)[steps.operators], 0, of_operators)
         computing = steps.sum(work)
         saved = np.maximum(took - computing - fastest, saved)
-        once = np.where(_is_of(subject, steps, _MOVING_AVERAGES), computing * (1 - _OF_WORK), 0)
-        elements = ", and what else small tensors take but for one pass over their elements"
+        averages = _steps_of(subject, _MOVING_AVERAGES)[steps.rows]
+        once = np.where(averages, computing * (1 - _OF_WORK), 0)
+        passes = "one pass over " if once.any() else ""
+        elements = f", and what else small tensors take but for {passes}their elements"
     left = _left(subject, steps)
     saved = np.minimum(saved * (1 - left) + once, took).astype(np.int64)
     saved = _uninterrupted(subject, steps, saved)
@@ -155,16 +157,16 @@ def _name(subject: Subject, row: int) -> str:
 
 def _left(subject: Subject, steps: _Steps) -> npt.NDArray[np.float64]:
     """Of what each step could save, the share that stays with what its optimizer offers."""
-    fused = _is_of(subject, steps, _FUSED) | subject.has_device
+    fused = _steps_of(subject, _FUSED)[steps.rows] | subject.has_device
     scaled = steps.sum(subject.named("aten::mul_")[steps.operators].astype(np.int64)) > 0
-    only_adds = _is_of(subject, steps, ("SGD",)) & ~scaled
+    only_adds = _steps_of(subject, ("SGD",))[steps.rows] & ~scaled
     collecting = np.where(only_adds, _COLLECTING_FOR_ADDITIONS, _COLLECTING)
     return np.where(fused, collecting, _LISTS_ON_CPU)
 
 
-def _is_of(subject: Subject, steps: _Steps, kinds: tuple[str, ...]) -> Flags:
-    """Which steps are those of one of these optimizers of torch's."""
-    return subject.named(*(f"{_STEP}{name}.step" for name in kinds))[steps.rows]
+def _steps_of(subject: Subject, kinds: tuple[str, ...]) -> Flags:
+    """Which events are steps of one of these optimizers of torch's."""
+    return subject.named(*(f"{_STEP}{name}.step" for name in kinds))
 
 
 def _advice(name: str) -> str:

@@ -214,6 +214,9 @@ def test_of_an_optimizer_that_goes_one_by_one_elements_stay():
     # of which one pass takes 0.3.
     assert finding.saved_ns == int(0.83 * (100 * MICROSECOND - 2_200 - 1_350) + 0.7 * 1_350)
     assert "but for one pass over their elements" in finding.saved_by
+    around = span("Optimizer.step#RMSprop.step", 0, 100, **ANNOTATION)
+    finding = found(build_trace([around, *inner]), "single-tensor-optimizer")
+    assert "but for their elements" in finding.saved_by
 
 
 def test_of_a_step_that_runs_a_closure_what_follows_it_is_the_optimizers():
