@@ -24,7 +24,11 @@ _ENVIRONMENT = {"TORCH_CPP_LOG_LEVEL": "ERROR"}  # memory that it did not see be
 
 def main() -> None:
     options = _parse()
-    names = [name for name in PROGRAMS if not options.only or name in options.only]
+    names = [
+        name
+        for name, program in PROGRAMS.items()
+        if (name in options.only if options.only else program.is_on_gpu == options.gpu)
+    ]
     conditions = ("quiet", *(["busy"] if options.busy else []))
     verdicts: dict[str, list[Verdict]] = {condition: [] for condition in conditions}
     known = _known(options.real)
@@ -94,6 +98,9 @@ def _parse() -> argparse.Namespace:
     assert SUBJECTS
     parser = argparse.ArgumentParser(prog="python -m benchmarks.advice", description=__doc__)
     parser.add_argument("--only", nargs="+", choices=sorted(PROGRAMS), help="some programs only")
+    parser.add_argument(
+        "--gpu", action="store_true", help="those that are about a GPU, in place of all others"
+    )
     parser.add_argument(
         "--real", type=Path, metavar="FILE", help="keep what the fixes save, or take it from there"
     )

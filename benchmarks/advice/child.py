@@ -24,6 +24,7 @@ from benchmarks.advice import (
     habits,
     held_out,
     loops,
+    on_gpu,
     python_time,
     tensors,
     training,
@@ -38,6 +39,7 @@ SUBJECTS = (
     habits,
     held_out,
     loops,
+    on_gpu,
     python_time,
     tensors,
     training,
@@ -76,7 +78,8 @@ def main() -> None:
     faulty, fixed = program.make()
     held = (_held_bytes(fixed), _held_bytes(faulty)) if program.grows else (0, 0)
     recorded, _ = program.make()
-    recorded()  # what happens only once has happened
+    recorded()
+    _wait_for_device()  # what happens only once has happened
     times, found = [], []
     for number in range(_RECORDINGS):
         times += _turns(faulty, fixed) if what == "both" else []
@@ -123,7 +126,13 @@ def _seconds(body: Body) -> float:
     gc.collect()
     begin, waited = time.perf_counter(), _waited()
     body()
+    _wait_for_device()
     return time.perf_counter() - begin - (_waited() - waited)
+
+
+def _wait_for_device() -> None:
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
 
 
 def _waited() -> float:
@@ -150,6 +159,7 @@ def _record(faulty: Body, level: str) -> opscope.Trace:
         record_shapes=True, profile_memory=True, with_modules=True, **LEVELS[level]
     ) as profile:
         result = faulty()
+        _wait_for_device()
     del result
     return profile.trace
 

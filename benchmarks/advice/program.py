@@ -24,6 +24,7 @@ class Program:
             for 0.1 to 3 s.
         grows: the fault costs memory; time only in passing.
         is_fitted: what findings promise may be fitted to it; the others are what that is held to.
+        is_on_gpu: it is about what a GPU does; run where one is asked for.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Program:
     make: Callable[[], Variants]
     grows: bool = False
     is_fitted: bool = False
+    is_on_gpu: bool = False
 
     @property
     def file(self) -> str:
@@ -52,9 +54,13 @@ HELD_OUT = (
     "benchmarks.advice.everyday",
     "benchmarks.advice.fields",
     "benchmarks.advice.held_out",
+    "benchmarks.advice.on_gpu",
     "benchmarks.advice.unseen",
 )
 """Modules none of whose programs is fitted to; of the others it is every second one."""
+
+
+ON_GPU = "benchmarks.advice.on_gpu"
 
 
 def planted(*findings: str, grows: bool = False) -> Callable[[Callable[[], Variants]], Program]:
@@ -63,7 +69,8 @@ def planted(*findings: str, grows: bool = False) -> Callable[[Callable[[], Varia
     def declare(make: Callable[[], Variants]) -> Program:
         others = sum(one.make.__module__ not in HELD_OUT for one in PROGRAMS.values())
         is_fitted = make.__module__ not in HELD_OUT and others % 2 == 0
-        program = Program(make.__name__, findings, make, grows, is_fitted)
+        is_on_gpu = make.__module__ == ON_GPU
+        program = Program(make.__name__, findings, make, grows, is_fitted, is_on_gpu)
         PROGRAMS[program.name] = program
         return program
 
@@ -77,5 +84,5 @@ def tuned(make: Callable[[], Body]) -> Program:
         body = make()
         return body, body
 
-    both.__name__ = make.__name__
+    both.__name__, both.__module__ = make.__name__, make.__module__
     return planted()(both)
