@@ -24,9 +24,9 @@ def _randn(*sizes: int, **options: Any) -> Tensor:
 @planted("implicit-synchronisation")
 def loss_read_every_step() -> Variants:
     """What the device does takes longer than launching it, and then waits for the next launch."""
-    network = perceptron(1024, 8).to(DEVICE)
+    network = perceptron(4096, 8).to(DEVICE, torch.bfloat16)
     optimizer = torch.optim.SGD(network.parameters(), 1e-3, fused=True)
-    data = _randn(512, 1024)
+    data = _randn(2048, 4096, dtype=torch.bfloat16)
 
     def step() -> Tensor:
         optimizer.zero_grad()
@@ -53,19 +53,19 @@ def loss_read_every_step() -> Variants:
 @planted("implicit-synchronisation")
 def rows_chosen_by_mask() -> Variants:
     """A mask as an index: the host waits for how many rows there are."""
-    values, weights = _randn(2048, 2048), _randn(2048, 2048)
+    values, weights = _randn(4096, 4096).bfloat16(), _randn(4096, 4096).bfloat16() / 64
 
     def faulty() -> Tensor:
-        total = torch.zeros((), device=DEVICE)
-        for _ in range(60):
-            product = values @ weights
+        total, product = torch.zeros((), device=DEVICE), values
+        for _ in range(200):
+            product = product @ weights
             total += product[product > 0].sum()  # fault
         return total
 
     def fixed() -> Tensor:
-        total = torch.zeros((), device=DEVICE)
-        for _ in range(60):
-            product = values @ weights
+        total, product = torch.zeros((), device=DEVICE), values
+        for _ in range(200):
+            product = product @ weights
             total += torch.where(product > 0, product, 0).sum()
         return total
 
@@ -75,8 +75,8 @@ def rows_chosen_by_mask() -> Variants:
 @planted("implicit-synchronisation", "extra-device-copy", "repeated-conversions")
 def batches_from_pageable_memory() -> Variants:
     """The host waits for each copy, as the driver first copies it to memory of its own."""
-    network = perceptron(2048, 6).to(DEVICE)
-    batches = [torch.randn(1024, 2048) for _ in range(12)]
+    network = perceptron(2048, 24).to(DEVICE, torch.bfloat16)
+    batches = [torch.randn(2048, 2048, dtype=torch.bfloat16) for _ in range(40)]
     pinned = [one.pin_memory() for one in batches] if DEVICE == "cuda" else batches
 
     @torch.no_grad()
@@ -150,14 +150,14 @@ def attention_written_out() -> Variants:
 
     def faulty() -> Tensor:
         result = query
-        for _ in range(30):
+        for _ in range(100):
             scores = (result @ key.transpose(-2, -1)) / 8.0
             result = scores.softmax(-1) @ value  # fault
         return result
 
     def fixed() -> Tensor:
         result = query
-        for _ in range(30):
+        for _ in range(100):
             result = nn.functional.scaled_dot_product_attention(result, key, value)
         return result
 
@@ -171,7 +171,7 @@ def products_in_full_precision() -> Variants:
 
     def products() -> Tensor:
         result = left
-        for _ in range(12):
+        for _ in range(40):
             result = result @ right  # fault
         return result
 
@@ -192,7 +192,7 @@ def noise_in_double_precision() -> Variants:
     single = signal.float()
 
     def filtered(values: Tensor) -> Tensor:
-        for _ in range(20):
+        for _ in range(150):
             values = (values * 0.5 + 0.1).tanh()  # fault
         return values.sum()
 
@@ -238,14 +238,15 @@ def weights_averaged_one_by_one() -> Variants:
 @planted("many-small-operators", "modules-one-by-one")
 def layers_too_small_for_the_device() -> Variants:
     """Launching takes longer than all that is launched; a CUDA graph launches it at once."""
-    network, data = perceptron(128, 40).to(DEVICE).eval(), _randn(16, 128)
+    network, batches = perceptron(128, 40).to(DEVICE).eval(), _randn(40, 16, 128)
+    data = batches[0].clone()
 
     @torch.no_grad()
-    def faulty() -> Tensor:
-        result = data
-        for _ in range(20):
-            result = network(data)  # fault
-        return result
+    def faulty() -> list[Tensor]:
+        results = []
+        for batch in batches:
+            results.append(network(batch))  # fault
+        return results
 
     if DEVICE == "cpu":
         return faulty, faulty
@@ -256,10 +257,13 @@ def layers_too_small_for_the_device() -> Variants:
         with torch.cuda.graph(graph):
             result = network(data)
 
-    def fixed() -> Tensor:
-        for _ in range(20):
+    def fixed() -> list[Tensor]:
+        results = []
+        for batch in batches:
+            data.copy_(batch)
             graph.replay()
-        return result
+            results.append(result.clone())
+        return results
 
     return faulty, fixed
 
@@ -341,20 +345,27 @@ def bias_before_normalisation() -> Variants:
 @planted("repeated-results")
 def frozen_network_run_again() -> Variants:
     """Features of the same images in every round."""
-    frozen, head = perceptron(2048, 8).to(DEVICE).eval(), nn.Linear(10, 10).to(DEVICE)
-    images = _randn(2048, 2048)
+    frozen, head = perceptron(4096, 8).to(DEVICE, torch.bfloat16).eval(), nn.Linear(10, 10)
+    head = head.to(DEVICE, torch.bfloat16)
+    optimizer = torch.optim.SGD(head.parameters(), 1e-3, fused=True)
+    images = _randn(4096, 4096, dtype=torch.bfloat16)
+
+    def step(features: Tensor) -> None:
+        optimizer.zero_grad()
+        head(features).square().mean().backward()
+        optimizer.step()
 
     def faulty() -> None:
-        for _ in range(20):
+        for _ in range(40):
             with torch.no_grad():
                 features = frozen(images)  # fault
-            head(features).sum().backward()
+            step(features)
 
     def fixed() -> None:
         with torch.no_grad():
             features = frozen(images)
-        for _ in range(20):
-            head(features).sum().backward()
+        for _ in range(40):
+            step(features)
 
     return faulty, fixed
 
@@ -362,13 +373,13 @@ def frozen_network_run_again() -> Variants:
 @planted("gradients-in-inference")
 def evaluation_with_gradients() -> Variants:
     """Without ``no_grad``."""
-    network, data = perceptron(256, 24).to(DEVICE).eval(), _randn(64, 256)
+    network, batches = perceptron(256, 24).to(DEVICE).eval(), _randn(60, 64, 256)
 
     def faulty() -> Tensor:
-        result = data
-        for _ in range(20):
-            result = network(data)  # fault
-        return result
+        total = torch.zeros((), device=DEVICE)
+        for batch in batches:
+            total += network(batch).sum()  # fault
+        return total.detach()
 
     return faulty, torch.no_grad()(faulty)
 
@@ -379,7 +390,7 @@ def transformer_in_half_precision() -> Body:
     layer = nn.TransformerEncoderLayer(
         1024, 16, 4096, dropout=0.0, batch_first=True, device=DEVICE, dtype=torch.bfloat16
     )
-    return _training(layer, _randn(16, 512, 1024, dtype=torch.bfloat16), 12, fused=True)
+    return _training(layer, _randn(128, 512, 1024, dtype=torch.bfloat16), 12, fused=True)
 
 
 @tuned
@@ -410,8 +421,8 @@ def products_that_fill_the_device() -> Body:
 @tuned
 def batches_copied_beside_the_steps() -> Body:
     """From pinned memory, on a stream of their own, one ahead."""
-    network = perceptron(2048, 6).to(DEVICE)
-    batches = [torch.randn(1024, 2048) for _ in range(12)]
+    network = perceptron(4096, 12).to(DEVICE, torch.bfloat16)
+    batches = [torch.randn(4096, 4096, dtype=torch.bfloat16) for _ in range(12)]
     if DEVICE == "cpu":
         return lambda: [network(batch) for batch in batches].clear()
     pinned, beside = [one.pin_memory() for one in batches], torch.cuda.Stream()

@@ -54,22 +54,24 @@ HELD_OUT = (
     "benchmarks.advice.everyday",
     "benchmarks.advice.fields",
     "benchmarks.advice.held_out",
-    "benchmarks.advice.on_gpu",
     "benchmarks.advice.unseen",
+    "benchmarks.advice.unseen_on_gpu",
 )
-"""Modules none of whose programs is fitted to; of the others it is every second one."""
+"""Modules none of whose programs is fitted to; of the others it is every second one, and on a GPU
+all."""
 
 
-ON_GPU = "benchmarks.advice.on_gpu"
+ON_GPU = ("benchmarks.advice.on_gpu", "benchmarks.advice.unseen_on_gpu")
 
 
 def planted(*findings: str, grows: bool = False) -> Callable[[Callable[[], Variants]], Program]:
     """Declare a program whose fault any of ``findings`` names."""
 
     def declare(make: Callable[[], Variants]) -> Program:
-        others = sum(one.make.__module__ not in HELD_OUT for one in PROGRAMS.values())
-        is_fitted = make.__module__ not in HELD_OUT and others % 2 == 0
-        is_on_gpu = make.__module__ == ON_GPU
+        on_cpu = (one for one in PROGRAMS.values() if not one.is_on_gpu)
+        others = sum(one.make.__module__ not in HELD_OUT for one in on_cpu)
+        is_on_gpu = make.__module__ in ON_GPU
+        is_fitted = make.__module__ not in HELD_OUT and (is_on_gpu or others % 2 == 0)
         program = Program(make.__name__, findings, make, grows, is_fitted, is_on_gpu)
         PROGRAMS[program.name] = program
         return program

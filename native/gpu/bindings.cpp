@@ -97,11 +97,11 @@ void bind_gpu(nb::module_& m) {
   // Returns why device activity cannot be collected; empty if it can, or if no window wants it.
   m.def(
       "configure_gpu",
-      [](bool may_share) {
+      [](bool may_share, uint32_t also) {
         const WithoutGil without_gil;
-        return GpuActivity::instance().configure(Recorder::instance().wanted(), may_share);
+        return GpuActivity::instance().configure(Recorder::instance().wanted() | also, may_share);
       },
-      "may_share"_a = false);
+      "may_share"_a = false, "also"_a = 0);
   // What devices did until now is in the file of the recording that streams.
   m.def("note_devices", [] {
     const WithoutGil without_gil;

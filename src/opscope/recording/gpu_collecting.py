@@ -41,8 +41,8 @@ def _end_noting_at_exit() -> None:
     atexit.register(_native.end_noting_devices)
 
 
-def begin_gpu(times_annotations: bool = False) -> str:
-    """Start collecting for the window just opened; why that is impossible, or an empty string.
+def begin_gpu(times_annotations: bool = False, wants: int = 0) -> str:
+    """Start collecting for open windows; why that is impossible, or an empty string.
 
     Recording goes on without the device then, and the program's user is told once. A forked child
     of a process that used devices cannot use them, so nothing is missing there, and the library,
@@ -50,13 +50,14 @@ def begin_gpu(times_annotations: bool = False) -> str:
 
     Args:
         times_annotations: CUDA events are used instead.
+        wants: what a window that is about to open wants.
     """
     if devices().are_lost():
         return "this process was forked from one that used CUDA, and cannot use it"
     set_up_gpu()
     _end_noting_at_exit()
     tool = devices().tool_around()
-    refused = _native.configure_gpu(not tool and devices().may_share())
+    refused = _native.configure_gpu(not tool and devices().may_share(), wants)
     if refused and tool:
         refused = (
             f"{tool} is looking at this process, and it uses {devices().library} too ({refused})"

@@ -23,6 +23,9 @@ class Listener:
     without what begins having been: what is there is taken down.
     """
 
+    def prepare(self) -> None:
+        """The window is about to open: what takes long, and would be in it."""
+
     def begin(self) -> None:
         """The window has opened."""
 
@@ -82,15 +85,22 @@ class OtherTools(Listener):
 class DeviceActivity(Listener):
     """CUPTI, or CUDA events around annotations where that cannot be used and they are asked for."""
 
-    def __init__(self, times_annotations: bool) -> None:
+    def __init__(self, times_annotations: bool, wants: int) -> None:
+        """``wants``: what the window will want of the recorder."""
+        self._wants = wants
         self._times = times_annotations or os.environ.get("OPSCOPE_CUDA_EVENTS") == "1"
         self._refused = ""
         self._properties: list[dict[str, Any]] = []
         self._timing: EventTiming | None = None
 
+    def prepare(self) -> None:
+        """Have devices report, which the first time takes tens of milliseconds."""
+        self._refused = begin_gpu(self._times, self._wants)
+
     def begin(self) -> None:
-        """Have devices report."""
-        self._refused = begin_gpu(self._times)
+        """Have them report still: a window that ended meanwhile may have been the only one."""
+        if not self._refused:
+            self._refused = begin_gpu(self._times)
         _native.note_in_stream(json.dumps({DEVICES: self.known()}))
         if self._refused and self._times:
             self._timing = EventTiming()

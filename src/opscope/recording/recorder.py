@@ -286,6 +286,8 @@ class _Window:
         if (stream := self._stream) is not None:
             about = about_recording(stream, self._options, self._asked, self._first_id)
             stream.begin(self.id, about)
+        for listener in self.listeners:
+            listener.prepare()
         told_bytes = self._max_memory_bytes
         most_bytes = default_growth_bytes() if told_bytes is None else told_bytes
         wants, all_threads = native_wants(self._options), self._options.all_threads

@@ -364,7 +364,7 @@ SOURCES = (
         ),
         kinds=(EventKind.RUNTIME_CALL,),
         tables=("gpu", "runtime_calls", "gpu_graph_nodes", "gpu_memory", "gpu_overheads"),
-        listener=lambda options: DeviceActivity(options.cuda_events),
+        listener=lambda options: DeviceActivity(options.cuda_events, native_wants(options)),
         ledger=gpu_ledger,
     ),
     Source(

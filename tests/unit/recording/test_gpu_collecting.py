@@ -49,7 +49,7 @@ class Core:
     def set_gpu_candidates(self, paths):
         self.asked.append(paths)
 
-    def configure_gpu(self, may_share=False):
+    def configure_gpu(self, may_share=False, also=0):
         self.asked.append(may_share)
         return self.refuses
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
-from opscope.analysis.findings.subject import CUDA, Subject
+from opscope.analysis.findings.subject import CUDA, HOST, Subject
 from opscope.analysis.quantity_text import bytes_text, time_text
 from opscope.trace.schema import AllocationAction
 
@@ -19,7 +19,8 @@ _WORTH_SAYING = 0.005
 def _find_churn(subject: Subject) -> Evidence | None:
     table = subject.trace.table("allocations")
     taken = (table["action"] == AllocationAction.ALLOCATE) & (table["event"] >= 0)
-    taken &= table["size_bytes"] >= _LARGE
+    # Of a device's memory torch keeps what is freed, and hands it out again at once.
+    taken &= (table["size_bytes"] >= _LARGE) & (table["device_type"] == HOST)
     event = table["event"][taken]
     makers = np.unique(event[subject.named(*_MAKERS)[event]])
     if len(makers) < 2:

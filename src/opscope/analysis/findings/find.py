@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from opscope.analysis.critical_path.graph import wait_graph
+from opscope.analysis.device_time import WORK_KINDS
 from opscope.analysis.findings import (
     allocation,
     convolution,
@@ -34,13 +37,20 @@ from opscope.analysis.findings import (
 )
 from opscope.analysis.findings.cold_caches import refilling_ns
 from opscope.analysis.findings.finding import Finding, Findings, Unchecked
+from opscope.analysis.findings.in_turn import in_turn
 from opscope.analysis.findings.overlap import general_last
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern, missing
-from opscope.analysis.findings.replayed import saved_of
+from opscope.analysis.findings.replayed import Fix, factors_alone, saved_share
 from opscope.analysis.findings.sites import RECORD_STACKS
 from opscope.analysis.findings.subject import Subject, dropped_share, waited_share
 from opscope.analysis.findings.unexplained import unexplained
-from opscope.analysis.findings.unrecorded import in_proportion, lacks_costs
+from opscope.analysis.findings.unrecorded import (
+    Clock,
+    clock_alone,
+    in_proportion,
+    lacks_costs,
+    retimed,
+)
 from opscope.analysis.period import Period, Which, period_of
 from opscope.analysis.quantity_text import share_text
 from opscope.analysis.torch_listing.listing import TorchListing
@@ -122,9 +132,10 @@ def find_findings(
         MissingDependencyError: ``benchmark`` without torch.
     """
     period = period_of(trace, which)
-    alone, stretch = in_proportion(period.trace)
     recorded = Subject(period.trace, listing)
-    subject = recorded if stretch is None else recorded.at_other_times(alone, stretch)
+    clock = clock_alone(period.trace)
+    subject = _in_proportion(recorded, period, clock)
+    replayed = _replayed(period, clock)
     patterns = [*PATTERNS, *([_name_pattern(name)] if name is not None else [])]
     found, absent, unchecked = [], [], []
     for pattern in patterns:
@@ -136,12 +147,12 @@ def find_findings(
         elif evidence is None:
             absent.append(pattern.id)
         else:
-            found.append(_finding(period, seen, pattern, evidence, benchmark))
+            found.append(_finding(period, seen, pattern, evidence, benchmark, replayed))
     found.sort(key=lambda finding: (-finding.weight, -finding.time_ns))
     found = general_last(subject, found, {p.id for p in patterns if p.is_general})
     left = unexplained(subject, found)
     return Findings(
-        found=tuple(replace(one, events=period.in_recording(one.events)) for one in found),
+        found=tuple(_in_recording(one, period) for one in found),
         absent=tuple(absent),
         unchecked=tuple(unchecked),
         wall_ns=period.wall_ns,
@@ -156,6 +167,31 @@ def find_findings(
     )
 
 
+def _in_recording(finding: Finding, period: Period) -> Finding:
+    """With rows of the recording in place of those of its part."""
+    fixes = (replace(fix, events=period.in_recording(fix.events)) for fix in finding.fixes)
+    return replace(finding, events=period.in_recording(finding.events), fixes=tuple(fixes))
+
+
+def _in_proportion(recorded: Subject, period: Period, clock: Clock | None) -> Subject:
+    """The times of the program alone, and of devices where they were launched."""
+    trace = period.trace
+    if _has_devices(period):
+        other = in_turn(trace, wait_graph(period), clock)
+    elif clock is not None:
+        other = retimed(trace, clock)
+    else:
+        return recorded
+    return recorded.at_other_times(*in_proportion(other, trace), is_alone=clock is not None)
+
+
+def _has_devices(period: Period) -> bool:
+    """Whether devices did something in it, and for whom is known."""
+    gpu = period.trace.table("gpu")
+    is_work = len(gpu) > 0 and bool(np.isin(gpu["kind"], WORK_KINDS).any())
+    return is_work and wait_graph(period).knows_launches
+
+
 def _evidence(subject: Subject, pattern: Pattern) -> Evidence | None:
     """What it finds; also where only what the program calls of libraries itself was recorded."""
     needs = tuple(need for need in pattern.needs if need is not Needs.LIBRARIES)
@@ -164,8 +200,21 @@ def _evidence(subject: Subject, pattern: Pattern) -> Evidence | None:
     return pattern.find(subject)
 
 
+def _replayed(period: Period, clock: Clock | None) -> Callable[[Sequence[Fix]], float]:
+    """Of fixes, the share of the program's time that they save."""
+    if not _has_devices(period):
+        return lambda _: 0.0
+    graph = wait_graph(period)
+    return partial(saved_share, graph, factors_alone(graph, clock))
+
+
 def _finding(
-    period: Period, subject: Subject, pattern: Pattern, evidence: Evidence, benchmark: bool
+    period: Period,
+    subject: Subject,
+    pattern: Pattern,
+    evidence: Evidence,
+    benchmark: bool,
+    replayed: Callable[[Sequence[Fix]], float],
 ) -> Finding:
     measured = pattern.measure(subject, evidence) if benchmark and pattern.measure else None
     derived = evidence.saved_ns if measured is None else measured.saved_ns
@@ -173,7 +222,8 @@ def _finding(
     if pattern.leaves_caches and measured is None and derived:
         refilling = refilling_ns(subject, evidence.events, derived)
     derived = None if derived is None else min(derived + refilling, subject.wall_ns)
-    saved = _replayed(period, subject, evidence, derived)
+    fixes = _fixes(period, subject, evidence, derived)
+    saved = int(subject.wall_ns * replayed(fixes)) if fixes else derived
     took = evidence.event_time_ns
     took = subject.duration_ns[evidence.events] if took is None else took
     return Finding(
@@ -196,20 +246,27 @@ def _finding(
         saved_bytes=evidence.saved_bytes,
         saved_bytes_share=evidence.saved_bytes_share,
         derived_ns=derived,
+        fixes=fixes,
     )
 
 
-def _replayed(
+def _fixes(
     period: Period, subject: Subject, evidence: Evidence, saved_ns: int | None
-) -> int | None:
-    """Of what the events would take less, what the program would.
+) -> tuple[Fix, ...]:
+    """What becomes of events where devices take part: of what they take, so much is left.
 
-    All of it without devices: findings speak of the main thread's time then, and which of several
+    None without devices: findings speak of the main thread's time then, and which of several
     threads another waited for is known too rarely to take from them.
     """
-    if not saved_ns or not len(evidence.events) or not len(subject.trace.table("gpu")):
-        return saved_ns
-    return saved_of(wait_graph(period), evidence.events, saved_ns)
+    if not saved_ns or not len(evidence.events) or not _has_devices(period):
+        return ()
+    if evidence.fixes:
+        return evidence.fixes
+    chosen = np.zeros(len(subject.parent), dtype=np.bool_)
+    chosen[evidence.events] = True
+    outermost = evidence.events[subject.inside(chosen)[evidence.events] < 0]
+    took = int(subject.duration_ns[np.unique(outermost)].sum())
+    return (Fix(evidence.events, 1 - min(saved_ns / max(took, 1), 1.0)),)
 
 
 def _name_pattern(expression: str) -> Pattern:

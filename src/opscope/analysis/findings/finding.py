@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from opscope.analysis.findings.replayed import Fix
 from opscope.analysis.findings.sites import Place
 from opscope.analysis.findings.subject import FEW_DROPPED
 from opscope.analysis.findings.unexplained_time import Unexplained
@@ -49,6 +50,7 @@ class Finding:
         saved_bytes: what the fix would save of memory; None where it is not about that.
         saved_bytes_share: of what is in use at the peak.
         derived_ns: what its events would take less, whoever waits for that; None as above.
+        fixes: where devices take part, what becomes of which events: what is replayed.
     """
 
     id: str
@@ -69,6 +71,7 @@ class Finding:
     saved_bytes: int | None = None
     saved_bytes_share: float = 0.0
     derived_ns: int | None = None
+    fixes: tuple[Fix, ...] = ()
 
     @property
     def weight(self) -> float:

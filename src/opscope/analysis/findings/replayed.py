@@ -1,16 +1,22 @@
 """What a fix saves of a recording in which a thread and devices wait for each other.
 
-A finding says how much less its own events would take. Of that only what others had to wait for
-makes the program faster: that is what a replay with these events shortened tells.
+A finding says how much less its own events would take: they on the host, and what they launched.
+Of that only what others had to wait for makes the program faster: that is what a replay with these
+events shortened tells.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.critical_path.graph import WaitGraph
+from opscope.analysis.critical_path.graph import WAITED_FOR, WaitGraph
 from opscope.analysis.critical_path.replay import replay
+from opscope.analysis.findings.unrecorded import Clock
 from opscope.tree.ancestry import nearest_ancestor
 
 Values = npt.NDArray[np.int64]
@@ -18,36 +24,80 @@ Flags = npt.NDArray[np.bool_]
 Factors = npt.NDArray[np.float64]
 
 
-def fix_of(graph: WaitGraph, events: Values, saved_ns: int) -> tuple[Factors, Flags]:
+class Takes(Enum):
+    """What of events a fix changes."""
+
+    BOTH = "both"  # the host's time in them, and the work that they launch
+    HOST = "host"
+    WORK = "work"
+
+
+@dataclass(frozen=True, eq=False)
+class Fix:
+    """What some events take once something is changed.
+
+    Attributes:
+        events: rows in ``events``, with all that they call. Shape (events,).
+        left: what that would take, as a multiple of what it took; they wait for nothing any more.
+        takes: the host's time, the devices' or both.
+    """
+
+    events: Values
+    left: float
+    takes: Takes = Takes.BOTH
+
+
+def apply_fixes(graph: WaitGraph, fixes: Sequence[Fix]) -> tuple[Factors, Flags]:
     """What nodes would take, as a multiple, and which would wait for no other any more.
 
     Args:
         graph: what waited for what.
-        events: of the finding, rows in the part of the recording that the graph is of.
-        saved_ns: how much less they would take.
+        fixes: of events in the part of the recording that the graph is of.
     """
+    factors, freed = np.ones(len(graph)), np.zeros(len(graph), dtype=np.bool_)
+    is_work = graph.gpu >= 0
+    of = {Takes.BOTH: np.ones(len(graph), np.bool_), Takes.HOST: ~is_work, Takes.WORK: is_work}
+    for fix in fixes:
+        inside = _inside(graph, fix.events)
+        factors = np.where(inside & of[fix.takes], np.minimum(factors, fix.left), factors)
+        if fix.takes is not Takes.WORK:
+            waits = inside & (graph.duration_ns == 0) & (graph.before[:, WAITED_FOR] >= 0)
+            freed |= waits & ~is_work
+    return factors, freed
+
+
+def evenly(graph: WaitGraph, events: Values, saved_ns: int) -> Fix:
+    """All that happens in some events takes so much less."""
+    took = int(graph.duration_ns[_inside(graph, events)].sum())
+    return Fix(events, 1 - min(saved_ns / took, 1.0) if took else 1.0)
+
+
+def _inside(graph: WaitGraph, events: Values) -> Flags:
+    """Nodes that are in some events, or in what these call. Shape (nodes,)."""
     chosen = np.zeros(len(graph.around) + 1, dtype=np.bool_)
     chosen[events] = True
     chosen[:-1] |= nearest_ancestor(graph.around, chosen[:-1]) >= 0
-    inside = chosen[graph.event]
-    waits = inside & (graph.duration_ns == 0) & (graph.before[:, 1] >= 0) & (graph.gpu < 0)
-    # What takes longer on a device than to call is about the device.
-    work = inside & (graph.gpu >= 0)
-    if 2 * graph.duration_ns[work].sum() >= graph.duration_ns[inside].sum():
-        inside = work
-    took = int(graph.duration_ns[inside].sum())
-    left = 1 - min(saved_ns / took, 1.0) if took else 1.0
-    return np.where(inside, left, 1.0), waits
+    return np.asarray(chosen[graph.event])
 
 
-def saved_of(graph: WaitGraph, events: Values, saved_ns: int) -> int:
-    """How much less all of it would take: ``saved_ns``, or as much of that as is waited for."""
-    if not graph.knows_launches:
-        return saved_ns
-    factors, freed = fix_of(graph, events, saved_ns)
-    result = replay(graph, factors, freed)
-    if freed.any():
-        return max(min(result.saved_ns, saved_ns), 0)
-    if result.changed_ns <= 0:
-        return saved_ns  # it is about time outside of its events
-    return int(saved_ns * min(max(result.saved_ns / result.changed_ns, 0.0), 1.0))
+def factors_alone(graph: WaitGraph, clock: Clock | None) -> Factors:
+    """What nodes take of the time of the program alone, as a multiple. Shape (nodes,)."""
+    if clock is None:
+        return np.ones(len(graph))
+    took = clock.at(graph.start_ns + graph.duration_ns) - clock.at(graph.start_ns)
+    of_host = (graph.gpu < 0) & (graph.duration_ns > 0)
+    return np.where(of_host, took / np.maximum(graph.duration_ns, 1), 1.0)
+
+
+def saved_share(graph: WaitGraph, alone: Factors, fixes: Sequence[Fix]) -> float:
+    """How much less all of it would take, as a share.
+
+    Args:
+        graph: what waited for what.
+        alone: what its nodes take if nobody records them, as multiples.
+        fixes: what changes then.
+    """
+    factors, freed = apply_fixes(graph, fixes)
+    before = replay(graph, alone).after_ns
+    after = replay(graph, alone * factors, freed).after_ns
+    return max(1 - after / max(before, 1), 0.0)

@@ -42,6 +42,7 @@ _ODD, _SHORT_NS = 4, 500_000
 FLOPS_A_NS = 64
 """One thread of an ordinary processor multiplies and adds so fast."""
 
+HOST = DeviceType.CPU
 CUDA = DeviceType.CUDA
 """c10::DeviceType of tensors on NVIDIA and AMD GPUs."""
 
@@ -73,10 +74,15 @@ def waited_share(trace: Trace) -> float | None:
 
 
 class Subject:
-    """Arrays have shape (events,) unless said otherwise; rows are rows of ``events``."""
+    """Arrays have shape (events,) unless said otherwise; rows are rows of ``events``.
+
+    Attributes:
+        is_alone: times are without what recording cost.
+    """
 
     def __init__(self, trace: Trace, listing: TorchListing | None = None) -> None:
         self._stretch: float | None = None
+        self.is_alone = False
         self._recorded: Subject | None = None  # these events as they were recorded
         self._made: dict[Callable[[Subject], Any], Any] = {}
         self.trace = trace
@@ -87,13 +93,16 @@ class Subject:
         self.duration_ns: Values = self.listing.tree.duration_ns
         self.end_ns: Values = self.start_ns + self.duration_ns
 
-    def at_other_times(self, trace: Trace, stretch: float) -> Subject:
+    def at_other_times(self, trace: Trace, stretch: float, is_alone: bool = True) -> Subject:
         """The same events when they would have run without recording and waiting for a processor.
 
-        ``stretch`` is how much longer all of it takes in ``trace`` than that.
+        Args:
+            trace: these events at such times, drawn out evenly.
+            stretch: by how much.
+            is_alone: these times are without what recording cost.
         """
         other = Subject(trace)
-        other._stretch, other._recorded = stretch, self
+        other._stretch, other._recorded, other.is_alone = stretch, self, is_alone
         return other
 
     def once(self, make: Callable[[Subject], T]) -> T:
@@ -161,11 +170,6 @@ class Subject:
         return minus_children(
             np.where(self.is_operator, self.operator_parent, -1), self.duration_ns
         )
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether times are without what recording cost."""
-        return self._stretch is not None
 
     @cached_property
     def stretch(self) -> float:
@@ -367,6 +371,14 @@ class Subject:
         work = work[np.argsort(gpu["start_ns"][work], kind="stable")]
         start = gpu["start_ns"][work]
         return start, start + gpu["duration_ns"][work]
+
+    def work_in(self, events: Flags) -> Values:
+        """Rows in ``gpu`` of what some events launched, or what these called. Shape (work,)."""
+        gpu = self.trace.table("gpu")
+        launch = gpu["launch"]
+        launched = (launch >= 0) & np.isin(gpu["kind"], WORK_KINDS)
+        inside = np.append(events | (self.inside(events) >= 0), False)
+        return np.flatnonzero(launched & inside[launch])
 
     @cached_property
     def has_device(self) -> bool:

@@ -25,7 +25,8 @@ from opscope.tree.innermost import Segments, innermost_segments
 Values = npt.NDArray[np.int64]
 Amounts = npt.NDArray[np.float64]
 
-_TIMED = ("events", "allocations")
+_TIMED = ("events", "allocations", "gpu")
+_SPANS = ("events", "gpu")
 """Tables whose times are changed: those that are asked for times below."""
 
 _OPENING_NS = _CLOSING_NS = 10_000_000
@@ -33,36 +34,47 @@ _OPENING_NS = _CLOSING_NS = 10_000_000
 
 
 class Clock:
-    """The time of the program alone, for every moment of a recording."""
+    """Another time, such as that of the program alone, for every moment of a recording.
 
-    def __init__(self, moments: Values, lengths: Amounts) -> None:
+    Attributes:
+        moments: at which it begins to go faster or slower, Unix nanoseconds. Shape (moments,).
+        stands_in_delays: it does not go on while the program waits for a processor.
+    """
+
+    def __init__(self, moments: Values, lengths: Amounts, stands_in_delays: bool = False) -> None:
         """The clock shows so much more at each moment than at the one before."""
-        self._moments, self._first = moments, int(moments[0])
+        self.moments, self._first = moments, int(moments[0])
+        self.stands_in_delays = stands_in_delays
         self._shown = np.concatenate([[0.0], np.cumsum(lengths)])
 
     def at(self, time_ns: Values) -> Values:
         """What it shows at moments of the recording, Unix nanoseconds."""
         times = np.ascontiguousarray(time_ns, dtype=np.int64)
-        return _native.shown_at(self._moments, self._shown, times) + self._first
+        return _native.shown_at(self.moments, self._shown, times) + self._first
 
 
 def unrecorded(trace: Trace) -> Trace:
     """The same trace, with the times of the program alone; itself where nothing is known of those.
 
-    So it is with devices too: what they do takes no longer for being recorded, and what of the
-    program's time it hides only a replay tells.
+    What devices do keeps its times, as it takes no longer for being recorded.
     """
+    clock = clock_alone(trace)
+    return trace if clock is None else retimed(trace, clock)
+
+
+def clock_alone(trace: Trace) -> Clock | None:
+    """The time of the program alone; None where nothing is known of it."""
     samples = dict(intervals_by_thread(trace.table("thread_samples")))
     costs = recording_costs(trace)
-    if not len(trace.events) or len(trace.table("gpu")) or not (samples or costs.of_one_ns):
-        return trace
+    if not len(trace.events) or not (samples or costs.of_one_ns):
+        return None
     cuts = {number: np.append(one.start_ns, one.end_ns) for number, one in samples.items()}
     segments = innermost_segments(trace, *wall_bounds(trace), cuts)
     main = _main(trace, segments)
     # Thread by thread: its own are one after the other.
     own = slice(*np.searchsorted(segments.thread, [main, main + 1]).tolist())
     if own.start == own.stop:
-        return trace
+        return None
     start, event = segments.start_ns[own], segments.event[own]
     edges = np.append(start, start[-1] + segments.length_ns[own][-1])
     took = np.diff(edges).astype(np.float64)
@@ -76,15 +88,20 @@ def unrecorded(trace: Trace) -> Trace:
         _take_from(took, event, _OPENING_NS)
     if _opened_it(trace, int(event[-1])):
         _take_from(took[::-1], event[::-1], _CLOSING_NS)
-    tables = {name: _by(Clock(edges, took), trace.table(name)) for name in _TIMED}
-    if waiting is not None:
+    return Clock(edges, took, waiting is not None)
+
+
+def retimed(trace: Trace, clock: Clock) -> Trace:
+    """A trace at the times that a clock shows."""
+    tables = {name: _by(clock, trace.table(name)) for name in _TIMED}
+    if clock.stands_in_delays:
         tables["ledger"] = _without_delays(trace.table("ledger"))
     return trace.with_tables(tables)
 
 
 def lacks_costs(trace: Trace) -> bool:
-    """Whether it is a recording of a program without devices that does not say what it cost."""
-    return bool(trace.ledger) and not (recording_costs(trace).of_one_ns or len(trace.table("gpu")))
+    """Whether it is a recording that does not say what it cost."""
+    return bool(trace.ledger) and not recording_costs(trace).of_one_ns
 
 
 def _take_from(took: Amounts, event: Values, most_ns: int) -> None:
@@ -95,14 +112,11 @@ def _take_from(took: Amounts, event: Values, most_ns: int) -> None:
     own -= np.minimum(own, np.maximum(most_ns - before, 0))
 
 
-def in_proportion(trace: Trace) -> tuple[Trace, float | None]:
-    """The same, drawn out to the length of the recording: what other views show shares of.
+def in_proportion(alone: Trace, trace: Trace) -> tuple[Trace, float]:
+    """``trace`` at other times, drawn out to what it took: what other views show shares of.
 
-    Also by how much; None where nothing is known of what recording cost.
+    Also by how much.
     """
-    alone = unrecorded(trace)
-    if alone is trace:
-        return trace, None
     (first, last), recorded = wall_bounds(alone), wall_bounds(trace)
     length = recorded[1] - recorded[0]
     clock = Clock(np.array([first, max(last, first + 1)]), np.array([float(length)]))
@@ -142,7 +156,7 @@ def _without_delays(ledger: Table) -> Table:
 
 
 def _by(clock: Clock, table: Table) -> Table:
-    if table.schema.name != "events":
+    if table.schema.name not in _SPANS:
         return table.replaced({"time_ns": clock.at(table["time_ns"])}) if len(table) else table
     start = clock.at(table["start_ns"])
     ends = clock.at(table["start_ns"] + np.maximum(table["duration_ns"], 0))

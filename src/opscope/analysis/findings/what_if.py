@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,7 @@ from opscope.analysis.critical_path.graph import WaitGraph, wait_graph
 from opscope.analysis.critical_path.replay import WhatIf, replay
 from opscope.analysis.critical_path.selection import Selection
 from opscope.analysis.findings.find import find_findings
-from opscope.analysis.findings.replayed import fix_of
+from opscope.analysis.findings.replayed import apply_fixes, evenly
 from opscope.analysis.period import Period, Which, period_of
 from opscope.errors import UsageError
 from opscope.reused_memory import reusing_memory
@@ -75,8 +76,10 @@ def _finding(
     findings = find_findings(trace, which=period.which)
     for finding in findings:
         if finding.id == name:
-            saved = finding.derived_ns or 0
-            return fix_of(graph, period.in_part(finding.events), saved)
+            fixes = [replace(fix, events=period.in_part(fix.events)) for fix in finding.fixes] or [
+                evenly(graph, period.in_part(finding.events), finding.derived_ns or 0)
+            ]
+            return apply_fixes(graph, fixes)
     known = [*selection.known, *(finding.id for finding in findings)]
     close = difflib.get_close_matches(name, known, n=1)
     meant = f"Did you mean {close[0]!r}?" if close else "`opscope summary` shows the names."
