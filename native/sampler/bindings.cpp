@@ -1,10 +1,14 @@
 // What Python sees of the sampler of threads.
 #include "sampler/bindings.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <utility>
 
 #include "interpreter/without_gil.h"
 #include "numpy/to_numpy.h"
+#include "sampler/kernel_counts.h"
 #include "sampler/thread_sampler.h"
 
 namespace nb = nanobind;
@@ -33,6 +37,13 @@ nb::object end(uint64_t reader) {
 }  // namespace
 
 void bind_sampler(nb::module_& module) {
+  // The first file of ours has a high number, for which the kernel makes the table of descriptors larger. Of a
+  // process with threads it waits some ten milliseconds until none of them looks at the old one
+  // (synchronize_rcu).
+  module.def("prepare_thread_samples", [] {
+    const WithoutGil without_gil;
+    const CountedThread opened(static_cast<pid_t>(syscall(SYS_gettid)), /*keeps_open=*/true);
+  });
   module.def("begin_thread_samples", &begin, "reader"_a);
   module.def("end_thread_samples", &end, "reader"_a);
   module.def("thread_sample_readers", [] { return ThreadSampler::instance().readers(); });

@@ -919,6 +919,9 @@ def operator_signatures(
 def memory_accounts(
     columns: dict[str, NDArray[Any]], *, accumulate: int, detach: int, add: int
 ) -> dict[str, dict[str, Any]]: ...
+def prepare_thread_samples() -> None:
+    """Have the kernel make room for files of ours, which it waits for once."""
+
 def begin_thread_samples(reader: int) -> None:
     """Have threads looked at for a reader with this number, unless they are already."""
 

@@ -96,6 +96,7 @@ class DeviceActivity(Listener):
     def prepare(self) -> None:
         """Have devices report, which the first time takes tens of milliseconds."""
         self._refused = begin_gpu(self._times, self._wants)
+        devices().properties()  # the runtime asks the driver for them once
 
     def begin(self) -> None:
         """Have them report still: a window that ended meanwhile may have been the only one."""

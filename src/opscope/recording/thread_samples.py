@@ -31,6 +31,10 @@ class ThreadSamples(Listener):
         self._number = _native.new_number()
         self._taken: tuple[Any, int, int, bool, int, int] | None = None
 
+    def prepare(self) -> None:
+        """What the kernel is waited for once, before the window."""
+        _native.prepare_thread_samples()
+
     def begin(self) -> None:
         """Have threads looked at."""
         with suppress(MemoryError):  # the recording goes on without

@@ -133,6 +133,7 @@ def _find_tiny_operators(subject: Subject) -> Evidence | None:
     if (launches := _find_launches(subject)) is not None:
         return launches
     fixed, calls = subject.fixed_cost_ns, _called_by_the_program(subject)
+    calls = calls[~_on_device(subject, calls)]
     tiny = calls[subject.duration_ns[calls] <= _TINY * fixed]
     begins, between = _from_one_to_the_next(subject, tiny)
     each = max(int(between.mean()) if len(between) else 0, fixed)
@@ -173,14 +174,9 @@ def _find_launches(subject: Subject) -> Evidence | None:
     A graph launches all of it at once. It cannot hold what the host waits for.
     """
     outermost, took = subject.outermost, subject.duration_ns
-    gpu, work = subject.trace.table("gpu"), np.zeros(len(took) + 1, dtype=np.int64)
-    launched = np.flatnonzero((gpu["launch"] >= 0) & np.isin(gpu["kind"], WORK_KINDS))
-    around = subject.outermost_operator[gpu["launch"][launched]]
-    np.add.at(work, around, gpu["duration_ns"][launched])
-    waits = np.zeros(len(took) + 1, dtype=np.bool_)
+    work, waits = _launched_ns(subject), np.zeros(len(took) + 1, dtype=np.bool_)
     waits[subject.outermost_operator[waiting_calls(subject)]] = True
-    tensor = subject.tensor_argument(0)[outermost]
-    on_device = (work[outermost] > 0) | (subject.tensor_column("device_type", tensor) == CUDA)
+    on_device = _on_device(subject, outermost)
     # What a line of the program calls goes as a whole, with the Python of the libraries in it.
     above = nearest_ancestor(subject.parent, subject.sites.called_here).astype(np.int64)
     called = subject.sites.called_here[outermost] | (above[outermost] < 0)
@@ -215,6 +211,22 @@ def _find_launches(subject: Subject) -> Evidence | None:
         ),
         fixes=(Fix(events, 0.0, Takes.HOST),),
     )
+
+
+def _launched_ns(subject: Subject) -> Values:
+    """What devices did for each outermost operator; the last is for no operator."""
+    gpu, work = subject.trace.table("gpu"), np.zeros(len(subject.parent) + 1, dtype=np.int64)
+    launched = np.flatnonzero((gpu["launch"] >= 0) & np.isin(gpu["kind"], WORK_KINDS))
+    around = subject.outermost_operator[gpu["launch"][launched]]
+    np.add.at(work, around, gpu["duration_ns"][launched])
+    return work
+
+
+def _on_device(subject: Subject, operators: Values) -> Flags:
+    """Which outermost operators launch work, or get a tensor of a device."""
+    tensor = subject.tensor_argument(0)[operators]
+    there = subject.tensor_column("device_type", tensor) == CUDA
+    return np.asarray(there | (_launched_ns(subject)[operators] > 0))
 
 
 def _called_by_the_program(subject: Subject) -> Values:

@@ -348,7 +348,7 @@ def test_filling_on_the_host_what_goes_to_the_device():
     filled = build_trace([span("aten::fill_", 0, 5, inputs=[here, 1.0]), *copy])
     finding = found(filled, "extra-device-copy")
     assert finding.events.tolist() == [3]
-    assert finding.saved_ns == 16 * MICROSECOND
+    assert finding.saved_ns == (5 + 16 - 10) * MICROSECOND  # a kernel is called in their place
     loaded = build_trace([span("aten::fill_", 0, 5, inputs=[tensor(64, storage=0x30), 1.0]), *copy])
     assert found(loaded, "extra-device-copy") is None
 

@@ -58,9 +58,12 @@ def test_a_trace_that_says_nothing_of_its_cost_stays_as_it_is():
     assert unrecorded(empty) is empty
 
 
-def test_one_with_work_of_a_device_stays_as_it_is():
-    trace = build_trace("aten::mm 0..100", gpu=[kernel("gemm", 10, 90)], ledger=KNOWN_COST)
-    assert unrecorded(trace) is trace
+def test_work_of_a_device_takes_no_longer_for_being_recorded():
+    spans = [span("aten::mm", 0, 100), span("aten::add", 10, 20)]
+    trace = build_trace(spans, gpu=[kernel("gemm", 110, 190)], ledger=KNOWN_COST)
+    alone = unrecorded(trace)
+    assert alone.events["duration_ns"][0] < 100_000
+    assert alone.table("gpu")["duration_ns"][0] == pytest.approx(80_000, rel=0.01)
 
 
 def test_what_recording_costs_is_between_the_spans():
@@ -151,7 +154,7 @@ def test_findings_speak_of_the_program_and_still_say_that_the_machine_was_busy()
 def test_times_in_proportion_are_as_long_as_the_recording_and_keep_their_shares():
     spans = [span("aten::add", 10 * i, 10 * i + 4 + i % 2) for i in range(100)]
     trace = build_trace(spans, ledger=KNOWN_COST)
-    drawn_out, stretch = in_proportion(trace)
+    drawn_out, stretch = in_proportion(unrecorded(trace), trace)
     assert wall_us(drawn_out) == pytest.approx(wall_us(trace), abs=0.001)
     alone = unrecorded(trace).events["duration_ns"]
     assert drawn_out.events["duration_ns"] / stretch == pytest.approx(alone, abs=2)
