@@ -199,8 +199,7 @@ $(STAMPS)/cupti: $(STAMPS)/venv requirements/cupti-11.8.txt requirements/cupti-1
 	@touch $@
 
 # What compiling and running take, without bytecode: Python makes that of what is imported, and of all it takes as
-# long as the rest. pip speaks when it fails (-qq: not of indexes that it could not look into), and where torch is
-# fetched, which takes long.
+# long as the rest. pip speaks when it fails (-qq: not of indexes that it could not look into).
 $(STAMPS)/building: $(STAMPS)/venv requirements/build.txt
 	@$(PIP) install -qq --no-compile --requirement requirements/build.txt
 	@touch $@
@@ -209,10 +208,11 @@ $(STAMPS)/running: $(STAMPS)/building requirements/run.txt requirements/torch.tx
 	@echo "Installing what opscope runs with into $(VENV) ..."
 	@$(PIP) install -qq --no-compile --requirement requirements/run.txt
 	@$(BIN)/python -c 'import torch' 2>/dev/null \
-	  || $(PIP) install torch==2.13.0 --constraint requirements/torch.txt || { \
+	  || { echo "Installing torch 2.13.0, which this Python does not have: some 200 MB ..."; \
+	  $(PIP) install -qq torch==2.13.0 --constraint requirements/torch.txt || { \
 	  echo "torch 2.13.0 has no build for this Python and platform that pip can find. Install one you" >&2; \
 	  echo "can get (2.6 or newer) with $(BIN)/pip install torch==VERSION, then run make again." >&2; \
-	  exit 1; }
+	  exit 1; }; }
 	@touch $@
 
 $(STAMPS)/dependencies: $(STAMPS)/running $(STAMPS)/cupti requirements/dev.txt requirements/readers.txt \

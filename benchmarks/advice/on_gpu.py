@@ -217,7 +217,7 @@ def boxes_one_after_another() -> Variants:
 
 
 @planted("tensor-by-tensor")
-def weights_averaged_one_by_one() -> Variants:
+def averages_on_a_gpu_one_by_one() -> Variants:
     """An average of weights, as for evaluation."""
     weights = [_randn(256, 256) for _ in range(200)]
     averages = [torch.zeros_like(one) for one in weights]

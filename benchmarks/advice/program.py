@@ -73,7 +73,8 @@ def planted(*findings: str, grows: bool = False) -> Callable[[Callable[[], Varia
         is_on_gpu = make.__module__ in ON_GPU
         is_fitted = make.__module__ not in HELD_OUT and (is_on_gpu or others % 2 == 0)
         program = Program(make.__name__, findings, make, grows, is_fitted, is_on_gpu)
-        PROGRAMS[program.name] = program
+        if PROGRAMS.setdefault(program.name, program) is not program:
+            raise ValueError(f"Two programs are called {program.name}: give one another name.")
         return program
 
     return declare

@@ -37,8 +37,8 @@ nb::object end(uint64_t reader) {
 }  // namespace
 
 void bind_sampler(nb::module_& module) {
-  // The first file of ours has a high number, for which the kernel makes the table of descriptors larger. Of a
-  // process with threads it waits some ten milliseconds until none of them looks at the old one
+  // The first file of ours has a high number, for which the kernel makes the table of descriptors larger. In
+  // a process with threads that waits ten milliseconds, until none of them looks at the old one
   // (synchronize_rcu).
   module.def("prepare_thread_samples", [] {
     const WithoutGil without_gil;
