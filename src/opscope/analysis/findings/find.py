@@ -42,7 +42,7 @@ from opscope.analysis.findings.overlap import general_last
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern, missing
 from opscope.analysis.findings.replayed import Fix, factors_alone, saved_share
 from opscope.analysis.findings.sites import RECORD_STACKS
-from opscope.analysis.findings.subject import Subject, dropped_share, waited_share
+from opscope.analysis.findings.subject import Subject, Values, dropped_share, waited_share
 from opscope.analysis.findings.unexplained import unexplained
 from opscope.analysis.findings.unrecorded import (
     Clock,
@@ -222,7 +222,8 @@ def _finding(
     if pattern.leaves_caches and measured is None and derived:
         refilling = refilling_ns(subject, evidence.events, derived)
     derived = None if derived is None else min(derived + refilling, subject.wall_ns)
-    fixes = _fixes(period, subject, evidence, derived)
+    fixes = evidence.fixes if measured is None else ()
+    fixes = _fixes(period, subject, evidence.events, derived, fixes)
     saved = int(subject.wall_ns * replayed(fixes)) if fixes else derived
     took = evidence.event_time_ns
     took = subject.duration_ns[evidence.events] if took is None else took
@@ -251,22 +252,33 @@ def _finding(
 
 
 def _fixes(
-    period: Period, subject: Subject, evidence: Evidence, saved_ns: int | None
+    period: Period,
+    subject: Subject,
+    events: Values,
+    saved_ns: int | None,
+    known: tuple[Fix, ...],
 ) -> tuple[Fix, ...]:
     """What becomes of events where devices take part: of what they take, so much is left.
 
     None without devices: findings speak of the main thread's time then, and which of several
     threads another waited for is known too rarely to take from them.
+
+    Args:
+        period: of the recording.
+        subject: at the times that ``saved_ns`` is of.
+        events: of the finding, rows.
+        saved_ns: how much less they take, the host's part and their work together.
+        known: what the pattern says becomes of each, if it does.
     """
-    if not saved_ns or not len(evidence.events) or not _has_devices(period):
+    if not saved_ns or not len(events) or not _has_devices(period):
         return ()
-    if evidence.fixes:
-        return evidence.fixes
+    if known:
+        return known
     chosen = np.zeros(len(subject.parent), dtype=np.bool_)
-    chosen[evidence.events] = True
-    outermost = evidence.events[subject.inside(chosen)[evidence.events] < 0]
-    took = int(subject.duration_ns[np.unique(outermost)].sum())
-    return (Fix(evidence.events, 1 - min(saved_ns / max(took, 1), 1.0)),)
+    chosen[events] = True
+    outermost = np.unique(events[subject.inside(chosen)[events] < 0])
+    took = int(subject.duration_ns[outermost].sum())
+    return (Fix(events, 1 - min(saved_ns / max(took, 1), 1.0)),)
 
 
 def _name_pattern(expression: str) -> Pattern:

@@ -67,7 +67,7 @@ def _waits_for_devices(graph: WaitGraph) -> Spans:
     Its backward pass is in a thread of its own where there is a device.
     """
     main = int(np.argmax(np.bincount(graph.thread[graph.is_program & (graph.gpu < 0)])))
-    waits: list[tuple[Values, Values]] = []
+    waits: list[Spans] = []
     for_threads: Spans | None = None
     threads = np.unique(graph.thread[graph.gpu < 0]).tolist()
     for thread in sorted(threads, key=lambda one: one != main):
@@ -82,13 +82,17 @@ def _waits_for_devices(graph: WaitGraph) -> Spans:
             for_threads = begin[ended & ~of_device], end[ended & ~of_device]
             waits.append(spans)
         elif for_threads is not None:
-            waits += [
-                (np.maximum(spans[0], first), np.minimum(spans[1], last))
-                for first, last in zip(*for_threads, strict=True)
-            ]
-    begins = np.concatenate([one[0] for one in waits])
-    ends = np.concatenate([one[1] for one in waits])
-    return begins[begins < ends], ends[begins < ends]
+            waits.append(_in_both(spans, for_threads))
+    begins, ends = (np.concatenate(parts) for parts in zip(*waits, strict=True))
+    return begins, ends
+
+
+def _in_both(first: Spans, second: Spans) -> Spans:
+    """The time that is in one of some spans and in one of others."""
+    edges = np.unique(np.concatenate([*first, *second]))
+    common = _inside(edges, *first) & _inside(edges, *second)
+    rows = np.flatnonzero(common)
+    return edges[rows], edges[rows + 1]
 
 
 def _inside(moments: Values, begin: Values, end: Values) -> npt.NDArray[np.bool_]:

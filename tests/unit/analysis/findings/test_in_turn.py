@@ -123,3 +123,36 @@ def test_waiting_before_more_is_launched_is():
     found = {one.id: one for one in find_findings(trace, which="all")}
     assert found["implicit-synchronisation"].events.tolist() == [4]
     assert found["implicit-synchronisation"].saved_ns > 0
+
+
+def test_a_backward_pass_waits_in_a_thread_of_its_own():
+    node = "autograd::engine::evaluate_function: MulBackward0"
+    trace = build_trace(
+        [
+            span("aten::mm", 0, 10),
+            span("backward", 20, 320, kind=EventKind.C_CALL),
+            span(node, 30, 310, "engine"),
+            span("cudaLaunchKernel", 32, 40, "engine", kind=CALL),
+            span("cudaStreamSynchronize", 60, 300, "engine", kind=CALL),
+            span("aten::add", 330, 340),
+        ],
+        gpu=[kernel("gemm", 45, 299, launch=3)],
+    )
+    took = at_other_times(trace).events["duration_ns"] / 1000
+    assert took[2] == pytest.approx(280 - 240 + 254, abs=2)
+    assert took[4] < 2
+
+
+def test_a_thread_that_serves_waits_for_itself():
+    """What it waits for holds nobody up, and time goes on for the program meanwhile."""
+    trace = build_trace(
+        [
+            span("aten::mm", 0, 10),
+            span("cudaLaunchKernel", 2, 8, kind=CALL),
+            span("aten::sin", 20, 220),
+            span("cudaStreamSynchronize", 25, 200, "server", kind=CALL),
+            span("aten::add", 230, 240),
+        ],
+        gpu=[kernel("gemm", 10, 198, launch=1)],
+    )
+    assert at_other_times(trace).events["duration_ns"][2] == pytest.approx(200_000, abs=10)
