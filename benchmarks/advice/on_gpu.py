@@ -235,7 +235,7 @@ def averages_on_a_gpu_one_by_one() -> Variants:
     return faulty, fixed
 
 
-@planted("many-small-operators", "modules-one-by-one")
+@planted("launch-bound")
 def layers_too_small_for_the_device() -> Variants:
     """Launching takes longer than all that is launched; a CUDA graph launches it at once."""
     network, batches = perceptron(128, 40).to(DEVICE).eval(), _randn(40, 16, 128)

@@ -188,7 +188,7 @@ def keys_kept_by_concatenation() -> Variants:
     return faulty, fixed
 
 
-@planted("modules-one-by-one", "for-loop-indexing", "many-small-operators")
+@planted("modules-one-by-one", "for-loop-indexing", "launch-bound")
 def experts_one_after_another() -> Variants:
     """A layer for each of many experts, which all get the same."""
     experts = nn.ModuleList(nn.Linear(256, 64) for _ in range(32)).to(DEVICE)

@@ -70,8 +70,11 @@ class TimeOfThreads {
  public:
   TimeOfThreads(const Longs& start_ns, const Longs& took_ns, Numbers<int8_t> causes,
                 const std::vector<SpansOfThread>& threads, std::tuple<Longs, Longs, Longs> steps,
-                Longs transfers, int64_t from_ns, int64_t to_ns, int64_t cost_ns)
-      : causes_(std::move(causes)), steps_(std::move(steps)), transfers_(std::move(transfers)) {
+                Longs transfers, Longs passes, int64_t from_ns, int64_t to_ns, int64_t cost_ns)
+      : causes_(std::move(causes)),
+        steps_(std::move(steps)),
+        transfers_(std::move(transfers)),
+        passes_(std::move(passes)) {
     check_length(took_ns.size(), start_ns.size());
     check_length(causes_.size(), start_ns.size());
     const auto& [start, end, row] = steps_;
@@ -86,6 +89,7 @@ class TimeOfThreads {
     task_.steps = {start.data(), end.data(), row.data(), start.size()};
     task_.step_count = start.size();
     task_.transfers = {transfers_.data(), transfers_.size() / 2};
+    task_.passes = {passes_.data(), passes_.size() / 2};
     task_.cost_ns = cost_ns;
     for (const SpansOfThread& thread : threads) task_.threads.push_back(thread_of(thread, start_ns.size()));
     const WithoutGil without_gil;
@@ -174,7 +178,7 @@ class TimeOfThreads {
 
   Numbers<int8_t> causes_;
   std::tuple<Longs, Longs, Longs> steps_;
-  Longs transfers_;
+  Longs transfers_, passes_;
   std::vector<IntervalColumns> intervals_;  // of those threads that have any
   account::Task task_{};
 };
@@ -227,9 +231,9 @@ void bind_account(nb::module_& module) {
   module.def("kinds_by_thread", &kinds_by_thread, "thread"_a, "kind"_a, "forward_thread"_a, "threads"_a);
   nb::class_<TimeOfThreads>(module, "TimeOfThreads")
       .def(nb::init<const Longs&, const Longs&, Numbers<int8_t>, const std::vector<SpansOfThread>&,
-                    std::tuple<Longs, Longs, Longs>, Longs, int64_t, int64_t, int64_t>(),
-           "start_ns"_a, "took_ns"_a, "causes"_a, "threads"_a, "steps"_a, "transfers"_a, "from_ns"_a,
-           "to_ns"_a, "cost_ns"_a)
+                    std::tuple<Longs, Longs, Longs>, Longs, Longs, int64_t, int64_t, int64_t>(),
+           "start_ns"_a, "took_ns"_a, "causes"_a, "threads"_a, "steps"_a, "transfers"_a, "passes"_a,
+           "from_ns"_a, "to_ns"_a, "cost_ns"_a)
       .def("sums", &TimeOfThreads::sums, nb::lock_self())
       .def("sums_of_groups", &TimeOfThreads::sums_of_groups, "thread"_a, "group"_a, "groups"_a,
            nb::lock_self())

@@ -28,13 +28,14 @@ enum class Cause : int8_t {
   kIdle,
   kCopy,
   kUnknown,
+  kBackward,
 };
-inline constexpr size_t kCauses = 19;
+inline constexpr size_t kCauses = 20;
 
 inline constexpr const char* kCauseNames[kCauses] = {
-    "OPERATOR",    "DISPATCH", "PYTHON", "COLLECTION", "IMPORT", "COMPILATION", "LOADER",
-    "LOCK",        "GIL",      "DEVICE", "COLLECTIVE", "IO",     "TIMER",       "MEMORY",
-    "DESCHEDULED", "PROFILER", "IDLE",   "COPY",       "UNKNOWN"};
+    "OPERATOR",    "DISPATCH", "PYTHON", "COLLECTION", "IMPORT",  "COMPILATION", "LOADER",
+    "LOCK",        "GIL",      "DEVICE", "COLLECTIVE", "IO",      "TIMER",       "MEMORY",
+    "DESCHEDULED", "PROFILER", "IDLE",   "COPY",       "UNKNOWN", "BACKWARD"};
 
 class Causes {
  public:

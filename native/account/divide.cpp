@@ -37,11 +37,13 @@ Cause of_call(WaitsFor call) {
 
 // The cause of what a piece waited in a call, where its span does not say it waits.
 //
-// An operator may wait for threads of its own, which is its work; a thread that nothing is asked of rests;
+// A thread that the program runs on waits for the backward pass that it began, while that runs on another. An
+// operator may wait for threads of its own, which is its work; a thread that nothing is asked of rests;
 // what imports, compiles or collects goes on doing that. Whoever waits for another thread, nobody knows
 // which, while a collective is under way on one waits for that, as the end of a backward pass does.
 Cause blocked_in(const Piece& piece, WaitsFor waits_for, bool is_main) {
   Cause call = of_call(waits_for);
+  if (piece.in_pass && is_main && Causes{Cause::kLock, Cause::kUnknown}.has(call)) call = Cause::kBackward;
   if (piece.in_transfer && Causes{Cause::kLock, Cause::kUnknown}.has(call)) call = Cause::kCollective;
   if (call == Cause::kGil) return call;
   const bool is_work = piece.cause == Cause::kOperator && call != Cause::kIo;
@@ -49,14 +51,15 @@ Cause blocked_in(const Piece& piece, WaitsFor waits_for, bool is_main) {
   return !is_main && piece.is_gap ? Cause::kIdle : call;
 }
 
-// What ran where nothing was recorded: where the kernel says that the thread computed, Python.
+// What ran where nothing was recorded: where the kernel says that the thread computed, Python; between the
+// nodes of a backward pass, torch's engine.
 //
 // That is Python code, or a library that it calls: torch's own work would have been recorded. Where the
 // kernel was not asked, a long gap while a collective is under way is taken for waiting for it, and all of
 // that may be wrong.
-Cause of_itself(const Piece& piece, bool is_sampled) {
+Cause of_itself(const Piece& piece, bool is_sampled, bool is_main) {
   if (!piece.is_gap) return piece.cause;
-  if (is_sampled) return Cause::kPython;
+  if (is_sampled) return piece.in_pass && !is_main ? Cause::kDispatch : Cause::kPython;
   return piece.in_transfer && piece.cause == Cause::kUnknown ? Cause::kCollective : piece.cause;
 }
 
@@ -65,7 +68,12 @@ template <class Take>
 class Divider {
  public:
   Divider(const Task& task, const Thread& thread, Take take)
-      : task_(task), thread_(thread), step_at_(task.steps), in_transfer_(task.transfers), take_(take) {}
+      : task_(task),
+        thread_(thread),
+        step_at_(task.steps),
+        in_transfer_(task.transfers),
+        in_pass_(task.passes),
+        take_(take) {}
 
   void go() {
     thread_.segments.each([this](const Segment& segment) { add(segment); });
@@ -95,8 +103,16 @@ class Divider {
   }
 
   Piece piece_of(const Segment& segment) {
-    Piece piece{segment.start_ns, segment.length_ns, segment.event, step_at_(segment.start_ns),    0,
-                Cause::kAsAround, segment.is_change, false,         in_transfer_(segment.start_ns)};
+    Piece piece{segment.start_ns,
+                segment.length_ns,
+                segment.event,
+                step_at_(segment.start_ns),
+                0,
+                Cause::kAsAround,
+                segment.is_change,
+                false,
+                in_transfer_(segment.start_ns),
+                in_pass_(segment.start_ns)};
     if (segment.event >= 0) piece.cause = static_cast<Cause>(task_.causes[segment.event]);
     if (piece.cause == Cause::kAsAround) {
       piece.is_gap = true;
@@ -113,6 +129,7 @@ class Divider {
   const Thread& thread_;
   StepAt step_at_;
   Within in_transfer_;
+  Within in_pass_;
   Take take_;
   Layer layer_;
   std::vector<Piece> held_;  // of the interval that is being gone over
@@ -128,7 +145,7 @@ void divide(const Task& task, const Thread& thread, TakePart take) {
     const int64_t dispatch = std::min(piece.dispatch_ns, rest - own);
     rest -= own + dispatch;
     const bool is_unsure = piece.is_gap && !off.is_sampled && thread.is_main;
-    take(Share::kItself, piece, of_itself(piece, off.is_sampled), rest, is_unsure ? rest : 0);
+    take(Share::kItself, piece, of_itself(piece, off.is_sampled, thread.is_main), rest, is_unsure ? rest : 0);
     if (off.is_sampled) {
       take(Share::kBlocked, piece, blocked_in(piece, off.waits_for, thread.is_main), off.blocked_ns,
            off.error_ns);

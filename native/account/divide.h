@@ -26,6 +26,7 @@ struct Task {
   Steps steps;
   size_t step_count;
   Stretches transfers;
+  Stretches passes;
   int64_t cost_ns;      // of recording, in a piece that a span begins or ends
   int64_t dispatch_ns;  // of an operator, what calling any takes
 };

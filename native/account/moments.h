@@ -165,6 +165,7 @@ struct Piece {
   bool is_first;        // a span begins or ends where it starts
   bool is_gap;          // nothing that was recorded ran there, but perhaps annotations
   bool in_transfer;     // a transfer between ranks was under way
+  bool in_pass;         // a backward pass was under way on a thread of its own
 };
 
 }  // namespace opscope::account

@@ -641,6 +641,7 @@ class TimeOfThreads:
         ],
         steps: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
         transfers: NDArray[np.int64],
+        passes: NDArray[np.int64],
         from_ns: int,
         to_ns: int,
         cost_ns: int,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from opscope.analysis.account.causes import Cause
 from opscope.trace.column import Column, TableSchema
 
-VERSION = 5
+VERSION = 6
 """Raised when a column is added, removed or changes meaning: rollups are made again then."""
 
 ALL, STEADY = "all", "steady"

@@ -32,6 +32,7 @@ class Cause(IntEnum):
     IDLE = 16
     COPY = 17
     UNKNOWN = 18
+    BACKWARD = 19
 
     @property
     def title(self) -> str:
@@ -90,6 +91,11 @@ _WORDS = {
     Cause.PROFILER: ("opscope", "Recording itself."),
     Cause.IDLE: ("nothing to do", "Nothing was asked of this thread or device."),
     Cause.COPY: ("copies", "A device moving or setting memory."),
+    Cause.BACKWARD: (
+        "waiting for a backward pass",
+        "The backward pass, which the autograd engine runs on a thread of its own for each device: "
+        "the line of that, pt_autograd_0 and on, says what it did.",
+    ),
     Cause.UNKNOWN: ("unknown", "Nothing that was recorded says what passed here."),
 }
 

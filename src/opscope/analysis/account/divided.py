@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
+from opscope.analysis.account.backward import passes_of_engine
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.collectives import transfers
 from opscope.analysis.account.event_causes import causes_of_events
@@ -109,7 +110,8 @@ def _divide(whole: Trace, period: Period) -> Divided:
     placement = place_events(trace)
     threads = tuple(line for line in placement.lines if line.lane == 0)
     nested = line_nesting(trace)
-    edges = [steps.start_ns, steps.end_ns, stretches.ravel()]
+    passes = passes_of_engine(trace)
+    edges = [steps.start_ns, steps.end_ns, stretches.ravel(), passes.ravel()]
     is_main = main_threads(trace, threads)
     time = _native.TimeOfThreads(
         np.ascontiguousarray(trace.events["start_ns"]),
@@ -121,6 +123,7 @@ def _divide(whole: Trace, period: Period) -> Divided:
         ],
         in_order_of_start(steps),
         np.ascontiguousarray(stretches.ravel()),
+        np.ascontiguousarray(passes.ravel()),
         int(bounds[0]),
         int(bounds[1]),
         int(trace.ledger.get("recorder", {}).get(SPAN_COST, 0.0) / 2),

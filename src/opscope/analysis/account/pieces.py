@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
+from opscope.analysis.account.backward import threads_of_engine
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.event_causes import AS_AROUND, causes_of_events
 from opscope.trace.row_groups import places_in
@@ -121,6 +122,11 @@ def main_threads(trace: Trace, lines: Sequence[Line]) -> Flags:
     )
     if not all_of.any():
         return result
+    if len(threads):
+        # Their operators are those of passes that another thread asked for.
+        engine = rows[threads_of_engine(trace) & (rows >= 0)]
+        if len(np.setdiff1d(np.flatnonzero(all_of), engine)):
+            forward[engine] = operators[engine] = all_of[engine] = 0
     counted = next((one for one in (forward, operators) if one.any()), all_of)
     result[int(np.argmax(counted))] = True
     result[python > 0] = True

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.analysis.device_time import WORK_KINDS
-from opscope.analysis.device_use.stretches import union_of
 from opscope.analysis.findings.bytes_made import FLOAT_BYTES, bytes_made
+from opscope.analysis.findings.launches import is_on_device
 from opscope.analysis.findings.pattern import Evidence, Pattern
 from opscope.analysis.findings.repetition import computed_values
-from opscope.analysis.findings.replayed import Fix, Takes
-from opscope.analysis.findings.subject import CUDA, Flags, Subject, Values
-from opscope.analysis.findings.synchronisation import waiting_calls
+from opscope.analysis.findings.subject import Flags, Subject, Values
 from opscope.analysis.quantity_text import share_text, time_text
 from opscope.trace.schema import EventKind, RecordScope
 from opscope.tree.ancestry import nearest_ancestor
@@ -130,10 +127,8 @@ def _find_recompilations(subject: Subject) -> Evidence | None:
 
 
 def _find_tiny_operators(subject: Subject) -> Evidence | None:
-    if (launches := _find_launches(subject)) is not None:
-        return launches
     fixed, calls = subject.fixed_cost_ns, _called_by_the_program(subject)
-    calls = calls[~_on_device(subject, calls)]
+    calls = calls[~is_on_device(subject, calls)]
     tiny = calls[subject.duration_ns[calls] <= _TINY * fixed]
     begins, between = _from_one_to_the_next(subject, tiny)
     each = max(int(between.mean()) if len(between) else 0, fixed)
@@ -150,8 +145,7 @@ def _find_tiny_operators(subject: Subject) -> Evidence | None:
             f"{len(tiny):,} of {len(calls):,} operators take at most {time_text(_TINY * fixed)}, "
             f"where getting from one operator to the next takes Python {time_text(fixed)} at its "
             f"fastest and {time_text(each)} with these: {share_text(cost / subject.wall_ns)} of "
-            "the time goes into calling them. On a GPU such kernels finish before the next "
-            "one is launched."
+            "the time goes into calling them."
         ),
         saved_ns=int((fixed * len(tiny) + more) * subject.stretch),
         saved_by=(
@@ -166,67 +160,6 @@ def _find_tiny_operators(subject: Subject) -> Evidence | None:
             )
         ),
     )
-
-
-def _find_launches(subject: Subject) -> Evidence | None:
-    """Calls of the program that take longer than the work that they launch, all of it on a GPU.
-
-    A graph launches all of it at once. It cannot hold what the host waits for.
-    """
-    outermost, took = subject.outermost, subject.duration_ns
-    work, waits = _launched_ns(subject), np.zeros(len(took) + 1, dtype=np.bool_)
-    waits[subject.outermost_operator[waiting_calls(subject)]] = True
-    on_device = _on_device(subject, outermost)
-    # What a line of the program calls goes as a whole, with the Python of the libraries in it.
-    above = nearest_ancestor(subject.parent, subject.sites.called_here).astype(np.int64)
-    called = subject.sites.called_here[outermost] | (above[outermost] < 0)
-    call, group = np.unique(np.where(called, outermost, above[outermost]), return_inverse=True)
-    count, within = np.bincount(group), np.bincount(group, weights=work[outermost])
-    held = np.bincount(group, weights=on_device & ~waits[outermost]) == count
-    chosen = held & (within < took[call]) if len(call) else held
-    launches = int(count[chosen].sum())
-    start, end = subject.device_work
-    busy = int(union_of(start, end).total_ns)
-    waiting = 1 - busy / subject.wall_ns
-    if launches < _MANY or waiting < _TINY_WORTH_SAYING:
-        return None
-    events = call[chosen]
-    return Evidence(
-        events=events,
-        time_ns=int(took[events].sum()),
-        explanation=(
-            f"{launches:,} operators of the GPU are sooner done than called, from "
-            f"{len(events):,} calls of the program, and {share_text(waiting)} of the time it has "
-            "nothing to do: it waits for the host to launch the next."
-        ),
-        saved_ns=int(took[events].sum()),
-        saved_by=(
-            "what the GPU waits for these calls: a CUDA graph launches all of its work in one; it "
-            "holds what is the same in every step, shapes included"
-        ),
-        advice=(
-            'Launch steps as CUDA graphs: torch.compile(model, mode="reduce-overhead"), '
-            "torch.cuda.make_graphed_callables, or torch.cuda.CUDAGraph around a whole step; or "
-            "give each launch more to do: larger batches, torch.compile, fused optimizers."
-        ),
-        fixes=(Fix(events, 0.0, Takes.HOST),),
-    )
-
-
-def _launched_ns(subject: Subject) -> Values:
-    """What devices did for each outermost operator; the last is for no operator."""
-    gpu, work = subject.trace.table("gpu"), np.zeros(len(subject.parent) + 1, dtype=np.int64)
-    launched = np.flatnonzero((gpu["launch"] >= 0) & np.isin(gpu["kind"], WORK_KINDS))
-    around = subject.outermost_operator[gpu["launch"][launched]]
-    np.add.at(work, around, gpu["duration_ns"][launched])
-    return work
-
-
-def _on_device(subject: Subject, operators: Values) -> Flags:
-    """Which outermost operators launch work, or get a tensor of a device."""
-    tensor = subject.tensor_argument(0)[operators]
-    there = subject.tensor_column("device_type", tensor) == CUDA
-    return np.asarray(there | (_launched_ns(subject)[operators] > 0))
 
 
 def _called_by_the_program(subject: Subject) -> Values:
@@ -299,8 +232,7 @@ TINY_OPERATORS = Pattern(
     title="The program calls very many very small operators",
     advice=(
         "torch.compile(model) fuses them; so do larger batches, foreach/fused optimizers and "
-        "library calls in place of hand-written formulas. On a GPU, CUDA graphs "
-        '(torch.compile(mode="reduce-overhead")) launch them all at once.'
+        "library calls in place of hand-written formulas."
     ),
     find=_find_tiny_operators,
     is_general=True,

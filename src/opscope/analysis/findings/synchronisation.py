@@ -67,6 +67,7 @@ def _on_device(subject: Subject, waits: Values) -> Evidence | None:
         explanation=(
             f"{len(waits):,} times an operator ({names}) waited for the device, {_each(took)}. "
             "Until it returns Python launches nothing, and the device runs out of work."
+            f"{_copied_text(subject, pageable)}"
         ),
         saved_ns=saved,
         saved_by=(
@@ -80,6 +81,16 @@ def _on_device(subject: Subject, waits: Values) -> Evidence | None:
             Fix(pageable, _PINNED, Takes.WORK),
             Fix(looks, 0.0),
         ),
+    )
+
+
+def _copied_text(subject: Subject, pageable: Values) -> str:
+    if not len(pageable):
+        return ""
+    took = int(subject.duration_ns[pageable].sum())
+    return (
+        f" {len(pageable):,} times it copied from or to pageable memory, which the driver copies "
+        f"once more and the host waits for: {time_text(took)}."
     )
 
 

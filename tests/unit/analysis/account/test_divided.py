@@ -22,6 +22,7 @@ def time_of_threads(rows, causes=2, steps=0, row=0):
         [thread],
         (some, some, some + row),
         none,
+        none,
         0,
         9,
         0,
