@@ -53,6 +53,7 @@ class Causes {
 };
 
 // Where a thread is expected to be off its processor.
-inline constexpr Causes kWaits{Cause::kLoader, Cause::kLock, Cause::kIo, Cause::kTimer, Cause::kCollective};
+inline constexpr Causes kWaits{Cause::kLoader, Cause::kLock,       Cause::kIo,
+                               Cause::kTimer,  Cause::kCollective, Cause::kBackward};
 
 }  // namespace opscope::account

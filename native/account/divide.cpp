@@ -13,6 +13,9 @@ constexpr int64_t kShortGapNs = 1'000'000;
 constexpr int64_t kFewestLeaves = 50;
 constexpr double kFastest = 0.05;
 
+// While it waits for others, a thread is not the one that the program runs on.
+constexpr Causes kRests{Cause::kLock, Cause::kIdle, Cause::kTimer};
+
 constexpr Causes kLasting{Cause::kCollection, Cause::kImport, Cause::kCompilation, Cause::kDevice};
 
 int64_t half(int64_t value) { return value >> 1; }  // downwards, as Python's
@@ -55,12 +58,14 @@ Cause blocked_in(const Piece& piece, WaitsFor waits_for, bool is_main) {
 // nodes of a backward pass, torch's engine.
 //
 // That is Python code, or a library that it calls: torch's own work would have been recorded. Where the
-// kernel was not asked, a long gap while a collective is under way is taken for waiting for it, and all of
-// that may be wrong.
+// kernel was not asked, a long gap while a collective is under way, or a backward pass on another thread, is
+// taken for waiting for it, and all of that may be wrong.
 Cause of_itself(const Piece& piece, bool is_sampled, bool is_main) {
   if (!piece.is_gap) return piece.cause;
   if (is_sampled) return piece.in_pass && !is_main ? Cause::kDispatch : Cause::kPython;
-  return piece.in_transfer && piece.cause == Cause::kUnknown ? Cause::kCollective : piece.cause;
+  if (piece.cause != Cause::kUnknown) return piece.cause;
+  if (piece.in_pass && is_main) return Cause::kBackward;
+  return piece.in_transfer ? Cause::kCollective : piece.cause;
 }
 
 // Goes over the pieces of a thread in order, with what the kernel says of each.
@@ -114,6 +119,8 @@ class Divider {
                 in_transfer_(segment.start_ns),
                 in_pass_(segment.start_ns)};
     if (segment.event >= 0) piece.cause = static_cast<Cause>(task_.causes[segment.event]);
+    // What calls the engine runs the pass itself, unless a thread of the engine does.
+    if (piece.cause == Cause::kBackward && !piece.in_pass) piece.cause = Cause::kDispatch;
     if (piece.cause == Cause::kAsAround) {
       piece.is_gap = true;
       piece.cause = !thread_.is_main                ? Cause::kIdle
@@ -168,7 +175,8 @@ Sums sums_of(const Task& task, const Thread& thread) {
     const size_t key = static_cast<size_t>(piece.step + 1) * kCauses + static_cast<size_t>(cause);
     sums.time_ns[key] += time_ns;
     sums.error_ns[key] += error_ns;
-    if (share == Share::kItself && thread.is_main && !piece.is_gap) sums.busy_ns += piece.length_ns;
+    if (share == Share::kItself && thread.is_main && !piece.is_gap && !kRests.has(cause))
+      sums.busy_ns += time_ns;
   });
   return sums;
 }

@@ -72,7 +72,7 @@ inline Cause in_surroundings(Cause cause, const Surroundings& around) {
     if (around.among.has(Cause::kCollection)) cause = Cause::kCollection;
   }
   const bool waits = Causes{Cause::kLock, Cause::kIo, Cause::kTimer}.has(cause);
-  const bool is_passive = waits || Causes{Cause::kPython, Cause::kDispatch}.has(cause);
+  const bool is_passive = waits || Causes{Cause::kPython, Cause::kDispatch, Cause::kBackward}.has(cause);
   if (waits && around.among.has(Cause::kLoader)) cause = Cause::kLoader;
   return is_passive && around.among.has(Cause::kCollective) ? Cause::kCollective : cause;
 }

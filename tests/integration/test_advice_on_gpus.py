@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opscope.trace.part import part_from
 from opscope.trace.read_part import load_folder
 
 KEPT = Path(__file__).parents[1] / "recorded_gpu" / "advice"
@@ -59,8 +60,45 @@ def test_a_replay_without_a_change_takes_what_was_recorded(recorded):
 
 def test_the_fix_of_a_finding_replays_by_its_name(recorded):
     _, trace = recorded
-    first = next(iter(trace.findings()))
-    assert trace.what_if({first.id: 0}).saved_share > 0.5 * first.saved_share
+    for finding in trace.findings():
+        replayed = trace.what_if({finding.id: 0}).saved_share
+        assert replayed == pytest.approx(finding.saved_share or 0.0, abs=0.01)
+
+
+def test_what_is_promised_is_explained(recorded):
+    _, trace = recorded
+    findings = trace.findings()
+    first = next(iter(findings))
+    assert findings.unexplained.share <= 1.1 - first.saved_share
+    for finding in findings:
+        assert 0 <= finding.time_share <= 1.02 and 0 <= (finding.saved_share or 0) <= 1
+
+
+def test_a_part_of_the_time_is_of_that_part(recorded):
+    """Work that was under way when it ends counts until then."""
+    _, trace = recorded
+    begin = int(trace.events["start_ns"].min())
+    gpu = trace.table("gpu")
+    middle = (begin + int((gpu["start_ns"] + gpu["duration_ns"]).max())) // 2
+    part = part_from(trace, middle, middle + 5_000_000).trace
+    findings = part.findings(period="all")
+    assert findings.wall_ns <= 5_000_000
+    assert all(one.saved_share is None or one.saved_share <= 1 for one in findings)
+    ends = part.table("gpu")["start_ns"] + part.table("gpu")["duration_ns"]
+    assert (part.table("gpu")["start_ns"] >= middle).all() and (ends <= middle + 5_000_000).all()
+    waits = [one for one in findings if one.id == "time-outside-torch"]
+    assert not waits or "synchronize" not in waits[0].explanation
+
+
+def test_the_critical_path_goes_through_kernels(recorded):
+    name, trace = recorded
+    path = trace.critical_path()
+    (first, took), *_ = path.by_name()
+    kernels = {trace.names[one] for one in np.unique(trace.table("gpu")["name"])}
+    of_device = sum(time for thread, time in path.by_thread() if thread.startswith("cuda:"))
+    if of_device > 0.5 * path.length_ns:
+        assert first in kernels, name
+    assert took <= path.length_ns == pytest.approx(path.wall_ns, rel=0.01)
 
 
 def test_times_are_divided_without_rest(recorded):

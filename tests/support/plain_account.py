@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from opscope.analysis.account.backward import passes_of_engine
 from opscope.analysis.account.causes import Cause, is_any
 from opscope.analysis.account.collectives import is_within, transfers
 from opscope.analysis.account.event_causes import AS_AROUND, _of_name, waits
@@ -42,6 +43,8 @@ _LASTING = (Cause.COLLECTION, Cause.IMPORT, Cause.COMPILATION, Cause.DEVICE)
 _SPREADS = (Cause.COLLECTION, Cause.IMPORT, Cause.COMPILATION, Cause.COLLECTIVE, Cause.LOADER)
 """Causes of an event that are those of what runs in it too, as far as the sets below say."""
 
+_RESTS = (Cause.LOCK, Cause.IDLE, Cause.TIMER)
+
 _WAITS = (Cause.LOCK, Cause.IO, Cause.TIMER)
 
 
@@ -56,7 +59,7 @@ def plain_sums(trace, period):
     divided = _divide(trace, period)
     pieces, parts = divided["pieces"], _parts(divided)
     sums = list(_sums_of_threads(divided, parts))
-    main = _main(pieces)
+    main = _main(pieces, parts[0])
     is_own = pieces.segments.thread == main
     columns = []
     for cause, time_ns, _ in parts:
@@ -116,7 +119,7 @@ def _with_surroundings(cause, kind, around):
         cause[inside[one] & (cause != Cause.COLLECTION)] = one
     waiting = is_any(cause, _WAITS)
     cause[waiting & inside[Cause.LOADER]] = Cause.LOADER
-    passive = waiting | is_any(cause, (Cause.PYTHON, Cause.DISPATCH))
+    passive = waiting | is_any(cause, (Cause.PYTHON, Cause.DISPATCH, Cause.BACKWARD))
     cause[passive & inside[Cause.COLLECTIVE]] = Cause.COLLECTIVE
     # Annotations and steps are as the function that they are in.
     known = nearest_ancestor(around, cause != AS_AROUND).astype(np.int64)
@@ -131,23 +134,26 @@ def _divide(whole, period):
     steps, _ = program_steps(trace)
     wall_ns = period.wall_ns if len(trace.events) or len(trace.table("gpu")) else 0
     bounds = (period.start_ns, period.start_ns + wall_ns)
-    stretches = transfers(trace)
+    stretches, passes = transfers(trace), passes_of_engine(trace)
     samples = dict(intervals_by_thread(whole.table("thread_samples"), stretches))
-    edges = np.unique(np.concatenate([steps.start_ns, steps.end_ns, stretches.ravel()]))
+    edges = [steps.start_ns, steps.end_ns, stretches.ravel(), passes.ravel()]
+    edges = np.unique(np.concatenate(edges))
     cuts = {key: np.append(one.start_ns, one.end_ns) for key, one in samples.items()}
     segments = innermost_segments(trace, *bounds, {**cuts, -1: edges.astype(np.int64)})
-    pieces = _pieces_of(trace, steps, segments)
+    in_pass = is_within(segments.start_ns, passes)
+    pieces = _pieces_of(trace, steps, segments, in_pass)
     in_transfer = is_within(segments.start_ns, stretches)
     off = _off_processor(pieces, samples, in_transfer)
     return {"trace": trace, "steps": steps, "pieces": pieces, "off": off,
-            "in_transfer": in_transfer}  # fmt: skip
+            "in_transfer": in_transfer, "in_pass": in_pass}  # fmt: skip
 
 
-def _pieces_of(trace, steps, segments):
+def _pieces_of(trace, steps, segments, in_pass):
     causes = plain_causes(trace, segments.around)
     event = segments.event
     cause = np.where(event >= 0, causes[np.maximum(event, 0)] if len(causes) else 0, AS_AROUND)
     is_gap = cause == AS_AROUND
+    cause = np.where((cause == Cause.BACKWARD) & ~in_pass, Cause.DISPATCH, cause)
     is_main = main_threads(trace, segments.threads)[segments.thread]
     short = is_gap & (segments.length_ns < _SHORT_GAP_NS)
     known = np.where(is_main, np.where(short, Cause.PYTHON, Cause.UNKNOWN), Cause.IDLE)
@@ -208,14 +214,14 @@ def _parts(divided):
     dispatch = np.minimum(pieces.dispatch_ns, rest - own)
     rest = rest - own - dispatch
     unsure = np.where(pieces.is_gap & ~off.is_sampled & pieces.is_main, rest, 0)
-    gaps = _known_gaps(pieces, off, in_transfer)
+    gaps = _known_gaps(pieces, off, in_transfer, divided["in_pass"])
 
     def only(cause):
         return np.broadcast_to(np.int64(cause), len(rest))
 
     return [
         (gaps, rest, unsure),
-        (_blocked_in(pieces, off, in_transfer), off.blocked_ns, off.error_ns),
+        (_blocked_in(pieces, off, in_transfer, divided["in_pass"]), off.blocked_ns, off.error_ns),
         (only(Cause.DESCHEDULED), off.delayed_ns, off.delayed_error_ns),
         (only(Cause.MEMORY), off.faults_ns, off.faults_ns // 2),
         (only(Cause.PROFILER), own, own // 2),
@@ -223,15 +229,18 @@ def _parts(divided):
     ]
 
 
-def _blocked_in(pieces, off, in_transfer):
+def _blocked_in(pieces, off, in_transfer, in_pass):
     """The cause of what each piece waited in a call, where its span does not say it waits.
 
-    An operator may wait for threads of its own, which is its work; a thread that nothing is asked
-    of rests; what imports, compiles or collects goes on doing that. Whoever waits for another
-    thread, nobody knows which, while a collective is under way on one waits for that, as the end
-    of a backward pass does.
+    A thread that the program runs on waits for the backward pass that runs on another. An operator
+    may wait for threads of its own, which is its work; a thread that nothing is asked of rests;
+    what imports, compiles or collects goes on doing that. Whoever waits for another thread, nobody
+    knows which, while a collective is under way on one waits for that, as the end of a backward
+    pass does.
     """
     call = _OF_CALL[off.waits_for]
+    awaits = in_pass & pieces.is_main & is_any(call, _FOR_ANOTHER)
+    call = np.where(awaits, Cause.BACKWARD, call)
     call = np.where(in_transfer & is_any(call, _FOR_ANOTHER), Cause.COLLECTIVE, call)
     operator = (pieces.cause == Cause.OPERATOR) & (call != Cause.IO)
     goes_on = is_any(pieces.cause, _LASTING) | operator
@@ -240,20 +249,26 @@ def _blocked_in(pieces, off, in_transfer):
     return np.asarray(known, dtype=np.int64)
 
 
-def _known_gaps(pieces, off, in_transfer):
-    """What ran where nothing was recorded: where the kernel says that the thread computed, Python.
+def _known_gaps(pieces, off, in_transfer, in_pass):
+    """What ran where nothing was recorded: where the kernel says that the thread computed, Python;
+    between the nodes of a backward pass torch's engine.
 
     That is Python code, or a library that it calls: torch's own work would have been recorded.
     Where the kernel was not asked, a long gap while a collective is under way is taken for waiting
     for it, and all of that may be wrong.
     """
-    cause = np.where(pieces.is_gap & off.is_sampled, Cause.PYTHON, pieces.cause)
+    computed = np.where(in_pass & ~pieces.is_main, Cause.DISPATCH, Cause.PYTHON)
+    cause = np.where(pieces.is_gap & off.is_sampled, computed, pieces.cause)
+    awaits = pieces.is_gap & ~off.is_sampled & in_pass & pieces.is_main
+    cause = np.where(awaits & (cause == Cause.UNKNOWN), Cause.BACKWARD, cause)
     guessed = pieces.is_gap & ~off.is_sampled & in_transfer & (cause == Cause.UNKNOWN)
     return np.where(guessed, Cause.COLLECTIVE, cause)
 
 
-def _main(pieces):
-    """The thread that most was seen to run on."""
-    busy = np.where(pieces.is_gap | ~pieces.is_main, 0, pieces.length_ns)
+def _main(pieces, own):
+    """The thread that most was seen to run on, and not only to wait on."""
+    cause, rest, _ = own
+    idle = pieces.is_gap | ~pieces.is_main | is_any(cause, _RESTS)
+    busy = np.where(idle, 0, rest)
     count = max(len(pieces.segments.threads), 1)
     return int(np.argmax(np.bincount(pieces.segments.thread, weights=busy, minlength=count)))

@@ -37,6 +37,13 @@ def _function(name: str) -> str:
     return rf"(^|/){re.escape(file)}\(\d+\): {function}$"
 
 
+_FOR_DEVICE = (
+    r"^(cuda|cu|hip)(Device|Stream|Event|Ctx)Synchronize(_\w+)?$|"
+    r"^<built-in function _(cuda|xpu|mps|mtia)_(synchronize|deviceSynchronize)>$|"
+    r"^<built-in method synchronize of (torch\._C\._?\w*)?(Stream|Event|_CudaStreamBase|"
+    r"_CudaEventBase)\b"
+)
+
 _WAITING = re.compile(
     "|".join(
         (
@@ -52,7 +59,7 @@ _WAITING = re.compile(
             *(_function(name) for name in WAITING_FUNCTIONS),
             # Loading data in other processes, and the runtime of a device.
             r"^enumerate\(DataLoader\)#_MultiProcessingDataLoaderIter\.",
-            r"^(cuda|cu|hip)(Device|Stream|Event|Ctx)Synchronize(_\w+)?$",
+            _FOR_DEVICE,
         )
     )
 )
@@ -80,9 +87,15 @@ def waiting_ns(trace: Trace) -> npt.NDArray[np.int64]:
     return np.where(waits[label], own_times(trace), 0)
 
 
+def waits_for_device(name: str) -> bool:
+    """Whether it does nothing until a device is done."""
+    return _DEVICE.search(name) is not None
+
+
 def is_idle(name: str) -> bool:
     """Whether it waits for whatever comes next, as a loop of events does that has nothing to do."""
     return time_kind(name) is TimeKind.WAITING and _IDLE.search(name) is not None
 
 
+_DEVICE = re.compile(_FOR_DEVICE)
 _IDLE = re.compile(r"of select\.\w+ object|<built-in function select>|selectors\.py|zmq/sugar/poll")

@@ -16,6 +16,9 @@ from opscope.trace.trace import Trace
 Values = npt.NDArray[np.int64]
 
 _ELSEWHERE = ("events", "metadata", "ledger")
+_LASTING = ("gpu",)
+"""Tables beside that of events whose rows take time, and are cut where the part begins and ends."""
+
 LATEST_NS = int(np.iinfo(np.int64).max)
 
 
@@ -88,9 +91,14 @@ def part_of(table: Table, renumber: Callable[[Any], Any], begin_ns: int, end_ns:
         if table.schema.name != "parameters" and any(
             column.name == moment for column in table.schema.columns
         ):
-            keep &= (table[moment] >= begin_ns) & (table[moment] < end_ns)
+            ends = table[moment] + (table["duration_ns"] if table.schema.name in _LASTING else 0)
+            keep &= ((table[moment] >= begin_ns) | (ends > begin_ns)) & (table[moment] < end_ns)
     rows = np.flatnonzero(keep)
-    changed = {name: of[rows].astype(np.int32) for name, of in numbers.items()}
+    changed: dict[str, Any] = {name: of[rows].astype(np.int32) for name, of in numbers.items()}
+    if table.schema.name in _LASTING:
+        start, took = table["start_ns"][rows], table["duration_ns"][rows]
+        changed["start_ns"] = np.maximum(start, begin_ns)
+        changed["duration_ns"] = np.minimum(start + took, end_ns) - changed["start_ns"]
     if len(rows) and rows[-1] - rows[0] == len(rows) - 1:  # one after the other
         return table.between(int(rows[0]), int(rows[-1]) + 1).replaced(changed)
     return table.take(rows).replaced(changed)

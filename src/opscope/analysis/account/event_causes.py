@@ -40,6 +40,7 @@ _BY_NAME: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
         (r"^<frozen importlib\._bootstrap(_external)?>", Cause.IMPORT),
         (r"^_compile\.compile_inner$|(^|/)torch/_dynamo/convert_frame\.py", Cause.COMPILATION),
         (r"(^|/)torch/_inductor/compile_fx\.py\(\d+\): (_?compile|fx_)", Cause.COMPILATION),
+        (_BUILTIN + "run_backward of ", Cause.BACKWARD),
         (_DEVICE_CALL + "(Malloc|Free|Mem(Alloc|Free|Create|Map|Unmap))", Cause.MEMORY),
         (_DEVICE_CALL + r"\w*Synchronize(_|$)", Cause.DEVICE),
         (_DEVICE_CALL + r"Memcpy(_|HtoD$|DtoH$|DtoD$|$)", Cause.DEVICE),
@@ -77,7 +78,10 @@ def causes_of_events(trace: Trace, around: Around) -> Causes:
 
 def waits(causes: npt.NDArray[np.signedinteger[Any]]) -> npt.NDArray[np.bool_]:
     """Whether a thread with this cause is expected to be off its processor."""
-    return is_any(causes, (Cause.LOADER, Cause.LOCK, Cause.IO, Cause.TIMER, Cause.COLLECTIVE))
+    waiting = (
+        Cause.LOADER, Cause.LOCK, Cause.IO, Cause.TIMER, Cause.COLLECTIVE, Cause.BACKWARD,
+    )  # fmt: skip
+    return is_any(causes, waiting)
 
 
 @lru_cache(maxsize=1 << 16)

@@ -42,6 +42,7 @@ class CriticalPath:
             -1 for what is not in the graph. Shape (events,).
         threads: names of threads, then of streams of devices.
         names: what each event is called, by row in ``events``.
+        device_names: what the work of devices is called, by row in ``gpu``.
         length_ns: of the path.
         wall_ns: of the time looked at.
     """
@@ -54,16 +55,19 @@ class CriticalPath:
     slack_ns: Values
     threads: tuple[str, ...]
     names: tuple[npt.NDArray[np.int32], tuple[str, ...]]
+    device_names: tuple[npt.NDArray[np.int32], tuple[str, ...]]
     length_ns: int
     wall_ns: int
 
     def by_name(self) -> list[tuple[str, int]]:
         """What is on the path and how long, most first."""
-        labels, texts = self.names
-        row = np.where(self.event >= 0, np.append(labels, 0)[self.event], len(texts))
-        time = np.bincount(row, weights=self.time_ns, minlength=len(texts) + 1).astype(np.int64)
+        (labels, texts), (works, kernels) = self.names, self.device_names
+        of_span = np.where(self.event >= 0, np.append(labels, 0)[self.event], len(texts))
+        of_work = len(texts) + 1 + np.append(works, 0)[self.gpu].astype(np.int64)
+        named = (*texts, _NOTHING, *kernels)
+        row = np.where(self.gpu >= 0, of_work, of_span)
+        time = np.bincount(row, weights=self.time_ns, minlength=len(named)).astype(np.int64)
         order = np.argsort(-time, kind="stable")
-        named = (*texts, _NOTHING)
         return [(named[one], int(time[one])) for one in order.tolist() if time[one] > 0]
 
     def by_thread(self) -> list[tuple[str, int]]:
@@ -118,9 +122,15 @@ def find_critical_path(trace: Trace, which: Which | str = Which.STEADY) -> Criti
         slack_ns=_slack(graph, end, period.in_recording, len(trace.events)),
         threads=graph.threads,
         names=(label, tuple(texts)),
+        device_names=_names_of_work(period.trace),
         length_ns=int(times.sum()),
         wall_ns=graph.wall_ns,
     )
+
+
+def _names_of_work(trace: Trace) -> tuple[npt.NDArray[np.int32], tuple[str, ...]]:
+    used, label = np.unique(trace.table("gpu")["name"], return_inverse=True)
+    return label.astype(np.int32).reshape(-1), tuple(trace.names[one] for one in used.tolist())
 
 
 def _chain(end: Values, binding: Values, is_program: Flags) -> Values:

@@ -53,16 +53,25 @@ class WhatIf:
         return f"<WhatIf: {times}, saves {share_text(self.saved_share)}{step}>"
 
 
-def replay(graph: WaitGraph, factors: Factors, freed: Flags | None = None) -> WhatIf:
+def replay(
+    graph: WaitGraph,
+    factors: Factors,
+    freed: Flags | None = None,
+    alone: Factors | None = None,
+) -> WhatIf:
     """What a graph takes if each node takes a multiple of what it took.
 
     Args:
         graph: what waited for what.
         factors: one for each node.
         freed: nodes that wait for no other thread or device any more; None for none.
+        alone: what nodes take without being recorded, as multiples; times are then drawn out
+            evenly to what the recording took. None for what they took.
     """
-    duration = np.rint(graph.duration_ns * factors).astype(np.int64)
-    before, _ = graph.ends_with(graph.duration_ns)
+    own = graph.duration_ns
+    own = own if alone is None else np.rint(own * alone).astype(np.int64)
+    duration = np.rint(own * factors).astype(np.int64)
+    before, _ = graph.ends_with(own)
     if freed is not None:
         kept = graph.before.copy()
         kept[freed, WAITED_FOR:] = -1
@@ -70,13 +79,19 @@ def replay(graph: WaitGraph, factors: Factors, freed: Flags | None = None) -> Wh
     else:
         after, _ = graph.ends_with(duration)
     start = graph.start_of_time_ns
-    edges = _nodes_at_steps(graph, before)
+    recorded = before if alone is None else graph.ends_with(graph.duration_ns)[0]
+    edges = _nodes_at_steps(graph, recorded)
+    took = int(recorded[graph.is_program].max(initial=start)) - start
+    first, last = (int(one[graph.is_program].max(initial=start)) - start for one in (before, after))
+    steps = [
+        np.diff(_at(one, edges, start), axis=0).reshape(-1) for one in (recorded, before, after)
+    ]
     return WhatIf(
-        before_ns=int(before[graph.is_program].max(initial=start)) - start,
-        after_ns=int(after[graph.is_program].max(initial=start)) - start,
-        changed_ns=int((graph.duration_ns - duration).sum()),
-        steps_before_ns=np.diff(_at(before, edges, start), axis=0).reshape(-1),
-        steps_after_ns=np.diff(_at(after, edges, start), axis=0).reshape(-1),
+        before_ns=took,
+        after_ns=took * last // max(first, 1),
+        changed_ns=int((own - duration).sum()) * took // max(first, 1),
+        steps_before_ns=steps[0],
+        steps_after_ns=steps[0] * steps[2] // np.maximum(steps[1], 1),
     )
 
 

@@ -158,7 +158,7 @@ def _waits_for(backward: Flags, pieces: Pieces) -> Flags:
     result = np.zeros(len(segments), dtype=np.bool_)
     if len(segments.threads) < 2 or not backward.any():
         return result
-    idle = is_any(pieces.cause, (Cause.UNKNOWN, Cause.PYTHON, Cause.DISPATCH))
+    idle = is_any(pieces.cause, (Cause.UNKNOWN, Cause.PYTHON, Cause.DISPATCH, Cause.BACKWARD))
     idle &= (segments.length_ns >= _SHORTEST_NS) & ~backward
     for number in np.flatnonzero(np.bincount(segments.thread[backward])).tolist():
         chosen = backward & (segments.thread == number)

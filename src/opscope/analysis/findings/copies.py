@@ -176,7 +176,7 @@ REPEATED = Pattern(
     title="The same tensor is converted again and again",
     advice="Convert it once, before the loop, and keep the result.",
     find=_find_repeated,
-    needs=(Needs.SHAPES, Needs.MEMORY),
+    needs=(Needs.SHAPES, Needs.IDENTITY, Needs.MEMORY),
 )
 
 CASTS = Pattern(
@@ -188,7 +188,7 @@ CASTS = Pattern(
         "used in."
     ),
     find=_find_casts,
-    needs=(Needs.SHAPES,),
+    needs=(Needs.SHAPES, Needs.IDENTITY),
     link="https://pytorch.org/docs/stable/amp.html",
 )
 
@@ -197,7 +197,7 @@ FILLED_ON_HOST = Pattern(
     title="Tensors are filled on the CPU and copied to the GPU",
     advice='Make them where they are used: torch.zeros(size, device="cuda").',
     find=_find_filled_on_host,
-    needs=(Needs.DEVICE, Needs.SHAPES),
+    needs=(Needs.DEVICE, Needs.SHAPES, Needs.IDENTITY),
     measure=measure_device_copy,
     link="https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#create-tensors-directly-on-the-target-device",
 )

@@ -178,7 +178,7 @@ def _in_recording(finding: Finding, period: Period) -> Finding:
 def _in_proportion(recorded: Subject, period: Period, clock: Clock | None) -> Subject:
     """The times of the program alone, and of devices where they were launched."""
     trace = period.trace
-    if _has_devices(period):
+    if has_devices(period):
         other = in_turn(trace, wait_graph(period), clock)
     elif clock is not None:
         other = retimed(trace, clock)
@@ -187,7 +187,7 @@ def _in_proportion(recorded: Subject, period: Period, clock: Clock | None) -> Su
     return recorded.at_other_times(*in_proportion(other, trace), is_alone=clock is not None)
 
 
-def _has_devices(period: Period) -> bool:
+def has_devices(period: Period) -> bool:
     """Whether devices did something in it, and for whom is known."""
     gpu = period.trace.table("gpu")
     is_work = len(gpu) > 0 and bool(np.isin(gpu["kind"], WORK_KINDS).any())
@@ -204,7 +204,7 @@ def _evidence(subject: Subject, pattern: Pattern) -> Evidence | None:
 
 def _replayed(period: Period, clock: Clock | None) -> Callable[[Sequence[Fix]], float]:
     """Of fixes, the share of the program's time that they save."""
-    if not _has_devices(period):
+    if not has_devices(period):
         return lambda _: 0.0
     graph = wait_graph(period)
     return partial(saved_share, graph, factors_alone(graph, clock))
@@ -226,7 +226,7 @@ def _finding(
     derived = None if derived is None else min(derived + refilling, subject.wall_ns)
     fixes = evidence.fixes if measured is None else ()
     fixes = _fixes(period, subject, evidence.events, derived, fixes)
-    saved = int(subject.wall_ns * replayed(fixes)) if fixes else derived
+    saved = round(subject.wall_ns * replayed(fixes)) if fixes else derived
     took = evidence.event_time_ns
     took = subject.duration_ns[evidence.events] if took is None else took
     return Finding(
@@ -272,7 +272,7 @@ def _fixes(
         saved_ns: how much less they take, the host's part and their work together.
         known: what the pattern says becomes of each, if it does.
     """
-    if not saved_ns or not len(events) or not _has_devices(period):
+    if not saved_ns or not len(events) or not has_devices(period):
         return ()
     if known:
         return known

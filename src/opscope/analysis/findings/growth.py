@@ -174,7 +174,7 @@ GROWING_CONCATENATION = Pattern(
     title="A tensor is put together piece by piece, and copied with each",
     advice="Gather the pieces in a list and call torch.cat once, or write into one tensor.",
     find=_find_growing,
-    needs=(Needs.SHAPES, Needs.MEMORY),
+    needs=(Needs.SHAPES, Needs.IDENTITY, Needs.MEMORY),
     leaves_caches=True,
 )
 
@@ -186,5 +186,5 @@ MEMORY_THAT_GROWS = Pattern(
         "loss.detach(), state = state.detach() between steps; empty lists that only grow."
     ),
     find=_find_kept,
-    needs=(Needs.SHAPES, Needs.MEMORY, Needs.STACKS),
+    needs=(Needs.SHAPES, Needs.IDENTITY, Needs.MEMORY, Needs.STACKS),
 )

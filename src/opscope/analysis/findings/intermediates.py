@@ -152,7 +152,7 @@ ATTENTION = Pattern(
         "or is_causal where there is a mask; with nn.MultiheadAttention pass need_weights=False."
     ),
     find=_find_attention,
-    needs=(Needs.SHAPES, Needs.MEMORY),
+    needs=(Needs.SHAPES, Needs.IDENTITY, Needs.MEMORY),
     link="https://pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html",
 )
 
@@ -164,5 +164,5 @@ BROADCAST = Pattern(
         "products, torch.nn.functional.linear for weighted sums."
     ),
     find=_find_broadcast,
-    needs=(Needs.SHAPES, Needs.MEMORY),
+    needs=(Needs.SHAPES, Needs.IDENTITY, Needs.MEMORY),
 )

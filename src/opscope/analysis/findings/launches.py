@@ -13,7 +13,7 @@ from opscope.analysis.findings.synchronisation import waiting_calls
 from opscope.analysis.quantity_text import share_text
 from opscope.tree.ancestry import nearest_ancestor
 
-_MANY, _WORTH_SAYING = 500, 0.08
+_MANY, _WORTH_SAYING = 100, 0.08
 """Operators; share of the time in which the GPU has nothing to do."""
 
 
@@ -45,8 +45,8 @@ def _find(subject: Subject) -> Evidence | None:
         time_ns=int(took[events].sum()),
         explanation=(
             f"{launches:,} operators of the GPU are sooner done than called, from "
-            f"{len(events):,} calls of the program, and {share_text(waiting)} of the time it has "
-            "nothing to do: it waits for the host to launch the next."
+            f"{len(events):,} calls of the program: it waits for the host to launch the next. It "
+            f"has nothing to do {share_text(waiting)} of the time, for this and other reasons."
         ),
         saved_ns=int(took[events].sum()),
         saved_by=(

@@ -27,6 +27,9 @@ _ALIKE = 2.5
 _MOSTLY = 0.5
 """Of a loop's time, what must be calling and not computing."""
 
+_OF_INNER = 0.2
+"""A loop of whose time so much is another's, deeper in, is no loop over parts of its own."""
+
 _IN_ORDER_PERCENT, _LINEAR_PERCENT = 50, 95
 """Of the calling that can be saved where a round needs the one before; nn.GRU measured 40 to 50.
 
@@ -80,7 +83,7 @@ def find_line_loops(subject: Subject) -> Evidence | None:
         return None
     saved += _between_lines(subject, calls, lines, chosen)
     found = np.flatnonzero(chosen)
-    evidence = _evidence(subject, calls, lines, found, saved, bool(in_order.any()))
+    evidence = _evidence(subject, calls, lines, found, saved, in_order)
     return _with_blocks(evidence, lines, np.where(chosen, made, 0))
 
 
@@ -178,11 +181,11 @@ def _evidence(
     lines: LoopLines,
     chosen: Values,
     saved: Values,
-    in_order: bool,
+    in_order: Flags,
 ) -> Evidence:
     outer = _without_inner(subject, calls, lines, chosen)
     wanted = np.isin(calls.group, outer)
-    total = int(lines.time_ns[outer].sum())
+    total = min(int(lines.time_ns[outer].sum()), subject.wall_ns)
     longest = outer[np.argsort(-lines.time_ns[outer])][:MOST_PLACES]
     first = int(longest[0])
     rounds = int(lines.rounds[first])
@@ -211,7 +214,7 @@ def _evidence(
             + (
                 f"; {_IN_ORDER_PERCENT} % of it, as each round needs the one before: what "
                 "runs them, such as nn.GRU, still calls operators one by one, if not from Python"
-                if in_order
+                if in_order[outer].any()
                 else ""
             )
         ),
@@ -245,5 +248,5 @@ def _without_inner(subject: Subject, calls: LineCalls, lines: LoopLines, chosen:
     rows = np.flatnonzero(flagged & (above >= 0))
     np.add.at(inside, above[rows], subject.duration_ns[rows])
     within = sum_by_line(calls.group, inside[calls.events], len(lines.line))
-    kept = [row for row in chosen.tolist() if within[row] < _MOSTLY * lines.time_ns[row]]
+    kept = [row for row in chosen.tolist() if within[row] < _OF_INNER * lines.time_ns[row]]
     return np.array(kept or chosen.tolist(), dtype=np.int64)

@@ -148,5 +148,5 @@ ONE_HOT = Pattern(
         "one_hot(indices) @ table."
     ),
     find=_find_one_hot,
-    needs=(Needs.SHAPES, Needs.MEMORY),
+    needs=(Needs.SHAPES, Needs.IDENTITY, Needs.MEMORY),
 )

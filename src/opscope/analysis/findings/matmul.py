@@ -7,7 +7,7 @@ import numpy as np
 from opscope.analysis.findings.measure import measure_alignment, measure_tf32
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
 from opscope.analysis.findings.replayed import Fix, Takes
-from opscope.analysis.findings.subject import CUDA, Flags, Subject, Values
+from opscope.analysis.findings.subject import Flags, Subject, Values
 from opscope.analysis.quantity_text import share_text
 from opscope.trace.dtypes import TORCH_NAMES
 
@@ -75,9 +75,7 @@ def _find_full_precision(subject: Subject) -> Evidence | None:
     """Products of float32 whose kernels say that they compute in full precision."""
     product = subject.named(*PRODUCTS)
     tensor = subject.tensor_argument(0)
-    table = subject.trace.table("tensors")
-    product &= (tensor >= 0) & (table["dtype"][tensor] == _FLOAT)
-    product &= table["device_type"][tensor] == CUDA
+    product &= (tensor >= 0) & (subject.tensor_column("dtype", tensor) == _FLOAT)
     gpu, names = subject.trace.table("gpu"), subject.trace.names
     launch = gpu["launch"]
     around = np.where(product[launch], launch, subject.inside(product)[launch])

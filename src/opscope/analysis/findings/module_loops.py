@@ -114,6 +114,6 @@ MODULES_ONE_BY_ONE = Pattern(
         "for an ensemble."
     ),
     find=_find,
-    needs=(Needs.SHAPES, Needs.MODULES, Needs.STACKS),
+    needs=(Needs.SHAPES, Needs.IDENTITY, Needs.MODULES, Needs.STACKS),
     link="https://pytorch.org/tutorials/intermediate/ensembling.html",
 )

@@ -144,6 +144,6 @@ PARTLY_USED = Pattern(
         "needed again and again can be put together once, before the loop."
     ),
     find=_find,
-    needs=(Needs.SHAPES, Needs.MEMORY),
+    needs=(Needs.SHAPES, Needs.IDENTITY, Needs.MEMORY),
     leaves_caches=True,
 )

@@ -21,6 +21,7 @@ class Needs(Enum):
 
     SHAPES = "Record argument shapes: record_shapes=True, or --shapes."
     MEMORY = "Record memory as well as shapes: profile_memory=True, or --memory."
+    IDENTITY = "Record with opscope: what this was read from does not tell tensors apart."
     STACKS = "Record Python calls: with_stack=True, or --stack."
     LIBRARIES = "Record the Python calls of libraries as well: with_stack=True, or --stack."
     LAYERS = "Record modules or the Python calls of libraries: with_modules, or --modules, --stack."
@@ -110,6 +111,7 @@ def missing(subject: Subject, needs: tuple[Needs, ...]) -> str:
     present = {
         Needs.SHAPES: lambda: len(subject.trace.table("tensors")) > 0,
         Needs.MEMORY: lambda: len(subject.trace.table("allocations")) > 0,
+        Needs.IDENTITY: lambda: tells_tensors_apart(subject),
         Needs.STACKS: lambda: len(subject.trace.table("python_calls")) > 0 and subject.sites.known,
         Needs.LIBRARIES: lambda: has_calls_of_libraries(subject),
         Needs.LAYERS: lambda: (
@@ -121,6 +123,13 @@ def missing(subject: Subject, needs: tuple[Needs, ...]) -> str:
         Needs.EVENTS: lambda: dropped_share(subject.trace) <= FEW_DROPPED,
     }
     return " ".join(need.value for need in needs if not present[need]())
+
+
+def tells_tensors_apart(subject: Subject) -> bool:
+    """Whether it is known of tensors which are the same: Chrome files say sizes alone."""
+    tensors = subject.trace.table("tensors")
+    columns = (tensors["storage"] != 0, tensors["impl"] != 0, tensors["tensor_id"] >= 0)
+    return not len(tensors) or any(bool(column.any()) for column in columns)
 
 
 def has_calls_of_libraries(subject: Subject) -> bool:

@@ -206,7 +206,7 @@ CONSTANTS = Pattern(
         "the tensor."
     ),
     find=_find_constants,
-    needs=(Needs.SHAPES, Needs.MEMORY),
+    needs=(Needs.SHAPES, Needs.IDENTITY, Needs.MEMORY),
     leaves_caches=True,
 )
 
@@ -218,7 +218,7 @@ COPIES = Pattern(
         "copy because of its strides); leave out a clone that is only read."
     ),
     find=_find_copies,
-    needs=(Needs.SHAPES, Needs.MEMORY),
+    needs=(Needs.SHAPES, Needs.IDENTITY, Needs.MEMORY),
     leaves_caches=True,
 )
 
@@ -230,7 +230,7 @@ RESULTS = Pattern(
         "or a factorisation of what does not change, a normalised table."
     ),
     find=_find_results,
-    needs=(Needs.SHAPES, Needs.MEMORY),
+    needs=(Needs.SHAPES, Needs.IDENTITY, Needs.MEMORY),
     leaves_caches=True,
 )
 
@@ -239,6 +239,6 @@ TWICE = Pattern(
     title="Two lines compute the same from the same tensors",
     advice="Keep the first result and use it again; detach() it where no gradient is wanted.",
     find=_find_twice,
-    needs=(Needs.SHAPES, Needs.MEMORY, Needs.STACKS),
+    needs=(Needs.SHAPES, Needs.IDENTITY, Needs.MEMORY, Needs.STACKS),
     leaves_caches=True,
 )

@@ -97,7 +97,4 @@ def saved_share(graph: WaitGraph, alone: Factors, fixes: Sequence[Fix]) -> float
         alone: what its nodes take if nobody records them, as multiples.
         fixes: what changes then.
     """
-    factors, freed = apply_fixes(graph, fixes)
-    before = replay(graph, alone).after_ns
-    after = replay(graph, alone * factors, freed).after_ns
-    return max(1 - after / max(before, 1), 0.0)
+    return max(replay(graph, *apply_fixes(graph, fixes), alone).saved_share, 0.0)

@@ -59,19 +59,23 @@ def _on_device(subject: Subject, waits: Values) -> Evidence | None:
     saved = int(idle[np.unique(around, return_index=True)[1]].sum())
     names = _most_frequent(subject, around)
     pageable, looks = _pageable_copies(subject, around), _looks(subject, around)
-    saved += int(subject.duration_ns[pageable].sum())
+    copying = int(subject.duration_ns[pageable].sum())
     return Evidence(
         events=around,
         event_time_ns=took,
-        time_ns=int(took.sum()),
+        time_ns=int(took.sum()) + copying,
         explanation=(
             f"{len(waits):,} times an operator ({names}) waited for the device, {_each(took)}. "
             "Until it returns Python launches nothing, and the device runs out of work."
             f"{_copied_text(subject, pageable)}"
         ),
-        saved_ns=saved,
+        saved_ns=saved + copying if len(start) else None,
         saved_by=(
-            "the time the device then stood idle, until the next work reached it"
+            (
+                "the time the device then stood idle, until the next work reached it"
+                if len(start)
+                else "what the device did was not recorded, nor then how long it stood idle"
+            )
             + ("; the host's part of copies from pageable memory" if len(pageable) else "")
             + ("; looking for where a mask is true" if len(looks) else "")
         ),

@@ -143,5 +143,5 @@ TENSOR_BY_TENSOR = Pattern(
         "torch.optim.swa_utils.get_ema_multi_avg_fn for moving averages."
     ),
     find=_find,
-    needs=(Needs.SHAPES, Needs.STACKS),
+    needs=(Needs.SHAPES, Needs.IDENTITY, Needs.STACKS),
 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from opscope.analysis.findings.pattern import has_calls_of_libraries
 from opscope.analysis.findings.subject import Flags, Subject, Values
-from opscope.analysis.time_kind import is_idle
+from opscope.analysis.time_kind import is_idle, waits_for_device
 from opscope.cached_property import cached_property
 from opscope.trace.row_groups import group_rows
 from opscope.trace.schema import EventKind
@@ -49,6 +49,7 @@ class Spent(IntEnum):
     UNKNOWN = 5  # in no call
     IMPORT = 6  # modules that are imported, with all they call
     WAITING = 7  # of loops of events, for whatever comes next
+    DEVICE = 8  # the host waits for it
 
 
 _OF_TORCH = (Spent.TORCH, Spent.TORCH_PYTHON)
@@ -89,6 +90,7 @@ class TimeSplit:
         whose[others] = np.where(self._called_by >= 0, whose[self._called_by], Spent.UNKNOWN)[
             others
         ]
+        whose[kind == EventKind.RUNTIME_CALL] = Spent.TORCH
         in_torch = subject.is_operator | (subject.operator_parent >= 0)
         whose[in_torch] = Spent.TORCH
         importing = self._defined_in("importlib._bootstrap>")
@@ -97,6 +99,8 @@ class TimeSplit:
         listing = subject.listing
         idle = np.array([is_idle(text) for text in listing.texts], dtype=np.bool_)
         whose[idle[listing.label]] = Spent.WAITING
+        waits = np.array([waits_for_device(text) for text in listing.texts], dtype=np.bool_)
+        whose[waits[listing.label]] = Spent.DEVICE
         return whose
 
     def _of_frames(self) -> Values:

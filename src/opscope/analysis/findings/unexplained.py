@@ -19,6 +19,7 @@ _WORDS = {
     Spent.UNKNOWN: "calls that were not recorded",
     Spent.IMPORT: "imports",
     Spent.WAITING: "waiting for what comes next",
+    Spent.DEVICE: "waiting for a device",
 }
 _MOST_PLACES = 3
 _SAYS_ENOUGH = 0.02
@@ -57,5 +58,7 @@ def _explained(subject: Subject, found: list[Finding]) -> Flags:
         if finding.weight >= _SAYS_ENOUGH:
             events: Values = finding.events
             chosen[events] = True
+            for fix in finding.fixes:
+                chosen[fix.events] = True
     inner = chosen & ~functions
     return np.asarray(chosen | (nearest_ancestor(subject.parent, inner) >= 0))

@@ -198,7 +198,7 @@ UNUSED_GRADIENTS = Pattern(
         "one gradient alone is wanted, as of an input, take that with torch.autograd.grad()."
     ),
     find=_find,
-    needs=(Needs.SHAPES, Needs.MEMORY),
+    needs=(Needs.SHAPES, Needs.IDENTITY, Needs.MEMORY),
     link="https://pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation",
     leaves_caches=True,
 )

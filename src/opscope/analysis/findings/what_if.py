@@ -12,8 +12,9 @@ import numpy.typing as npt
 from opscope.analysis.critical_path.graph import WaitGraph, wait_graph
 from opscope.analysis.critical_path.replay import WhatIf, replay
 from opscope.analysis.critical_path.selection import Selection
-from opscope.analysis.findings.find import find_findings
-from opscope.analysis.findings.replayed import apply_fixes, evenly
+from opscope.analysis.findings.find import find_findings, has_devices
+from opscope.analysis.findings.replayed import apply_fixes, evenly, factors_alone
+from opscope.analysis.findings.unrecorded import clock_alone
 from opscope.analysis.period import Period, Which, period_of
 from opscope.errors import UsageError
 from opscope.reused_memory import reusing_memory
@@ -55,7 +56,8 @@ def find_what_if(
         fix, without_waits = _finding(trace, period, graph, name, selection)
         by_node *= 1 - (1 - fix) * (1 - factor)
         freed |= without_waits & (factor < 1)
-    return replay(graph, by_node, freed)
+    alone = factors_alone(graph, clock_alone(period.trace)) if has_devices(period) else None
+    return replay(graph, by_node, freed, alone)
 
 
 def _nodes(graph: WaitGraph, selection: Selection, name: str) -> Flags:

@@ -89,3 +89,18 @@ def test_between_passes_the_engine_has_nothing_to_do_and_in_them_is_torch():
 
 def test_an_empty_trace_has_no_pass():
     assert passes_of_engine(build_trace([])).shape == (0, 2)
+
+
+def test_the_program_runs_where_it_computes_and_not_where_that_is_waited_for():
+    trace = build_trace(
+        [
+            span("main", 0, 50 * MS, kind=EventKind.PYTHON_CALL, frame=("a.py", 1, "main")),
+            span("<built-in method acquire of _thread.lock object at 0x1>", MS, 49 * MS,
+                 kind=EventKind.C_CALL),
+            span("train", 2 * MS, 48 * MS, "trainer", kind=EventKind.PYTHON_CALL,
+                 frame=("a.py", 9, "train")),
+            *(span("aten::mm", at * MS, at * MS + MS, "trainer") for at in range(3, 40, 2)),
+        ]
+    )  # fmt: skip
+    account = find_account(trace, "all")
+    assert account.threads[account.main] == "trainer"

@@ -141,3 +141,27 @@ def test_single_precision_halves_kernels_and_nothing_of_the_host():
     )
     finding = found(trace, "double-precision")
     assert finding.saved_ns / 1000 == pytest.approx(151, abs=4)
+
+
+def test_what_does_not_tell_tensors_apart_is_not_searched_for_what_is_the_same():
+    """As Chrome files of torch.profiler, that say sizes alone."""
+    spans = [
+        span("aten::mm", i * 100, i * 100 + 90, inputs=[tensor(8, 8), tensor(8, 8)])
+        for i in range(6)
+    ]
+    blocks = [allocation(i * 100 + 10, 256, allocation_id=i + 1, address=i + 1) for i in range(6)]
+    findings = find_findings(build_trace(spans, allocations=blocks), which="all")
+    assert "repeated-constants" not in {one.id for one in findings}
+    needs = {one.id: one.needs for one in findings.unchecked}
+    assert "tell tensors apart" in needs["repeated-constants"]
+
+
+def test_what_a_device_was_idle_is_not_known_without_its_work():
+    spans = [
+        span("aten::item", 0, 40),
+        span("cudaStreamSynchronize", 5, 30, kind=CALL),
+        span("aten::item", 50, 90),
+        span("cudaStreamSynchronize", 55, 80, kind=CALL),
+    ]
+    finding = found(build_trace(spans), "implicit-synchronisation")
+    assert finding.saved_ns is None and "not recorded" in finding.saved_by

@@ -134,7 +134,7 @@ def test_an_activation_by_hand_is_no_part_of_attention():
 def test_a_region_of_compiled_code_is_no_constant():
     def repeated(name):
         spans = [span(name, i * 100, i * 100 + 90, inputs=[]) for i in range(4)]
-        other = span("aten::mm", 400, 410, inputs=[tensor(2, 2), tensor(2, 2)])
+        other = span("aten::mm", 400, 410, inputs=[tensor(2, 2, storage=64, impl=64)] * 2)
         blocks = [
             allocation(i * 100 + 10, 64, allocation_id=i + 1, address=i + 1) for i in range(4)
         ]

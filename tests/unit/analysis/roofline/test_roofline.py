@@ -6,8 +6,9 @@ import pytest
 from opscope.analysis.roofline.peaks import Peaks
 from opscope.analysis.roofline.roofline import Bound
 from opscope.errors import UsageError
+from opscope.trace.codes import EventKind
 from opscope.trace.trace import Trace
-from support.build_trace import build_trace, span, tensor
+from support.build_trace import build_trace, kernel, span, tensor
 
 PLAIN = Peaks("a machine", 1, {"float32": 1e9}, [(1, 1e9), (1 << 30, 1e9)])
 
@@ -91,6 +92,18 @@ def test_what_is_on_a_device_is_left_out_and_said():
     spans = [span("aten::relu", 0, 5, inputs=inputs), span("aten::sum", 5, 9, inputs=[tensor(8)])]
     rows, found = rows_of(spans)
     assert set(rows) == {"aten::sum"}
+    assert found.notes == ("1 operators on devices are left out",)
+
+
+def test_what_launches_work_is_on_a_device_wherever_its_tensors_are():
+    """Chrome files do not say where those are."""
+    spans = [
+        span("aten::relu", 0, 5, inputs=[tensor(8)]),
+        span("cudaLaunchKernel", 1, 4, kind=EventKind.RUNTIME_CALL),
+        span("aten::sum", 5, 9, inputs=[tensor(8)]),
+    ]
+    found = build_trace(spans, gpu=[kernel("relu", 4, 6, launch=1)]).roofline(PLAIN)
+    assert [row.operator for row in found.rows] == ["aten::sum"]
     assert found.notes == ("1 operators on devices are left out",)
 
 
