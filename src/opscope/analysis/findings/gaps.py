@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -16,7 +16,17 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
+from opscope.analysis.findings.flow import Flow, Step
 from opscope.analysis.findings.subject import Flags, Subject, Values
+
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
+_OPERATIONS = (
+    ast.Call, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Subscript, ast.AugAssign, ast.Await,
+    ast.JoinedStr, *_COMPREHENSIONS,
+)  # fmt: skip
 
 _MOST_FILES = 64
 """Whose functions are kept: one that has many is asked about once for each."""
@@ -85,63 +95,87 @@ def _widest(
 
 
 def _line_between(file: str, first: int, before: int, after: int) -> int:
-    """The line of the code between two calls: a loop if there is one, else what comes first."""
-    function = _function_at(file, first)
+    """The line of the code between two calls: a loop if there is one, else what calls something
+    first, else the line of the next call, whose arguments may take long."""
+    function = _function_at(file, first, max(before, after))
     if function is None:
         return before if before >= 0 else after if after >= 0 else first
-    begin = before if before >= 0 else first
-    end = after if after > begin else _end_of_round(function, begin, after)
-    loops = [
-        node.lineno
-        for node in ast.walk(function)
-        if isinstance(node, ast.For | ast.While | ast.ListComp | ast.GeneratorExp | ast.DictComp)
-    ]
-    inside = [line for line in sorted(loops) if begin < line <= end or line == begin == first]
-    if inside:
-        return inside[0]
-    around = [line for line in sorted(loops) if line <= begin]
-    statements = [
-        node
-        for node in ast.walk(function)
-        if isinstance(node, ast.stmt) and begin < node.lineno < end
-    ]
-    if statements:
-        return min(node.lineno for node in [*filter(_calls, statements)] or statements)
-    return around[-1] if around and after <= begin else max(begin, first)
+    begin = max(before if before >= 0 else first, first)
+    flow = _flow(function)
+    between = flow.between(before, after)
+    loops = [loop for step in between if (loop := _loop_line(step, before, after)) >= 0]
+    if loops:
+        return loops[0]
+    calling = [step.line for step in between if _calls(step, before)]
+    if calling:
+        return calling[0]
+    there = [flow.steps[number] for number in flow.at(after)] if after >= 0 else []
+    if any(_calls(step, before) for step in there) and sum(map(_work, there)) > 1:
+        return after
+    computing = [step.line for step in between if _work(step)]
+    return computing[0] if computing else begin
 
 
-def _calls(statement: ast.stmt) -> bool:
-    """Whether a statement calls something, which may take long; what is inside of it aside."""
-    parts: list[ast.AST] = [statement]
-    if isinstance(statement, ast.If):
-        parts = [statement.test]
-    elif isinstance(statement, ast.With | ast.AsyncWith):
-        parts = [item.context_expr for item in statement.items]
-    elif isinstance(statement, ast.Try | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        parts = []
-    return any(isinstance(node, ast.Call) for part in parts for node in ast.walk(part))
+def _flow(function: ast.AST) -> Flow:
+    """Of a function its flow; of a lambda or a comprehension, which has no statements, none."""
+    body = getattr(function, "body", ())
+    try:
+        return Flow(body if isinstance(body, list) else ())
+    except RecursionError:
+        return Flow(())
 
 
-def _end_of_round(function: ast.AST, begin: int, after: int) -> int:
-    """The last line of the loop that leads from ``begin`` back to ``after``, or of the function."""
-    ends = [
-        node.end_lineno or node.lineno
-        for node in ast.walk(function)
-        if isinstance(node, ast.For | ast.While)
-        and node.lineno <= max(after, 0)
-        and begin <= (node.end_lineno or 0)
-    ]
-    whole = getattr(function, "end_lineno", None) or begin
-    return min(ends) if ends and after >= 0 else int(whole)
+def _loop_line(step: Step, before: int, after: int) -> int:
+    """Where a loop of a step begins that runs as a whole between two lines; -1 for none."""
+    if isinstance(step.statement, _LOOPS):
+        return -1 if step.is_around(before) or step.is_around(after) else step.line
+    lines = [node.lineno for node in _evaluated(step) if isinstance(node, _COMPREHENSIONS)]
+    return min(lines, default=-1)
 
 
-def _function_at(file: str, line: int) -> ast.AST | None:
-    """The function that begins at a line of a file; None if it cannot be read, or is another."""
+def _calls(step: Step, before: int) -> bool:
+    """Whether a step calls something, which may take long; a loop what it goes through, but for a
+    range."""
+    if isinstance(step.statement, ast.For | ast.AsyncFor):
+        source = step.statement.iter
+        of_range = isinstance(source, ast.Call) and ast.unparse(source.func) == "range"
+        return not of_range and (step.is_around(before) or not isinstance(source, ast.Name))
+    return any(isinstance(node, ast.Call) for node in _evaluated(step))
+
+
+def _work(step: Step) -> int:
+    """How many operations a step evaluates."""
+    return sum(isinstance(node, _OPERATIONS) for node in _evaluated(step))
+
+
+def _evaluated(step: Step) -> Iterator[ast.expr | ast.stmt]:
+    """What a step evaluates itself: nothing of functions that it defines, nor the end of a
+    ``with``."""
+    if step.is_exit or isinstance(step.statement, _DEFINITIONS):
+        return
+    waiting: list[ast.AST] = [*step.parts]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Lambda):
+            continue
+        if isinstance(node, ast.expr | ast.stmt):
+            yield node
+        waiting += ast.iter_child_nodes(node)
+
+
+def _function_at(file: str, line: int, inside: int) -> ast.AST | None:
+    """The function that begins at a line of a file and has another; None if it cannot be read, or
+    is another."""
     try:
         text = "".join(linecache.getlines(file))
     except ValueError:  # no file can be called so
         return None
-    return _functions(text).get(max(line, 1))
+    found = _functions(text).get(max(line, 1))
+    if isinstance(found, ast.Module) and found.body and found.body[0].lineno == 1:
+        one = found.body[0]  # begins where the module does
+        if isinstance(one, _FUNCTIONS) and 1 < inside <= (one.end_lineno or 1):
+            return one
+    return found
 
 
 @lru_cache(maxsize=_MOST_FILES)
