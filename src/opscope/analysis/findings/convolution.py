@@ -14,6 +14,11 @@ _CONVOLUTIONS = ("aten::conv1d", "aten::conv2d", "aten::conv3d")
 _BIAS = 2
 """Position of the bias among a convolution's arguments."""
 
+_TRAINING = 5
+"""Position of ``training`` among batch normalisation's arguments."""
+
+_TRUE = ("True", "1")
+
 _NORMALISATION_PASSES = 5
 """Passes over the activations in batch normalisation's backward: it reads input and gradient twice,
 and writes one gradient. The gradient of a bias takes one more, reading the gradient."""
@@ -26,7 +31,7 @@ def _find(subject: Subject) -> Evidence | None:
     counting = (follower >= 0) & subject.named("aten::add_")[follower]
     follower = np.where(counting, _next_operator(subject, follower), follower)
     known = follower >= 0
-    normalised = subject.named("aten::batch_norm")[follower] & known
+    normalised = _of_batches(subject)[follower] & known
     rows, norms = biased[normalised], follower[normalised]
     if not len(rows):
         return None
@@ -48,6 +53,23 @@ def _find(subject: Subject) -> Evidence | None:
             else "no backward pass was recorded; in inference, fold the two instead"
         ),
     )
+
+
+def _of_batches(subject: Subject) -> Flags:
+    """Batch normalisations that subtract the mean of their batch, as they do in training.
+
+    In evaluation it is the running mean, which is the same whatever the bias is. Where the argument
+    was not recorded, one that has a backward pass is taken for one in training.
+    """
+    argument = subject.scalar_argument(_TRAINING)
+    values, names = subject.trace.table("scalars")["value"], subject.trace.names
+    value = np.where(argument >= 0, values[argument], -1) if len(values) else argument
+    said = np.unique(value[value >= 0]).tolist()
+    true = [row for row in said if names[row] in _TRUE]
+    has_backward: Flags = np.zeros(len(argument), dtype=np.bool_)
+    has_backward[_backward_nodes(subject)[1]] = True
+    in_training = np.where(argument >= 0, np.isin(value, true), has_backward)
+    return np.asarray(subject.named("aten::batch_norm") & in_training)
 
 
 def _with_bias(subject: Subject) -> Values:
@@ -78,12 +100,17 @@ def _siblings_in_order(subject: Subject) -> Values:
 
 def _normalisation_backward(subject: Subject, norms: Values) -> int:
     """Time of the backward nodes of the given normalisations."""
-    is_norm: Flags = np.zeros(len(subject.parent), dtype=np.bool_)
-    is_norm[norms] = True
+    nodes, norm = _backward_nodes(subject)
+    return int(subject.duration_ns[nodes[np.isin(norm, norms)]].sum())
+
+
+def _backward_nodes(subject: Subject) -> tuple[Values, Values]:
+    """The backward nodes of batch normalisations, and the normalisation of each."""
+    is_norm = subject.named("aten::batch_norm")
     links = forward_backward_links(subject.trace)
-    outer = subject.outermost_operator[links.source]
-    wanted = is_norm[outer] & (outer >= 0) | is_norm[links.source]
-    return int(subject.duration_ns[links.target[wanted]].sum())
+    around = np.where(is_norm, np.arange(len(is_norm)), subject.inside(is_norm))
+    norm = around[links.source]
+    return links.target[norm >= 0], norm[norm >= 0]
 
 
 CONVOLUTION_BIAS = Pattern(

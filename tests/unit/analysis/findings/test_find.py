@@ -277,14 +277,15 @@ def test_large_gradients_on_the_cpu_are_left_as_they_are():
     assert large.saved_ns == 0 and "on the CPU" in large.saved_by
 
 
-def convolution(bias, *between):
+def convolution(bias, *between, training=None, backward=True):
     arguments = [tensor(2, 3, 8, 8), tensor(4, 3, 3, 3), tensor(4, impl=7) if bias else None]
     return build_trace([
         span("aten::conv2d", 0, 10, inputs=arguments),
         *(span(name, 11, 12) for name in between),
-        span("aten::batch_norm", 13, 20, sequence_number=5),
-        span("NativeBatchNormBackward0", 30, 40, "autograd", sequence_number=5, forward_thread=1,
-             scope=RecordScope.BACKWARD_FUNCTION),
+        span("aten::batch_norm", 13, 20, sequence_number=5,
+             inputs=[] if training is None else [tensor(2, 4, 8, 8), *4 * [None], training]),
+        *[span("NativeBatchNormBackward0", 30, 40, "autograd", sequence_number=5, forward_thread=1,
+               scope=RecordScope.BACKWARD_FUNCTION)] * backward,
     ])  # fmt: skip
 
 
@@ -293,6 +294,15 @@ def test_a_bias_before_batch_normalisation(between):
     finding = found(convolution(True, *between), "convolution-bias-before-batch-norm")
     assert finding.events.tolist() == [0]
     assert finding.saved_ns == 2 * MICROSECOND  # a fifth of the 10 µs of the backward
+
+
+@pytest.mark.parametrize(
+    ("training", "backward", "expected"),
+    [(True, True, True), (True, False, True), (False, True, False), (None, False, False)],
+)
+def test_a_bias_stays_where_a_running_mean_is_subtracted(training, backward, expected):
+    trace = convolution(True, training=training, backward=backward)
+    assert (found(trace, "convolution-bias-before-batch-norm") is not None) is expected
 
 
 @pytest.mark.parametrize("trace", [convolution(False), convolution(True, "aten::relu")])
