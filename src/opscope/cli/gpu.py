@@ -45,7 +45,8 @@ Row = tuple[str, ...]
 def gpu(
     trace: TraceArgument = None,
     row_limit: Annotated[
-        int, Option(metavar="N", minimum=-1, help="Modules to show; -1 for all.")
+        int,
+        Option(metavar="N", minimum=-1, help="Modules to show, those with most time; -1 for all."),
     ] = _MOST_MODULES,
     period: PeriodOption = Which.STEADY.value,
     format: Annotated[RowsFormat, Option(help="How to print it.")] = RowsFormat.TABLE,
@@ -149,8 +150,7 @@ def _rows(found: DevicesUse, row_limit: int) -> Iterator[Row]:
             yield _stream_row(found, stream, f"{title}, stream {stream.stream}")
     for memory in found.memory:
         yield _memory_row(memory)
-    modules = found.modules if row_limit < 0 else found.modules[:row_limit]
-    for module in modules:
+    for module in found.modules_by_time[: None if row_limit < 0 else row_limit]:
         yield _module_row(found, module)
 
 
@@ -203,10 +203,8 @@ def _module_row(found: DevicesUse, module: ModuleDeviceTime) -> Row:
     total_ns = module.forward_ns + module.backward_ns
     passes = f"forward {time_text(module.forward_ns)}, backward {time_text(module.backward_ns)}"
     graphs = f", in graphs {time_text(module.graph_ns)}" if module.graph_ns else ""
-    name = "  " * module.depth + module.module
-    return (
-        "modules", name, time_text(total_ns), share_text(found.share(total_ns)), passes + graphs,
-    )  # fmt: skip
+    share = share_text(found.share(total_ns))
+    return "modules", module.module, time_text(total_ns), share, passes + graphs
 
 
 def _left_out(found: DevicesUse, row_limit: int) -> Iterator[str]:

@@ -122,11 +122,11 @@ def _stream(stream: StreamUse, found: DevicesUse) -> list[str]:
 def _modules(found: DevicesUse) -> dict[str, Any] | None:
     if not found.modules:
         return None
-    modules = found.modules[:MOST_MODULES]
+    modules = found.modules_by_time[:MOST_MODULES]
     has_graphs = bool(np.any([module.graph_ns for module in modules]))
     rows = [
         [
-            "\u2003" * module.depth + shown(module.module),  # spaces that a page keeps
+            shown(module.module),
             time_text(module.forward_ns + module.backward_ns),
             time_text(module.forward_ns),
             time_text(module.backward_ns),

@@ -87,6 +87,25 @@ def test_fewer_modules(command_line, of_gpu):
     assert "1 more modules" in done.err
 
 
+def test_modules_with_most_time_come_first(command_line, tmp_path):
+    calls, work = [span("nn.Module: Net_0", 0, 100, kind=EventKind.MODULE_CALL, module="Net")], []
+    for number, (name, took) in enumerate([("a", 1), ("b", 30), ("c", 5)]):
+        at = 1 + 30 * number
+        calls += [
+            span(f"nn.Module: {name}", at, at + 20, kind=EventKind.MODULE_CALL, module=name),
+            span("cudaLaunchKernel", at + 2, at + 4, kind=EventKind.RUNTIME_CALL),
+        ]
+        work.append(kernel("gemm", 200 + at, 200 + at + took, launch=len(calls) - 1))
+    build_trace(calls, gpu=work).save(tmp_path / "gpu.opscope")
+    at_most = ("gpu", tmp_path / "gpu.opscope", "--period", "all", "--row-limit", "3")
+    csv_rows = csv.reader(io.StringIO(command_line(*at_most, "--format", "csv").out))
+    by_name = list(dict.fromkeys(row[2] for row in csv_rows if row[2] not in ("", "module")))
+    shown = command_line(*at_most, "--format", "md").out
+    found = [line.split("|")[2].strip() for line in shown.splitlines() if "modules" in line]
+    assert found == [by_name[0], by_name[2], by_name[3]]
+    assert by_name == sorted(by_name)
+
+
 def test_without_device_work_it_says_so(command_line, trace_folder):
     done = command_line("gpu", trace_folder)
     assert (done.code, done.out) == (0, "")

@@ -108,6 +108,11 @@ class DevicesUse:
         """Of the time looked at, 0 to 1."""
         return time_ns / max(self.wall_ns, 1)
 
+    @property
+    def modules_by_time(self) -> tuple[ModuleDeviceTime, ...]:
+        """``modules``, that with most time first; of equal ones the outer before the inner."""
+        return tuple(sorted(self.modules, key=lambda one: -(one.forward_ns + one.backward_ns)))
+
     def mostly_idle(self) -> dict[str, Idle]:
         """By device, what most of its idle time is of, where it is a good part of all time."""
         found = {}
