@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.analysis.torch_listing.listing import Labels, TorchListing, Values
+from opscope.analysis.torch_listing.listing import Flags, Labels, TorchListing, Values
 from opscope.cached_property import cached_property
 from opscope.tree.frame_text import own_texts
 from opscope.tree.own_time import outermost_of, own_times
@@ -33,8 +33,10 @@ class OwnListing(TorchListing):
         np.add.at(own, self.parent[folded], own[folded])
         return own
 
+    def counted(self, total: Values) -> Values:
+        """0 for what runs within another event of its name, whose value has it already."""
+        return np.where(self._is_outermost, total, 0)
+
     @cached_property
-    def counted_ns(self) -> Values:
-        """Duration; 0 for what runs within another event of its name, whose time it is part of."""
-        outermost = outermost_of(self.trace, np.arange(len(self.listed)), self.group_label)
-        return np.where(outermost, self.duration_ns, 0)
+    def _is_outermost(self) -> Flags:
+        return outermost_of(self.trace, np.arange(len(self.listed)), self.group_label)

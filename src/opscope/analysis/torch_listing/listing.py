@@ -110,7 +110,11 @@ class TorchListing:
     @cached_property
     def counted_ns(self) -> Values:
         """What totals are sums of: the duration of every event."""
-        return self.duration_ns
+        return self.counted(self.duration_ns)
+
+    def counted(self, total: Values) -> Values:
+        """Of a value per event, with what ran in it, what sums by name take: all of it."""
+        return total
 
     @cached_property
     def self_ns(self) -> Values:

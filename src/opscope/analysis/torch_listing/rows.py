@@ -104,11 +104,12 @@ def _events(listing: TorchListing, flops: FlopCounts | None) -> ListedRows:
     if len(trace.table("allocations")):
         for prefix, types in (("cpu_", CPU_TYPES), ("device_", DEVICE_TYPES)):
             memory = measure_memory(listing, types)
-            columns[f"{prefix}memory_bytes"] = memory.total_bytes
+            columns[f"{prefix}memory_bytes"] = listing.counted(memory.total_bytes)
             columns[f"{prefix}self_memory_bytes"] = memory.self_bytes
     if len(trace.table("gpu")):
         device = measure_device_time(listing)
-        columns["device_total_ns"], columns["device_self_ns"] = device.total_ns, device.self_ns
+        columns["device_total_ns"] = listing.counted(device.total_ns)
+        columns["device_self_ns"] = device.self_ns
     if flops is not None:
         columns["flops"] = flops.flops
     annotation = trace.events["kind"] == EventKind.ANNOTATION
