@@ -13,7 +13,7 @@ from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.device_rows import what_work_is
 from opscope.analysis.account.pieces import Pieces, pieces_of
 from opscope.analysis.device_time import WORK_KINDS
-from opscope.analysis.device_use.idle import Idle, idle_by_cause, next_work
+from opscope.analysis.device_use.idle import Idle, idle_by_cause, idle_of_pieces, next_work
 from opscope.analysis.device_use.owners import ModuleDeviceTime, modules_of, owners_of
 from opscope.analysis.device_use.reserved import ReservedMemory, memory_of
 from opscope.analysis.device_use.streams import StreamUse, streams_of, times_between
@@ -177,8 +177,9 @@ def find_device_use(trace: Trace, which: Which | str = Which.STEADY) -> DevicesU
     steps, _ = program_steps(trace)
     pieces = pieces_of(trace, steps, wall_bounds(trace), {})
     occupancy = kernel_occupancy(trace)
+    idle = idle_of_pieces(trace, pieces)
     devices = tuple(
-        _device(trace, period, pieces, own, name, occupancy)
+        _device(trace, period, pieces, idle, own, name, occupancy)
         for name, own in _by_device(trace, rows)
     )
     modules = modules_of(trace, rows, (period.start_ns, period.end_ns))
@@ -204,6 +205,7 @@ def _device(
     trace: Trace,
     period: Period,
     pieces: Pieces,
+    idle: Values,
     rows: Values,
     name: str,
     occupancy: KernelOccupancy | None,
@@ -222,7 +224,8 @@ def _device(
         )
     )
     gaps = busy.gaps(*bounds)
-    by_cause = idle_by_cause(pieces, gaps, next_work(trace, pieces, rows, gaps)).sum(axis=0)
+    ended_by = next_work(trace, pieces, rows, gaps)
+    by_cause = idle_by_cause(pieces, idle, gaps, ended_by).sum(axis=0)
     owners = owners_of(trace, rows)
     nobodys = owners.has_launch & ~owners.has_owner
     return DeviceUse(

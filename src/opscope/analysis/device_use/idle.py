@@ -15,13 +15,24 @@ import numpy.typing as npt
 
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.pieces import Pieces
+from opscope.analysis.device_time import WORK_KINDS
 from opscope.analysis.device_use.stretches import Stretches
+from opscope.trace.codes import EventKind
 from opscope.trace.trace import Trace
+from opscope.tree.ancestry import outermost_ancestor, subtree_sums
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 UNKNOWN_THREAD = -1
+
+_LONG_OPERATOR_NS = 1_000_000
+"""Torch takes less for an operator that computes nothing: one that takes longer and launches
+nothing computes on the host."""
+
+_LONG_CALL_NS = 10_000_000
+"""Launching takes microseconds: a call of the runtime that takes longer sets up the device, loads
+code onto it or waits for the system."""
 
 
 class Idle(IntEnum):
@@ -55,8 +66,8 @@ _WORDS = {
     ),
     Idle.HOST: (
         "waiting for the host",
-        "The host did something else: Python, a collection, a compilation, a lock, sleeping, or "
-        "what nothing was recorded of.",
+        "The host did something else: Python, operators that compute on the CPU, setting up the "
+        "device, a collection, a compilation, a lock, sleeping, or what nothing was recorded of.",
     ),
     Idle.SYNCHRONISATION: (
         "a synchronisation",
@@ -97,11 +108,13 @@ class NextWork:
         launched_ns: when its launch began, Unix nanoseconds; anything where ``thread`` is -1.
         thread: which launched it, row in the threads of the pieces; -1 where that is not known.
         is_there: there is any.
+        is_slow: its launch took so long that it did more than launch.
     """
 
     launched_ns: Values
     thread: Values
     is_there: Flags
+    is_slow: Flags
 
 
 def next_work(trace: Trace, pieces: Pieces, rows: Values, gaps: Stretches) -> NextWork:
@@ -121,19 +134,58 @@ def next_work(trace: Trace, pieces: Pieces, rows: Values, gaps: Stretches) -> Ne
     known = is_there & (at >= 0) if len(rows) else is_there
     launched, thread = np.zeros((2, len(gaps)), dtype=np.int64)
     thread[:] = UNKNOWN_THREAD
+    is_slow = np.zeros(len(gaps), dtype=np.bool_)
     if known.any():
         numbers = trace.table("threads")["system_thread_id"].astype(np.int64)
         lines = pieces.segments.rows_of(numbers)
         launched[known] = events["start_ns"][at[known]]
         thread[known] = lines[events["thread"][at[known]]]
-    return NextWork(launched, thread, is_there)
+        is_slow[known] = _is_long_call(trace)[at[known]]
+    return NextWork(launched, thread, is_there, is_slow)
 
 
-def idle_by_cause(pieces: Pieces, gaps: Stretches, ended_by: NextWork) -> npt.NDArray[np.int64]:
+def idle_of_pieces(trace: Trace, pieces: Pieces) -> Values:
+    """What a device that rests in each piece waits for, of ``Idle``. Shape (pieces,).
+
+    Operators and calls of the runtime are launching where they launch something, or are short and
+    on the way to one that does.
+    """
+    result = _IDLE_OF[pieces.cause]
+    event = pieces.segments.event
+    calling = np.flatnonzero((result == Idle.LAUNCHING) & (event >= 0))
+    computes = _computes_on_host(trace)
+    result[calling[computes[event[calling]]]] = Idle.HOST
+    return result
+
+
+def _computes_on_host(trace: Trace) -> Flags:
+    """Which events are, or are in, an operator that computes on the host, or a call of the runtime
+    that does more than launch."""
+    events, gpu = trace.events, trace.table("gpu")
+    parent, kind = events["parent"], events["kind"]
+    launch = gpu["launch"][np.isin(gpu["kind"], WORK_KINDS)]
+    launched = np.bincount(launch[launch >= 0], minlength=len(events))
+    operator = outermost_ancestor(parent, kind == EventKind.OPERATOR)
+    launches_nothing = subtree_sums(parent, launched) == 0
+    long = launches_nothing & (events["duration_ns"] >= _LONG_OPERATOR_NS)
+    slow_call = outermost_ancestor(parent, _is_long_call(trace)) >= 0
+    return np.asarray(slow_call | np.append(long, False)[operator])
+
+
+def _is_long_call(trace: Trace) -> Flags:
+    events = trace.events
+    is_call = events["kind"] == EventKind.RUNTIME_CALL
+    return np.asarray(is_call & (events["duration_ns"] >= _LONG_CALL_NS))
+
+
+def idle_by_cause(
+    pieces: Pieces, idle: Values, gaps: Stretches, ended_by: NextWork
+) -> npt.NDArray[np.int64]:
     """How long each gap was for which cause.
 
     Args:
         pieces: the time of all threads, by what they did.
+        idle: :func:`idle_of_pieces` of them.
         gaps: of one device.
         ended_by: what ends each.
 
@@ -150,16 +202,20 @@ def idle_by_cause(pieces: Pieces, gaps: Stretches, ended_by: NextWork) -> npt.ND
     was_queued = ended_by.launched_ns[known] < gaps.start_ns[known]
     on_its_way = gaps.end_ns[known] - launched
     result[known, Idle.QUEUED] = np.where(was_queued, on_its_way, 0)
-    result[known, Idle.LAUNCHING] = np.where(was_queued, 0, on_its_way)
+    is_slow = ended_by.is_slow[known]
+    result[known, Idle.LAUNCHING] = np.where(was_queued | is_slow, 0, on_its_way)
+    result[known, Idle.HOST] = np.where(~was_queued & is_slow, on_its_way, 0)
     threads = ended_by.thread[known]
     for thread in np.unique(threads).tolist():
         own = np.flatnonzero(threads == thread)
         rows, start, end = known[own], gaps.start_ns[known[own]], launched[own]
-        result[rows] += _host_time(pieces, thread, start, end)
+        result[rows] += _host_time(pieces, idle, thread, start, end)
     return result
 
 
-def _host_time(pieces: Pieces, thread: int, start: Values, end: Values) -> npt.NDArray[np.int64]:
+def _host_time(
+    pieces: Pieces, idle: Values, thread: int, start: Values, end: Values
+) -> npt.NDArray[np.int64]:
     """What one thread did in each stretch, by ``Idle``.
 
     Once the host has waited for the device to be done, launching anew is a consequence of that.
@@ -167,7 +223,7 @@ def _host_time(pieces: Pieces, thread: int, start: Values, end: Values) -> npt.N
     segments = pieces.segments
     own = np.flatnonzero(segments.thread == thread)
     begins = segments.start_ns[own]
-    ends, what = begins + segments.length_ns[own], _IDLE_OF[pieces.cause[own]]
+    ends, what = begins + segments.length_ns[own], idle[own]
     result = np.zeros((len(start), len(Idle)), dtype=np.int64)
     for cause in _BY_HOST:
         chosen = what == cause

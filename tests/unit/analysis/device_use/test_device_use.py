@@ -55,6 +55,48 @@ def test_operators_before_a_launch_are_launching():
     }
 
 
+def test_an_operator_that_computes_on_the_host_is_waiting_for_that():
+    spans = [
+        around(1500),
+        launch(5),
+        span("aten::randn", 20, 1300),
+        span("aten::normal_", 21, 1299),
+        span("aten::view", 1310, 1390),  # short, and on the way to a launch
+        launch(1400),
+    ]
+    gpu = [kernel("a", 10, 20, launch=1), kernel("b", 1405, 1500, launch=5)]
+    assert idle_us(use_of(spans, gpu)) == {
+        Idle.LAUNCHING: 5.0 + 80.0 + 5.0,
+        Idle.HOST: 5.0 + 1280.0 + 10.0 + 10.0,
+    }
+
+
+def test_a_recording_without_events_has_no_host_to_ask():
+    assert idle_us(use_of([], [kernel("a", 50, 60, launch=-1)])) == {}
+
+
+def test_a_long_operator_that_launches_is_launching():
+    spans = [around(3000), launch(5), span("aten::mm", 20, 2990), launch(2900)]
+    found = use_of(spans, [kernel("a", 10, 20, launch=1), kernel("b", 2905, 3000, launch=3)])
+    assert idle_us(found) == {Idle.LAUNCHING: 2890.0, Idle.HOST: 5.0}
+
+
+def test_a_call_of_the_runtime_that_takes_long_sets_up_the_device():
+    settled = 20_000
+    spans = [
+        around(40_000),
+        launch(5),
+        span("aten::to", 20, 38_000),
+        launch(30, settled, name="cudaDeviceGetStreamPriorityRange"),
+        launch(settled + 10, 35_000),  # loads the code of what it launches
+    ]
+    gpu = [kernel("a", 10, 20, launch=1), kernel("b", 34_999, 40_000, launch=4)]
+    assert idle_us(use_of(spans, gpu)) == {
+        Idle.LAUNCHING: 5.0 + 10.0 + 10.0,  # the first on its way, and the operator around calls
+        Idle.HOST: 5.0 + (settled - 30) + (34_999 - settled - 10),
+    }
+
+
 def test_a_loader_is_data():
     loading = span("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 20, 80)
     assert idle_us(gap_after([loading]))[Idle.DATA] == 60.0
