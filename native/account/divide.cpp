@@ -13,9 +13,6 @@ constexpr int64_t kShortGapNs = 1'000'000;
 constexpr int64_t kFewestLeaves = 50;
 constexpr double kFastest = 0.05;
 
-// While it waits for others, a thread is not the one that the program runs on.
-constexpr Causes kRests{Cause::kLock, Cause::kIdle, Cause::kTimer};
-
 constexpr Causes kLasting{Cause::kCollection, Cause::kImport, Cause::kCompilation, Cause::kDevice};
 
 int64_t half(int64_t value) { return value >> 1; }  // downwards, as Python's
@@ -175,8 +172,7 @@ Sums sums_of(const Task& task, const Thread& thread) {
     const size_t key = static_cast<size_t>(piece.step + 1) * kCauses + static_cast<size_t>(cause);
     sums.time_ns[key] += time_ns;
     sums.error_ns[key] += error_ns;
-    if (share == Share::kItself && thread.is_main && !piece.is_gap && !kRests.has(cause))
-      sums.busy_ns += time_ns;
+    if (share == Share::kItself && thread.is_main && !piece.is_gap) sums.busy_ns += piece.length_ns;
   });
   return sums;
 }

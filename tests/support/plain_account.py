@@ -13,7 +13,7 @@ from opscope.analysis.account.backward import passes_of_engine
 from opscope.analysis.account.causes import Cause, is_any
 from opscope.analysis.account.collectives import is_within, transfers
 from opscope.analysis.account.event_causes import AS_AROUND, _of_name, waits
-from opscope.analysis.account.pieces import Pieces, main_threads, step_of
+from opscope.analysis.account.pieces import Pieces, main_threads, step_of, thread_of_operators
 from opscope.analysis.account.processor import intervals_by_thread
 from opscope.analysis.program_steps import program_steps
 from opscope.trace.codes import EventKind, RecordScope, WaitsFor
@@ -43,8 +43,6 @@ _LASTING = (Cause.COLLECTION, Cause.IMPORT, Cause.COMPILATION, Cause.DEVICE)
 _SPREADS = (Cause.COLLECTION, Cause.IMPORT, Cause.COMPILATION, Cause.COLLECTIVE, Cause.LOADER)
 """Causes of an event that are those of what runs in it too, as far as the sets below say."""
 
-_RESTS = (Cause.LOCK, Cause.IDLE, Cause.TIMER)
-
 _WAITS = (Cause.LOCK, Cause.IO, Cause.TIMER)
 
 
@@ -59,7 +57,7 @@ def plain_sums(trace, period):
     divided = _divide(trace, period)
     pieces, parts = divided["pieces"], _parts(divided)
     sums = list(_sums_of_threads(divided, parts))
-    main = _main(pieces, parts[0])
+    main = _main(divided["trace"], pieces)
     is_own = pieces.segments.thread == main
     columns = []
     for cause, time_ns, _ in parts:
@@ -265,10 +263,11 @@ def _known_gaps(pieces, off, in_transfer, in_pass):
     return np.where(guessed, Cause.COLLECTIVE, cause)
 
 
-def _main(pieces, own):
-    """The thread that most was seen to run on, and not only to wait on."""
-    cause, rest, _ = own
-    idle = pieces.is_gap | ~pieces.is_main | is_any(cause, _RESTS)
-    busy = np.where(idle, 0, rest)
+def _main(trace, pieces):
+    """The thread that calls most operators, but for the engine's; without, that most runs on."""
+    called = thread_of_operators(trace, pieces.segments.threads)
+    if called >= 0:
+        return called
+    busy = np.where(pieces.is_gap | ~pieces.is_main, 0, pieces.length_ns)
     count = max(len(pieces.segments.threads), 1)
     return int(np.argmax(np.bincount(pieces.segments.thread, weights=busy, minlength=count)))

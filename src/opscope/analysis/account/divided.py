@@ -19,7 +19,11 @@ from opscope.analysis.account.backward import passes_of_engine
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.collectives import transfers
 from opscope.analysis.account.event_causes import causes_of_events
-from opscope.analysis.account.pieces import in_order_of_start, main_threads
+from opscope.analysis.account.pieces import (
+    in_order_of_start,
+    main_threads,
+    thread_of_operators,
+)
 from opscope.analysis.account.processor import Intervals, intervals_by_thread
 from opscope.analysis.period import Period
 from opscope.analysis.program_steps import program_steps
@@ -52,6 +56,7 @@ class Divided:
     bounds: tuple[int, int]
     threads: tuple[Line, ...]
     is_sampled: bool
+    _calls_most: int
     _time: _native.TimeOfThreads
 
     @property
@@ -62,7 +67,10 @@ class Divided:
 
     @property
     def main(self) -> int:
-        """The thread that most was seen to run on."""
+        """The thread that calls most operators; where none does, the one that most was seen to run
+        on."""
+        if self._calls_most >= 0:
+            return self._calls_most
         busy = [busy_ns for _, _, busy_ns in self._sums]
         return busy.index(max(busy)) if busy else 0
 
@@ -128,7 +136,8 @@ def _divide(whole: Trace, period: Period) -> Divided:
         int(bounds[1]),
         int(trace.ledger.get("recorder", {}).get(SPAN_COST, 0.0) / 2),
     )
-    return Divided(steps, steps_are, bounds, threads, bool(samples), time)
+    most = thread_of_operators(trace, threads)
+    return Divided(steps, steps_are, bounds, threads, bool(samples), most, time)
 
 
 def _cuts(edges: list[Values], intervals: Intervals | None) -> Values:

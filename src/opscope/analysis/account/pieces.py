@@ -20,6 +20,7 @@ from opscope.tree.timeline import Line
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+Amounts = npt.NDArray[np.float64]
 
 OUTSIDE_STEPS = -1
 
@@ -102,10 +103,30 @@ def main_threads(trace: Trace, lines: Sequence[Line]) -> Flags:
     Returns:
         Shape (lines,), and for none one that is none.
     """
-    events, threads = trace.events, trace.table("threads")
     result = np.zeros(max(len(lines), 1), dtype=np.bool_)
+    all_of, counted, python = _counts(trace, lines)
+    if all_of.any():
+        result[int(np.argmax(counted if counted.any() else all_of))] = True
+        result[python > 0] = True
+    return result
+
+
+def thread_of_operators(trace: Trace, lines: Sequence[Line]) -> int:
+    """The row of the thread that calls most operators, but for threads of autograd's engine; -1
+    where none is called."""
+    _, counted, _ = _counts(trace, lines)
+    return int(np.argmax(counted)) if counted.any() else -1
+
+
+def _counts(trace: Trace, lines: Sequence[Line]) -> tuple[Amounts, Amounts, Amounts]:
+    """Of each line its events, its operators (of a forward pass, if any is), its calls of Python.
+
+    Shapes (lines,), and for none one that is none.
+    """
+    events, threads = trace.events, trace.table("threads")
+    size = max(len(lines), 1)
     if not len(events):
-        return result
+        return np.zeros(size), np.zeros(size), np.zeros(size)
     row_of = {line.number: row for row, line in enumerate(lines)}
     numbers = threads["system_thread_id"].tolist() if len(threads) else [lines[0].number]
     rows = np.array([row_of.get(number, -1) for number in numbers], dtype=np.int64)
@@ -117,20 +138,15 @@ def main_threads(trace: Trace, lines: Sequence[Line]) -> Flags:
         len(numbers),
     )
     all_of, operators, forward, python = (
-        np.bincount(rows[rows >= 0], weights=one[rows >= 0], minlength=len(result))
+        np.bincount(rows[rows >= 0], weights=one[rows >= 0], minlength=size).astype(np.float64)
         for one in of_threads
     )
-    if not all_of.any():
-        return result
     if len(threads):
         # Their operators are those of passes that another thread asked for.
         engine = rows[threads_of_engine(trace) & (rows >= 0)]
         if len(np.setdiff1d(np.flatnonzero(all_of), engine)):
             forward[engine] = operators[engine] = all_of[engine] = 0
-    counted = next((one for one in (forward, operators) if one.any()), all_of)
-    result[int(np.argmax(counted))] = True
-    result[python > 0] = True
-    return result
+    return all_of, forward if forward.any() else operators, python
 
 
 def step_of(start_ns: Values, steps: Steps) -> Values:
