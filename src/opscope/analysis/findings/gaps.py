@@ -109,6 +109,10 @@ def _line_between(file: str, first: int, before: int, after: int) -> int:
     calling = [step.line for step in between if _calls(step, before)]
     if calling:
         return calling[0]
+    begun = [flow.steps[number] for number in flow.at(before)] if before >= 0 else []
+    over = [one.line for one in begun if _is_loop(one) and not one.is_around(after)]
+    if over:  # what it goes through was called, and all of its rounds came after that
+        return over[0]
     there = [flow.steps[number] for number in flow.at(after)] if after >= 0 else []
     if any(_calls(step, before) for step in there) and sum(map(_work, there)) > 1:
         return after
@@ -127,10 +131,14 @@ def _flow(function: ast.AST) -> Flow:
 
 def _loop_line(step: Step, before: int, after: int) -> int:
     """Where a loop of a step begins that runs as a whole between two lines; -1 for none."""
-    if isinstance(step.statement, _LOOPS):
+    if _is_loop(step):
         return -1 if step.is_around(before) or step.is_around(after) else step.line
     lines = [node.lineno for node in _evaluated(step) if isinstance(node, _COMPREHENSIONS)]
     return min(lines, default=-1)
+
+
+def _is_loop(step: Step) -> bool:
+    return isinstance(step.statement, _LOOPS)
 
 
 def _calls(step: Step, before: int) -> bool:

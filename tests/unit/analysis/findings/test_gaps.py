@@ -98,3 +98,19 @@ def f():
         a.mul(2)
 """
     assert line_of_gap(tmp_path, source, (3, 0), (8, 999)) == 7
+
+
+COUNTED = """\
+def f():
+    right = 0
+    for _ in range(6):
+        predicted = network(data).tolist()
+        for one, other in zip(predicted, target.tolist()):
+            right += one == other
+    return right
+"""
+
+
+def test_a_loop_whose_source_was_called_last_is_named(tmp_path):
+    calls = [(4, 0), (5, 10), (4, 400), (5, 410), (4, 800), (5, 810)]
+    assert line_of_gap(tmp_path, COUNTED, *calls) == 5
