@@ -70,7 +70,10 @@ def waited_share(trace: Trace) -> float | None:
     )
     if waited is None or computed is None or waited + computed <= 0:
         return None
-    return min(waited / (waited + computed), _MOST_WAITING)
+    start_ns, end_ns = trace.metadata.get("start_ns"), trace.metadata.get("end_ns")
+    # A thread that sleeps neither computes nor waits for a processor.
+    lasted = end_ns - start_ns if start_ns is not None and end_ns is not None else 0
+    return min(waited / max(lasted, waited + computed), _MOST_WAITING)
 
 
 class Subject:
