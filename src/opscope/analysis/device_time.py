@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.trace.codes import EventKind, GpuKind
+from opscope.trace.trace import Trace
 from opscope.tree.ancestry import subtree_sums
 
 Values = npt.NDArray[np.int64]
@@ -17,6 +18,12 @@ KERNEL, COPY, SET, SYNCHRONISATION, ANNOTATION = GpuKind
 
 WORK_KINDS = (KERNEL, COPY, SET)
 """Kinds during which the device computes or moves data."""
+
+
+def launched_work(trace: Trace) -> Values:
+    """Rows in ``gpu`` of work whose launch is known. Shape (work,)."""
+    gpu = trace.table("gpu")
+    return np.flatnonzero(np.isin(gpu["kind"], WORK_KINDS) & (gpu["launch"] >= 0))
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from opscope.analysis.account.collectives import stretches_of
 from opscope.analysis.memory.owners import ENGINE_PREFIX
 from opscope.trace.codes import EventKind
 from opscope.trace.trace import Trace
@@ -23,7 +24,7 @@ _APART_NS = 1_000_000
 def threads_of_engine(trace: Trace) -> Flags:
     """Threads on which nothing is called but by nodes of backward passes. Shape (threads,)."""
     events, count = trace.events, len(trace.table("threads"))
-    nodes = _is_node(trace)
+    nodes = is_node(trace)
     if not nodes.any() or not count:
         return np.zeros(count, dtype=np.bool_)
     outermost = (events["parent"] < 0) & (events["kind"] != EventKind.RUNTIME_CALL)
@@ -40,15 +41,11 @@ def passes_of_engine(trace: Trace) -> Values:
     of_engine = threads_of_engine(trace)
     if not of_engine.any():
         return np.zeros((0, 2), dtype=np.int64)
-    events = trace.events
-    rows = np.flatnonzero(_is_node(trace) & of_engine[events["thread"]])
-    start = events["start_ns"][rows].astype(np.int64)
-    end = np.maximum.accumulate(start + np.maximum(events["duration_ns"][rows], 0))
-    begins = np.append(True, start[1:] > end[:-1] + _APART_NS)
-    last = np.append(np.flatnonzero(begins)[1:] - 1, len(start) - 1)
-    return np.stack([start[begins], end[last]], axis=1)
+    rows = np.flatnonzero(is_node(trace) & of_engine[trace.events["thread"]])
+    return stretches_of(trace, rows, _APART_NS)
 
 
-def _is_node(trace: Trace) -> Flags:
-    is_node = np.array([name.startswith(ENGINE_PREFIX) for name in trace.names] + [False])
-    return np.asarray(is_node[trace.events["name"]], dtype=np.bool_)
+def is_node(trace: Trace) -> Flags:
+    """Which events are the engine's, around one node of a backward pass each. Shape (events,)."""
+    named = np.array([name.startswith(ENGINE_PREFIX) for name in trace.names] + [False])
+    return np.asarray(named[trace.events["name"]], dtype=np.bool_)

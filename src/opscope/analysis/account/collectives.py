@@ -20,11 +20,25 @@ def transfers(trace: Trace) -> Values:
     """From when to when any was: disjoint, in order. Shape (stretches, 2), Unix nanoseconds."""
     named = np.array([bool(_TRANSFERS.match(name)) for name in trace.names] + [False])
     rows = np.flatnonzero(named[trace.events["name"]]) if named.any() else np.zeros(0, dtype=int)
+    return stretches_of(trace, rows)
+
+
+def stretches_of(trace: Trace, rows: Values, apart_ns: int = 0) -> Values:
+    """From when to when any of some events, in order of start, goes on: disjoint, in order.
+
+    Args:
+        trace: any.
+        rows: of ``events``.
+        apart_ns: what is no further apart is one stretch.
+
+    Returns:
+        Unix nanoseconds, shape (stretches, 2).
+    """
     start = trace.events["start_ns"][rows].astype(np.int64)
-    end = np.maximum.accumulate(start + trace.events["duration_ns"][rows])
+    end = np.maximum.accumulate(start + np.maximum(trace.events["duration_ns"][rows], 0))
     if not len(start):
         return np.zeros((0, 2), dtype=np.int64)
-    begins = np.append(True, start[1:] > end[:-1])
+    begins = np.append(True, start[1:] > end[:-1] + apart_ns)
     last = np.append(np.flatnonzero(begins)[1:] - 1, len(start) - 1)
     return np.stack([start[begins], end[last]], axis=1)
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from opscope.analysis.account.backward import is_node
 from opscope.analysis.account.causes import Cause, is_any
 from opscope.analysis.account.event_causes import waits
 from opscope.analysis.account.pieces import Pieces
-from opscope.analysis.memory.owners import ENGINE_PREFIX
 from opscope.trace.schema import RecordScope
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import nearest_ancestor
@@ -143,12 +143,10 @@ def _wakers(pieces: Pieces, busy: Flags, last: Values, begun: Values) -> Values:
 
 def _runs_backward(trace: Trace, pieces: Pieces) -> Flags:
     """Pieces in nodes of a backward pass, and in what the engine does around them."""
-    engine = [i for i, name in enumerate(trace.names) if name.startswith(ENGINE_PREFIX)]
-    is_node = np.isin(trace.events["name"], engine)
-    is_node |= trace.events["scope"] == RecordScope.BACKWARD_FUNCTION
-    if not is_node.any():
+    nodes = is_node(trace) | (trace.events["scope"] == RecordScope.BACKWARD_FUNCTION)
+    if not nodes.any():
         return np.zeros(len(pieces.segments), dtype=np.bool_)
-    inside = is_node | (nearest_ancestor(pieces.segments.around, is_node) >= 0)
+    inside = nodes | (nearest_ancestor(pieces.segments.around, nodes) >= 0)
     return np.append(inside, False)[pieces.segments.event]
 
 

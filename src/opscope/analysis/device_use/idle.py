@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.pieces import Pieces
-from opscope.analysis.device_time import WORK_KINDS
+from opscope.analysis.device_time import launched_work
 from opscope.analysis.device_use.stretches import Stretches
 from opscope.trace.codes import EventKind
 from opscope.trace.trace import Trace
@@ -163,8 +163,7 @@ def _computes_on_host(trace: Trace) -> Flags:
     that does more than launch."""
     events, gpu = trace.events, trace.table("gpu")
     parent, kind = events["parent"], events["kind"]
-    launch = gpu["launch"][np.isin(gpu["kind"], WORK_KINDS)]
-    launched = np.bincount(launch[launch >= 0], minlength=len(events))
+    launched = np.bincount(gpu["launch"][launched_work(trace)], minlength=len(events))
     operator = outermost_ancestor(parent, kind == EventKind.OPERATOR)
     launches_nothing = subtree_sums(parent, launched) == 0
     long = launches_nothing & (events["duration_ns"] >= _LONG_OPERATOR_NS)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.critical_path.graph import WAITED_FOR, WaitGraph
-from opscope.analysis.device_time import WORK_KINDS
+from opscope.analysis.device_time import launched_work
 from opscope.analysis.findings.unrecorded import Clock, retimed
 from opscope.trace.trace import Trace
 
@@ -52,7 +52,7 @@ def _work(trace: Trace) -> tuple[Values, Values, Values]:
     Copies from pageable memory are over when that returns.
     """
     gpu, events = trace.table("gpu"), trace.events
-    rows = np.flatnonzero(np.isin(gpu["kind"], WORK_KINDS) & (gpu["launch"] >= 0))
+    rows = launched_work(trace)
     call = gpu["launch"][rows]
     begun = events["start_ns"][call]
     launched = begun + np.maximum(events["duration_ns"][call], 0)

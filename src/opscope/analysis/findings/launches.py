@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.analysis.device_time import WORK_KINDS
+from opscope.analysis.device_time import launched_work
 from opscope.analysis.device_use.stretches import union_of
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
 from opscope.analysis.findings.replayed import Fix, Takes
@@ -60,7 +60,7 @@ def _find(subject: Subject) -> Evidence | None:
 def _launched_ns(subject: Subject) -> Values:
     """What devices did for each outermost operator; the last is for no operator."""
     gpu, work = subject.trace.table("gpu"), np.zeros(len(subject.parent) + 1, dtype=np.int64)
-    launched = np.flatnonzero((gpu["launch"] >= 0) & np.isin(gpu["kind"], WORK_KINDS))
+    launched = launched_work(subject.trace)
     around = subject.outermost_operator[gpu["launch"][launched]]
     np.add.at(work, around, gpu["duration_ns"][launched])
     return work

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.device_time import WORK_KINDS
+from opscope.analysis.device_time import WORK_KINDS, launched_work
 from opscope.analysis.findings.line_calls import LineCalls
 from opscope.analysis.findings.recording_cost import recording_costs, slowness
 from opscope.analysis.findings.sites import Sites
@@ -377,11 +377,9 @@ class Subject:
 
     def work_in(self, events: Flags) -> Values:
         """Rows in ``gpu`` of what some events launched, or what these called. Shape (work,)."""
-        gpu = self.trace.table("gpu")
-        launch = gpu["launch"]
-        launched = (launch >= 0) & np.isin(gpu["kind"], WORK_KINDS)
-        inside = np.append(events | (self.inside(events) >= 0), False)
-        return np.flatnonzero(launched & inside[launch])
+        launched = launched_work(self.trace)
+        inside = events | (self.inside(events) >= 0)
+        return np.asarray(launched[inside[self.trace.table("gpu")["launch"][launched]]])
 
     @cached_property
     def has_device(self) -> bool:

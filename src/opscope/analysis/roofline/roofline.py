@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.computed_inside import is_computed_inside
-from opscope.analysis.device_time import WORK_KINDS
+from opscope.analysis.device_time import launched_work
 from opscope.analysis.flops import count_flops
 from opscope.analysis.period import Which, period_of
 from opscope.analysis.roofline.peaks import Peaks, measured_peaks
@@ -224,9 +224,8 @@ def _on_device(trace: Trace) -> Flags:
     Chrome files say of no tensor where it is.
     """
     tensors, gpu = trace.table("tensors"), trace.table("gpu")
-    launch = gpu["launch"][np.isin(gpu["kind"], WORK_KINDS) & (gpu["launch"] >= 0)]
     works = np.zeros(len(trace.events), dtype=np.int64)
-    works[launch] = 1
+    works[gpu["launch"][launched_work(trace)]] = 1
     found = subtree_sums(event_tree(trace).parent, works) > 0
     found[tensors["event"][tensors["device_type"] != DeviceType.CPU]] = True
     return np.asarray(found)
