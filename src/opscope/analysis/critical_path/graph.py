@@ -30,7 +30,7 @@ Values = npt.NDArray[np.int64]
 SLOTS = 3
 """How many other nodes one may come after; ``native/graph/times.h`` has the same number."""
 
-_PROGRAM, WAITED_FOR, _WAITED_FOR_TOO = 0, 1, 2
+PROGRAM, WAITED_FOR, _WAITED_FOR_TOO = 0, 1, 2
 """On a thread: what it did before, and what ended its wait."""
 
 _NEARLY_ALL = 0.95
@@ -130,7 +130,7 @@ def _assembled(
     before = np.full((count, SLOTS), -1, dtype=np.int64)
     delay = np.zeros((count, SLOTS), dtype=np.int64)
     same_thread = np.flatnonzero(np.diff(segments.thread) == 0)
-    before[same_thread + 1, _PROGRAM] = same_thread
+    before[same_thread + 1, PROGRAM] = same_thread
     before[:, WAITED_FOR] = waits.after
     delay[:, WAITED_FOR] = np.where(waits.after >= 0, end - end[waits.after], 0)
     first = work.awaited[:, 0]

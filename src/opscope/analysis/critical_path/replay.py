@@ -81,8 +81,7 @@ def replay(
     start = graph.start_of_time_ns
     recorded = before if alone is None else graph.ends_with(graph.duration_ns)[0]
     edges = _nodes_at_steps(graph, recorded)
-    took = int(recorded[graph.is_program].max(initial=start)) - start
-    first, last = (int(one[graph.is_program].max(initial=start)) - start for one in (before, after))
+    took, first, last = (_length_ns(graph, one) for one in (recorded, before, after))
     steps = [
         np.diff(_at(one, edges, start), axis=0).reshape(-1) for one in (recorded, before, after)
     ]
@@ -93,6 +92,11 @@ def replay(
         steps_before_ns=steps[0],
         steps_after_ns=steps[0] * steps[2] // np.maximum(steps[1], 1),
     )
+
+
+def _length_ns(graph: WaitGraph, end: Values) -> int:
+    start = graph.start_of_time_ns
+    return int(end[graph.is_program].max(initial=start)) - start
 
 
 def _nodes_at_steps(graph: WaitGraph, end: Values) -> Values:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from opscope.analysis.critical_path.graph import wait_graph
+from opscope.analysis.critical_path.graph import WaitGraph, wait_graph
 from opscope.analysis.device_time import WORK_KINDS
 from opscope.analysis.findings import (
     allocation,
@@ -41,7 +40,14 @@ from opscope.analysis.findings.finding import Finding, Findings, Unchecked
 from opscope.analysis.findings.in_turn import in_turn
 from opscope.analysis.findings.overlap import general_last
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern, missing
-from opscope.analysis.findings.replayed import Fix, factors_alone, saved_share
+from opscope.analysis.findings.replayed import (
+    Factors,
+    Fix,
+    apply_fixes,
+    factors_alone,
+    saved_share,
+    taken_from,
+)
 from opscope.analysis.findings.sites import RECORD_STACKS
 from opscope.analysis.findings.subject import Subject, Values, dropped_share, waited_share
 from opscope.analysis.findings.unexplained import unexplained
@@ -137,7 +143,7 @@ def find_findings(
     recorded = Subject(period.trace, listing)
     clock = clock_alone(period.trace)
     subject = _in_proportion(recorded, period, clock)
-    replayed = _replayed(period, clock)
+    replayed = _Replayed.of(period, clock)
     patterns = [*PATTERNS, *([_name_pattern(name)] if name is not None else [])]
     found, absent, unchecked = [], [], []
     for pattern in patterns:
@@ -149,7 +155,8 @@ def find_findings(
         elif evidence is None:
             absent.append(pattern.id)
         else:
-            found.append(_finding(period, seen, pattern, evidence, benchmark, replayed))
+            drawn_out = subject.drawn_out
+            found.append(_finding(seen, pattern, evidence, benchmark, replayed, drawn_out))
     found.sort(key=lambda finding: (-finding.weight, -finding.time_ns))
     found = general_last(subject, found, {p.id for p in patterns if p.is_general})
     left = unexplained(subject, found)
@@ -202,21 +209,40 @@ def _evidence(subject: Subject, pattern: Pattern) -> Evidence | None:
     return pattern.find(subject)
 
 
-def _replayed(period: Period, clock: Clock | None) -> Callable[[Sequence[Fix]], float]:
-    """Of fixes, the share of the program's time that they save."""
-    if not has_devices(period):
-        return lambda _: 0.0
-    graph = wait_graph(period)
-    return partial(saved_share, graph, factors_alone(graph, clock))
+@dataclass(frozen=True, eq=False)
+class _Replayed:
+    """Where devices take part: what a finding saves of what the program waits for.
+
+    Without devices findings speak of the main thread's time, and which of several threads another
+    waited for is known too rarely to take from them.
+    """
+
+    graph: WaitGraph
+    alone: Factors
+
+    @classmethod
+    def of(cls, period: Period, clock: Clock | None) -> _Replayed | None:
+        if not has_devices(period):
+            return None
+        graph = wait_graph(period)
+        return cls(graph, factors_alone(graph, clock))
+
+    def saved_share(self, events: Values, saved_ns: float, fixes: Sequence[Fix]) -> float:
+        change = (
+            apply_fixes(self.graph, fixes)
+            if fixes
+            else taken_from(self.graph, self.alone, events, saved_ns)
+        )
+        return saved_share(self.graph, self.alone, change)
 
 
 def _finding(
-    period: Period,
     subject: Subject,
     pattern: Pattern,
     evidence: Evidence,
     benchmark: bool,
-    replayed: Callable[[Sequence[Fix]], float],
+    replayed: _Replayed | None,
+    drawn_out: float,
 ) -> Finding:
     measured = pattern.measure(subject, evidence) if benchmark and pattern.measure else None
     derived = evidence.saved_ns if measured is None else measured.saved_ns
@@ -224,9 +250,10 @@ def _finding(
     if pattern.leaves_caches and measured is None and derived:
         refilling = refilling_ns(subject, evidence.events, derived)
     derived = None if derived is None else min(derived + refilling, subject.wall_ns)
-    fixes = evidence.fixes if measured is None else ()
-    fixes = _fixes(period, subject, evidence.events, derived, fixes)
-    saved = round(subject.wall_ns * replayed(fixes)) if fixes else derived
+    fixes = evidence.fixes if measured is None and replayed is not None else ()
+    saved, alone_ns = derived, (derived or 0) / drawn_out
+    if replayed is not None and derived and len(evidence.events):
+        saved = round(subject.wall_ns * replayed.saved_share(evidence.events, alone_ns, fixes))
     took = evidence.event_time_ns
     took = subject.duration_ns[evidence.events] if took is None else took
     return Finding(
@@ -249,38 +276,9 @@ def _finding(
         saved_bytes=evidence.saved_bytes,
         saved_bytes_share=evidence.saved_bytes_share,
         derived_ns=derived,
+        derived_alone_ns=alone_ns,
         fixes=fixes,
     )
-
-
-def _fixes(
-    period: Period,
-    subject: Subject,
-    events: Values,
-    saved_ns: int | None,
-    known: tuple[Fix, ...],
-) -> tuple[Fix, ...]:
-    """What becomes of events where devices take part: of what they take, so much is left.
-
-    None without devices: findings speak of the main thread's time then, and which of several
-    threads another waited for is known too rarely to take from them.
-
-    Args:
-        period: of the recording.
-        subject: at the times that ``saved_ns`` is of.
-        events: of the finding, rows.
-        saved_ns: how much less they take, the host's part and their work together.
-        known: what the pattern says becomes of each, if it does.
-    """
-    if not saved_ns or not len(events) or not has_devices(period):
-        return ()
-    if known:
-        return known
-    chosen = np.zeros(len(subject.parent), dtype=np.bool_)
-    chosen[events] = True
-    outermost = np.unique(events[subject.inside(chosen)[events] < 0])
-    took = int(subject.duration_ns[outermost].sum())
-    return (Fix(events, 1 - min(saved_ns / max(took, 1), 1.0)),)
 
 
 def _name_pattern(expression: str) -> Pattern:

@@ -50,6 +50,7 @@ class Finding:
         saved_bytes: what the fix would save of memory; None where it is not about that.
         saved_bytes_share: of what is in use at the peak.
         derived_ns: what its events would take less, whoever waits for that; None as above.
+        derived_alone_ns: the same of the program alone, not drawn out to what its recording took.
         fixes: where devices take part, what becomes of which events: what is replayed.
     """
 
@@ -71,6 +72,7 @@ class Finding:
     saved_bytes: int | None = None
     saved_bytes_share: float = 0.0
     derived_ns: int | None = None
+    derived_alone_ns: float = 0.0
     fixes: tuple[Fix, ...] = ()
 
     @property

@@ -14,14 +14,17 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.critical_path.graph import WAITED_FOR, WaitGraph
+from opscope.analysis.critical_path.graph import PROGRAM, WAITED_FOR, WaitGraph
 from opscope.analysis.critical_path.replay import replay
+from opscope.analysis.findings.taken import taken
 from opscope.analysis.findings.unrecorded import Clock
 from opscope.tree.ancestry import nearest_ancestor
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Factors = npt.NDArray[np.float64]
+Change = tuple[Factors, Flags]
+"""What nodes would take, as a multiple, and which would wait for no other any more."""
 
 
 class Takes(Enum):
@@ -47,8 +50,8 @@ class Fix:
     takes: Takes = Takes.BOTH
 
 
-def apply_fixes(graph: WaitGraph, fixes: Sequence[Fix]) -> tuple[Factors, Flags]:
-    """What nodes would take, as a multiple, and which would wait for no other any more.
+def apply_fixes(graph: WaitGraph, fixes: Sequence[Fix]) -> Change:
+    """What becomes of nodes.
 
     Args:
         graph: what waited for what.
@@ -61,15 +64,36 @@ def apply_fixes(graph: WaitGraph, fixes: Sequence[Fix]) -> tuple[Factors, Flags]
         inside = _inside(graph, fix.events)
         factors = np.where(inside & of[fix.takes], np.minimum(factors, fix.left), factors)
         if fix.takes is not Takes.WORK:
-            waits = inside & (graph.duration_ns == 0) & (graph.before[:, WAITED_FOR] >= 0)
-            freed |= waits & ~is_work
+            freed |= _waits(graph, inside)
     return factors, freed
 
 
-def evenly(graph: WaitGraph, events: Values, saved_ns: int) -> Fix:
-    """All that happens in some events takes so much less."""
-    took = int(graph.duration_ns[_inside(graph, events)].sum())
-    return Fix(events, 1 - min(saved_ns / took, 1.0) if took else 1.0)
+def taken_from(graph: WaitGraph, alone: Factors, events: Values, saved_ns: float) -> Change:
+    """Some events take so much less, with what calls them; waits for other threads go first.
+
+    Args:
+        graph: what waited for what.
+        alone: what its nodes take if nobody records them, as multiples.
+        events: with all that they call, and the work that these launch.
+        saved_ns: of the time of the program alone.
+    """
+    waits = _waits(graph, _inside(graph, events))
+    at = graph.before[:, WAITED_FOR]
+    of_thread = waits & (np.append(graph.gpu, 0)[at] < 0)
+    before = graph.before[:, PROGRAM]
+    begin = (graph.start_ns + graph.duration_ns)[before]
+    waited = np.where(of_thread & (before >= 0), graph.start_ns - begin, 0)
+    own, count = graph.duration_ns * alone, len(graph.around) + 1
+    by_event = np.bincount(graph.event % count, weights=own, minlength=count)
+    left_ns = max(saved_ns - float(np.maximum(waited, 0).sum()), 0.0)
+    shares = taken(np.rint(by_event).astype(np.int64), graph.around, events, left_ns)
+    return 1 - shares[graph.event], waits
+
+
+def _waits(graph: WaitGraph, inside: Flags) -> Flags:
+    """Nodes of the host that wait for another thread or a device."""
+    waits = inside & (graph.duration_ns == 0) & (graph.before[:, WAITED_FOR] >= 0)
+    return np.asarray(waits & (graph.gpu < 0))
 
 
 def _inside(graph: WaitGraph, events: Values) -> Flags:
@@ -89,12 +113,12 @@ def factors_alone(graph: WaitGraph, clock: Clock | None) -> Factors:
     return np.where(of_host, took / np.maximum(graph.duration_ns, 1), 1.0)
 
 
-def saved_share(graph: WaitGraph, alone: Factors, fixes: Sequence[Fix]) -> float:
+def saved_share(graph: WaitGraph, alone: Factors, change: Change) -> float:
     """How much less all of it would take, as a share.
 
     Args:
         graph: what waited for what.
         alone: what its nodes take if nobody records them, as multiples.
-        fixes: what changes then.
+        change: what becomes of them.
     """
-    return max(replay(graph, *apply_fixes(graph, fixes), alone).saved_share, 0.0)
+    return max(replay(graph, *change, alone).saved_share, 0.0)

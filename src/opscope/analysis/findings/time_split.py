@@ -6,6 +6,7 @@ from enum import IntEnum
 
 import numpy as np
 
+from opscope.analysis.device_time import launched_work
 from opscope.analysis.findings.pattern import has_calls_of_libraries
 from opscope.analysis.findings.subject import Flags, Subject, Values
 from opscope.analysis.time_kind import is_idle, waits_for_device
@@ -53,6 +54,7 @@ class Spent(IntEnum):
 
 
 _OF_TORCH = (Spent.TORCH, Spent.TORCH_PYTHON)
+_LIBRARIES = (Spent.TORCH_PYTHON, Spent.OUTSIDE)
 
 
 class TimeSplit:
@@ -90,6 +92,10 @@ class TimeSplit:
         whose[others] = np.where(self._called_by >= 0, whose[self._called_by], Spent.UNKNOWN)[
             others
         ]
+        # Where each piece of work takes its time when it is launched, that is time of who did it.
+        by = subject.parent[subject.trace.table("gpu")["launch"][launched_work(subject.trace)]]
+        by = by[by >= 0]
+        whose[by[np.isin(whose[by], _LIBRARIES)]] = Spent.TORCH
         whose[kind == EventKind.RUNTIME_CALL] = Spent.TORCH
         in_torch = subject.is_operator | (subject.operator_parent >= 0)
         whose[in_torch] = Spent.TORCH

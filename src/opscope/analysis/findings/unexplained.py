@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.analysis.findings.finding import Finding
-from opscope.analysis.findings.subject import Flags, Subject, Values
+from opscope.analysis.findings.subject import Subject, Values
+from opscope.analysis.findings.taken import taken
 from opscope.analysis.findings.time_split import Spent, TimeSplit
 from opscope.analysis.findings.unexplained_time import Unexplained
 from opscope.tree.ancestry import nearest_ancestor
@@ -31,8 +32,7 @@ def unexplained(subject: Subject, found: list[Finding]) -> Unexplained:
     if not len(subject.events):
         return Unexplained(0, 0.0, (), ())
     split = subject.once(TimeSplit)
-    left = subject.is_main & ~_explained(subject, found)
-    spent = np.where(left, split.self_ns, 0)
+    spent = np.where(subject.is_main, _left_ns(subject, split, found), 0)
     counted = int(split.self_ns[subject.is_main].sum())
     by_kind = np.bincount(split.whose, weights=spent, minlength=len(Spent)).astype(np.int64)
     by_kind[Spent.UNKNOWN] += max(subject.wall_ns - counted, 0)
@@ -50,15 +50,24 @@ def unexplained(subject: Subject, found: list[Finding]) -> Unexplained:
     )
 
 
-def _explained(subject: Subject, found: list[Finding]) -> Flags:
-    """What is an occurrence of a finding, or runs in one that is not a running function."""
+def _left_ns(subject: Subject, split: TimeSplit, found: list[Finding]) -> Values:
+    """Own time of each event that is left when findings' fixes have taken theirs.
+
+    What is an occurrence of a finding, or runs in one that is not a running function, is explained
+    in full; of what calls it as much as the finding saves beyond that.
+    """
     chosen = np.zeros(len(subject.parent), dtype=np.bool_)
     functions = subject.sites.defined_here
+    own = np.append(split.self_ns, 0)
+    left = np.ones(len(own))
     for finding in found:
         if finding.weight >= _SAYS_ENOUGH:
             events: Values = finding.events
             chosen[events] = True
             for fix in finding.fixes:
                 chosen[fix.events] = True
+            left -= taken(own, subject.parent, events, finding.derived_ns or 0)
     inner = chosen & ~functions
-    return np.asarray(chosen | (nearest_ancestor(subject.parent, inner) >= 0))
+    explained = chosen | (nearest_ancestor(subject.parent, inner) >= 0)
+    amounts = np.rint(split.self_ns * np.maximum(left[:-1], 0)).astype(np.int64)
+    return np.where(explained, 0, amounts)

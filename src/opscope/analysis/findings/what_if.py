@@ -7,21 +7,24 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.critical_path.graph import WaitGraph, wait_graph
 from opscope.analysis.critical_path.replay import WhatIf, replay
 from opscope.analysis.critical_path.selection import Selection
-from opscope.analysis.findings.find import find_findings, has_devices
-from opscope.analysis.findings.replayed import apply_fixes, evenly, factors_alone
+from opscope.analysis.findings.find import find_findings
+from opscope.analysis.findings.replayed import (
+    Change,
+    Factors,
+    Flags,
+    apply_fixes,
+    factors_alone,
+    taken_from,
+)
 from opscope.analysis.findings.unrecorded import clock_alone
 from opscope.analysis.period import Period, Which, period_of
 from opscope.errors import UsageError
 from opscope.reused_memory import reusing_memory
 from opscope.trace.trace import Trace
-
-Factors = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 
 
 @reusing_memory
@@ -42,6 +45,7 @@ def find_what_if(
     """
     period = period_of(trace, which)
     graph, selection = wait_graph(period), Selection(period.trace)
+    alone = factors_alone(graph, clock_alone(period.trace))
     by_node, freed = np.ones(len(graph), dtype=np.float64), np.zeros(len(graph), dtype=np.bool_)
     for name, factor in factors.items():
         if not (isinstance(factor, (int, float)) and 0 <= factor < float("inf")):
@@ -53,10 +57,9 @@ def find_what_if(
         if chosen.any():
             by_node[chosen] *= factor
             continue
-        fix, without_waits = _finding(trace, period, graph, name, selection)
+        fix, without_waits = _finding(trace, period, graph, alone, name, selection)
         by_node *= 1 - (1 - fix) * (1 - factor)
         freed |= without_waits & (factor < 1)
-    alone = factors_alone(graph, clock_alone(period.trace)) if has_devices(period) else None
     return replay(graph, by_node, freed, alone)
 
 
@@ -68,8 +71,13 @@ def _nodes(graph: WaitGraph, selection: Selection, name: str) -> Flags:
 
 
 def _finding(
-    trace: Trace, period: Period, graph: WaitGraph, name: str, selection: Selection
-) -> tuple[Factors, Flags]:
+    trace: Trace,
+    period: Period,
+    graph: WaitGraph,
+    alone: Factors,
+    name: str,
+    selection: Selection,
+) -> Change:
     """What nodes would take with the fix of the finding with this id.
 
     Raises:
@@ -78,10 +86,11 @@ def _finding(
     findings = find_findings(trace, which=period.which)
     for finding in findings:
         if finding.id == name:
-            fixes = [replace(fix, events=period.in_part(fix.events)) for fix in finding.fixes] or [
-                evenly(graph, period.in_part(finding.events), finding.derived_ns or 0)
-            ]
-            return apply_fixes(graph, fixes)
+            fixes = [replace(fix, events=period.in_part(fix.events)) for fix in finding.fixes]
+            if fixes:
+                return apply_fixes(graph, fixes)
+            events = period.in_part(finding.events)
+            return taken_from(graph, alone, events, finding.derived_alone_ns)
     known = [*selection.known, *(finding.id for finding in findings)]
     close = difflib.get_close_matches(name, known, n=1)
     meant = f"Did you mean {close[0]!r}?" if close else "`opscope summary` shows the names."

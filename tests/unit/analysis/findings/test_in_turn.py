@@ -8,7 +8,7 @@ import pytest
 from opscope.analysis.critical_path.graph import wait_graph
 from opscope.analysis.findings.find import find_findings
 from opscope.analysis.findings.in_turn import in_turn
-from opscope.analysis.findings.replayed import Fix, Takes, factors_alone, saved_share
+from opscope.analysis.findings.replayed import Fix, Takes, apply_fixes, factors_alone, saved_share
 from opscope.analysis.findings.unrecorded import Clock
 from opscope.analysis.period import period_of
 from opscope.trace.codes import EventKind
@@ -69,7 +69,7 @@ def test_time_of_recording_goes_as_well():
 
 def shares(trace, *fixes, alone=None):
     graph = wait_graph(period_of(trace, "all"))
-    return saved_share(graph, factors_alone(graph, alone), fixes)
+    return saved_share(graph, factors_alone(graph, alone), apply_fixes(graph, fixes))
 
 
 def test_what_the_device_does_sooner_is_saved_where_it_is_waited_for():

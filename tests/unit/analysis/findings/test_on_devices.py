@@ -165,3 +165,24 @@ def test_what_a_device_was_idle_is_not_known_without_its_work():
     ]
     finding = found(build_trace(spans), "implicit-synchronisation")
     assert finding.saved_ns is None and "not recorded" in finding.saved_by
+
+
+REPLAY = ("torch/cuda/graphs.py", 137, "replay")
+
+
+@pytest.mark.parametrize(("work_us", "is_found"), [(900, False), (0, True)])
+def test_what_a_replayed_graph_computes_is_no_time_outside_torch(work_us, is_found):
+    """Unlike torch's Python that takes long and launches nothing."""
+    spans, gpu = (
+        [span("train.py(1): main", 0, 40_000, kind=EventKind.PYTHON_CALL, frame=CALLER)],
+        [],
+    )
+    for i in range(40):
+        begin = 1_000 * i
+        call = {"kind": EventKind.PYTHON_CALL, "frame": REPLAY, "caller": CALLER, "line": 7}
+        spans.append(span("torch/cuda/graphs.py(137): replay", begin + 1, begin + 990, **call))
+        if work_us:
+            spans.append(span("cudaGraphLaunch", begin + 2, begin + 10, kind=CALL))
+            launch = len(spans) - 1
+            gpu.append(kernel("k", begin + 11, begin + 11 + work_us, launch=launch))
+    assert (found(build_trace(spans, gpu=gpu), "time-outside-torch") is not None) == is_found

@@ -94,6 +94,20 @@ def test_the_fix_of_a_finding_by_its_id():
     assert half == pytest.approx(saved / 2, rel=0.01)
 
 
+def test_a_fix_that_saves_more_than_its_events_take_takes_it_from_around_them():
+    """The interpreter around small operators goes with them, and counts as explained."""
+    caller = ("train.py", 1, "main")
+    whole = span("train.py(1): main", 0, 100 * MS, kind=EventKind.PYTHON_CALL, frame=caller)
+    small = [span("aten::add", 100 * i, 100 * i + 2, caller=caller, line=3) for i in range(1_000)]
+    findings = find_findings(build_trace([whole, *small]))
+    finding = findings["many-small-operators"]
+    assert finding.saved_share is not None and finding.saved_share > 0.02
+    found = find_what_if(build_trace([whole, *small]), {"many-small-operators": 0.0})
+    assert found.saved_share == pytest.approx(finding.saved_share, abs=0.01)
+    assert findings.unexplained is not None
+    assert finding.saved_share + findings.unexplained.share <= 1.01
+
+
 def test_a_finding_about_what_nobody_waits_for_saves_nothing():
     pauses = [
         span("gc", 10 * MS, 20 * MS, kind=EventKind.GC_PAUSE),

@@ -1,0 +1,63 @@
+"""What of the time of events goes when a finding's fix saves so much.
+
+A finding says how much less its events take, and often with them the Python around them: of what
+they take as much as there is, and the rest from the time of what called them: first what that
+spends itself, then whatever it calls.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.tree.ancestry import Index, nearest_ancestor
+
+Values = npt.NDArray[np.int64]
+Shares = npt.NDArray[np.float64]
+
+
+def taken(own_ns: Values, around: Index, events: Values, saved_ns: float) -> Shares:
+    """Which share of each event's own time goes; the last is of the time in no event.
+
+    Args:
+        own_ns: time of each event in which nothing that it called ran, and of none. Shape
+            (events + 1,).
+        around: the event around each, -1 for none. Shape (events,).
+        events: of the finding, rows; all they call is part of them.
+        saved_ns: how much is saved.
+    """
+    inside = _inside(around, events)
+    shares = np.zeros(len(own_ns))
+    left_ns = float(saved_ns) - _take(shares, own_ns, inside, saved_ns)
+    parents = np.append(around, -1)
+    level = np.unique(events)
+    while left_ns >= 1 and (level >= 0).any():
+        level = np.unique(parents[level[level >= 0]])
+        direct = np.zeros(len(own_ns), dtype=np.bool_)
+        direct[level] = True
+        left_ns -= _take(shares, own_ns, direct & ~inside, left_ns)
+        if left_ns >= 1:
+            left_ns -= _take(shares, own_ns, _inside(around, level), left_ns)
+    return shares
+
+
+def _inside(around: Index, events: Values) -> npt.NDArray[np.bool_]:
+    """Events and what they call; of -1 that is everything."""
+    chosen = np.zeros(len(around) + 1, dtype=np.bool_)
+    chosen[events] = True
+    if chosen[-1]:
+        return np.ones_like(chosen)
+    chosen[:-1] |= nearest_ancestor(around, chosen[:-1]) >= 0
+    return chosen
+
+
+def _take(shares: Shares, own_ns: Values, chosen: npt.NDArray[np.bool_], wanted_ns: float) -> float:
+    """Take evenly of what is left of some; how much that was."""
+    rows = np.flatnonzero(chosen)
+    there = own_ns[rows] * (1 - shares[rows])
+    total = float(there.sum())
+    if total <= 0:
+        return 0.0
+    share = min(wanted_ns / total, 1.0)
+    shares[rows] += (1 - shares[rows]) * share
+    return share * total
