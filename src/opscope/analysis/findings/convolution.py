@@ -73,8 +73,13 @@ def _of_batches(subject: Subject) -> Flags:
 
 
 def _with_bias(subject: Subject) -> Values:
-    bias = subject.tensor_argument(_BIAS)
-    defined = (bias >= 0) & (subject.trace.table("tensors")["impl"][bias] != 0)
+    """Convolutions with one; files that do not tell tensors apart say what sizes it has."""
+    bias, tensors = subject.tensor_argument(_BIAS), subject.trace.table("tensors")
+    defined = bias >= 0
+    if len(tensors):
+        has_sizes = np.diff(tensors.lists("sizes").offsets) > 0
+        is_there = tensors["impl"] != 0 if tensors["impl"].any() else has_sizes
+        defined &= is_there[bias]
     return np.flatnonzero(subject.named(*_CONVOLUTIONS) & defined)
 
 

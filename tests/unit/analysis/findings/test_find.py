@@ -277,8 +277,9 @@ def test_large_gradients_on_the_cpu_are_left_as_they_are():
     assert large.saved_ns == 0 and "on the CPU" in large.saved_by
 
 
-def convolution(bias, *between, training=None, backward=True):
-    arguments = [tensor(2, 3, 8, 8), tensor(4, 3, 3, 3), tensor(4, impl=7) if bias else None]
+def convolution(bias, *between, training=None, backward=True, impl=7):
+    given = tensor(4, impl=impl) if bias else tensor() if impl == 0 else None
+    arguments = [tensor(2, 3, 8, 8), tensor(4, 3, 3, 3), given]
     return build_trace([
         span("aten::conv2d", 0, 10, inputs=arguments),
         *(span(name, 11, 12) for name in between),
@@ -294,6 +295,12 @@ def test_a_bias_before_batch_normalisation(between):
     finding = found(convolution(True, *between), "convolution-bias-before-batch-norm")
     assert finding.events.tolist() == [0]
     assert finding.saved_ns == 2 * MICROSECOND  # a fifth of the 10 µs of the backward
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_of_files_that_do_not_tell_tensors_apart_a_bias_has_sizes(bias):
+    name = "convolution-bias-before-batch-norm"
+    assert (found(convolution(bias, impl=0), name) is not None) is bias
 
 
 @pytest.mark.parametrize(
