@@ -16,7 +16,13 @@ Values = npt.NDArray[np.int64]
 Shares = npt.NDArray[np.float64]
 
 
-def taken(own_ns: Values, around: Index, events: Values, saved_ns: float) -> Shares:
+def taken(
+    own_ns: Values,
+    around: Index,
+    events: Values,
+    saved_ns: float,
+    by_themselves: npt.NDArray[np.bool_] | None = None,
+) -> Shares:
     """Which share of each event's own time goes; the last is of the time in no event.
 
     Args:
@@ -25,8 +31,12 @@ def taken(own_ns: Values, around: Index, events: Values, saved_ns: float) -> Sha
         around: the event around each, -1 for none. Shape (events,).
         events: of the finding, rows; all they call is part of them.
         saved_ns: how much is saved.
+        by_themselves: events that are part of the finding without what they call; None for none.
+            Shape (events,).
     """
-    inside = _inside(around, events)
+    whole = events if by_themselves is None else events[~by_themselves[events]]
+    inside = _inside(around, whole)
+    inside[events] = True
     shares = np.zeros(len(own_ns))
     left_ns = float(saved_ns) - _take(shares, own_ns, inside, saved_ns)
     parents = np.append(around, -1)

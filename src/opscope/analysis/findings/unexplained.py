@@ -66,7 +66,8 @@ def _left_ns(subject: Subject, split: TimeSplit, found: list[Finding]) -> Values
             chosen[events] = True
             for fix in finding.fixes:
                 chosen[fix.events] = True
-            left -= taken(own, subject.parent, events, finding.derived_ns or 0)
+            derived_ns = finding.derived_ns or 0
+            left -= taken(own, subject.parent, events, derived_ns, functions)
     inner = chosen & ~functions
     explained = chosen | (nearest_ancestor(subject.parent, inner) >= 0)
     amounts = np.rint(split.self_ns * np.maximum(left[:-1], 0)).astype(np.int64)

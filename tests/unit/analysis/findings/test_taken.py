@@ -35,3 +35,8 @@ def test_an_event_inside_another_of_the_finding_counts_once():
 def test_nothing_goes_where_nothing_is_saved():
     assert not taken(OWN, AROUND, np.array([1]), 0).any()
     assert not taken(np.zeros(6, dtype=np.int64), AROUND, np.array([1]), 10).any()
+
+
+def test_of_running_functions_only_their_own_time_goes_at_first():
+    alone = np.array([True, True, False, False, False])
+    assert taken(OWN, AROUND, np.array([1]), 10, alone) == pytest.approx([0, 0.5, 0, 0, 0, 0])

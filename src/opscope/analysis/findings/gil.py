@@ -1,0 +1,73 @@
+"""Another thread's Python keeps the program from running its own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opscope.analysis.account.causes import Cause
+from opscope.analysis.account.find import main_time
+from opscope.analysis.findings.pattern import Evidence, Pattern
+from opscope.analysis.findings.subject import Subject
+from opscope.analysis.quantity_text import share_text, time_text
+
+_WORTH_SAYING = 0.05
+_BUSY = 0.1
+"""Of the time, what another thread computes before it is named."""
+
+
+def _find(subject: Subject) -> Evidence | None:
+    if not len(subject.trace.table("thread_samples")):
+        return None
+    waits = main_time(subject.trace, causes=(Cause.GIL,))
+    in_events = waits.event >= 0
+    total = int(waits.time_ns.sum())
+    if not in_events.any() or total < _WORTH_SAYING * subject.wall_ns:
+        return None
+    by_event = np.zeros(len(subject.parent), dtype=np.int64)
+    np.add.at(by_event, waits.event[in_events], waits.time_ns[in_events].astype(np.int64))
+    events = np.flatnonzero(by_event)
+    others = _others(subject)
+    meanwhile = f" Meanwhile {others}." if others else ""
+    return Evidence(
+        events=events,
+        event_time_ns=by_event[events],
+        time_ns=total,
+        explanation=(
+            f"The thread that runs the operators waited {time_text(total)}, "
+            f"{share_text(total / subject.wall_ns)} of the time, for Python's lock, which one "
+            f"thread at a time has.{meanwhile} A thread that asks for it gets it after 5 ms at "
+            "the earliest while another one computes in Python."
+        ),
+        saved_ns=total,
+        saved_by="the waits, as samples of the thread show them",
+    )
+
+
+def _others(subject: Subject) -> str:
+    """Which other threads that call anything computed, in words; empty where none did much."""
+    trace, said = subject.trace, []
+    samples, threads = trace.table("thread_samples"), trace.table("threads")
+    main = int(subject.events["thread"][subject.is_main][0])
+    for row in np.unique(subject.events["thread"]).tolist():
+        number = int(threads["system_thread_id"][row])
+        own = np.flatnonzero(samples["system_thread_id"] == number)
+        if row == main or not len(own):
+            continue
+        share = int(np.ptp(samples["computed_ns"][own])) / subject.wall_ns
+        name = int(threads["name"][row])
+        text = trace.names[name] if name >= 0 else f"thread {number}"
+        if share >= _BUSY:
+            said.append((share, f"thread {text!r} computed {share_text(share)} of the time"))
+    return ", ".join(text for _, text in sorted(said, reverse=True)[:3])
+
+
+GIL = Pattern(
+    id="waiting-for-the-gil",
+    title="Other threads' Python keeps operators from being called",
+    advice=(
+        "Move what the other thread computes into a process of its own; let a thread that waits "
+        "do so in a call that blocks (threading.Event.wait, queue.get) and not in a loop."
+    ),
+    find=_find,
+    of_recording=True,  # who waited when is known at the recording's own times
+)

@@ -1,0 +1,66 @@
+"""Waiting for Python's lock."""
+
+import pytest
+
+from opscope.analysis.findings.find import find_findings
+from opscope.trace.codes import WaitsFor
+from opscope.trace.schema import THREAD_SAMPLES
+from opscope.trace.table import Table
+from support.build_trace import ORIGIN_NS, build_trace, span
+
+MS = 1_000
+MAIN, OTHER = 1001, 1002
+
+
+def waiting(waits_for=WaitsFor.GIL, other_ms=90, samples=True):
+    """An operator, 90 ms of waiting in a second one, and another thread meanwhile."""
+    spans = [
+        span("aten::mm", 0, 10 * MS),
+        span("spin", 0, 101 * MS, "other"),
+        span("aten::add", 10 * MS, 101 * MS),
+    ]
+    rows = [
+        (MAIN, 0, 0, WaitsFor.NOTHING),
+        (MAIN, 10, 10, WaitsFor.NOTHING),
+        (MAIN, 50, 10, waits_for),
+        (MAIN, 100, 10, waits_for),
+        (MAIN, 101, 11, WaitsFor.NOTHING),
+        (OTHER, 0, 0, WaitsFor.NOTHING),
+        (OTHER, 101, other_ms, WaitsFor.NOTHING),
+    ] * samples
+    nothing = [0] * len(rows)
+    columns = {
+        "system_thread_id": [thread for thread, *_ in rows],
+        "time_ns": [ORIGIN_NS + at * 1_000_000 for _, at, *_ in rows],
+        "computed_ns": [computed * 1_000_000 for _, _, computed, _ in rows],
+        "delayed_ns": nothing,
+        "system_ns": nothing,
+        "faults": nothing,
+        "waits_for": [int(waits) for *_, waits in rows],
+    }
+    return build_trace(spans).with_tables({"thread_samples": Table(THREAD_SAMPLES, columns)})
+
+
+def found(trace):
+    findings = find_findings(trace, which="all")
+    return next((one for one in findings if one.id == "waiting-for-the-gil"), None)
+
+
+def test_waits_are_saved_and_who_computed_meanwhile_is_named():
+    finding = found(waiting())
+    assert finding.saved_share == pytest.approx(90 / 101, abs=0.02)
+    assert finding.events.tolist() == [2]
+    assert "'other' computed 89% of the time" in finding.explanation
+
+
+def test_a_thread_that_does_nothing_is_not_named():
+    assert "'other'" not in found(waiting(other_ms=1)).explanation
+
+
+@pytest.mark.parametrize("waits_for", [WaitsFor.LOCK, WaitsFor.TIMER])
+def test_other_waits_are_not_for_the_lock(waits_for):
+    assert found(waiting(waits_for)) is None
+
+
+def test_without_samples_nothing_is_known_of_it():
+    assert found(waiting(samples=False)) is None
