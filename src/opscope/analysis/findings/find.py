@@ -145,7 +145,7 @@ def find_findings(
     recorded = Subject(period.trace, listing)
     clock = clock_alone(period.trace)
     subject = _in_proportion(recorded, period, clock)
-    replayed = _Replayed.of(period, clock)
+    replayed, drawn_out = _Replayed.of(period, clock), subject.drawn_out
     patterns = [*PATTERNS, *([_name_pattern(name)] if name is not None else [])]
     found, absent, unchecked = [], [], []
     for pattern in patterns:
@@ -157,7 +157,6 @@ def find_findings(
         elif evidence is None:
             absent.append(pattern.id)
         else:
-            drawn_out = subject.drawn_out
             found.append(_finding(seen, pattern, evidence, benchmark, replayed, drawn_out))
     found.sort(key=lambda finding: (-finding.weight, -finding.time_ns))
     found = general_last(subject, found, {p.id for p in patterns if p.is_general})

@@ -6,7 +6,7 @@ import numpy as np
 
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.find import main_time
-from opscope.analysis.findings.pattern import Evidence, Pattern
+from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
 from opscope.analysis.findings.subject import Subject
 from opscope.analysis.quantity_text import share_text, time_text
 
@@ -16,8 +16,6 @@ _BUSY = 0.1
 
 
 def _find(subject: Subject) -> Evidence | None:
-    if not len(subject.trace.table("thread_samples")):
-        return None
     waits = main_time(subject.trace, causes=(Cause.GIL,))
     in_events = waits.event >= 0
     total = int(waits.time_ns.sum())
@@ -69,5 +67,6 @@ GIL = Pattern(
         "do so in a call that blocks (threading.Event.wait, queue.get) and not in a loop."
     ),
     find=_find,
+    needs=(Needs.SAMPLES,),
     of_recording=True,  # who waited when is known at the recording's own times
 )

@@ -28,6 +28,7 @@ class Needs(Enum):
     MODULES = "Record modules: with_modules=True, or --modules."
     DEVICE = "It is about programs that run on a GPU, and this recording shows none."
     KERNELS = "Record GPU activity, where torch sees a GPU."
+    SAMPLES = "Record with opscope.profile or opscope run: this does not say what threads wait for."
     EVENTS = "Record all events, as fewer steps or with more room: many were dropped."
 
 
@@ -120,6 +121,7 @@ def missing(subject: Subject, needs: tuple[Needs, ...]) -> str:
         Needs.MODULES: lambda: len(subject.trace.table("modules")) > 0,
         Needs.DEVICE: lambda: subject.has_device,
         Needs.KERNELS: lambda: len(subject.trace.table("gpu")) > 0,
+        Needs.SAMPLES: lambda: len(subject.trace.table("thread_samples")) > 0,
         Needs.EVENTS: lambda: dropped_share(subject.trace) <= FEW_DROPPED,
     }
     return " ".join(need.value for need in needs if not present[need]())

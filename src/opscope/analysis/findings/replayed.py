@@ -16,9 +16,8 @@ import numpy.typing as npt
 
 from opscope.analysis.critical_path.graph import PROGRAM, WAITED_FOR, WaitGraph
 from opscope.analysis.critical_path.replay import replay
-from opscope.analysis.findings.taken import taken
+from opscope.analysis.findings.taken import taken, with_calls
 from opscope.analysis.findings.unrecorded import Clock
-from opscope.tree.ancestry import nearest_ancestor
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -98,10 +97,7 @@ def _waits(graph: WaitGraph, inside: Flags) -> Flags:
 
 def _inside(graph: WaitGraph, events: Values) -> Flags:
     """Nodes that are in some events, or in what these call. Shape (nodes,)."""
-    chosen = np.zeros(len(graph.around) + 1, dtype=np.bool_)
-    chosen[events] = True
-    chosen[:-1] |= nearest_ancestor(graph.around, chosen[:-1]) >= 0
-    return np.asarray(chosen[graph.event])
+    return np.asarray(with_calls(graph.around, events)[graph.event])
 
 
 def factors_alone(graph: WaitGraph, clock: Clock | None) -> Factors:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from opscope.tree.ancestry import Index, nearest_ancestor
+from opscope.tree.ancestry import Index, nearest_ancestor, subtree_sums
 
 Values = npt.NDArray[np.int64]
 Shares = npt.NDArray[np.float64]
@@ -35,24 +35,36 @@ def taken(
             Shape (events,).
     """
     whole = events if by_themselves is None else events[~by_themselves[events]]
-    inside = _inside(around, whole)
+    inside = with_calls(around, whole)
     inside[events] = True
     shares = np.zeros(len(own_ns))
     left_ns = float(saved_ns) - _take(shares, own_ns, inside, saved_ns)
-    parents = np.append(around, -1)
-    level = np.unique(events)
+    if left_ns < 1:
+        return shares
+    there = subtree_sums(around, np.rint(own_ns[:-1] * (1 - shares[:-1])).astype(np.int64))
+    parents, level, skipped = np.append(around, -1), np.unique(events), False
     while left_ns >= 1 and (level >= 0).any():
-        level = np.unique(parents[level[level >= 0]])
+        below, level = level, np.unique(parents[level[level >= 0]])
+        # All of this goes, whatever comes first: looked at with what is around it.
+        if level[0] >= 0 and there[level].sum() < left_ns:
+            skipped = True
+            continue
+        if skipped:
+            left_ns -= _take(shares, own_ns, with_calls(around, below), left_ns)
+            skipped = False
         direct = np.zeros(len(own_ns), dtype=np.bool_)
         direct[level] = True
         left_ns -= _take(shares, own_ns, direct & ~inside, left_ns)
         if left_ns >= 1:
-            left_ns -= _take(shares, own_ns, _inside(around, level), left_ns)
+            left_ns -= _take(shares, own_ns, with_calls(around, level), left_ns)
     return shares
 
 
-def _inside(around: Index, events: Values) -> npt.NDArray[np.bool_]:
-    """Events and what they call; of -1 that is everything."""
+def with_calls(around: Index, events: Values) -> npt.NDArray[np.bool_]:
+    """Which are events or what these call, the last for no event; of -1 that is everything.
+
+    Shape (events + 1,).
+    """
     chosen = np.zeros(len(around) + 1, dtype=np.bool_)
     chosen[events] = True
     if chosen[-1]:

@@ -63,4 +63,8 @@ def test_other_waits_are_not_for_the_lock(waits_for):
 
 
 def test_without_samples_nothing_is_known_of_it():
-    assert found(waiting(samples=False)) is None
+    trace = waiting(samples=False)
+    assert found(trace) is None
+    findings = find_findings(trace, which="all")
+    assert "waiting-for-the-gil" in [one.id for one in findings.unchecked]
+    assert "waiting-for-the-gil" not in findings.absent
