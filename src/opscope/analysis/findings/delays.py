@@ -1,4 +1,4 @@
-"""Where in a recording its main thread waited for a processor, stretch by stretch."""
+"""How long the main thread of a recording waited for a processor, and where: by stretch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.analysis.account.processor import Intervals
+from opscope.analysis.account.processor import Intervals, intervals_by_thread
+from opscope.analysis.period import wall_bounds
+from opscope.trace import processor_rows
+from opscope.trace.codes import EventKind
 from opscope.trace.trace import Trace
 from opscope.tree.frame_text import event_texts
 
@@ -17,6 +20,8 @@ _ODD, _SHORTEST_NS = 1.5, 200_000
 """What takes so many times the median and so much longer was interrupted: a turn is a few ms."""
 
 _MOST = 0.98
+_ENOUGH_KNOWN = 0.5
+"""Of the time, what samples must tell of."""
 
 
 def delays_ns(trace: Trace, intervals: Intervals, edges: Values, event: Values) -> Amounts:
@@ -46,3 +51,46 @@ def delays_ns(trace: Trace, intervals: Intervals, edges: Values, event: Values) 
     return _native.delays(
         edges, usual, start, delayed, int(intervals.end_ns), _ODD, _SHORTEST_NS, _MOST
     )
+
+
+def waited_share(trace: Trace) -> float | None:
+    """Of the time, what the main thread waited for a processor, and never all of it; without what
+    it waited for the GIL, as far as samples of it tell.
+
+    None: not recorded.
+    """
+    start_ns, end_ns = wall_bounds(trace)
+    number = main_thread(trace)
+    sampled = dict(intervals_by_thread(trace.table("thread_samples"))).get(number)
+    if sampled is not None:
+        ends_ns = np.append(sampled.start_ns[1:], sampled.end_ns)
+        within = (sampled.start_ns < end_ns) & (ends_ns > start_ns)
+        known_ns = int((ends_ns - sampled.start_ns)[within].sum())
+        if known_ns >= _ENOUGH_KNOWN * (end_ns - start_ns):
+            return min(int(sampled.delayed_ns[within].sum()) / max(known_ns, 1), _MOST)
+    return _counted_share(trace)
+
+
+def main_thread(trace: Trace) -> int:
+    """The number in the system of the thread that calls most operators, or where none is called,
+    most of anything; -1: not known."""
+    is_operator = trace.events["kind"] == EventKind.OPERATOR
+    counted = trace.events["thread"][is_operator if is_operator.any() else slice(None)]
+    numbers = trace.table("threads")["system_thread_id"]
+    row = int(np.argmax(np.bincount(counted))) if len(counted) else 0
+    return int(numbers[row]) if row < len(numbers) else -1
+
+
+def _counted_share(trace: Trace) -> float | None:
+    """What the kernel counted of the thread that opened the recording, waits for the GIL included:
+    who asks for it every few milliseconds waits for a processor to do so."""
+    counted = trace.ledger.get(processor_rows.SOURCE, {})
+    waited, computed = (
+        counted.get(what) for what in (processor_rows.WAITED, processor_rows.COMPUTED)
+    )
+    if waited is None or computed is None or waited + computed <= 0:
+        return None
+    start_ns, end_ns = trace.metadata.get("start_ns"), trace.metadata.get("end_ns")
+    # A thread that sleeps neither computes nor waits for a processor.
+    lasted = end_ns - start_ns if start_ns is not None and end_ns is not None else 0
+    return min(waited / max(lasted, waited + computed), _MOST)

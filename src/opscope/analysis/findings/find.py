@@ -37,6 +37,7 @@ from opscope.analysis.findings import (
     unused_gradients,
 )
 from opscope.analysis.findings.cold_caches import refilling_ns
+from opscope.analysis.findings.delays import waited_share
 from opscope.analysis.findings.finding import Finding, Findings, Unchecked
 from opscope.analysis.findings.in_turn import in_turn
 from opscope.analysis.findings.overlap import general_last
@@ -50,7 +51,7 @@ from opscope.analysis.findings.replayed import (
     taken_from,
 )
 from opscope.analysis.findings.sites import RECORD_STACKS
-from opscope.analysis.findings.subject import Subject, Values, dropped_share, waited_share
+from opscope.analysis.findings.subject import Subject, Values, dropped_share
 from opscope.analysis.findings.unexplained import unexplained
 from opscope.analysis.findings.unrecorded import (
     Clock,

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.device_time import WORK_KINDS, launched_work
+from opscope.analysis.findings.delays import waited_share
 from opscope.analysis.findings.line_calls import LineCalls
 from opscope.analysis.findings.recording_cost import recording_costs, slowness
 from opscope.analysis.findings.sites import Sites
@@ -16,7 +17,6 @@ from opscope.analysis.grouped_medians import medians
 from opscope.analysis.period import wall_bounds
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.cached_property import cached_property
-from opscope.trace import processor_rows
 from opscope.trace.codes import DeviceType
 from opscope.trace.row_groups import group_rows, order_rows
 from opscope.trace.schema import EventKind, RecordScope, Role
@@ -36,7 +36,6 @@ _MOST_FIXED_COST_NS, _LEAST_CALL_COST_NS = 15_000, 3_000
 _SLOWER_IN_PROGRAMS, _MOST_SLOWER = 1.3, 3.0
 """Short calls were measured in programs where they took a little longer than with warm caches."""
 
-_MOST_WAITING = 0.98
 _ODD, _SHORT_NS = 4, 500_000
 """What takes so many times the median was interrupted; a turn of the processor is a few ms long."""
 FLOPS_A_NS = 64
@@ -57,23 +56,6 @@ def dropped_share(trace: Trace) -> float:
     dropped, requested = ledger.lost("events"), ledger.get("events", {}).get("requested", 0.0)
     # What was read from another tool's file says what was dropped, but not what was asked for.
     return dropped / max(requested, len(trace.events) + dropped, 1.0)
-
-
-def waited_share(trace: Trace) -> float | None:
-    """Of the time, what the thread that was recorded waited for a processor, and never all of it.
-
-    None: not recorded.
-    """
-    counted = trace.ledger.get(processor_rows.SOURCE, {})
-    waited, computed = (
-        counted.get(what) for what in (processor_rows.WAITED, processor_rows.COMPUTED)
-    )
-    if waited is None or computed is None or waited + computed <= 0:
-        return None
-    start_ns, end_ns = trace.metadata.get("start_ns"), trace.metadata.get("end_ns")
-    # A thread that sleeps neither computes nor waits for a processor.
-    lasted = end_ns - start_ns if start_ns is not None and end_ns is not None else 0
-    return min(waited / max(lasted, waited + computed), _MOST_WAITING)
 
 
 class Subject:

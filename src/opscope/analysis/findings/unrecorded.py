@@ -12,11 +12,10 @@ import numpy.typing as npt
 
 from opscope import _native
 from opscope.analysis.account.processor import intervals_by_thread
-from opscope.analysis.findings.delays import delays_ns
+from opscope.analysis.findings.delays import delays_ns, main_thread
 from opscope.analysis.findings.recording_cost import costs_ns, recording_costs
 from opscope.analysis.period import wall_bounds
 from opscope.trace import processor_rows
-from opscope.trace.codes import EventKind
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
 from opscope.tree.frame_text import python_events
@@ -125,12 +124,9 @@ def in_proportion(alone: Trace, trace: Trace) -> tuple[Trace, float]:
 
 
 def _main(trace: Trace, segments: Segments) -> int:
-    """The thread that calls most operators, or where none is called, most of anything."""
-    is_operator = trace.events["kind"] == EventKind.OPERATOR
-    counted = trace.events["thread"][is_operator if is_operator.any() else slice(None)]
-    row = int(np.argmax(np.bincount(counted)))
-    number = trace.table("threads")["system_thread_id"][row : row + 1].astype(np.int64)
-    return int(segments.rows_of(number)[0]) if len(number) else 0
+    """The row of the main thread."""
+    number = main_thread(trace)
+    return int(segments.rows_of(np.array([number]))[0]) if number >= 0 else 0
 
 
 def _is_opening(trace: Trace, event: int) -> bool:

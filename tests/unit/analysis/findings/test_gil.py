@@ -12,28 +12,32 @@ MS = 1_000
 MAIN, OTHER = 1001, 1002
 
 
-def waiting(waits_for=WaitsFor.GIL, other_ms=90, samples=True):
-    """An operator, 90 ms of waiting in a second one, and another thread meanwhile."""
+def waiting(waits_for=WaitsFor.GIL, other_ms=90, samples=True, delayed_ms=0):
+    """An operator, 90 ms of waiting in a second one, and another thread meanwhile.
+
+    Args:
+        delayed_ms: of the 90, what the first thread waited for a processor.
+    """
     spans = [
         span("aten::mm", 0, 10 * MS),
         span("spin", 0, 101 * MS, "other"),
         span("aten::add", 10 * MS, 101 * MS),
     ]
     rows = [
-        (MAIN, 0, 0, WaitsFor.NOTHING),
-        (MAIN, 10, 10, WaitsFor.NOTHING),
-        (MAIN, 50, 10, waits_for),
-        (MAIN, 100, 10, waits_for),
-        (MAIN, 101, 11, WaitsFor.NOTHING),
-        (OTHER, 0, 0, WaitsFor.NOTHING),
-        (OTHER, 101, other_ms, WaitsFor.NOTHING),
+        (MAIN, 0, 0, 0, WaitsFor.NOTHING),
+        (MAIN, 10, 10, 0, WaitsFor.NOTHING),
+        (MAIN, 50, 10, delayed_ms / 2, waits_for),
+        (MAIN, 100, 10, delayed_ms, waits_for),
+        (MAIN, 101, 11, delayed_ms, WaitsFor.NOTHING),
+        (OTHER, 0, 0, 0, WaitsFor.NOTHING),
+        (OTHER, 101, other_ms, 0, WaitsFor.NOTHING),
     ] * samples
     nothing = [0] * len(rows)
     columns = {
         "system_thread_id": [thread for thread, *_ in rows],
         "time_ns": [ORIGIN_NS + at * 1_000_000 for _, at, *_ in rows],
-        "computed_ns": [computed * 1_000_000 for _, _, computed, _ in rows],
-        "delayed_ns": nothing,
+        "computed_ns": [computed * 1_000_000 for _, _, computed, *_ in rows],
+        "delayed_ns": [int(delayed * 1_000_000) for *_, delayed, _ in rows],
         "system_ns": nothing,
         "faults": nothing,
         "waits_for": [int(waits) for *_, waits in rows],
@@ -55,6 +59,15 @@ def test_waits_are_saved_and_who_computed_meanwhile_is_named():
 
 def test_a_thread_that_does_nothing_is_not_named():
     assert "'other'" not in found(waiting(other_ms=1)).explanation
+
+
+def test_who_asks_for_the_lock_on_a_machine_that_is_not_busy_is_not_said_to_wait_for_a_processor():
+    """It waits for one to ask for the lock again, so the kernel counts some of both."""
+    trace = waiting(delayed_ms=60)
+    assert find_findings(trace, which="all").waited_share == 0
+    assert found(trace).saved_share == pytest.approx(90 / 101, abs=0.02)
+    delayed = waiting(WaitsFor.NOTHING, delayed_ms=60)
+    assert find_findings(delayed, which="all").waited_share > 0.5
 
 
 @pytest.mark.parametrize("waits_for", [WaitsFor.LOCK, WaitsFor.TIMER])

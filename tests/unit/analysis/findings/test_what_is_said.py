@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from opscope.analysis.findings.find import PATTERNS, find_findings
-from opscope.analysis.findings.subject import waited_share
+from opscope.analysis.findings.delays import waited_share
 from opscope.analysis.findings.unrecorded import unrecorded
 from opscope.trace.ledger_rows import KIND_COST, CostKind
 from opscope.trace.names import Names
