@@ -19,7 +19,9 @@ _MOST_INDICES = 8
 
 
 def _find(subject: Subject) -> Evidence | None:
-    return find_line_loops(subject) if subject.sites.known else _find_by_operators(subject)
+    if subject.sites.knows_lines:
+        return find_line_loops(subject)
+    return _find_by_operators(subject)
 
 
 def _find_by_operators(subject: Subject) -> Evidence | None:

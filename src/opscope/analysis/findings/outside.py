@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -88,7 +88,19 @@ def _calls(subject: Subject, split: TimeSplit) -> list[_Line]:
     typical = subject.duration_ns - subtree_sums(subject.parent, by_chance)
     by_site = np.where(whole, np.maximum(by_site, typical), by_site)
     sites = np.flatnonzero(by_site)
-    return _by_line(subject, sites.astype(np.int64), by_site[sites])
+    return [
+        replace(line, events=_who_takes_it(subject, line.events, events, site))
+        for line in _by_line(subject, sites.astype(np.int64), by_site[sites])
+    ]
+
+
+def _who_takes_it(subject: Subject, sites: Values, events: Values, site: Values) -> Values:
+    """Calls from a line; where only the function is known that made them, they and not that."""
+    functions = sites[subject.sites.defined_here[sites]]
+    if not len(functions):
+        return sites
+    calls = sites[~subject.sites.defined_here[sites]]
+    return np.union1d(calls, events[np.isin(site, functions)])
 
 
 def _mostly_outside(subject: Subject, split: TimeSplit, by_site: Values) -> Flags:

@@ -117,6 +117,13 @@ class Sites:
         """
         return _native.lines_of_events(*self._listed, self.calls, self.first_line)
 
+    @cached_property
+    def knows_lines(self) -> bool:
+        """Whether any line that made a call is known; torch.profiler's files have only the line
+        that the function which made it begins at."""
+        callers, lines = self.caller[self.called_here], self.caller_line[self.called_here]
+        return bool((lines != self.first_line[callers]).any()) if len(callers) else False
+
     @property
     def _listed(self) -> tuple[_native.EventArrays, Values, tuple[Flags, Flags]]:
         """Events, numbers of threads, and what is listed of them, as native code takes it."""

@@ -40,9 +40,14 @@ def find_what_if(
         which: the part of the recording.
 
     Raises:
-        UsageError: a name matches nothing, a factor is below 0 or no number, or there is no such
-            part.
+        UsageError: these are no factors, a name matches nothing, a factor is below 0 or no number,
+            or there is no such part.
     """
+    if not isinstance(factors, Mapping):
+        raise UsageError(
+            f"{factors!r} says not how much faster. Give each part with what it would take as a "
+            'multiple of what it took: {"aten::mm": 0.5} is half the time.'
+        )
     period = period_of(trace, which)
     graph, selection = wait_graph(period), Selection(period.trace)
     alone = factors_alone(graph, clock_alone(period.trace))

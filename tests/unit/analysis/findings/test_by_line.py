@@ -358,3 +358,44 @@ def test_what_was_dropped_of_a_file_that_says_no_more_is_a_share_of_all():
         build_trace(outside(0.6), ledger={"events": {"dropped: damaged": 900}})
     )
     assert 0.9 < findings.dropped_share < 1
+
+
+LOOP = ("train.py", 8, "loop")
+
+
+def test_where_lines_are_those_of_functions_a_loop_is_found_by_its_operators():
+    """torch.profiler's files have of a call no line but that its caller begins at."""
+    rounds = [
+        span(name, 10 * i + place, 10 * i + place + 0.5, caller=LOOP, line=8)
+        for i in range(12)
+        for place, name in ((1, "aten::select"), (2, "aten::fill_"))
+    ]
+    finding = found(
+        build_trace([span("loop", 0, 130, frame=LOOP, **PYTHON), *rounds]), "for-loop-indexing"
+    )
+    assert finding.saved_ns == 11 * 10_000
+    assert [(place.line, place.function) for place in finding.places] == [(8, "loop")]
+
+
+def test_what_a_function_calls_of_unknown_lines_is_explained_by_who_takes_it():
+    """The function sleeps nearly all of its time, in a call of which only the function is known."""
+    spans = [
+        span("loop", 0, 1_000, frame=LOOP, **PYTHON),
+        *(
+            one
+            for i in range(5)
+            for one in (
+                span("aten::mm", 200 * i + 5, 200 * i + 15, caller=LOOP, line=8),
+                span("rest", 200 * i + 20, 200 * i + 195, frame=CALLER, caller=LOOP, line=8,
+                     **PYTHON),
+                span("sleep", 200 * i + 21, 200 * i + 194, kind=EventKind.C_CALL),
+            )
+        ),
+    ]  # fmt: skip
+    findings = find_findings(build_trace(spans))
+    assert findings["time-outside-torch"].saved_share > 0.8
+    left = findings.unexplained
+    assert left.share + findings["time-outside-torch"].saved_share <= 1.01
+    by_kind = dict(left.parts)
+    assert by_kind.get("other libraries", 0) < 0.1 * left.time_ns
+    assert by_kind["torch's operators"] == pytest.approx(50_000, rel=0.05)

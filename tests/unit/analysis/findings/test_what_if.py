@@ -126,6 +126,12 @@ def test_factors_that_are_none_are_refused(factor):
         find_what_if(build_trace(steps()), {"aten::mm": factor})
 
 
+@pytest.mark.parametrize("factors", ["aten::mm", ["aten::mm"], None])
+def test_what_is_no_factors_is_refused(factors):
+    with pytest.raises(UsageError, match="half the time"):
+        find_what_if(build_trace(steps()), factors)
+
+
 def test_names_of_nothing_are_refused_with_one_that_was_meant():
     with pytest.raises(UsageError, match="Did you mean 'aten::mm'"):
         find_what_if(build_trace(steps()), {"aten::mn": 0.5})
