@@ -26,6 +26,13 @@ def launched_work(trace: Trace) -> Values:
     return np.flatnonzero(np.isin(gpu["kind"], WORK_KINDS) & (gpu["launch"] >= 0))
 
 
+def launched_share(trace: Trace) -> float:
+    """Of the time of devices' work, that of which the launch is known; 1 without any work."""
+    took_ns, launched = trace.table("gpu")["duration_ns"], launched_work(trace)
+    total_ns = int(took_ns[np.isin(trace.table("gpu")["kind"], WORK_KINDS)].sum())
+    return int(took_ns[launched].sum()) / total_ns if total_ns > 0 else 1.0
+
+
 @dataclass(frozen=True)
 class DeviceTime:
     """Device nanoseconds per event, shape (events,).

@@ -127,10 +127,9 @@ def state_of(findings: Findings, shown: int | None = None) -> str:
         about_devices += needs.pop(Needs.KERNELS.value, 0)
         parts.append(f"{about_devices} about GPUs not looked for, because none was used")
     if needs:
-        parts.append(
-            f"{needs.total()} not looked for, because it was not recorded. "
-            f"{needs.most_common(1)[0][0]}"
-        )
+        said = needs.most_common(1)[0][0]
+        why = "it was not recorded" if said.startswith("Record") else "nothing here shows it"
+        parts.append(f"{needs.total()} not looked for, because {why}. {said}")
     return "; ".join(parts)
 
 

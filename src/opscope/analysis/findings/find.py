@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from opscope.analysis.critical_path.graph import WaitGraph, wait_graph
-from opscope.analysis.device_time import WORK_KINDS
+from opscope.analysis.device_time import WORK_KINDS, launched_share
 from opscope.analysis.findings import (
     allocation,
     convolution,
@@ -175,6 +175,7 @@ def find_findings(
         dropped_share=dropped_share(trace),
         sampled=sampled_steps(trace.ledger),
         is_recorded_time=lacks_costs(period.trace),
+        launched_elsewhere=1 - launched_share(period.trace),
     )
 
 

@@ -159,6 +159,8 @@ class Findings:
         is_recorded_time: what recording cost is not known of this recording, so that times and
             savings have it.
         sampled: of how many steps operators were recorded, where not of all; else empty.
+        launched_elsewhere: of what devices computed and copied, what was launched outside of the
+            time looked at, or by who knows what.
     """
 
     found: tuple[Finding, ...]
@@ -173,6 +175,7 @@ class Findings:
     dropped_share: float = 0.0
     sampled: str = ""
     is_recorded_time: bool = False
+    launched_elsewhere: float = 0.0
 
     def foremost(self, count: int) -> tuple[Finding, ...]:
         """The first so many, without those whose fix would save next to nothing."""
@@ -196,6 +199,12 @@ class Findings:
                 f"{share_text(self.dropped_share)} of the events were dropped: there may be more "
                 "to find, and what ran then seems to be time of who called it. The summary says "
                 "why."
+            )
+        if self.launched_elsewhere >= _BUSY:
+            lines.append(
+                f"{share_text(self.launched_elsewhere)} of what devices did here was launched "
+                "before this time, or by nothing that was recorded. Findings go by what launched "
+                "it: look at more of the recording."
             )
         if self.is_recorded_time and self.found:
             lines.append(
@@ -271,6 +280,7 @@ class Findings:
             "waited_share": self.waited_share,
             "dropped_share": self.dropped_share,
             "sampled": self.sampled,
+            "launched_elsewhere": round(self.launched_elsewhere, 6),
             "findings": [finding.as_dict() for finding in self.found],
             "absent": list(self.absent),
             "unchecked": [

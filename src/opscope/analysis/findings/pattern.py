@@ -32,6 +32,18 @@ class Needs(Enum):
     EVENTS = "Record all events, as fewer steps or with more room: many were dropped."
 
 
+_NOT_HERE = {
+    Needs.SHAPES: (("shapes",), "Argument shapes were recorded, but no operator here has tensors."),
+    Needs.MEMORY: (("memory",), "Memory was recorded, but none was taken here."),
+    Needs.MODULES: (("modules",), "Modules were recorded, but none is called here."),
+    Needs.STACKS: (
+        ("functions", "own_functions", "stack"),
+        "Python calls were recorded, but none of the program's is here.",
+    ),
+}
+"""What says it where a recording has it, by its options, and the part looked at has not."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Evidence:
     """What a pattern found.
@@ -108,7 +120,8 @@ class Pattern:
 
 
 def missing(subject: Subject, needs: tuple[Needs, ...]) -> str:
-    """What to record before ``needs`` are met, empty if they are."""
+    """What to record before ``needs`` are met, empty if they are; of what was recorded elsewhere, that
+    it is not here."""
     present = {
         Needs.SHAPES: lambda: len(subject.trace.table("tensors")) > 0,
         Needs.MEMORY: lambda: len(subject.trace.table("allocations")) > 0,
@@ -124,7 +137,13 @@ def missing(subject: Subject, needs: tuple[Needs, ...]) -> str:
         Needs.SAMPLES: lambda: len(subject.trace.table("thread_samples")) > 0,
         Needs.EVENTS: lambda: dropped_share(subject.trace) <= FEW_DROPPED,
     }
-    return " ".join(need.value for need in needs if not present[need]())
+    options = subject.trace.metadata.get("options") or {}
+
+    def said(need: Needs) -> str:
+        recorded_with, not_here = _NOT_HERE.get(need, ((), ""))
+        return not_here if any(options.get(name) for name in recorded_with) else need.value
+
+    return " ".join(said(need) for need in needs if not present[need]())
 
 
 def tells_tensors_apart(subject: Subject) -> bool:

@@ -186,3 +186,12 @@ def test_what_a_replayed_graph_computes_is_no_time_outside_torch(work_us, is_fou
             launch = len(spans) - 1
             gpu.append(kernel("k", begin + 11, begin + 11 + work_us, launch=launch))
     assert (found(build_trace(spans, gpu=gpu), "time-outside-torch") is not None) == is_found
+
+
+@pytest.mark.parametrize(("launch", "is_said"), [(0, False), (-1, True)])
+def test_work_that_was_launched_before_is_said(launch, is_said):
+    """As in a part of a recording that begins while a device computes."""
+    spans = [span("cudaLaunchKernel", 0, 5, kind=EventKind.RUNTIME_CALL)]
+    findings = find_findings(build_trace(spans, gpu=[kernel("gemm", 6, 900, launch=launch)]))
+    assert any("was launched before" in note for note in findings.notes) == is_said
+    assert findings.as_dict()["launched_elsewhere"] == (1.0 if is_said else 0.0)

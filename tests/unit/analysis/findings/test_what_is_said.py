@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from opscope.analysis.findings.find import PATTERNS, find_findings
 from opscope.analysis.findings.delays import waited_share
+from opscope.analysis.findings.find import PATTERNS, find_findings
 from opscope.analysis.findings.unrecorded import unrecorded
 from opscope.trace.ledger_rows import KIND_COST, CostKind
 from opscope.trace.names import Names
@@ -207,3 +207,23 @@ def test_a_program_that_sleeps_did_not_wait_for_a_processor():
     trace = build_trace("aten::mm 0..10000", ledger=counted, metadata=bounds)
     assert waited_share(trace) == pytest.approx(0.1)
     assert waited_share(build_trace("aten::mm 0..10000", ledger=counted)) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("shapes", "no operator here has tensors"),
+        ("modules", "none is called here"),
+        ("own_functions", "none of the program's is here"),
+    ],
+)
+def test_what_was_recorded_elsewhere_is_not_asked_for_again(option, said):
+    """A part of a recording may have no operator at all while a device goes on."""
+    spans = [span("wait", 0, 10, kind=EventKind.RUNTIME_CALL)]
+
+    def needed(options):
+        trace = build_trace(spans, metadata={"options": options})
+        return " ".join(one.needs for one in find_findings(trace, which="all").unchecked)
+
+    assert said in needed({option: True})
+    assert said not in needed({option: False})
