@@ -120,8 +120,10 @@ class Pattern:
 
 
 def missing(subject: Subject, needs: tuple[Needs, ...]) -> str:
-    """What to record before ``needs`` are met, empty if they are; of what was recorded elsewhere, that
-    it is not here."""
+    """What to record before ``needs`` are met, empty if they are.
+
+    Of what was recorded, but not in the time looked at, that it is not there.
+    """
     present = {
         Needs.SHAPES: lambda: len(subject.trace.table("tensors")) > 0,
         Needs.MEMORY: lambda: len(subject.trace.table("allocations")) > 0,
