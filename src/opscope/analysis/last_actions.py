@@ -10,6 +10,7 @@ import numpy as np
 from opscope.analysis.quantity_text import time_text
 from opscope.trace.ledger_rows import RECORDER_PREFIX
 from opscope.trace.metadata_kinds import ENDED
+from opscope.trace.thread_text import thread_name, thread_text
 from opscope.trace.trace import Trace
 
 _MOST_AROUND = 3
@@ -63,8 +64,9 @@ def _actions(trace: Trace) -> Iterator[tuple[int, ThreadEnd]]:
     events, end_ns = trace.events, int(trace.metadata["end_ns"])
     ends = events["start_ns"] + events["duration_ns"]
     is_open = events["unfinished"].astype(bool) & (ends >= end_ns)
+    numbers = trace.table("threads")["system_thread_id"]
     for thread in np.unique(events["thread"]).tolist():
-        if _thread_name(trace, thread).startswith(RECORDER_PREFIX):
+        if thread_name(trace, int(numbers[thread])).startswith(RECORDER_PREFIX):
             continue  # no thread of the program
         rows = np.flatnonzero(events["thread"] == thread)
         running = rows[is_open[rows]]
@@ -75,7 +77,7 @@ def _actions(trace: Trace) -> Iterator[tuple[int, ThreadEnd]]:
         yield (
             last_ns,
             ThreadEnd(
-                _thread_text(trace, thread),
+                thread_text(trace, int(numbers[thread])),
                 _name(trace, row),
                 tuple(_around(trace, row)) if len(running) else (),
                 bool(len(running)),
@@ -92,14 +94,3 @@ def _around(trace: Trace, row: int) -> Iterator[str]:
 
 def _name(trace: Trace, row: int) -> str:
     return trace.names[int(trace.events["name"][row])]
-
-
-def _thread_name(trace: Trace, thread: int) -> str:
-    name = int(trace.table("threads")["name"][thread])
-    return trace.names[name] if name >= 0 else ""
-
-
-def _thread_text(trace: Trace, thread: int) -> str:
-    name = _thread_name(trace, thread)
-    called = f" ({name})" if name else ""
-    return f"thread {int(trace.table('threads')['system_thread_id'][thread])}{called}"

@@ -6,9 +6,11 @@ import numpy as np
 
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.find import main_time
+from opscope.analysis.findings.delays import main_thread
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
 from opscope.analysis.findings.subject import Subject
 from opscope.analysis.quantity_text import share_text, time_text
+from opscope.trace.thread_text import thread_text
 
 _WORTH_SAYING = 0.05
 _BUSY = 0.1
@@ -42,20 +44,16 @@ def _find(subject: Subject) -> Evidence | None:
 
 
 def _others(subject: Subject) -> str:
-    """Which other threads that call anything computed, in words; empty where none did much."""
+    """Which other threads computed, in words; empty where none did much."""
     trace, said = subject.trace, []
-    samples, threads = trace.table("thread_samples"), trace.table("threads")
-    main = int(subject.events["thread"][subject.is_main][0])
-    for row in np.unique(subject.events["thread"]).tolist():
-        number = int(threads["system_thread_id"][row])
+    samples = trace.table("thread_samples")
+    main = main_thread(trace)
+    for number in np.unique(samples["system_thread_id"]).tolist():
         own = np.flatnonzero(samples["system_thread_id"] == number)
-        if row == main or not len(own):
-            continue
         share = int(np.ptp(samples["computed_ns"][own])) / subject.wall_ns
-        name = int(threads["name"][row])
-        text = trace.names[name] if name >= 0 else f"thread {number}"
-        if share >= _BUSY:
-            said.append((share, f"thread {text!r} computed {share_text(share)} of the time"))
+        if number != main and share >= _BUSY:
+            text = f"{thread_text(trace, number)} computed {share_text(share)} of the time"
+            said.append((share, text))
     return ", ".join(text for _, text in sorted(said, reverse=True)[:3])
 
 

@@ -54,11 +54,11 @@ def test_waits_are_saved_and_who_computed_meanwhile_is_named():
     finding = found(waiting())
     assert finding.saved_share == pytest.approx(90 / 101, abs=0.02)
     assert finding.events.tolist() == [2]
-    assert "'other' computed 89% of the time" in finding.explanation
+    assert "thread 1002 (other) computed 89% of the time" in finding.explanation
 
 
 def test_a_thread_that_does_nothing_is_not_named():
-    assert "'other'" not in found(waiting(other_ms=1)).explanation
+    assert "(other)" not in found(waiting(other_ms=1)).explanation
 
 
 def test_who_asks_for_the_lock_on_a_machine_that_is_not_busy_is_not_said_to_wait_for_a_processor():
