@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from opscope.analysis.account.account import MainTime
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.find import main_time
 from opscope.analysis.findings.delays import main_thread
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
-from opscope.analysis.findings.subject import Subject
+from opscope.analysis.findings.subject import Subject, Values
 from opscope.analysis.quantity_text import share_text, time_text
 from opscope.trace.thread_text import thread_text
 
@@ -19,12 +20,11 @@ _BUSY = 0.1
 
 def _find(subject: Subject) -> Evidence | None:
     waits = main_time(subject.trace, causes=(Cause.GIL,))
-    in_events = waits.event >= 0
     total = int(waits.time_ns.sum())
-    if not in_events.any() or total < _WORTH_SAYING * subject.wall_ns:
+    if total < _WORTH_SAYING * subject.wall_ns:
         return None
     by_event = np.zeros(len(subject.parent), dtype=np.int64)
-    np.add.at(by_event, waits.event[in_events], waits.time_ns[in_events].astype(np.int64))
+    np.add.at(by_event, _who_waited(subject, waits), waits.time_ns.astype(np.int64))
     events = np.flatnonzero(by_event)
     others = _others(subject)
     meanwhile = f" Meanwhile {others}." if others else ""
@@ -35,12 +35,20 @@ def _find(subject: Subject) -> Evidence | None:
         explanation=(
             f"The thread that runs the operators waited {time_text(total)}, "
             f"{share_text(total / subject.wall_ns)} of the time, for Python's lock, which one "
-            f"thread at a time has.{meanwhile} A thread that asks for it gets it after 5 ms at "
-            "the earliest while another one computes in Python."
+            f"thread at a time has.{meanwhile} While another one computes in Python, a thread "
+            "that asks for it gets it after sys.getswitchinterval(), 5 ms unless it was changed."
         ),
         saved_ns=total,
         saved_by="the waits, as samples of the thread show them",
     )
+
+
+def _who_waited(subject: Subject, waits: MainTime) -> Values:
+    """The event that each wait was in; of one in none, as between operators, that comes next."""
+    own = np.flatnonzero(subject.is_main)
+    own = own[np.argsort(subject.start_ns[own], kind="stable")]
+    following = np.searchsorted(subject.start_ns[own], waits.end_ns).clip(0, len(own) - 1)
+    return np.where(waits.event >= 0, waits.event, own[following])
 
 
 def _others(subject: Subject) -> str:

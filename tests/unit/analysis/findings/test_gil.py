@@ -12,16 +12,17 @@ MS = 1_000
 MAIN, OTHER = 1001, 1002
 
 
-def waiting(waits_for=WaitsFor.GIL, other_ms=90, samples=True, delayed_ms=0):
+def waiting(waits_for=WaitsFor.GIL, other_ms=90, samples=True, delayed_ms=0, until_ms=10):
     """An operator, 90 ms of waiting in a second one, and another thread meanwhile.
 
     Args:
+        until_ms: the second operator begins then.
         delayed_ms: of the 90, what the first thread waited for a processor.
     """
     spans = [
         span("aten::mm", 0, 10 * MS),
         span("spin", 0, 101 * MS, "other"),
-        span("aten::add", 10 * MS, 101 * MS),
+        span("aten::add", until_ms * MS, 101 * MS),
     ]
     rows = [
         (MAIN, 0, 0, 0, WaitsFor.NOTHING),
@@ -55,6 +56,13 @@ def test_waits_are_saved_and_who_computed_meanwhile_is_named():
     assert finding.saved_share == pytest.approx(90 / 101, abs=0.02)
     assert finding.events.tolist() == [2]
     assert "thread 1002 (other) computed 89% of the time" in finding.explanation
+
+
+def test_a_wait_between_operators_is_that_of_the_next():
+    """Without Python's calls nothing that was recorded runs there."""
+    finding = found(waiting(until_ms=100))
+    assert finding.saved_share == pytest.approx(90 / 101, abs=0.02)
+    assert finding.events.tolist() == [2]
 
 
 def test_a_thread_that_does_nothing_is_not_named():
