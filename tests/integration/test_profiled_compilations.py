@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from tests.support.recorded import run_python
 
-pytest.importorskip("torch", reason="compiles functions")
+torch = pytest.importorskip("torch", reason="compiles functions")
+
+TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "profiled_compilations.py"
 CASES = (
@@ -57,7 +59,9 @@ def test_compiled_code_is_counted_on_all_threads(found):
 
 def test_reading_what_an_optimizer_holds_is_not_compiled(found):
     counts, graphs, at_first = found["optimizers"]
-    assert counts == [[1, 6], [1, 6]]  # an addition for the weight, one for the bias
+    # From torch 2.15 on what is called after a step is compiled with it, and tells of none.
+    optimizers = int(TORCH < (2, 15))
+    assert counts == [[optimizers, 6]] * 2  # an addition for the weight, one for the bias
     assert (graphs, at_first) == (0, 1)
 
 
