@@ -181,11 +181,12 @@ attribution::ListedColumns listed_of(const ListedArrays& arrays, size_t rows) {
 }
 
 nb::object stack_sources(const EventArrays& arrays, const Numbers<int64_t>& thread_number,
-                         const ListedArrays& given_listed) {
+                         const ListedArrays& given_listed, bool makers) {
   const attribution::Events events = events_of(arrays, thread_number.size());
   const attribution::ListedColumns listed = listed_of(given_listed, events.rows);
-  return to_array(
-      without_gil([&] { return attribution::stack_sources(events, numbers_of(thread_number), listed); }));
+  const auto which = makers ? attribution::OfOneNumber::kMaker : attribution::OfOneNumber::kFirst;
+  return to_array(without_gil(
+      [&] { return attribution::stack_sources(events, numbers_of(thread_number), listed, which); }));
 }
 
 // event, caller, caller_line; frame, of calls of functions
@@ -382,7 +383,7 @@ void bind_attribution(nb::module_& module) {
              "by_start"_a.none(), "codes"_a);
   module.def("listing", &listing, "parent"_a, "kind"_a, "is_async"_a, "label"_a, "group_of_label"_a,
              "is_hidden"_a, "hides_collections"_a);
-  module.def("stack_sources", &stack_sources, "events"_a, "thread_number"_a, "listed"_a);
+  module.def("stack_sources", &stack_sources, "events"_a, "thread_number"_a, "listed"_a, "makers"_a);
   module.def("saying_where", &saying_where, "events"_a, "thread_number"_a, "listed"_a, "calls"_a);
   module.def("calls_of_events", &calls_of_events, "events"_a, "is_own"_a, "operators"_a, "functions"_a);
   module.def("line_sums", &line_sums, "frame"_a, "line"_a, "own_ns"_a);

@@ -119,22 +119,26 @@ struct ListedColumns {
   const bool* nested;
 };
 
+// Which of the operators that share a sequence number a span of the backward pass is of.
+//
+// Each has the number that the next node will get. What needs no gradient makes none, and so the last one
+// made it: torch takes the first.
+enum class OfOneNumber { kFirst, kMaker };
+
 // Which forward operator every span of a backward pass runs backwards.
 class StackSources {
  public:
   // Calls visit(row, parent) of every event on the way, parents first.
   template <class Visit>
   StackSources(const Events& events, const std::vector<int64_t>& thread_number, const ListedColumns& listed,
-               Visit visit)
+               OfOneNumber which, Visit visit)
       : events_(events), backward_(events.rows, -1) {
     nesting::each_after_parent(events.parent, events.rows, [&](size_t row, int32_t parent) {
       const bool is_backward = events.scope_of(row) == RecordScope::kBackwardFunction && listed.nested[row];
       const int32_t span = is_backward ? static_cast<int32_t>(row) : backward_.of(parent);
       backward_[row] = span;
       if (listed.listed[row] && events.sequence[row] >= 0 && span < 0) {
-        int32_t& kept =
-            first_.at(thread_number[static_cast<size_t>(events.thread[row])], events.sequence[row]);
-        if (kept < 0 || kept > static_cast<int32_t>(row)) kept = static_cast<int32_t>(row);
+        keep(thread_number[static_cast<size_t>(events.thread[row])], row, which);
       }
       visit(row, parent);
     });
@@ -144,19 +148,30 @@ class StackSources {
   int32_t of(size_t row) {
     const auto span = static_cast<size_t>(backward_[row]);
     if (backward_[row] < 0) return static_cast<int32_t>(row);
-    return first_.at(events_.forward_thread[span], events_.sequence[span]);
+    return kept_.at(events_.forward_thread[span], events_.sequence[span]);
   }
 
  private:
+  void keep(int64_t thread, size_t row, OfOneNumber which) {
+    const auto number = static_cast<int32_t>(row);
+    if (which == OfOneNumber::kFirst) {
+      int32_t& kept = kept_.at(thread, events_.sequence[row]);
+      if (kept < 0 || kept > number) kept = number;
+    } else if (events_.kind_of(row) == EventKind::kOperator && events_.forward_thread[row] <= 0) {
+      int32_t& kept = kept_.at(thread, events_.sequence[row]);
+      kept = std::max(kept, number);
+    }
+  }
+
   const Events& events_;
   columns::OfRowOrNone<int32_t> backward_;  // the closest backward span, itself included, -1 for none
-  RowsByNumber first_;                      // the first that is listed, by thread and sequence number
+  RowsByNumber kept_;                       // those that are listed, by thread and sequence number
 };
 
 inline columns::Unfilled<int32_t> stack_sources(const Events& events,
                                                 const std::vector<int64_t>& thread_number,
-                                                const ListedColumns& listed) {
-  StackSources sources(events, thread_number, listed, [](size_t, int32_t) {});
+                                                const ListedColumns& listed, OfOneNumber which) {
+  StackSources sources(events, thread_number, listed, which, [](size_t, int32_t) {});
   columns::Unfilled<int32_t> found(events.rows);
   for (size_t row = 0; row < events.rows; ++row) found[row] = sources.of(row);
   return found;
@@ -170,7 +185,7 @@ class SayingWhere {
       : events_(events),
         nearest_(events.rows, -1),
         function_(events.rows, -1),
-        sources_(events, thread_number, listed, [&](size_t row, int32_t parent) {
+        sources_(events, thread_number, listed, OfOneNumber::kMaker, [&](size_t row, int32_t parent) {
           nearest_[row] = calls.says_where(row) ? static_cast<int32_t>(row) : nearest_.of(parent);
           function_[row] = calls.frame[row] >= 0 ? static_cast<int32_t>(row) : function_.of(parent);
         }) {}

@@ -776,8 +776,12 @@ def stack_sources(
     events: EventArrays,
     thread_number: NDArray[np.int64],
     listed: ListedArrays,
+    makers: bool,
 ) -> NDArray[np.int32]:
-    """Of each event itself, or the forward operator that it runs backwards; -1 for none."""
+    """Of each event itself, or the forward operator that it runs backwards; -1 for none.
+
+    Of operators that share a sequence number that is the last, which made the node, with
+    ``makers``, else the first."""
 
 CallArrays: TypeAlias = tuple[
     NDArray[np.int32],

@@ -185,8 +185,11 @@ def _folded(parent, label, nested):
     return folded
 
 
-def plain_sources(listing):
-    """The event whose stack each event has: itself, or its forward operator; -1 none."""
+def plain_sources(listing, makers):
+    """The event whose stack each event has: itself, or its forward operator; -1 none.
+
+    Of those that share a sequence number the last operator with ``makers``, else the first event.
+    """
     itself = np.arange(len(listing.label))
     is_backward = listing.trace.events["scope"] == RecordScope.BACKWARD_FUNCTION
     is_backward = is_backward & listing.nested
@@ -194,12 +197,17 @@ def plain_sources(listing):
         return itself
     around = np.where(is_backward, itself, nearest_ancestor(listing.tree.parent, is_backward))
     inside = around >= 0
-    forward = _forward_of(listing, np.flatnonzero(is_backward), listing.listed & ~inside)
+    candidate = listing.listed & ~inside
+    if makers:
+        events = listing.trace.events
+        candidate &= (events["kind"] == EventKind.OPERATOR) & (events["forward_thread"] <= 0)
+    forward = _forward_of(listing, np.flatnonzero(is_backward), candidate, makers)
     return np.where(inside, forward[around], itself)
 
 
-def _forward_of(listing, backward, candidate):
-    """For each backward event the first candidate with its sequence number and forward thread.
+def _forward_of(listing, backward, candidate, last):
+    """For each backward event the first candidate with its sequence number and forward thread, or
+    the last.
 
     Returns an array over all events, -1 where nothing was found.
     """
@@ -209,7 +217,7 @@ def _forward_of(listing, backward, candidate):
     rows = np.concatenate([forward, backward])
     thread = np.concatenate([threads[forward], events["forward_thread"][backward]])
     is_target = np.arange(len(rows)) >= len(forward)
-    order = np.lexsort((rows, is_target, number[rows], thread))
+    order = np.lexsort((-rows if last else rows, is_target, number[rows], thread))
     new_group = np.ones(len(rows), dtype=np.bool_)
     new_group[1:] = (np.diff(thread[order]) != 0) | (np.diff(number[rows][order]) != 0)
     first = order[np.flatnonzero(new_group)[np.cumsum(new_group) - 1]]

@@ -14,7 +14,7 @@ from opscope.analysis.module_attribution import attribute_to_modules
 from opscope.analysis.period import Which, period_of
 from opscope.analysis.phases import PHASE_NAMES, Phase, find_phases
 from opscope.analysis.program_steps import program_steps
-from opscope.analysis.stacks import stack_source
+from opscope.analysis.stacks import Stacks, forward_source
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.rollup.operators import line_columns, operator_columns
 from opscope.rollup.places import ProgramPlace, process_places
@@ -76,7 +76,9 @@ def assert_attribution_as_plain(trace):
     plain_listed = plain_listing(trace, listing.group_label, plain_hidden(listing))
     for column, plain in zip(listed, plain_listed, strict=True):
         np.testing.assert_array_equal(column, plain)
-    np.testing.assert_array_equal(stack_source(listing), plain_sources(listing))
+    np.testing.assert_array_equal(forward_source(listing), plain_sources(listing, makers=True))
+    stacks, plain = Stacks(listing), plain_sources(listing, makers=False)
+    np.testing.assert_array_equal(stacks.innermost, np.append(stacks.caller, -1)[plain])
     sites = Sites(listing)
     np.testing.assert_array_equal(sites.around, plain_around(sites))
     for column, plain in zip(sites.at, plain_lines(sites, trace), strict=True):

@@ -36,15 +36,23 @@ class Stacks:
         caller: event that is the next frame outwards of each frame; -1 none.
     """
 
-    def __init__(self, listing: TorchListing, with_itself: bool = False) -> None:
-        """``with_itself``: a frame's own stack ends with it, and not with its caller."""
+    def __init__(
+        self, listing: TorchListing, with_itself: bool = False, of_makers: bool = False
+    ) -> None:
+        """As torch's, or not.
+
+        Args:
+            listing: of a trace.
+            with_itself: a frame's own stack ends with it, and not with its caller.
+            of_makers: of the backward pass those that :func:`forward_source` has.
+        """
         self._label, self._texts = listing.label, listing.texts
         is_frame = python_events(listing.trace) & listing.listed
         if is_frame.any():
             shown = np.array([is_stack_entry(text) for text in listing.texts], dtype=np.bool_)
             is_frame &= shown[listing.label]
         self.caller = nearest_ancestor(listing.tree.parent, is_frame)
-        source = stack_source(listing)
+        source = _sources(listing, of_makers)
         self.innermost: Rows = np.where(source >= 0, self.caller[source], -1)
         if with_itself:
             self.innermost = np.where(is_frame, np.arange(len(is_frame)), self.innermost)
@@ -86,11 +94,20 @@ def is_stack_entry(text: str) -> bool:
     return not any(file in text and function in text for file, function in _HIDDEN_FRAMES)
 
 
-def stack_source(listing: TorchListing) -> Rows:
-    """The event whose stack each event has: itself, or its forward operator; -1 none."""
+def forward_source(listing: TorchListing) -> Rows:
+    """Of each event itself, or the forward operator that it runs backwards; -1 none.
+
+    Operators that need no gradient have the sequence number of the next that does. torch's stacks
+    take the first of those; this is the one that made the node.
+    """
+    return _sources(listing, makers=True)
+
+
+def _sources(listing: TorchListing, makers: bool) -> Rows:
     source = _native.stack_sources(
         event_arrays(listing.trace),
         numbers_of_threads(listing.trace),
         (np.ascontiguousarray(listing.listed), np.ascontiguousarray(listing.nested)),
+        makers,
     )
     return source.astype(np.int64)

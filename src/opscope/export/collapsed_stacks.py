@@ -72,7 +72,7 @@ def write_own_stacks(
     """
     check_metric(metric)
     listing = OwnListing(period_of(trace, period).trace)
-    stacks = _stacks_of(listing, with_itself=True)
+    stacks = _stacks_of(listing, own=True)
     value = _values(listing, metric)
     rows = np.flatnonzero(listing.listed & (stacks.innermost >= 0) & (value > 0))
     group, first = first_of_each(stacks.signatures(_DEEPEST)[rows])
@@ -84,8 +84,8 @@ def write_own_stacks(
     write_collapsed(pairs, path)
 
 
-def _stacks_of(listing: TorchListing, with_itself: bool = False) -> Stacks:
-    stacks = Stacks(listing, with_itself)
+def _stacks_of(listing: TorchListing, own: bool = False) -> Stacks:
+    stacks = Stacks(listing, with_itself=own, of_makers=own)
     if not stacks:
         raise UsageError(
             "There are no Python stacks in this trace. Record with with_stack=True to export them."

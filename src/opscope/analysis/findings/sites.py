@@ -12,7 +12,7 @@ import numpy.typing as npt
 from opscope import _native
 from opscope.analysis.module_attribution import attribute_to_modules
 from opscope.analysis.program_files import is_library
-from opscope.analysis.stacks import stack_source
+from opscope.analysis.stacks import forward_source
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.cached_property import cached_property
 from opscope.trace.row_groups import group_rows
@@ -96,7 +96,7 @@ class Sites:
     @cached_property
     def source(self) -> Values:
         """Of each event itself, or the forward operator that it runs backwards; -1 for none."""
-        return stack_source(self._listing)
+        return forward_source(self._listing)
 
     @cached_property
     def around(self) -> Values:

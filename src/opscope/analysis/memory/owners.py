@@ -9,7 +9,7 @@ from opscope.analysis.module_attribution import attribute_to_modules
 from opscope.analysis.own_listing import OwnListing
 from opscope.analysis.program_lines import calls_of_program, line_texts, place_of_call
 from opscope.analysis.signatures import mix
-from opscope.analysis.stacks import Stacks, stack_source
+from opscope.analysis.stacks import Stacks, forward_source
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.trace.codes import ParameterRole
 from opscope.trace.schema import EventKind
@@ -89,7 +89,7 @@ def stacks_of_events(trace: Trace, events: Values) -> list[tuple[str, ...]]:
     What the backward pass does has the stack of the forward operator it belongs to.
     """
     listing = OwnListing(trace)
-    stacks = Stacks(listing)
+    stacks = Stacks(listing, of_makers=True)
     if not stacks:
         return [NO_STACK] * len(events)
     innermost = np.where(events >= 0, np.append(stacks.innermost, -1)[events], -1)
@@ -117,7 +117,7 @@ def lines_of_events(trace: Trace, events: Values) -> list[str]:
     around = nearest_ancestor(listing.tree.parent, is_call)
     closest = np.append(np.where(is_call, np.arange(len(around)), around), -1)
     # From the operator itself, not its innermost function: the line may be that of the operator.
-    source = np.append(stack_source(listing), -1)[np.where(events >= 0, events, -1)]
+    source = np.append(forward_source(listing), -1)[np.where(events >= 0, events, -1)]
     texts = line_texts(trace)
     found = call_of[closest[source]]
     used = [call for call in np.unique(found).tolist() if call >= 0]
