@@ -19,6 +19,9 @@ _ELSEWHERE = ("events", "metadata", "ledger")
 _LASTING = ("gpu",)
 """Tables beside that of events whose rows take time, and are cut where the part begins and ends."""
 
+_READINGS = "thread_samples"
+"""Readings of counters: what they tell is from one to the next."""
+
 LATEST_NS = int(np.iinfo(np.int64).max)
 
 
@@ -70,6 +73,9 @@ def _part(trace: Trace, begin_ns: int, end_ns: int) -> Part:
 def part_of(table: Table, renumber: Callable[[Any], Any], begin_ns: int, end_ns: int) -> Table:
     """Rows about events that are in it, and rows about moments in it.
 
+    Of counters the readings just before and after it are kept: they tell of its first and last
+    stretch.
+
     Args:
         table: of the whole trace.
         renumber: rows of events in the whole trace as rows in the part; -1 for others.
@@ -93,6 +99,8 @@ def part_of(table: Table, renumber: Callable[[Any], Any], begin_ns: int, end_ns:
         ):
             ends = table[moment] + (table["duration_ns"] if table.schema.name in _LASTING else 0)
             keep &= ((table[moment] >= begin_ns) | (ends > begin_ns)) & (table[moment] < end_ns)
+    if table.schema.name == _READINGS:
+        keep |= _around(table, begin_ns, end_ns)
     rows = np.flatnonzero(keep)
     changed: dict[str, Any] = {name: of[rows].astype(np.int32) for name, of in numbers.items()}
     if table.schema.name in _LASTING:
@@ -102,3 +110,14 @@ def part_of(table: Table, renumber: Callable[[Any], Any], begin_ns: int, end_ns:
     if len(rows) and rows[-1] - rows[0] == len(rows) - 1:  # one after the other
         return table.between(int(rows[0]), int(rows[-1]) + 1).replaced(changed)
     return table.take(rows).replaced(changed)
+
+
+def _around(readings: Table, begin_ns: int, end_ns: int) -> npt.NDArray[np.bool_]:
+    """Of each thread's readings the last before a part, and the first after it."""
+    order = np.lexsort((readings["time_ns"], readings["system_thread_id"]))
+    thread, time_ns = readings["system_thread_id"][order], readings["time_ns"][order]
+    same = thread[1:] == thread[:-1]
+    found = np.zeros(len(order), dtype=np.bool_)
+    found[order[:-1]] = same & (time_ns[:-1] < begin_ns) & (time_ns[1:] >= begin_ns)
+    found[order[1:]] |= same & (time_ns[:-1] < end_ns) & (time_ns[1:] >= end_ns)
+    return found

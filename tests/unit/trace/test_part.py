@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opscope.trace.part import part_from, part_of
-from opscope.trace.schema import TABLES
+from opscope.trace.schema import TABLES, THREAD_SAMPLES
 from opscope.trace.table import Table
 from support.build_trace import allocation, build_trace, span, tensor
 from support.random_trace import assert_same_table, random_trace
@@ -65,3 +65,20 @@ def test_columns_of_one_value_stay_so(trace):
     assert (taken.tolist(), taken.strides) == ([7, 7], (0,))
     none = Table(events.schema, {}).take(np.zeros(0, dtype=np.int64))
     assert len(none) == 0
+
+
+def test_a_part_has_the_readings_of_counters_just_before_and_after_it():
+    """What they tell is from one to the next."""
+    times = [0, 10, 20, 30, 40, 50, 5, 45]
+    rows = len(times)
+    columns = {column.name: [0] * rows for column in THREAD_SAMPLES.columns}
+    columns |= {"time_ns": times, "system_thread_id": [1] * 6 + [2] * 2}
+    table = Table(THREAD_SAMPLES, columns)
+
+    def kept(begin_ns, end_ns):
+        return sorted(part_of(table, lambda rows: rows, begin_ns, end_ns)["time_ns"].tolist())
+
+    assert kept(15, 35) == [5, 10, 20, 30, 40, 45]
+    assert kept(20, 40) == [5, 10, 20, 30, 40, 45]
+    assert kept(60, 70) == []
+    assert kept(0, 100) == sorted(times)

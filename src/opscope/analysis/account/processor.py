@@ -68,6 +68,17 @@ class Intervals:
     waits_for_beside: Values
     is_seen_beside: Flags
 
+    @property
+    def length_ns(self) -> Values:
+        """How long each is."""
+        return np.append(self.start_ns[1:], self.end_ns) - self.start_ns
+
+    def share_within(self, begin_ns: int, end_ns: int) -> Amounts:
+        """Which share of each is between two moments, Unix nanoseconds."""
+        first, last = np.maximum(self.start_ns, begin_ns), self.start_ns + self.length_ns
+        inside = np.maximum(np.minimum(last, end_ns) - first, 0)
+        return np.asarray(inside / np.maximum(self.length_ns, 1), dtype=np.float64)
+
 
 def intervals_by_thread(
     samples: Table, stretches: Values = _NO_STRETCHES
@@ -91,13 +102,11 @@ def time_of_faults_ns(samples: Table, start_ns: int, end_ns: int) -> int | None:
     """What the kernel needed, as estimated, to hand out pages between two moments, Unix
     nanoseconds, to all threads together; None where no thread was asked about then."""
     found = [
-        one.faults_ns[
-            (one.start_ns < end_ns) & (np.append(one.start_ns[1:], one.end_ns) > start_ns)
-        ]
+        one.faults_ns * within
         for _, one in intervals_by_thread(samples)
+        if (within := one.share_within(start_ns, end_ns)).any()
     ]
-    known = [faults_ns for faults_ns in found if len(faults_ns)]
-    return sum(int(faults_ns.sum()) for faults_ns in known) if known else None
+    return int(sum(faults_ns.sum() for faults_ns in found)) if found else None
 
 
 def _intervals(samples: Table, rows: Values, fault_ns: float, stretches: Values) -> Intervals:

@@ -47,7 +47,8 @@ def delays_ns(trace: Trace, intervals: Intervals, edges: Values, event: Values) 
         _SHORTEST_NS,
     )
     start = np.ascontiguousarray(intervals.start_ns, dtype=np.int64)
-    delayed = np.ascontiguousarray(intervals.delayed_ns, dtype=np.int64)
+    within = intervals.share_within(int(edges[0]), int(edges[-1]))
+    delayed = (intervals.delayed_ns * within).astype(np.int64)
     return _native.delays(
         edges, usual, start, delayed, int(intervals.end_ns), _ODD, _SHORTEST_NS, _MOST
     )
@@ -63,11 +64,10 @@ def waited_share(trace: Trace) -> float | None:
     number = main_thread(trace)
     sampled = dict(intervals_by_thread(trace.table("thread_samples"))).get(number)
     if sampled is not None:
-        ends_ns = np.append(sampled.start_ns[1:], sampled.end_ns)
-        within = (sampled.start_ns < end_ns) & (ends_ns > start_ns)
-        known_ns = int((ends_ns - sampled.start_ns)[within].sum())
+        within = sampled.share_within(start_ns, end_ns)
+        known_ns = float((sampled.length_ns * within).sum())
         if known_ns >= _ENOUGH_KNOWN * (end_ns - start_ns):
-            return min(int(sampled.delayed_ns[within].sum()) / max(known_ns, 1), _MOST)
+            return min(float((sampled.delayed_ns * within).sum()) / max(known_ns, 1.0), _MOST)
     return _counted_share(trace)
 
 

@@ -56,6 +56,7 @@ from opscope.analysis.findings.unexplained import unexplained
 from opscope.analysis.findings.unrecorded import (
     Clock,
     clock_alone,
+    clock_at_work,
     in_proportion,
     lacks_costs,
     retimed,
@@ -145,7 +146,7 @@ def find_findings(
     period = period_of(trace, which)
     recorded = Subject(period.trace, listing)
     clock = clock_alone(period.trace)
-    subject = _in_proportion(recorded, period, clock)
+    subject = _in_proportion(recorded, period, clock_at_work(period.trace, clock))
     replayed, drawn_out = _Replayed.of(period, clock), subject.drawn_out
     patterns = [*PATTERNS, *([_name_pattern(name)] if name is not None else [])]
     found, absent, unchecked = [], [], []
@@ -194,7 +195,9 @@ def _in_proportion(recorded: Subject, period: Period, clock: Clock | None) -> Su
         other = retimed(trace, clock)
     else:
         return recorded
-    return recorded.at_other_times(*in_proportion(other, trace), is_alone=clock is not None)
+    stood_ns = 0.0 if clock is None else clock.stood_ns
+    drawn_out, stretch = in_proportion(other, trace, stood_ns)
+    return recorded.at_other_times(drawn_out, stretch, is_alone=clock is not None)
 
 
 def has_devices(period: Period) -> bool:

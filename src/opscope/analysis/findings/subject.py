@@ -99,7 +99,12 @@ class Subject:
 
     @cached_property
     def wall_ns(self) -> int:
-        """What shares are of: from the first start to the last end; at least 1."""
+        """What shares are of: from the first start to the last end; at least 1.
+
+        At other times no less than what was recorded: waits for the GIL are in no event then.
+        """
+        if self._recorded is not None:
+            return self._recorded.wall_ns
         first, last = wall_bounds(self.trace)
         return max(last - first, 1)
 

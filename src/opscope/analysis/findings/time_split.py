@@ -51,6 +51,7 @@ class Spent(IntEnum):
     IMPORT = 6  # modules that are imported, with all they call
     WAITING = 7  # of loops of events, for whatever comes next
     DEVICE = 8  # the host waits for it
+    GIL = 9  # another thread's Python runs
 
 
 _OF_TORCH = (Spent.TORCH, Spent.TORCH_PYTHON)

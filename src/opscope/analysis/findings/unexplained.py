@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.analysis.findings.finding import Finding
+from opscope.analysis.findings.gil import GIL
 from opscope.analysis.findings.subject import Subject, Values
 from opscope.analysis.findings.taken import taken
 from opscope.analysis.findings.time_split import Spent, TimeSplit
 from opscope.analysis.findings.unexplained_time import Unexplained
+from opscope.analysis.period import wall_bounds
 from opscope.tree.ancestry import nearest_ancestor
 
 _WORDS = {
@@ -21,6 +23,7 @@ _WORDS = {
     Spent.IMPORT: "imports",
     Spent.WAITING: "waiting for what comes next",
     Spent.DEVICE: "waiting for a device",
+    Spent.GIL: "waiting for the GIL",
 }
 _MOST_PLACES = 3
 _SAYS_ENOUGH = 0.02
@@ -35,7 +38,10 @@ def unexplained(subject: Subject, found: list[Finding]) -> Unexplained:
     spent = np.where(subject.is_main, _left_ns(subject, split, found), 0)
     counted = int(split.self_ns[subject.is_main].sum())
     by_kind = np.bincount(split.whose, weights=spent, minlength=len(Spent)).astype(np.int64)
-    by_kind[Spent.UNKNOWN] += max(subject.wall_ns - counted, 0)
+    first, last = wall_bounds(subject.trace)
+    by_kind[Spent.UNKNOWN] += max(last - first - counted, 0)
+    if not any(finding.id == GIL.id for finding in found):
+        by_kind[Spent.GIL] += subject.wall_ns - (last - first)
     order = [kind for kind in np.argsort(-by_kind).tolist() if by_kind[kind] > 0]
     total = int(by_kind.sum())
     rows = np.flatnonzero(spent > 0)
@@ -61,7 +67,8 @@ def _left_ns(subject: Subject, split: TimeSplit, found: list[Finding]) -> Values
     own = np.append(split.self_ns, 0)
     left = np.ones(len(own))
     for finding in found:
-        if finding.weight >= _SAYS_ENOUGH:
+        # What waits for the GIL took is in no event at these times.
+        if finding.weight >= _SAYS_ENOUGH and finding.id != GIL.id:
             events: Values = finding.events
             chosen[events] = True
             for fix in finding.fixes:

@@ -11,11 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
+from opscope.analysis.account.causes import Cause
+from opscope.analysis.account.find import main_time
 from opscope.analysis.account.processor import intervals_by_thread
 from opscope.analysis.findings.delays import delays_ns, main_thread
 from opscope.analysis.findings.recording_cost import costs_ns, recording_costs
 from opscope.analysis.period import wall_bounds
 from opscope.trace import processor_rows
+from opscope.trace.codes import WaitsFor
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
 from opscope.tree.frame_text import python_events
@@ -38,18 +41,33 @@ class Clock:
     Attributes:
         moments: at which it begins to go faster or slower, Unix nanoseconds. Shape (moments,).
         stands_in_delays: it does not go on while the program waits for a processor.
+        stood_ns: how long it stood while the program waited for the GIL.
     """
 
-    def __init__(self, moments: Values, lengths: Amounts, stands_in_delays: bool = False) -> None:
+    def __init__(
+        self,
+        moments: Values,
+        lengths: Amounts,
+        stands_in_delays: bool = False,
+        stood_ns: float = 0.0,
+    ) -> None:
         """The clock shows so much more at each moment than at the one before."""
         self.moments, self._first = moments, int(moments[0])
-        self.stands_in_delays = stands_in_delays
+        self.stands_in_delays, self.stood_ns = stands_in_delays, stood_ns
+        self._lengths = lengths
         self._shown = np.concatenate([[0.0], np.cumsum(lengths)])
 
     def at(self, time_ns: Values) -> Values:
         """What it shows at moments of the recording, Unix nanoseconds."""
         times = np.ascontiguousarray(time_ns, dtype=np.int64)
         return _native.shown_at(self.moments, self._shown, times) + self._first
+
+    def standing(self, waited_ns: Amounts) -> Clock:
+        """One that does not go on for so long after each moment but the last. Shape (moments -
+        1,)."""
+        stood = np.minimum(np.maximum(waited_ns, 0), self._lengths)
+        lengths = self._lengths - stood
+        return Clock(self.moments, lengths, self.stands_in_delays, float(stood.sum()))
 
 
 def unrecorded(trace: Trace) -> Trace:
@@ -90,6 +108,23 @@ def clock_alone(trace: Trace) -> Clock | None:
     return Clock(edges, took, waiting is not None)
 
 
+def clock_at_work(trace: Trace, alone: Clock | None) -> Clock | None:
+    """The time of the program alone but for what its main thread waits for the GIL.
+
+    That is a finding of its own: what others find in the same calls would be found twice.
+    """
+    if alone is None or not (trace.table("thread_samples")["waits_for"] == WaitsFor.GIL).any():
+        return alone
+    waits = main_time(trace, causes=(Cause.GIL,))
+    order = np.argsort(waits.start_ns, kind="stable")
+    edges = np.stack([waits.start_ns[order], waits.end_ns[order]], axis=1).ravel()
+    waited = np.cumsum(waits.time_ns[order])
+    before = np.stack([waited - waits.time_ns[order], waited], axis=1).ravel()
+    if not len(edges):
+        return alone
+    return alone.standing(np.diff(np.interp(alone.moments, edges, before)))
+
+
 def retimed(trace: Trace, clock: Clock) -> Trace:
     """A trace at the times that a clock shows."""
     tables = {name: _by(clock, trace.table(name)) for name in _TIMED}
@@ -111,16 +146,22 @@ def _take_from(took: Amounts, event: Values, most_ns: int) -> None:
     own -= np.minimum(own, np.maximum(most_ns - before, 0))
 
 
-def in_proportion(alone: Trace, trace: Trace) -> tuple[Trace, float]:
+def in_proportion(alone: Trace, trace: Trace, stood_ns: float = 0.0) -> tuple[Trace, float]:
     """``trace`` at other times, drawn out to what it took: what other views show shares of.
 
     Also by how much.
+
+    Args:
+        alone: the same events at other times.
+        trace: as it was recorded.
+        stood_ns: so much more it would have taken at those times, in none of its events.
     """
     (first, last), recorded = wall_bounds(alone), wall_bounds(trace)
-    length = recorded[1] - recorded[0]
-    clock = Clock(np.array([first, max(last, first + 1)]), np.array([float(length)]))
+    took = max(last - first, 1)
+    stretch = (recorded[1] - recorded[0]) / (took + stood_ns)
+    clock = Clock(np.array([first, first + took]), np.array([stretch * took]))
     tables = {name: _by(clock, alone.table(name)) for name in _TIMED}
-    return alone.with_tables(tables), length / max(last - first, 1)
+    return alone.with_tables(tables), stretch
 
 
 def _main(trace: Trace, segments: Segments) -> int:

@@ -4,7 +4,7 @@ import pytest
 
 from opscope.analysis.findings.find import find_findings
 from opscope.trace.codes import WaitsFor
-from opscope.trace.schema import THREAD_SAMPLES
+from opscope.trace.schema import THREAD_SAMPLES, EventKind
 from opscope.trace.table import Table
 from support.build_trace import ORIGIN_NS, build_trace, span
 
@@ -12,17 +12,25 @@ MS = 1_000
 MAIN, OTHER = 1001, 1002
 
 
-def waiting(waits_for=WaitsFor.GIL, other_ms=90, samples=True, delayed_ms=0, until_ms=10):
+CALLER = ("train.py", 1, "train")
+LIBRARY = ("/lib/python3.11/json/__init__.py", 299, "loads")
+
+
+def waiting(
+    waits_for=WaitsFor.GIL, other_ms=90, samples=True, delayed_ms=0, until_ms=10, within=()
+):
     """An operator, 90 ms of waiting in a second one, and another thread meanwhile.
 
     Args:
         until_ms: the second operator begins then.
+        within: further spans.
         delayed_ms: of the 90, what the first thread waited for a processor.
     """
     spans = [
         span("aten::mm", 0, 10 * MS),
         span("spin", 0, 101 * MS, "other"),
         span("aten::add", until_ms * MS, 101 * MS),
+        *within,
     ]
     rows = [
         (MAIN, 0, 0, 0, WaitsFor.NOTHING),
@@ -43,6 +51,7 @@ def waiting(waits_for=WaitsFor.GIL, other_ms=90, samples=True, delayed_ms=0, unt
         "faults": nothing,
         "waits_for": [int(waits) for *_, waits in rows],
     }
+    spans.sort(key=lambda one: one.start)
     return build_trace(spans).with_tables({"thread_samples": Table(THREAD_SAMPLES, columns)})
 
 
@@ -89,3 +98,19 @@ def test_without_samples_nothing_is_known_of_it():
     findings = find_findings(trace, which="all")
     assert "waiting-for-the-gil" in [one.id for one in findings.unchecked]
     assert "waiting-for-the-gil" not in findings.absent
+
+
+def test_what_waits_for_the_lock_is_not_found_a_second_time_where_it_waits():
+    """A library's function that waits for nearly all of its time."""
+    python = {"kind": EventKind.PYTHON_CALL}
+    calls = [
+        span("train", 10.01 * MS, 100.9 * MS, frame=CALLER, **python),
+        span("loads", 10.02 * MS, 100.8 * MS, frame=LIBRARY, caller=CALLER, line=7, **python),
+    ]
+    findings = find_findings(waiting(until_ms=100.95, within=calls), which="all")
+    assert findings["waiting-for-the-gil"].saved_share == pytest.approx(90 / 101, abs=0.02)
+    assert "time-outside-torch" not in [one.id for one in findings]
+    shares = [one.saved_share for one in findings]
+    assert sum(shares) + findings.unexplained.share == pytest.approx(1, abs=0.02)
+    of_lock = find_findings(waiting(WaitsFor.LOCK, until_ms=100.95, within=calls), which="all")
+    assert of_lock["time-outside-torch"].saved_share > 0.8
