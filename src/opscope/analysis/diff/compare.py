@@ -53,6 +53,7 @@ def compare(a: Side, b: Side, despite: Iterable[Despite | str] = ()) -> Diff:
         places_margin_ns=times.places_margin_ns if times else 0.0,
         alike_ns=times.alike_ns if times else 0.0,
         times=times.times if times else (),
+        whole_modules=times.whole_modules if times else (),
         counts=counts.counts,
         counts_left_out=counts.left_out,
         shapes=counts.shapes,

@@ -20,7 +20,7 @@ TIMES = {
     "places": "the same, without interruptions and what a slower machine adds to everything alike",
     "start-up": "time until the first step is over",
     "phase:NAME": "time of one phase of a step",
-    "module:PATH": "time of one module, without modules in it",
+    "module:PATH": "time of one module, with modules in it",
     "operator:NAME": "time of one operator",
 }
 EXACT = {
@@ -198,8 +198,10 @@ def _interval(diff: Diff, what: str) -> tuple[float, float, float] | str:
 
 def _find(diff: Diff, what: str) -> TimeChange | None:
     kind, _, name = what.partition(":")
+    level = _LEVELS[kind]
+    times = (*diff.whole_modules, *diff.times) if level is Level.MODULE else diff.times
     return next(
-        (one for one in diff.times if one.level is _LEVELS[kind] and place_text(one.place) == name),
+        (one for one in times if one.level is level and place_text(one.place) == name),
         None,
     )
 

@@ -189,6 +189,8 @@ class Diff:
         places_margin_ns: how far that may be off, with 95 % confidence.
         alike_ns: what everything in it has in common, as from a machine that was slower.
         times: of places with a share worth speaking of, at all levels; largest change first.
+        whole_modules: of modules that have others in them, with all that runs in these; ``times``
+            has what they do themselves.
         counts: calls and bytes a step that are others.
         counts_left_out: places whose bytes differ from step to step, so that they cannot be
             compared.
@@ -207,6 +209,7 @@ class Diff:
     places_margin_ns: float
     alike_ns: float
     times: tuple[TimeChange, ...]
+    whole_modules: tuple[TimeChange, ...]
     counts: tuple[CountChange, ...]
     counts_left_out: int
     shapes: tuple[ShapeChange, ...]
@@ -244,6 +247,7 @@ class Diff:
             "alike_ns": self.alike_ns,
             "interruptions_ns": self.interruptions_ns,
             "times": [one.as_dict() for one in self.times],
+            "whole_modules": [one.as_dict() for one in self.whole_modules],
             "counts": [one.as_dict() for one in self.counts],
             "counts_left_out": self.counts_left_out,
             "shapes": [one.as_dict() for one in self.shapes],

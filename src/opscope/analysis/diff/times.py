@@ -57,6 +57,7 @@ class TimesCompared:
     places_margin_ns: float
     alike_ns: float
     times: tuple[TimeChange, ...]
+    whole_modules: tuple[TimeChange, ...]
 
 
 def why_not(a: Sequence[StepCosts], b: Sequence[StepCosts]) -> list[str]:
@@ -95,17 +96,20 @@ def compare_times(a: Sequence[StepCosts], b: Sequence[StepCosts]) -> TimesCompar
         tested += _level(level, [coarser(place) for place in places], even, len(a), even_step)
     enough = min(len(a), len(b)) >= ENOUGH_RECORDINGS
     tested += [(Level.STEP, CallPlace("", ""), whole)] if enough else []
-    found = discoveries(np.array([one.p_value for _, _, one in tested]))
     step_ns = max(even_step.a, even_step.b)
-    changes = [
-        _change(level, place, one, bool(sure), step_ns)
-        for (level, place, one), sure in zip(tested, found, strict=True)
-    ]
+    changes = _changes(tested, step_ns)
     step = changes.pop() if enough else _not_judged(whole)
     times = _with_moved(changes)
     times.sort(key=lambda one: -abs(one.change_ns))
     alike = raw_step.change - even_step.change
-    return TimesCompared(step, even_step.change, even_step.margin, alike, tuple(times))
+    return TimesCompared(
+        step,
+        even_step.change,
+        even_step.margin,
+        alike,
+        tuple(times),
+        tuple(_changes(_whole_modules(places, even, len(a), even_step), step_ns)),
+    )
 
 
 def compare_start_up(a: Sequence[StepCosts], b: Sequence[StepCosts]) -> TimeChange | None:
@@ -172,6 +176,29 @@ def _level(
     ]
 
 
+def _whole_modules(
+    places: Sequence[CallPlace], even: Sequence[Times], of_a: int, step: Estimate
+) -> list[tuple[Level, CallPlace, Estimate]]:
+    """Modules that have others in them, each with all that runs in these."""
+    rows: dict[str, list[int]] = {}
+    for row, place in enumerate(places):
+        for path in () if place.beside else _modules_around(place.module):
+            rows.setdefault(path, []).append(row)
+    found = []
+    for path, inside in rows.items():
+        own = [row for row, place in enumerate(places) if place.module == path and not place.beside]
+        chosen = np.array(inside + own, dtype=np.int64)
+        coarse = [CallPlace(path, "")] * len(chosen)
+        found += _level(Level.MODULE, coarse, [one[chosen] for one in even], of_a, step)
+    return found
+
+
+def _modules_around(module: str) -> list[str]:
+    """``net`` and ``net.blocks`` for ``net.blocks.3``."""
+    names = module.split(".")
+    return [".".join(names[:count]) for count in range(1, len(names))]
+
+
 def _is_rest(place: CallPlace) -> bool:
     """It is no place, but all that is in none: of that nobody knows what it depends on."""
     return place in _NOWHERE or place.operator == BETWEEN.operator
@@ -181,6 +208,17 @@ def _sums(group: Groups, times: Times, groups: int) -> Times:
     result = np.zeros((groups, times.shape[1]))
     np.add.at(result, group, times)
     return result
+
+
+def _changes(
+    tested: Sequence[tuple[Level, CallPlace, Estimate]], step_ns: float
+) -> list[TimeChange]:
+    """What was tested together, each with whether it is beyond chance."""
+    found = discoveries(np.array([one.p_value for _, _, one in tested]))
+    return [
+        _change(level, place, one, bool(sure), step_ns)
+        for (level, place, one), sure in zip(tested, found, strict=True)
+    ]
 
 
 def _change(

@@ -4,7 +4,10 @@ import pytest
 
 from opscope.analysis.diff.compare import diff
 from opscope.analysis.diff.gate import Outcome, judge, read_gate
+from opscope.analysis.diff.result import Level
 from opscope.errors import UsageError
+from opscope.trace.codes import EventKind
+from support.build_trace import span
 from support.step_programs import step_program
 
 
@@ -63,6 +66,31 @@ def test_a_module_got_slower():
     slower = several(took_us={"block3": 200})
     found = outcomes(gate, several(), slower)
     assert found == [Outcome.FAILED, Outcome.FAILED, Outcome.PASSED, Outcome.PASSED]
+
+
+def test_a_module_is_judged_with_those_in_it():
+    """The outer one does as much itself as before."""
+
+    def nested(spans):
+        around, begins = [], None
+        for one in spans:
+            if one.module == "block3":
+                begins = one.start
+            elif one.module == "block4":
+                around.append(
+                    span("net", begins - 1, one.end + 1, kind=EventKind.MODULE_CALL, module="net")
+                )
+        return [*spans, *around]
+
+    old = several(change=nested)
+    slower = several(change=nested, took_us={"block3": 150})
+    gate = "module:net<=+10%,module:net.block3<=+10%,module:net.block4<=+10%"
+    assert outcomes(gate, old, slower) == [Outcome.FAILED, Outcome.FAILED, Outcome.PASSED]
+    found = diff(old, slower)
+    assert [one.place.module for one in found.whole_modules] == ["net"]
+    parts = [one for one in found.times if one.level is Level.MODULE and one.place.module]
+    inside = sum(one.change_ns for one in parts if one.place.module.startswith("net"))
+    assert found.whole_modules[0].change_ns == pytest.approx(inside, rel=0.05)
 
 
 def test_numbers_changed():
