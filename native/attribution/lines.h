@@ -132,13 +132,13 @@ class StackSources {
   template <class Visit>
   StackSources(const Events& events, const std::vector<int64_t>& thread_number, const ListedColumns& listed,
                OfOneNumber which, Visit visit)
-      : events_(events), backward_(events.rows, -1) {
+      : events_(events), which_(which), backward_(events.rows, -1) {
     nesting::each_after_parent(events.parent, events.rows, [&](size_t row, int32_t parent) {
       const bool is_backward = events.scope_of(row) == RecordScope::kBackwardFunction && listed.nested[row];
       const int32_t span = is_backward ? static_cast<int32_t>(row) : backward_.of(parent);
       backward_[row] = span;
       if (listed.listed[row] && events.sequence[row] >= 0 && span < 0) {
-        keep(thread_number[static_cast<size_t>(events.thread[row])], row, which);
+        keep(thread_number[static_cast<size_t>(events.thread[row])], row);
       }
       visit(row, parent);
     });
@@ -148,22 +148,37 @@ class StackSources {
   int32_t of(size_t row) {
     const auto span = static_cast<size_t>(backward_[row]);
     if (backward_[row] < 0) return static_cast<int32_t>(row);
-    return kept_.at(events_.forward_thread[span], events_.sequence[span]);
+    const int32_t kept = kept_.at(events_.forward_thread[span], events_.sequence[span]);
+    return which_ == OfOneNumber::kFirst ? kept : outermost(kept);
   }
 
  private:
-  void keep(int64_t thread, size_t row, OfOneNumber which) {
+  bool is_forward(size_t row) const {
+    return events_.kind_of(row) == EventKind::kOperator && events_.forward_thread[row] <= 0;
+  }
+
+  int32_t outermost(int32_t row) const {
+    const auto calls_with_its_number = [&](int32_t above) {
+      return above >= 0 && is_forward(static_cast<size_t>(above)) &&
+             events_.sequence[above] == events_.sequence[row];
+    };
+    while (row >= 0 && calls_with_its_number(events_.parent[row])) row = events_.parent[row];
+    return row;
+  }
+
+  void keep(int64_t thread, size_t row) {
     const auto number = static_cast<int32_t>(row);
-    if (which == OfOneNumber::kFirst) {
+    if (which_ == OfOneNumber::kFirst) {
       int32_t& kept = kept_.at(thread, events_.sequence[row]);
       if (kept < 0 || kept > number) kept = number;
-    } else if (events_.kind_of(row) == EventKind::kOperator && events_.forward_thread[row] <= 0) {
+    } else if (is_forward(row)) {
       int32_t& kept = kept_.at(thread, events_.sequence[row]);
       kept = std::max(kept, number);
     }
   }
 
   const Events& events_;
+  OfOneNumber which_;
   columns::OfRowOrNone<int32_t> backward_;  // the closest backward span, itself included, -1 for none
   RowsByNumber kept_;                       // those that are listed, by thread and sequence number
 };

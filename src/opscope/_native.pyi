@@ -780,8 +780,8 @@ def stack_sources(
 ) -> NDArray[np.int32]:
     """Of each event itself, or the forward operator that it runs backwards; -1 for none.
 
-    Of operators that share a sequence number that is the last, which made the node, with
-    ``makers``, else the first."""
+    Of operators that share a sequence number that is the first; with ``makers`` the last, which
+    made the node, or the outermost with that number that it runs in."""
 
 CallArrays: TypeAlias = tuple[
     NDArray[np.int32],

@@ -188,7 +188,8 @@ def _folded(parent, label, nested):
 def plain_sources(listing, makers):
     """The event whose stack each event has: itself, or its forward operator; -1 none.
 
-    Of those that share a sequence number the last operator with ``makers``, else the first event.
+    Of those that share a sequence number the first event; with ``makers`` the last operator, or
+    what that runs in with the same number.
     """
     itself = np.arange(len(listing.label))
     is_backward = listing.trace.events["scope"] == RecordScope.BACKWARD_FUNCTION
@@ -202,7 +203,22 @@ def plain_sources(listing, makers):
         events = listing.trace.events
         candidate &= (events["kind"] == EventKind.OPERATOR) & (events["forward_thread"] <= 0)
     forward = _forward_of(listing, np.flatnonzero(is_backward), candidate, makers)
+    if makers:
+        forward = np.array([_outermost(listing.trace, row) for row in forward.tolist()], np.int64)
     return np.where(inside, forward[around], itself)
+
+
+def _outermost(trace, row):
+    """Of an operator the outermost around it that all have its sequence number."""
+    events = trace.events
+    while row >= 0:
+        above = int(events["parent"][row])
+        if above < 0 or events["sequence_number"][above] != events["sequence_number"][row]:
+            break
+        if events["kind"][above] != EventKind.OPERATOR or events["forward_thread"][above] > 0:
+            break
+        row = above
+    return row
 
 
 def _forward_of(listing, backward, candidate, last):

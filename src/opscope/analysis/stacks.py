@@ -98,7 +98,8 @@ def forward_source(listing: TorchListing) -> Rows:
     """Of each event itself, or the forward operator that it runs backwards; -1 none.
 
     Operators that need no gradient have the sequence number of the next that does. torch's stacks
-    take the first of those; this is the one that made the node.
+    take the first of those; this is the one that made the node, for the outermost operator with
+    that number that it runs in.
     """
     return _sources(listing, makers=True)
 

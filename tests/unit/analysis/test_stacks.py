@@ -51,7 +51,7 @@ def test_backward_operators_have_the_stack_of_their_forward():
     assert stacks[8] == [], "no forward to be found"
 
 
-def test_the_operator_that_made_the_node_is_the_last_with_its_number():
+def test_what_made_the_node_is_the_last_with_its_number():
     """What needs no gradient has the number of the next node; torch's stacks take the first."""
     backward = {"scope": RecordScope.BACKWARD_FUNCTION, "forward_thread": 1}
     spans = [
@@ -59,13 +59,14 @@ def test_the_operator_that_made_the_node_is_the_last_with_its_number():
         span("aten::fill_", 2, 4, sequence_number=7),
         frame("model.py(3): forward", 10, 50),
         span("aten::softmax", 20, 40, sequence_number=7),
+        span("aten::_softmax", 21, 39, sequence_number=7),
         span("evaluate", 60, 90, sequence_number=7, forward_thread=1),
         span("SoftmaxBackward0", 61, 80, sequence_number=7, **backward),
     ]
     listing = TorchListing(build_trace(spans))
-    assert forward_source(listing)[5] == 3
-    assert Stacks(listing, of_makers=True).of(5) == ["model.py(3): forward"]
-    assert Stacks(listing).of(5) == ["mask.py(1): make"]
+    assert forward_source(listing)[6] == 3, "of those with its number, the outermost"
+    assert Stacks(listing, of_makers=True).of(6) == ["model.py(3): forward"]
+    assert Stacks(listing).of(6) == ["mask.py(1): make"]
 
 
 def test_frames_torch_hides_are_left_out():
