@@ -75,10 +75,10 @@ def _once(subject: Subject, pauses: Values) -> int:
 
 
 def _comes_again(subject: Subject, pauses: Values) -> Flags:
-    """Which pauses are not the only one of their generation: one alone is no rate."""
-    name, is_pause = subject.events["name"], subject.events["kind"] == EventKind.GC_PAUSE
-    generation, count = np.unique(name[is_pause], return_counts=True)
-    return np.asarray(np.isin(name[pauses], generation[count > 1]))
+    """Which of these pauses are not the only one of their generation: one alone is no rate."""
+    name = subject.events["name"][pauses]
+    generation, count = np.unique(name, return_counts=True)
+    return np.asarray(np.isin(name, generation[count > 1]))
 
 
 def _while_working(subject: Subject, pauses: Values) -> Values:

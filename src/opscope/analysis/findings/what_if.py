@@ -26,6 +26,9 @@ from opscope.errors import UsageError
 from opscope.reused_memory import reusing_memory
 from opscope.trace.trace import Trace
 
+_MOST = 1_000_000
+"""Times as long: with more, nanoseconds of a long recording are beyond what a number holds."""
+
 
 @reusing_memory
 def find_what_if(
@@ -53,10 +56,15 @@ def find_what_if(
     alone = factors_alone(graph, clock_alone(period.trace))
     by_node, freed = np.ones(len(graph), dtype=np.float64), np.zeros(len(graph), dtype=np.bool_)
     for name, factor in factors.items():
-        if not (isinstance(factor, (int, float)) and 0 <= factor < float("inf")):
+        if not (isinstance(factor, (int, float)) and 0 <= factor <= _MOST):
             raise UsageError(
-                f"{name!r} cannot take {factor!r} times as long. Give a number from 0 on: 0.5 is "
-                "half the time."
+                f"{name!r} cannot take {factor!r} times as long. Give a number from 0 to {_MOST:,}: "
+                "0.5 is half the time."
+            )
+        if not (isinstance(name, str) and name):
+            raise UsageError(
+                f"{name!r} is no part of a program. Give the name of an operator, the path of a "
+                "module, a line as in train.py:12, or the id of a finding."
             )
         chosen = _nodes(graph, selection, name)
         if chosen.any():

@@ -102,9 +102,15 @@ def test_garbage_collections_of_imports_slow_no_step():
         span("gc", 8 * second + 20, 9 * second, kind=EventKind.GC_PAUSE, parent=-1),
         span("aten::mm", 9 * second + 10, 9 * second + 20),
     ]
+    again = [
+        span("gc", 9 * second + 30, 10 * second, kind=EventKind.GC_PAUSE, parent=-1),
+        span("aten::mm", 10 * second + 10, 10 * second + 20),
+    ]
     assert found(build_trace([*importing, training[0]]), "garbage-collections") is None
-    finding = found(build_trace([*importing, *training]), "garbage-collections")
-    assert finding.saved_ns == (second - 20) * MICROSECOND
+    once = found(build_trace([*importing, *training]), "garbage-collections")
+    assert once.saved_ns == 0, "those of imports do not make it come again"
+    finding = found(build_trace([*importing, *training, *again]), "garbage-collections")
+    assert finding.saved_ns == (2 * second - 50) * MICROSECOND
 
 
 def test_garbage_collections_inside_an_import_are_the_import_s():

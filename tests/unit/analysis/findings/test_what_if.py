@@ -120,7 +120,7 @@ def test_a_finding_about_what_nobody_waits_for_saves_nothing():
     assert finding.derived_ns and finding.saved_ns == 0
 
 
-@pytest.mark.parametrize("factor", [-1, float("inf"), float("nan"), "half"])
+@pytest.mark.parametrize("factor", [-1, float("inf"), 1e300, float("nan"), "half"])
 def test_factors_that_are_none_are_refused(factor):
     with pytest.raises(UsageError, match="times as long"):
         find_what_if(build_trace(steps()), {"aten::mm": factor})
@@ -130,6 +130,12 @@ def test_factors_that_are_none_are_refused(factor):
 def test_what_is_no_factors_is_refused(factors):
     with pytest.raises(UsageError, match="half the time"):
         find_what_if(build_trace(steps()), factors)
+
+
+@pytest.mark.parametrize("name", ["", 3, None])
+def test_what_is_no_name_is_refused(name):
+    with pytest.raises(UsageError, match="no part of a program"):
+        find_what_if(build_trace(steps()), {name: 0.5})
 
 
 def test_names_of_nothing_are_refused_with_one_that_was_meant():
