@@ -263,6 +263,27 @@ def test_a_command_for_one_process_says_which_there_are(job):
     assert "--process" in done.stderr
 
 
+STOPPED_IN_A_CHILD = """
+import os, torch, opscope
+with opscope.profile() as prof:
+    child = os.fork()
+    torch.ones(3).add(1)
+print("parent" if child else "child", len(prof.trace.events), flush=True)
+if not child:
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
+
+def test_a_child_that_stops_its_parents_profile_is_told_that_it_was_not_recorded():
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPED_IN_A_CHILD], capture_output=True, text=True, check=True
+    )
+    found = dict(line.split() for line in done.stdout.splitlines())
+    assert found["child"] == "0" and int(found["parent"]) > 0
+    assert done.stderr.count("which forked it: nothing that happened here is in it") == 1
+
+
 NESTED = """
 import os, subprocess, sys, torch
 depth = int(sys.argv[1]) if len(sys.argv) > 1 else 3

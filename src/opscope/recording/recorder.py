@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.ma  # noqa: F401
 
 from opscope import _native
+from opscope.child_process import is_own_child
 from opscope.errors import LifecycleError
 from opscope.memory_limit import default_growth_bytes, memory_for
 from opscope.notice import notice
@@ -123,6 +124,7 @@ class Recording:
         if was_running:
             note_job()
             _report_fault()
+            _report_fork(self._window.process)
         for callback in list(self._when_stopped) if self.has_ended else ():
             callback()  # by the next stop() once more, if it is interrupted
             with suppress(ValueError):
@@ -267,6 +269,7 @@ class _Window:
         max_memory_bytes: int | None,
     ) -> None:
         self.id = _native.reserve_window()
+        self.process = os.getpid()
         self._max_memory_bytes = max_memory_bytes
         self._asked, self._first_id, self._stream = asked, first_id, stream
         self.listeners = [
@@ -328,6 +331,15 @@ def _report_fault() -> None:
         notice(
             f"recording stopped early because of an internal fault: {first_line}. The "
             "program was not affected; what was recorded before is kept."
+        )
+
+
+def _report_fork(process: int) -> None:
+    if process != os.getpid() and not is_own_child():
+        notice(
+            f"the recording that this process stops was begun in process {process}, which forked "
+            "it: nothing that happened here is in it. Start a profile in the child, or record "
+            "processes as well with `opscope run --children`."
         )
 
 
