@@ -40,6 +40,10 @@ _NOT_HERE = {
         ("functions", "own_functions", "stack"),
         "Python calls were recorded, but none of the program's is here.",
     ),
+    Needs.SAMPLES: (
+        ("thread_samples",),
+        "What threads waited for was lost with a process that was killed, or it was too short.",
+    ),
 }
 """What says it where a recording has it, by its options, and the part looked at has not."""
 

@@ -58,8 +58,8 @@ def find_what_if(
     for name, factor in factors.items():
         if not (isinstance(factor, (int, float)) and 0 <= factor <= _MOST):
             raise UsageError(
-                f"{name!r} cannot take {factor!r} times as long. Give a number from 0 to {_MOST:,}: "
-                "0.5 is half the time."
+                f"{name!r} cannot take {factor!r} times as long. Give a number from 0 to "
+                f"{_MOST:,}: 0.5 is half the time."
             )
         if not (isinstance(name, str) and name):
             raise UsageError(
