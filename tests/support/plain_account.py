@@ -16,8 +16,8 @@ from opscope.analysis.account.event_causes import AS_AROUND, _of_name, waits
 from opscope.analysis.account.pieces import Pieces, main_threads, step_of, thread_of_operators
 from opscope.analysis.account.processor import intervals_by_thread
 from opscope.analysis.program_steps import program_steps
+from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.trace.codes import EventKind, RecordScope, WaitsFor
-from opscope.trace.ledger_rows import SPAN_COST
 from opscope.tree.ancestry import nearest_ancestor
 from opscope.tree.frame_text import event_texts, is_python
 from opscope.tree.innermost import innermost_segments
@@ -206,9 +206,9 @@ def _sums_of_threads(divided, parts):
 def _parts(divided):
     """Each piece in up to six parts: a cause, how long, and how unsure that is."""
     pieces, off, in_transfer = divided["pieces"], divided["off"], divided["in_transfer"]
-    cost = divided["trace"].ledger.get("recorder", {}).get(SPAN_COST, 0.0)
+    cost = cost_of_an_event_ns(divided["trace"]) or 0.0
     rest = pieces.length_ns - off.blocked_ns - off.delayed_ns - off.faults_ns
-    own = np.minimum(np.where(pieces.segments.is_first, int(cost / 2), 0), rest)
+    own = np.minimum(np.where(pieces.segments.is_first, round(cost / 2), 0), rest)
     dispatch = np.minimum(pieces.dispatch_ns, rest - own)
     rest = rest - own - dispatch
     unsure = np.where(pieces.is_gap & ~off.is_sampled & pieces.is_main, rest, 0)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from opscope.analysis.last_actions import how_it_ended, last_actions
+from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.printable import printable
 from opscope.trace.ledger import LOSS, NEWER, Ledger
 from opscope.trace.ledger_rows import (
     NOT_EXPORTED,
     SLOWDOWN,
-    SPAN_COST,
     WITHOUT_DURATION,
     sampled_steps,
 )
@@ -38,7 +38,7 @@ def describe_completeness(trace: Trace, events: int | None = None) -> str:
         for what in ledger.get("import", {})
         if what.startswith(NOT_EXPORTED)
     ]
-    cost_ns = ledger.get("recorder", {}).get(SPAN_COST)
+    cost_ns = cost_of_an_event_ns(trace)
     if cost_ns:
         parts.append(f"recording cost about {cost_ns:.0f} ns each")
     parts += _slowdown(ledger)

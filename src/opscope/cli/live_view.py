@@ -11,11 +11,11 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from opscope.analysis.quantity_text import share_text, time_text
+from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.cli.completeness import describe_completeness
 from opscope.cli.summary_formats import as_table
 from opscope.cli.top_operators import TopOperators, ran_anything
 from opscope.printable import printable
-from opscope.trace.ledger_rows import SPAN_COST
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 
@@ -61,7 +61,7 @@ def steps_text(count: int, durations_ns: list[int]) -> str:
 
 def own_share_text(trace: Trace) -> str:
     """What recording cost, as a share of the time; empty where it is not known."""
-    cost_ns = trace.ledger.get("recorder", {}).get(SPAN_COST)
+    cost_ns = cost_of_an_event_ns(trace)
     took_ns = trace.metadata["end_ns"] - trace.metadata["start_ns"]
     if not cost_ns or took_ns <= 0:
         return ""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from opscope.analysis.period import Period, Which
+from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.export.window import Window
 from opscope.report.shown_text import shown
 from opscope.trace.job import missing_ranks
@@ -89,5 +90,5 @@ def _options(options: Any) -> list[list[Any]]:
 
 def _cost(trace: Trace, events: int) -> float | None:
     """What recording the spans cost in all, by the calibration; None where there was none."""
-    per_span = trace.ledger.get("recorder", {}).get(SPAN_COST)
-    return None if per_span is None else per_span * events
+    per_event = cost_of_an_event_ns(trace)
+    return None if per_event is None else per_event * events

@@ -27,8 +27,8 @@ from opscope.analysis.account.pieces import (
 from opscope.analysis.account.processor import Intervals, intervals_by_thread
 from opscope.analysis.period import Period
 from opscope.analysis.program_steps import program_steps
+from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.cached_property import cached_property
-from opscope.trace.ledger_rows import SPAN_COST
 from opscope.trace.trace import Trace
 from opscope.tree.own_time import line_nesting
 from opscope.tree.steps import Steps
@@ -134,7 +134,7 @@ def _divide(whole: Trace, period: Period) -> Divided:
         np.ascontiguousarray(passes.ravel()),
         int(bounds[0]),
         int(bounds[1]),
-        int(trace.ledger.get("recorder", {}).get(SPAN_COST, 0.0) / 2),
+        round((cost_of_an_event_ns(trace) or 0.0) / 2),
     )
     most = thread_of_operators(trace, threads)
     return Divided(steps, steps_are, bounds, threads, bool(samples), most, time)

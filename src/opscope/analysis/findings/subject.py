@@ -11,10 +11,10 @@ import numpy.typing as npt
 from opscope.analysis.device_time import WORK_KINDS, launched_work
 from opscope.analysis.findings.delays import waited_share
 from opscope.analysis.findings.line_calls import LineCalls
-from opscope.analysis.findings.recording_cost import recording_costs, slowness
 from opscope.analysis.findings.sites import Sites
 from opscope.analysis.grouped_medians import medians
 from opscope.analysis.period import wall_bounds
+from opscope.analysis.recording_cost import recording_costs, slowness
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.cached_property import cached_property
 from opscope.trace.codes import DeviceType

@@ -15,8 +15,8 @@ from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.find import main_time
 from opscope.analysis.account.processor import intervals_by_thread
 from opscope.analysis.findings.delays import delays_ns, main_thread
-from opscope.analysis.findings.recording_cost import costs_ns, recording_costs
 from opscope.analysis.period import wall_bounds
+from opscope.analysis.recording_cost import costs_ns, recording_costs
 from opscope.trace import processor_rows
 from opscope.trace.codes import WaitsFor
 from opscope.trace.table import Table

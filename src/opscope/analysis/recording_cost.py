@@ -1,4 +1,4 @@
-"""What recording cost a program, stretch by stretch of its main thread.
+"""What recording cost a program: in all, for each event, and stretch by stretch of a thread.
 
 The ledger says what recording one of each kind costs here, in calls that do nothing else again and
 again. A program costs more where it uses the caches for something else between one event and the
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,14 @@ import numpy.typing as npt
 from opscope import _native
 from opscope.analysis.program_files import is_library
 from opscope.trace.codes import EventKind
-from opscope.trace.ledger_rows import KIND_COST, QUICKEST, QUICKEST_TAKES, SLOWDOWN, CostKind
+from opscope.trace.ledger_rows import (
+    KIND_COST,
+    QUICKEST,
+    QUICKEST_TAKES,
+    SLOWDOWN,
+    SPAN_COST,
+    CostKind,
+)
 from opscope.trace.row_groups import order_rows
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import nearest_ancestor
@@ -50,6 +58,9 @@ _FEWEST, _SLOWER = 20, 1.3
 
 _LONG_NS, _OF_SLOWDOWN = 20_000, 0.6
 """The slowdown is measured on a loop of arithmetic; other code is half in C."""
+
+
+_MEANS: WeakKeyDictionary[Trace, float] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -93,15 +104,38 @@ def recording_costs(trace: Trace) -> RecordingCosts:
     return RecordingCosts(known, rows.get(QUICKEST_TAKES, 0.0), max([1.0, *factors]))
 
 
+def cost_of_an_event_ns(trace: Trace) -> float | None:
+    """What recording one event cost on average, with all that was recorded of it, nanoseconds.
+
+    Of a recording that tells no more, what one operator without arguments costs with warm caches.
+    None: not measured.
+    """
+    found = _MEANS.get(trace)
+    if found is None:
+        found = _MEANS[trace] = _mean_ns(trace)
+    return found or None
+
+
+def _mean_ns(trace: Trace) -> float:
+    costs = recording_costs(trace)
+    if not costs.of_one_ns or not len(trace.events):
+        return trace.ledger.get("recorder", {}).get(SPAN_COST, 0.0)
+    return float(_costs_of_events_ns(trace, costs).mean())
+
+
 def costs_ns(trace: Trace, edges: Values, costs: RecordingCosts) -> Amounts:
     """What recording took from each edge to the next: half of it before a span, half after."""
     events = trace.events
-    half = _of_events_ns(trace, costs.of_one_ns) * _coldness(trace, costs.quickest_ns) / 2
+    half = _costs_of_events_ns(trace, costs) / 2
     ends = events["start_ns"] + event_tree(trace).duration_ns
     start = np.ascontiguousarray(events["start_ns"], dtype=np.int64)
     before = _native.sums_between(edges, start, half, right=False)
     after = _native.sums_between(edges, ends, half, right=True)
     return np.asarray((before + after)[1:-1])
+
+
+def _costs_of_events_ns(trace: Trace, costs: RecordingCosts) -> Amounts:
+    return _of_events_ns(trace, costs.of_one_ns) * _coldness(trace, costs.quickest_ns)
 
 
 def _of_events_ns(trace: Trace, of_one_ns: Mapping[CostKind, float]) -> Amounts:
