@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "log/growth.h"
 #include "log/stream_file.h"
 
 namespace opscope {
@@ -134,9 +135,11 @@ size_t BlockPool::mapped_bytes() {
 
 void BlockPool::grow() {
   if (mapped_ + kBatch > budget_) return;
+  Growing growing(kBatch * kBlockBytes);
   void* memory = mmap(nullptr, kBatch * kBlockBytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (memory == MAP_FAILED) return;
+  growing.had();
   mapped_ += kBatch;
   for (size_t i = kBatch; i-- > 0;) free_.push_back(static_cast<char*>(memory) + i * kBlockBytes);
 }

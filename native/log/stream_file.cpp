@@ -14,6 +14,8 @@
 #include <system_error>
 #include <utility>
 
+#include "log/growth.h"
+
 namespace opscope {
 
 namespace {
@@ -131,8 +133,10 @@ bool StreamFile::grow() {
   if (!has_own_file()) return fail(EBADF);
   const Extent* const last = extents_.empty() ? nullptr : &extents_.back();
   if ((last == nullptr || ready_ == last->memory + last->bytes) && !map_extent()) return fail(ENOMEM);
+  Growing growing(kBatchBytes);
   if (!grow_file()) return fail(errno);
   if (!populate(ready_)) return fail(ENOSPC);
+  growing.had();
   file_bytes_ += kBatchBytes;
   ready_ += kBatchBytes;
   return true;

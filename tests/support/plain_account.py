@@ -133,7 +133,7 @@ def _divide(whole, period):
     wall_ns = period.wall_ns if len(trace.events) or len(trace.table("gpu")) else 0
     bounds = (period.start_ns, period.start_ns + wall_ns)
     stretches, passes = transfers(trace), passes_of_engine(trace)
-    samples = dict(intervals_by_thread(whole.table("thread_samples"), stretches))
+    samples = dict(intervals_by_thread(whole, stretches))
     edges = [steps.start_ns, steps.end_ns, stretches.ravel(), passes.ravel()]
     edges = np.unique(np.concatenate(edges))
     cuts = {key: np.append(one.start_ns, one.end_ns) for key, one in samples.items()}

@@ -21,6 +21,7 @@ from opscope.trace.ledger_rows import (
     KIND_COST,
     QUICKEST,
     QUICKEST_TAKES,
+    ROOM_TOOK,
     SLOWDOWN,
     SPAN_COST,
     CostKind,
@@ -105,7 +106,8 @@ def recording_costs(trace: Trace) -> RecordingCosts:
 
 
 def cost_of_an_event_ns(trace: Trace) -> float | None:
-    """What recording one event cost on average, with all that was recorded of it, nanoseconds.
+    """What recording one event cost on average, with all that was recorded of it and the memory
+    for that, nanoseconds.
 
     Of a recording that tells no more, what one operator without arguments costs with warm caches.
     None: not measured.
@@ -117,10 +119,14 @@ def cost_of_an_event_ns(trace: Trace) -> float | None:
 
 
 def _mean_ns(trace: Trace) -> float:
-    costs = recording_costs(trace)
+    costs, told = recording_costs(trace), trace.ledger.get("recorder", {})
+    events = trace.ledger.get("events", {}).get("recorded", 0.0)
+    room_ns = told.get(ROOM_TOOK, 0.0) / max(events, len(trace.events), 1.0)
     if not costs.of_one_ns or not len(trace.events):
-        return trace.ledger.get("recorder", {}).get(SPAN_COST, 0.0)
-    return float(_costs_of_events_ns(trace, costs).mean())
+        mean_ns = told.get(SPAN_COST, 0.0)
+    else:
+        mean_ns = float(_costs_of_events_ns(trace, costs).mean())
+    return mean_ns + room_ns if mean_ns else 0.0
 
 
 def costs_ns(trace: Trace, edges: Values, costs: RecordingCosts) -> Amounts:

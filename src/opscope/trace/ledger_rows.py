@@ -10,6 +10,11 @@ SLOWDOWN = "code between events takes so many times as long: "
 SPAN_COST = "cost_ns: span"
 """Of the source ``recorder``: what recording one takes where nothing else happens."""
 
+PAGES_TAKEN = "pages that records took"
+ROOM_TOOK = "making room for records took, ns"
+"""Of the source ``recorder``, while it went on: 4 KiB of memory each, and the processor time of
+threads that record. Their kernel counts those pages as faults of theirs."""
+
 WITHOUT_DURATION = "durations that are missing or negative, taken for 0"
 """Of the source ``import``."""
 

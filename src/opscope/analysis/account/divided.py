@@ -114,7 +114,7 @@ def _divide(whole: Trace, period: Period) -> Divided:
     wall_ns = period.wall_ns if len(trace.events) or len(trace.table("gpu")) else 0
     bounds = (period.start_ns, period.start_ns + wall_ns)
     stretches = transfers(trace)
-    samples = dict(intervals_by_thread(whole.table("thread_samples"), stretches))
+    samples = dict(intervals_by_thread(whole, stretches))
     placement = place_events(trace)
     threads = tuple(line for line in placement.lines if line.lane == 0)
     nested = line_nesting(trace)

@@ -62,7 +62,7 @@ def waited_share(trace: Trace) -> float | None:
     """
     start_ns, end_ns = wall_bounds(trace)
     number = main_thread(trace)
-    sampled = dict(intervals_by_thread(trace.table("thread_samples"))).get(number)
+    sampled = dict(intervals_by_thread(trace)).get(number)
     if sampled is not None:
         within = sampled.share_within(start_ns, end_ns)
         known_ns = float((sampled.length_ns * within).sum())

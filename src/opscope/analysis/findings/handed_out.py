@@ -24,7 +24,7 @@ def odd_pages_ns(subject: Subject, calls: Flags) -> Values:
     took to hand out pages from the sample of the thread before to the one after.
     """
     result = np.zeros(len(calls), dtype=np.int64)
-    sampled = dict(intervals_by_thread(subject.trace.table("thread_samples")))
+    sampled = dict(intervals_by_thread(subject.trace))
     rows = np.flatnonzero(calls & subject.is_main)
     if not sampled or not len(rows):
         return result

@@ -81,7 +81,7 @@ def unrecorded(trace: Trace) -> Trace:
 
 def clock_alone(trace: Trace) -> Clock | None:
     """The time of the program alone; None where nothing is known of it."""
-    samples = dict(intervals_by_thread(trace.table("thread_samples")))
+    samples = dict(intervals_by_thread(trace))
     costs = recording_costs(trace)
     if not len(trace.events) or not (samples or costs.of_one_ns):
         return None
