@@ -19,6 +19,9 @@ from opscope.tree.self_time import minus_children
 
 Values = npt.NDArray[np.int64]
 
+MODULE = "<module>"
+"""What Python calls the code of a module that is in no function."""
+
 
 @dataclass(frozen=True)
 class ProgramLine:

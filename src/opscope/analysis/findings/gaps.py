@@ -28,6 +28,14 @@ _OPERATIONS = (
     ast.JoinedStr, *_COMPREHENSIONS,
 )  # fmt: skip
 
+_WAITING = frozenset((
+    "accept", "acquire", "check_call", "check_output", "communicate", "compress", "connect",
+    "decompress", "dump", "dumps", "fsync", "join", "load", "loads", "poll", "read", "readinto",
+    "readline", "readlines", "recv", "recv_into", "recvfrom", "result", "select", "sleep", "system",
+    "urlopen", "wait", "wait4", "waitpid", "write",
+))  # fmt: skip
+"""Of several calls that nothing is known of, one of these took the time, most likely."""
+
 _MOST_FILES = 64
 """Whose functions are kept: one that has many is asked about once for each."""
 
@@ -106,9 +114,9 @@ def _line_between(file: str, first: int, before: int, after: int) -> int:
     loops = [loop for step in between if (loop := _loop_line(step, before, after)) >= 0]
     if loops:
         return loops[0]
-    calling = [step.line for step in between if _calls(step, before)]
+    calling = [step for step in between if _calls(step, before)]
     if calling:
-        return calling[0]
+        return next(filter(_may_wait, calling), calling[0]).line
     begun = [flow.steps[number] for number in flow.at(before)] if before >= 0 else []
     over = [one.line for one in begun if _is_loop(one) and not one.is_around(after)]
     if over:  # what it goes through was called, and all of its rounds came after that
@@ -149,6 +157,15 @@ def _calls(step: Step, before: int) -> bool:
         of_range = isinstance(source, ast.Call) and ast.unparse(source.func) == "range"
         return not of_range and (step.is_around(before) or not isinstance(source, ast.Name))
     return any(isinstance(node, ast.Call) for node in _evaluated(step))
+
+
+def _may_wait(step: Step) -> bool:
+    """Whether a step calls what is there to wait for something, or goes over much, by its name."""
+    called = (node.func for node in _evaluated(step) if isinstance(node, ast.Call))
+    names = (
+        one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in called
+    )
+    return any(name in _WAITING for name in names)
 
 
 def _work(step: Step) -> int:

@@ -34,12 +34,14 @@ class _Line:
         what: passes there, in words.
         events: calls from there, rows; or what runs in a function.
         time_ns: outside torch.
+        is_between_calls: nothing was recorded there, and the line is told by the calls around it.
     """
 
     place: Place
     what: str
     events: Values
     time_ns: int
+    is_between_calls: bool = False
 
 
 def _find(subject: Subject) -> Evidence | None:
@@ -59,12 +61,14 @@ def _find(subject: Subject) -> Evidence | None:
     words = "; ".join(
         f"{one.what} {share_text(one.time_ns / subject.wall_ns)}" for one in named[:3]
     )
+    told = " Of Python code the line is told from the calls before and after it."
     return Evidence(
         events=events,
         time_ns=total,
         explanation=(
             f"{share_text(total / subject.wall_ns)} of the time passes outside torch, in Python or "
             f"in libraries that torch knows nothing of: {words}."
+            + (told if any(one.is_between_calls for one in named) else "")
         ),
         saved_ns=total,
         saved_by=(
@@ -159,7 +163,7 @@ def _own_code(subject: Subject, split: TimeSplit) -> list[_Line]:
         where: Gap = widest_gaps(subject, number, own)
         place = subject.sites.place(number, where.line, -1, len(own), int(totals[number]))
         what = f"Python code of {place.function}"
-        lines.append(_Line(place, what, own, int(totals[number])))
+        lines.append(_Line(place, what, own, int(totals[number]), is_between_calls=True))
     return lines
 
 

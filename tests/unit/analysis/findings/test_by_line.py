@@ -208,6 +208,19 @@ def test_time_in_another_library_is_at_the_line_that_calls_it():
     assert finding.saved_ns >= 600_000
 
 
+@pytest.mark.parametrize("share", [0.6, 0.1])
+def test_it_is_said_where_lines_are_told_from_the_calls_around(share):
+    """Of the program's Python between calls no line is recorded: here a third of the time."""
+    calls = [
+        span("loads", 0, 1_000 * share, frame=LIBRARY, caller=CALLER, line=7, **PYTHON),
+        span("aten::mm", 1_000 * share, 995, caller=CALLER, line=8),
+    ]
+    quiet = found(build_trace(program(*calls, end=1_000)), "time-outside-torch")
+    assert "is told from the calls" not in quiet.explanation
+    finding = found(build_trace(program(*calls, end=1_500)), "time-outside-torch")
+    assert "is told from the calls" in finding.explanation
+
+
 @pytest.mark.parametrize(("name", "is_own"), [("split", True), ("aten::neg", False)])
 def test_python_around_calls_is_the_programs_own_but_where_torch_is_called(name, is_own):
     """Without what recording cost: else the time between calls is the recorder's."""
