@@ -20,6 +20,14 @@ _FEWEST_PASSES, _OF_BATCHES = 5, 0.75
 """So many of the batches are the first of their pass. Who goes through a pass of one batch asks for
 another, which there is not, so that half of the loads begin one."""
 
+_LONG, _FEW, _MOSTLY = 10, 0.3, 0.8
+"""Waits so many times the median, of so few batches, that make so much of the waiting."""
+
+_FEW_WAITS = (
+    "Where these are the first of each pass over the data, workers begin anew for it: keep them "
+    "with persistent_workers=True. Else look at what is special about those batches."
+)
+
 
 def _loads(subject: Subject, name: str) -> Values:
     """Spans of one kind of loader, but the one inside another. Rows."""
@@ -131,13 +139,27 @@ def _find_stalls(subject: Subject) -> Evidence | None:
     total = int(waited[1:].sum())  # nothing could be computed while the first was loaded
     if len(loads) < 2 or total < _WORTH_SAYING * subject.wall_ns:
         return None
+    later = waited[1:]
+    long = later > _LONG * max(int(np.median(later)), 1)
+    are_few = long.any() and long.sum() <= _FEW * len(later)
+    if are_few and later[long].sum() >= _MOSTLY * total:
+        of_long = time_text(int(later[long].mean()))
+        said = (
+            f"Workers load the data and keep up, but for {int(long.sum()):,} of {len(loads):,} "
+            f"batches, which the program waited {of_long} for on average."
+        )
+        advice = _FEW_WAITS
+    else:
+        said = (
+            f"Workers load the data, and the program still waited for {len(loads):,} batches, "
+            f"{time_text(int(waited.mean()))} each: they do not keep up."
+        )
+        advice = ""
     return Evidence(
         events=loads,
         time_ns=int(waited.sum()),
-        explanation=(
-            f"Workers load the data, and the program still waited for {len(loads):,} batches, "
-            f"{time_text(int(waited.mean()))} each: they do not keep up."
-        ),
+        explanation=said,
+        advice=advice,
         saved_ns=total,
         saved_by="the waiting for all batches but the first",
     )

@@ -402,6 +402,21 @@ def test_casting_weights_again_and_again():
     assert others.time_ns == 33 * MICROSECOND
 
 
+@pytest.mark.parametrize("keep_up", [True, False])
+def test_workers_that_keep_up_but_for_a_few_batches_are_not_too_slow(keep_up):
+    """As where they begin anew for every pass over the data, of ten batches here."""
+    waits = [100 if i % 10 == 0 else 1 if keep_up else 50 for i in range(40)]
+    spans = [
+        span("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__",
+             200 * i, 200 * i + took, kind=EventKind.ANNOTATION)
+        for i, took in enumerate(waits)
+    ]  # fmt: skip
+    finding = found(build_trace(spans), "data-loading-stalls")
+    assert ("do not keep up" in finding.explanation) != keep_up
+    assert ("3 of 40 batches" in finding.explanation) == keep_up
+    assert ("Raise num_workers" in finding.advice) != keep_up
+
+
 def loop(rounds, *names, start=0):
     return [
         span(name, start + i * 10 + j, start + i * 10 + j + 0.5)
