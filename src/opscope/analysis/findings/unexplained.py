@@ -41,7 +41,7 @@ def unexplained(subject: Subject, found: list[Finding]) -> Unexplained:
     first, last = wall_bounds(subject.trace)
     by_kind[Spent.UNKNOWN] += max(last - first - counted, 0)
     if not any(finding.id == GIL.id for finding in found):
-        by_kind[Spent.GIL] += subject.wall_ns - (last - first)
+        by_kind[Spent.GIL] += max(subject.wall_ns - (last - first), 0)
     order = [kind for kind in np.argsort(-by_kind).tolist() if by_kind[kind] > 0]
     total = int(by_kind.sum())
     rows = np.flatnonzero(spent > 0)
