@@ -63,7 +63,8 @@ def find_line_loops(subject: Subject) -> Evidence | None:
     chosen &= lines.time_ns > 0
     work = np.where(lines.joins & (lines.rounds < FEWEST_ROUNDS), 0, lines.work_ns)
     saved = np.where(chosen, lines.time_ns - work, 0)
-    saved += calling_backward_ns(subject, calls, chosen[calls.group])
+    backward = calling_backward_ns(subject, calls, chosen[calls.group])
+    saved += backward
     # A layer for sequences keeps their order by itself.
     carries = lines_that_carry(subject, calls, lines.rounds) & ~lines.runs_layers
     in_order = chosen & np.isin(lines.frame, lines.frame[carries & _innermost(lines, chosen)])
@@ -83,7 +84,8 @@ def find_line_loops(subject: Subject) -> Evidence | None:
         return None
     saved += _between_lines(subject, calls, lines, chosen)
     found = np.flatnonzero(chosen)
-    evidence = _evidence(subject, calls, lines, found, saved, in_order)
+    goes_back = bool(backward[found].any())
+    evidence = _evidence(subject, calls, lines, found, saved, in_order, goes_back)
     return _with_blocks(evidence, lines, np.where(chosen, made, 0))
 
 
@@ -182,6 +184,7 @@ def _evidence(
     chosen: Values,
     saved: Values,
     in_order: Flags,
+    goes_back: bool,
 ) -> Evidence:
     outer = _without_inner(subject, calls, lines, chosen)
     wanted = np.isin(calls.group, outer)
@@ -208,9 +211,9 @@ def _evidence(
         ),
         saved_ns=min(int(saved[outer].sum()), subject.wall_ns),
         saved_by=(
-            "the time of the loop but one round, and of its backward pass, without what its "
-            "operators take beyond the cost of a call: that remains when all parts are handled at "
-            "once"
+            f"the time of the loop but one round{', and of its backward pass,' * goes_back} without "
+            "what its operators take beyond the cost of a call: that remains when all parts are "
+            "handled at once"
             + (
                 f"; {_IN_ORDER_PERCENT} % of it, as each round needs the one before: what "
                 "runs them, such as nn.GRU, still calls operators one by one, if not from Python"
