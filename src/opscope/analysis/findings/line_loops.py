@@ -200,6 +200,7 @@ def _evidence(
         )
         for row in longest.tolist()
     )  # fmt: skip
+    backward = ", and of its backward pass," if goes_back else ""
     work = share_text(int(lines.work_ns[outer].sum()) / max(total, 1))
     return Evidence(
         events=calls.events[wanted],
@@ -211,9 +212,8 @@ def _evidence(
         ),
         saved_ns=min(int(saved[outer].sum()), subject.wall_ns),
         saved_by=(
-            f"the time of the loop but one round{', and of its backward pass,' * goes_back} without "
-            "what its operators take beyond the cost of a call: that remains when all parts are "
-            "handled at once"
+            f"the time of the loop but one round{backward} without what its operators take beyond "
+            "the cost of a call: that remains when all parts are handled at once"
             + (
                 f"; {_IN_ORDER_PERCENT} % of it, as each round needs the one before: what "
                 "runs them, such as nn.GRU, still calls operators one by one, if not from Python"
