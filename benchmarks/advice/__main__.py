@@ -97,7 +97,9 @@ def _busy(count: int) -> Iterator[None]:
 def _parse() -> argparse.Namespace:
     assert SUBJECTS
     parser = argparse.ArgumentParser(prog="python -m benchmarks.advice", description=__doc__)
-    parser.add_argument("--only", nargs="+", choices=sorted(PROGRAMS), help="some programs only")
+    parser.add_argument(
+        "--only", metavar="PROGRAM", nargs="+", choices=sorted(PROGRAMS), help="some programs only"
+    )
     parser.add_argument(
         "--gpu", action="store_true", help="those that are about a GPU, in place of all others"
     )
