@@ -95,7 +95,10 @@ def recorded_of(asking, recorded=()):
 def test_a_program_is_recorded_from_outside(runtime):
     with running(LOOP) as program:
         listed = json.loads(command("ps", "--format", "json").stdout)
-        assert [(row["pid"], row["recording"]) for row in listed] == [(str(program.pid), "no")]
+        own = [
+            row for row in listed if row["pid"] == str(program.pid)
+        ]  # other tests have some, too
+        assert [row["recording"] for row in own] == ["no"]
         done = command("attach", program.pid, "--seconds", "0.5", "--modules", "-o", "taken")
         assert done.returncode == 0, done.stderr
         status = json.loads(command("status", program.pid).stdout)
@@ -105,7 +108,8 @@ def test_a_program_is_recorded_from_outside(runtime):
     assert {"aten::addmm", "aten::mm"} <= names_of(trace)
     assert len(trace.table("modules")) == 1
     assert trace.metadata["process_id"] == program.pid
-    assert command("ps").stdout == ""  # its socket went with it, or is cleared away
+    listed = command("ps").stdout.split()
+    assert str(program.pid) not in listed  # its socket went with it, or is cleared away
 
 
 def test_start_and_stop_are_two_commands(runtime):

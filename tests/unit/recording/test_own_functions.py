@@ -98,7 +98,11 @@ def test_a_program_that_starts_others_is_a_library():
     for file, inside in (("starter", "leaf"), ("starter.py", ("inner", "leaf"))):
         scope = {}
         exec(compile(source, f"/usr/bin/{file}", "exec"), scope)
-        found = shapes(record(lambda scope=scope: scope["starts"](leaf), *OWN))
+
+        def calls_it(starts=scope["starts"]):
+            starts(leaf)
+
+        found = shapes(record(calls_it, *OWN))
         assert found == ([("starts", inside)] if file != "starter" else called("starts", inside))
 
 
