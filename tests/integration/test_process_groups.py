@@ -126,6 +126,7 @@ def test_torchs_own_table_of_groups_stays_one(tmp_path):
         dist.destroy_process_group()
         begin(); work(1)
         facts += [len(dist.distributed_c10d._world.pg_group_ranks)]
+        dist.destroy_process_group()  # torch 2.15 aborts at times where one is left
         print(json.dumps(facts))
         """,
     )
