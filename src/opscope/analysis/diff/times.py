@@ -180,14 +180,17 @@ def _whole_modules(
     places: Sequence[CallPlace], even: Sequence[Times], of_a: int, step: Estimate
 ) -> list[tuple[Level, CallPlace, Estimate]]:
     """Modules that have others in them, each with all that runs in these."""
-    rows: dict[str, list[int]] = {}
+    own: dict[str, list[int]] = {}
     for row, place in enumerate(places):
-        for path in () if place.beside else _modules_around(place.module):
-            rows.setdefault(path, []).append(row)
+        if not place.beside:
+            own.setdefault(place.module, []).append(row)
+    rows: dict[str, list[int]] = {}
+    for module, of_module in own.items():
+        for path in _modules_around(module):
+            rows.setdefault(path, []).extend(of_module)
     found = []
     for path, inside in rows.items():
-        own = [row for row, place in enumerate(places) if place.module == path and not place.beside]
-        chosen = np.array(inside + own, dtype=np.int64)
+        chosen = np.array(inside + own.get(path, []), dtype=np.int64)
         coarse = [CallPlace(path, "")] * len(chosen)
         found += _level(Level.MODULE, coarse, [one[chosen] for one in even], of_a, step)
     return found
