@@ -119,14 +119,11 @@ def cost_of_an_event_ns(trace: Trace) -> float | None:
 
 
 def _mean_ns(trace: Trace) -> float:
-    costs, told = recording_costs(trace), trace.ledger.get("recorder", {})
-    events = trace.ledger.get("events", {}).get("recorded", 0.0)
-    room_ns = told.get(ROOM_TOOK, 0.0) / max(events, len(trace.events), 1.0)
+    costs = recording_costs(trace)
     if not costs.of_one_ns or not len(trace.events):
-        mean_ns = told.get(SPAN_COST, 0.0)
-    else:
-        mean_ns = float(_costs_of_events_ns(trace, costs).mean())
-    return mean_ns + room_ns if mean_ns else 0.0
+        mean_ns = trace.ledger.get("recorder", {}).get(SPAN_COST, 0.0)
+        return mean_ns + _room_ns(trace) if mean_ns else 0.0
+    return float(_costs_of_events_ns(trace, costs).mean())
 
 
 def costs_ns(trace: Trace, edges: Values, costs: RecordingCosts) -> Amounts:
@@ -141,7 +138,15 @@ def costs_ns(trace: Trace, edges: Values, costs: RecordingCosts) -> Amounts:
 
 
 def _costs_of_events_ns(trace: Trace, costs: RecordingCosts) -> Amounts:
-    return _of_events_ns(trace, costs.of_one_ns) * _coldness(trace, costs.quickest_ns)
+    of_one_ns = _of_events_ns(trace, costs.of_one_ns) * _coldness(trace, costs.quickest_ns)
+    return of_one_ns + _room_ns(trace)
+
+
+def _room_ns(trace: Trace) -> float:
+    """What making room for the records of one event took, on average."""
+    events = trace.ledger.get("events", {}).get("recorded", 0.0)
+    took_ns = trace.ledger.get("recorder", {}).get(ROOM_TOOK, 0.0)
+    return took_ns / max(events, len(trace.events), 1.0)
 
 
 def _of_events_ns(trace: Trace, of_one_ns: Mapping[CostKind, float]) -> Amounts:
