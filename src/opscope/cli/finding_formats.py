@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from opscope.analysis.findings.finding import Finding, Findings
-from opscope.analysis.findings.pattern import Needs
+from opscope.analysis.findings.pattern import SAMPLES_LOST, Needs
 from opscope.analysis.findings.sites import Place
 from opscope.analysis.program_lines import MODULE
 from opscope.analysis.quantity_text import share_text, time_text
@@ -132,6 +132,9 @@ def state_of(findings: Findings, shown: int | None = None) -> str:
     if about_devices:
         about_devices += needs.pop(Needs.KERNELS.value, 0)
         parts.append(f"{about_devices} about GPUs not looked for, because none was used")
+    if lost := needs.pop(SAMPLES_LOST, 0):
+        why = SAMPLES_LOST[0].lower() + SAMPLES_LOST[1:].rstrip(".")
+        parts.append(f"{lost} not looked for, because {why}")
     if needs:
         said = needs.most_common(1)[0][0]
         why = "it was not recorded" if said.startswith("Record") else "nothing here shows it"

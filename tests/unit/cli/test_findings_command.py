@@ -37,6 +37,18 @@ def test_text(command_line, slow):
     assert "not looked for, because it was not recorded" in text
 
 
+def test_what_went_with_a_process_that_was_killed_is_said(command_line, tmp_path):
+    def said(options):
+        trace = build_trace([span("aten::mm", 0, 90)], metadata={"options": options})
+        trace.save(tmp_path / f"{len(options)}.opscope")
+        out = command_line("findings", tmp_path / f"{len(options)}.opscope").out
+        return " ".join(line.strip() for line in out.splitlines())
+
+    lost = "1 not looked for, because what threads waited for was lost with a process"
+    assert lost in said({"thread_samples": True})
+    assert lost not in said({})
+
+
 def test_json(command_line, slow):
     content = json.loads(command_line("findings", slow, "--format", "json", "--name", "mm").out)
     assert [one["id"] for one in content["findings"]] == ["garbage-collections", "name-pattern"]

@@ -32,6 +32,10 @@ class Needs(Enum):
     EVENTS = "Record all events, as fewer steps or with more room: many were dropped."
 
 
+SAMPLES_LOST = (
+    "What threads waited for was lost with a process that was killed, or it was too short."
+)
+
 _NOT_HERE = {
     Needs.SHAPES: (("shapes",), "Argument shapes were recorded, but no operator here has tensors."),
     Needs.MEMORY: (("memory",), "Memory was recorded, but none was taken here."),
@@ -40,10 +44,7 @@ _NOT_HERE = {
         ("functions", "own_functions", "stack"),
         "Python calls were recorded, but none of the program's is here.",
     ),
-    Needs.SAMPLES: (
-        ("thread_samples",),
-        "What threads waited for was lost with a process that was killed, or it was too short.",
-    ),
+    Needs.SAMPLES: (("thread_samples",), SAMPLES_LOST),
 }
 """What says it where a recording has it, by its options, and the part looked at has not."""
 
