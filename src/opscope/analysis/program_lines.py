@@ -19,8 +19,14 @@ from opscope.tree.self_time import minus_children
 
 Values = npt.NDArray[np.int64]
 
-MODULE = "<module>"
+_MODULE = "<module>"
 """What Python calls the code of a module that is in no function."""
+
+
+def tells_line(function: str, line: int) -> bool:
+    """Whether a line is more than where its function begins: of what a module does itself only the
+    module may be known, which begins at line 1."""
+    return function != _MODULE or line > 1
 
 
 @dataclass(frozen=True)

@@ -144,9 +144,13 @@ def _costs_of_events_ns(trace: Trace, costs: RecordingCosts) -> Amounts:
 
 def _room_ns(trace: Trace) -> float:
     """What making room for the records of one event took, on average."""
-    events = trace.ledger.get("events", {}).get("recorded", 0.0)
-    took_ns = trace.ledger.get("recorder", {}).get(ROOM_TOOK, 0.0)
-    return took_ns / max(events, len(trace.events), 1.0)
+    return trace.ledger.get("recorder", {}).get(ROOM_TOOK, 0.0) / events_recorded(trace)
+
+
+def events_recorded(trace: Trace) -> float:
+    """How many the recording has that a trace is of, or is part of; at least 1."""
+    told = trace.ledger.get("events", {}).get("recorded", 0.0)
+    return max(told, len(trace.events), 1.0)
 
 
 def _of_events_ns(trace: Trace, of_one_ns: Mapping[CostKind, float]) -> Amounts:

@@ -15,7 +15,7 @@ from rich.text import Text
 from opscope.analysis.findings.finding import Finding, Findings
 from opscope.analysis.findings.pattern import SAMPLES_LOST, Needs
 from opscope.analysis.findings.sites import Place
-from opscope.analysis.program_lines import MODULE
+from opscope.analysis.program_lines import tells_line
 from opscope.analysis.quantity_text import share_text, time_text
 from opscope.cli import rows
 from opscope.printable import in_markdown, in_markdown_code, printable
@@ -58,13 +58,9 @@ def below_here(file: str) -> str:
 
 
 def said_at(place: Place, texts: LineTexts) -> str:
-    """What the line of a place says; empty if it is not known.
-
-    Of what a module does itself only the module may be known, which begins at line 1.
-    """
-    if place.function == MODULE and place.line <= 1:
-        return ""
-    return texts.get((place.file, place.line), "")
+    """What the line of a place says; empty if it is not known."""
+    known = tells_line(place.function, place.line)
+    return texts.get((place.file, place.line), "") if known else ""
 
 
 def finding_lines(finding: Finding, texts: LineTexts) -> list[RenderableType]:

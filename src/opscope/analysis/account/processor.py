@@ -12,11 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.account.collectives import is_within
+from opscope.analysis.recording_cost import events_recorded
 from opscope.trace.codes import WaitsFor
 from opscope.trace.ledger_rows import PAGES_TAKEN, ROOM_TOOK
 from opscope.trace.table import Table
@@ -34,6 +36,8 @@ _LOOKING_NS = 2_000_000
 
 FOR_ANOTHER = (WaitsFor.LOCK, WaitsFor.PROCESS, WaitsFor.OTHER)
 """What waiting for a thread that talks to other ranks looks like."""
+
+_SAMPLED: WeakKeyDictionary[Trace, dict[int, Intervals]] = WeakKeyDictionary()
 
 _NO_STRETCHES = np.zeros((0, 2), dtype=np.int64)
 
@@ -109,12 +113,20 @@ def intervals_by_thread(
         yield number, _intervals(samples, rows, taken, fault_ns, stretches)
 
 
+def sampled_threads(trace: Trace) -> dict[int, Intervals]:
+    """The same without transfers, made once for a trace."""
+    found = _SAMPLED.get(trace)
+    if found is None:
+        found = _SAMPLED[trace] = dict(intervals_by_thread(trace))
+    return found
+
+
 def time_of_faults_ns(trace: Trace, start_ns: int, end_ns: int) -> int | None:
     """What the kernel needed, as estimated, to hand out pages between two moments, Unix
     nanoseconds, to all threads together; None where no thread was asked about then."""
     found = [
         one.faults_ns * within
-        for _, one in intervals_by_thread(trace)
+        for one in sampled_threads(trace).values()
         if (within := one.share_within(start_ns, end_ns)).any()
     ]
     return int(sum(faults_ns.sum() for faults_ns in found)) if found else None
@@ -130,8 +142,8 @@ class _PagesTaken:
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         told = trace.ledger.get("recorder", {})
-        pages, events = told.get(PAGES_TAKEN, 0.0), trace.ledger.get("events", {}).get("recorded")
-        self._of_an_event = pages / max(events or len(trace.events), 1)
+        pages = told.get(PAGES_TAKEN, 0.0)
+        self._of_an_event = pages / events_recorded(trace)
         self.each_ns = told.get(ROOM_TOOK, 0.0) / max(pages, 1.0)
 
     def between(self, number: int, time_ns: Values) -> Amounts:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from opscope.analysis.findings.sites import Sites
 from opscope.analysis.module_attribution import attribute_to_modules
 from opscope.analysis.phases import PHASE_NAMES, find_phases
-from opscope.analysis.program_lines import MODULE, line_texts
+from opscope.analysis.program_lines import line_texts, tells_line
 from opscope.analysis.signatures import first_of_each, mix, shape_signatures
 from opscope.analysis.torch_listing.argument_lists import plain_shapes
 from opscope.analysis.torch_listing.listing import TorchListing, averaged_name
@@ -174,9 +174,7 @@ def _lines(trace: Trace, known: bool) -> tuple[Values, list[str]]:
             continue
         file = names[frames["file"][frame[event]]]
         function = names[frames["function"][frame[event]]]
-        # Of what a module does itself only the module may be known, which begins at line 1.
-        is_precise = function != MODULE or line[event] > 1
-        text = texts.get((file, int(line[event])), "") if is_precise else ""
-        text = text or f"in {function}"
+        text = texts.get((file, int(line[event])), "")
+        text = text if text and tells_line(function, int(line[event])) else f"in {function}"
         said.append(f"{os.path.basename(file)}: {text}")
     return row, said

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.analysis.account.processor import Intervals, intervals_by_thread
+from opscope.analysis.account.processor import Intervals, sampled_threads
 from opscope.analysis.period import wall_bounds
 from opscope.trace import processor_rows
 from opscope.trace.codes import EventKind
@@ -61,8 +61,7 @@ def waited_share(trace: Trace) -> float | None:
     None: not recorded.
     """
     start_ns, end_ns = wall_bounds(trace)
-    number = main_thread(trace)
-    sampled = dict(intervals_by_thread(trace)).get(number)
+    sampled = sampled_threads(trace).get(main_thread(trace))
     if sampled is not None:
         within = sampled.share_within(start_ns, end_ns)
         known_ns = float((sampled.length_ns * within).sum())
@@ -72,13 +71,17 @@ def waited_share(trace: Trace) -> float | None:
 
 
 def main_thread(trace: Trace) -> int:
-    """The number in the system of the thread that calls most operators, or where none is called,
-    most of anything; -1: not known."""
+    """The number of the main thread in the system; -1: not known."""
+    numbers, row = trace.table("threads")["system_thread_id"], main_row(trace)
+    return int(numbers[row]) if row < len(numbers) else -1
+
+
+def main_row(trace: Trace) -> int:
+    """The thread that calls most operators, or where none is called, most of anything, as a row of
+    ``threads``."""
     is_operator = trace.events["kind"] == EventKind.OPERATOR
     counted = trace.events["thread"][is_operator if is_operator.any() else slice(None)]
-    numbers = trace.table("threads")["system_thread_id"]
-    row = int(np.argmax(np.bincount(counted))) if len(counted) else 0
-    return int(numbers[row]) if row < len(numbers) else -1
+    return int(np.argmax(np.bincount(counted))) if len(counted) else 0
 
 
 def _counted_share(trace: Trace) -> float | None:

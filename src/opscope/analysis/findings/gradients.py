@@ -44,7 +44,7 @@ def _find_inference(subject: Subject) -> Evidence | None:
     node_ns = _NODE_NS * subject.slowness_of_calls
     nodes = int(_nodes(subject, rows) * node_ns * subject.stretch_of_constants)
     writes = int(kept * _NANOSECONDS_PER_BYTE * subject.stretch_of_constants)
-    faults = time_of_faults_ns(subject.trace, *wall_bounds(subject.trace))
+    faults = time_of_faults_ns(subject.recorded_trace, *wall_bounds(subject.recorded_trace))
     # Memory that is kept until the next pass, and is used again by that, is touched once in all.
     saved = nodes + min(writes, int(took.sum()) // 2 if faults is None else faults)
     if saved < _WORTH_SAYING * subject.wall_ns:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.analysis.account.processor import Intervals, intervals_by_thread
+from opscope.analysis.account.processor import Intervals, sampled_threads
+from opscope.analysis.findings.delays import main_thread
 from opscope.analysis.findings.subject import Flags, Subject, Values
 from opscope.analysis.grouped_medians import medians
 from opscope.trace.row_groups import group_rows
@@ -24,13 +25,9 @@ def odd_pages_ns(subject: Subject, calls: Flags) -> Values:
     took to hand out pages from the sample of the thread before to the one after.
     """
     result = np.zeros(len(calls), dtype=np.int64)
-    sampled = dict(intervals_by_thread(subject.trace))
     rows = np.flatnonzero(calls & subject.is_main)
-    if not sampled or not len(rows):
-        return result
-    threads = subject.trace.table("threads")["system_thread_id"]
-    intervals = sampled.get(int(threads[subject.events["thread"][rows[0]]]))
-    if intervals is None:
+    intervals = sampled_threads(subject.recorded_trace).get(main_thread(subject.trace))
+    if intervals is None or not len(rows):
         return result
     odd, beyond = _odd(subject, rows)
     start, end = subject.recorded_at

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.device_time import WORK_KINDS, launched_work
-from opscope.analysis.findings.delays import waited_share
+from opscope.analysis.findings.delays import main_row, waited_share
 from opscope.analysis.findings.line_calls import LineCalls
 from opscope.analysis.findings.sites import Sites
 from opscope.analysis.grouped_medians import medians
@@ -114,9 +114,7 @@ class Subject:
 
         Where none is called, on the one with most events.
         """
-        thread = self.events["thread"]
-        counted = thread[self.is_operator] if self.is_operator.any() else thread
-        return np.asarray(thread == np.argmax(np.bincount(counted))) if len(thread) else thread > 0
+        return np.asarray(self.events["thread"] == main_row(self.trace))
 
     @cached_property
     def sites(self) -> Sites:
@@ -128,6 +126,11 @@ class Subject:
         """What the program's lines call."""
         is_pause = self.events["kind"] == EventKind.GC_PAUSE
         return LineCalls(self.sites, self.parent, is_pause, self.start_ns, self.end_ns)
+
+    @property
+    def recorded_trace(self) -> Trace:
+        """The trace as it was recorded: readings of counters are at those times."""
+        return self.trace if self._recorded is None else self._recorded.trace
 
     @property
     def recorded_at(self) -> tuple[Values, Values]:

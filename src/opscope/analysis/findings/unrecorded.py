@@ -13,7 +13,7 @@ import numpy.typing as npt
 from opscope import _native
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.find import main_time
-from opscope.analysis.account.processor import intervals_by_thread
+from opscope.analysis.account.processor import sampled_threads
 from opscope.analysis.findings.delays import delays_ns, main_thread
 from opscope.analysis.period import wall_bounds
 from opscope.analysis.recording_cost import costs_ns, recording_costs
@@ -81,7 +81,7 @@ def unrecorded(trace: Trace) -> Trace:
 
 def clock_alone(trace: Trace) -> Clock | None:
     """The time of the program alone; None where nothing is known of it."""
-    samples = dict(intervals_by_thread(trace))
+    samples = sampled_threads(trace)
     costs = recording_costs(trace)
     if not len(trace.events) or not (samples or costs.of_one_ns):
         return None
