@@ -14,6 +14,7 @@ from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.device_rows import device_rows
 from opscope.analysis.account.divided import divide
 from opscope.analysis.period import Period, Which, period_of
+from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.reused_memory import reusing_memory
 from opscope.trace.trace import Trace
 from opscope.tree.frame_text import python_events
@@ -159,4 +160,6 @@ def _notes(trace: Trace, sampled: bool) -> tuple[str, ...]:
         )
     if not trace.metadata.get("options", {}).get("gc_pauses", True):
         notes.append("Garbage collections were not recorded.")
+    if len(trace.events) and cost_of_an_event_ns(trace) is None:
+        notes.append("What recording itself cost is not known, and is in the other causes.")
     return tuple(notes)

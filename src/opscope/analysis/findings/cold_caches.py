@@ -1,7 +1,8 @@
 """What the rest of a program takes longer because a fault had the processor's caches in between.
 
 A recording has the rest as it runs after the fault, with its code, weights and activations to be
-fetched again. Where the fault is gone altogether, and not done otherwise, the rest finds them.
+fetched again. Where the fault is gone altogether, and not done otherwise, the rest finds them. What
+the fault made and left is in the caches when the rest begins, and without it is to be fetched.
 """
 
 from __future__ import annotations
@@ -23,30 +24,68 @@ to 49 microseconds: up to 83 %, in the median 57 %. These shares were chosen ove
 programs of ``benchmarks/advice``, recorded at rest, and held against the others.
 """
 
+_READ_BYTES_A_NS = 10
+"""About so much a processor reads of what only its larger cache or memory holds."""
+
 _SHORT_NS, _AT_ONCE_NS = 50_000, 10_000
 """A fault shorter than this has less than the caches hold; one that follows so soon is the same."""
 
 
-def refilling_ns(subject: Subject, events: Values, saved_ns: int) -> int:
+def refilling_ns(
+    subject: Subject, events: Values, saved_ns: int, between_calls: Values | None = None
+) -> int:
     """What is fetched again after each time that some of ``events`` ran, for being pushed out.
 
     Args:
         subject: what they are of.
         events: those of a finding whose fix takes away what they do, rows.
         saved_ns: how much of their time that is.
+        between_calls: functions among them of which it is what they compute between their calls.
     """
-    rows = events[subject.is_main[events]]
-    if not len(rows) or len(subject.trace.table("gpu")):
+    if len(subject.trace.table("gpu")):
         return 0
-    rows = rows[np.argsort(subject.start_ns[rows], kind="stable")]
-    start, end = subject.start_ns[rows], np.maximum.accumulate(subject.end_ns[rows])
+    own = np.zeros(0, np.int64) if between_calls is None else between_calls
+    own = own[subject.is_main[own]]
+    whole = np.setdiff1d(events[subject.is_main[events]], own)
+    gaps = _gaps_of(subject, own)
+    start = np.append(subject.start_ns[whole], gaps[0])
+    if not len(start):
+        return 0
+    order = np.argsort(start, kind="stable")
+    start = start[order]
+    end = np.maximum.accumulate(np.append(subject.end_ns[whole], gaps[1])[order])
     longer = subject.stretch_of_constants
     apart = np.flatnonzero(start[1:] - end[:-1] > _AT_ONCE_NS * longer)
-    begin, until = start[np.append(0, apart + 1)], end[np.append(apart, len(rows) - 1)]
+    begin, until = start[np.append(0, apart + 1)], end[np.append(apart, len(start) - 1)]
     took = until - begin
     going = took * min(saved_ns / max(int(took.sum()), 1), 1.0)
+    fills = going > _SHORT_NS * longer
+    if not fills.any():
+        return 0
+    begin, until, going = begin[fills], until[fills], going[fills]
     rest = np.append(begin[1:], subject.end_ns[subject.is_main].max()) - until
     first = np.minimum(rest, _FIRST_NS * longer)
     again = _AT_FIRST * first + _LATER * (rest - first)
     again = np.minimum(again, np.minimum(_LATER * going, _MOST_NS * longer))
-    return int(again[going > _SHORT_NS * longer].sum())
+    again -= _left_bytes(subject, begin, until) / _READ_BYTES_A_NS * longer
+    return int(np.maximum(again, 0).sum())
+
+
+def _left_bytes(subject: Subject, begin: Values, until: Values) -> Values:
+    """How much more memory the program held at the end of each stretch than when it began."""
+    table = subject.trace.table("allocations")
+    order = np.argsort(table["time_ns"], kind="stable")
+    time_ns, held = table["time_ns"][order], np.cumsum(np.append(0, table["size_bytes"][order]))
+    at_end = held[np.searchsorted(time_ns, until, "right")]
+    at_begin = held[np.searchsorted(time_ns, begin, "left")]
+    return np.asarray(np.maximum(at_end - at_begin, 0), dtype=np.int64)
+
+
+def _gaps_of(subject: Subject, calls: Values) -> tuple[Values, Values]:
+    """Start and end of what calls compute before, between and after what they call themselves."""
+    inner = np.flatnonzero(np.isin(subject.parent, calls))
+    around = np.append(calls, subject.parent[inner])
+    begin = np.append(subject.start_ns[calls], subject.end_ns[inner])
+    until = np.append(subject.end_ns[calls], subject.start_ns[inner])
+    # What it calls does not overlap, so that the nth begin and the nth end are of one gap.
+    return begin[np.lexsort((begin, around))], until[np.lexsort((until, around))]

@@ -254,7 +254,7 @@ def _finding(
     derived = evidence.saved_ns if measured is None else measured.saved_ns
     refilling = 0
     if pattern.leaves_caches and measured is None and derived:
-        refilling = refilling_ns(subject, evidence.events, derived)
+        refilling = refilling_ns(subject, evidence.events, derived, evidence.between_calls)
     derived = None if derived is None else min(derived + refilling, subject.wall_ns)
     fixes = evidence.fixes if measured is None and replayed is not None else ()
     saved, alone_ns = derived, (derived or 0) / drawn_out

@@ -28,6 +28,9 @@ _LEVELS = 3
 
 _TENSOR = "torch/_tensor.py"
 _JOINING = ("aten::unbind", "aten::stack", "aten::split", "aten::chunk")
+_CONCATENATING = ("aten::cat", "aten::concat", "aten::concatenate", "aten::hstack", "aten::vstack")
+"""These join results of a loop where they get as many as it has rounds."""
+
 _INDEXING = ("aten::select", "aten::slice", "aten::narrow")
 _CHOOSING = ("aten::index", "aten::index_select", "aten::masked_select")
 """These get all of a tensor and make a part of it, by indices or a mask."""
@@ -169,10 +172,20 @@ def _is_linear(subject: Subject, calls: LineCalls) -> Flags:
 
 def _joins(subject: Subject, calls: LineCalls) -> Flags:
     """Lines that take a tensor apart at once, or put the parts together."""
-    joining = subject.named(*_JOINING)[calls.events]
-    inner = subject.sites.around[np.flatnonzero(subject.named(*_JOINING))]
+    joins = subject.named(*_JOINING) | (
+        subject.named(*_CONCATENATING) & (_tensors_given(subject) >= FEWEST_ROUNDS)
+    )
+    joining = joins[calls.events]
+    inner = subject.sites.around[np.flatnonzero(joins)]
     joining[calls.row[inner[(inner >= 0) & (calls.row[inner] >= 0)]]] = True
     return sum_by_line(calls.group, joining.astype(np.int64), len(calls.lines)) > 0
+
+
+def _tensors_given(subject: Subject) -> Values:
+    """How many each event got, in lists as well. Shape (events,)."""
+    tensors = subject.trace.table("tensors")
+    given = tensors["event"][tensors["role"] == Role.INPUT]
+    return np.bincount(given, minlength=len(subject.parent))
 
 
 def _rounds(subject: Subject, calls: LineCalls) -> Values:

@@ -234,10 +234,15 @@ def _of_small_blocks(subject: Subject) -> Flags:
 
 
 def _additions(subject: Subject, wanted: Flags | None = None) -> int:
-    """Time of ``add_`` that accumulate gradients."""
-    storing = subject.named_like("AccumulateGrad")
-    adding = np.asarray(subject.named("aten::add_") & (subject.inside(storing) >= 0))
-    return int(subject.duration_ns[adding if wanted is None else adding & wanted].sum())
+    """Time of nodes that accumulate gradients with ``add_``, and not by keeping what they got.
+
+    With what such a node does around the addition: one that only keeps takes next to nothing.
+    """
+    storing = subject.inside(subject.named("torch::autograd::AccumulateGrad"))
+    adding = subject.named("aten::add_") & (storing >= 0)
+    if wanted is not None:
+        adding &= wanted
+    return int(subject.duration_ns[np.unique(storing[adding])].sum())
 
 
 SINGLE_TENSOR = Pattern(

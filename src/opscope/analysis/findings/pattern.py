@@ -64,6 +64,8 @@ class Evidence:
         places: where they are, most time first, if not where the events come from.
         saved_bytes: of memory at its peak, where the fix saves that; None otherwise.
         saved_bytes_share: of what is in use then.
+        between_calls: functions among ``events`` of which it is what they compute between their
+            calls.
         fixes: what changes where devices take part; empty: all events take ``saved_ns`` less, on
             the host and on the device alike.
     """
@@ -78,6 +80,7 @@ class Evidence:
     places: tuple[Place, ...] = ()
     saved_bytes: int | None = None
     saved_bytes_share: float = 0.0
+    between_calls: Values | None = None
     fixes: tuple[Fix, ...] = ()
 
 

@@ -139,6 +139,14 @@ def test_the_kernel_says_what_a_gap_waited_for(waits_for, cause):
     assert "kernel counts" not in " ".join(account.notes)
 
 
+def test_what_recording_cost_is_said_or_that_it_is_not_known():
+    spans = "aten::a 0..10000\naten::b 10500..20000"
+    unknown = find_account(build_trace(spans)).notes
+    assert unknown[-1] == "What recording itself cost is not known, and is in the other causes."
+    known = find_account(build_trace(spans, ledger={"recorder": {SPAN_COST: 57.5}})).notes
+    assert len(known) == len(unknown) - 1
+
+
 def test_who_looks_for_the_gil_is_seen_able_to_run():
     trace = sampled(
         build_trace([

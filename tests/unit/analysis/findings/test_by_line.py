@@ -123,6 +123,33 @@ def test_a_loop_whose_results_are_large_is_done_some_parts_at_a_time():
     assert small.saved_ns - large.saved_ns == 4 * 12_500
 
 
+@pytest.mark.parametrize(("parts", "saved"), [(20, 240 + 40), (3, 240)])
+def test_putting_the_results_of_a_loop_together_goes_with_it(parts, saved):
+    joining = span("aten::cat", 262, 300, caller=CALLER, line=6, inputs=[[tensor(2)] * parts])
+    trace = build_trace(program(*loop(20, 3), joining, end=300))
+    finding = found(trace, "for-loop-indexing")
+    assert finding.saved_ns / 1000 == pytest.approx(saved, abs=15)
+
+
+@pytest.mark.parametrize(("count", "saved"), [(30, 60), (5, 0)])
+def test_freeing_the_results_of_a_loop_goes_with_it_once_its_function_has_returned(count, saved):
+    outer = ("train.py", 40, "main")
+
+    def trace(freed):
+        memory = [allocation(13 * i % 260, 8, allocation_id=i, address=1 + i) for i in range(freed)]
+        memory += [
+            allocation(262 + 2 * i, -8, allocation_id=i, address=1 + i) for i in range(freed)
+        ]
+        inner = program(*loop(20, 3), end=260)
+        inner[0] = span("train", 0, 260, frame=CALLER, caller=outer, line=41, **PYTHON)
+        calls = [span("main", 0, 600, frame=outer, **PYTHON), *inner]
+        calls.append(span("aten::mm", 400, 600, caller=outer, line=42))
+        return build_trace(calls, allocations=memory)
+
+    saved_ns = [found(trace(freed), "for-loop-indexing").saved_ns for freed in (0, count)]
+    assert (saved_ns[1] - saved_ns[0]) / 1000 == pytest.approx(saved)
+
+
 def in_rows(width, row_stride):
     """What is left of a loop over matrices of 1,200 elements in rows of this width."""
     rows = 1_200 // width
@@ -167,14 +194,21 @@ def test_what_a_looping_function_does_between_its_lines_goes_with_the_loop():
     assert finding.saved_share > 0.9
 
 
-def test_a_loop_over_many_tensors_leaves_what_lists_go_through_too():
+@pytest.mark.parametrize(
+    ("name", "other", "takes", "stays"),
+    [
+        ("add_", [tensor(2)], 1, 0.65), ("mul_", [0.5], 1, 0.9), ("norm", [2], 1, 1.15),
+        ("add_", [tensor(2)], 5, 5 - 0.35 * 1.5), ("mul_", [0.5], 5, 5 - 0.1 * 1.5),
+    ],
+)  # fmt: skip
+def test_a_loop_over_many_tensors_leaves_what_lists_go_through_too(name, other, takes, stays):
     inner = [
-        span("aten::add_", 10 * i, 10 * i + 5, caller=CALLER, line=5,
-             inputs=[tensor(2, storage=64 + i)])
+        span(f"aten::{name}", 10 * i, 10 * i + takes, caller=CALLER, line=5,
+             inputs=[tensor(2, storage=64 + i), *other])
         for i in range(20)
     ]  # fmt: skip
     finding = found(build_trace(program(*inner, end=200)), "tensor-by-tensor")
-    assert finding.saved_ns == 195_000 - 80_000
+    assert finding.saved_ns == pytest.approx((190 + takes - 20 * stays) * 1000)
 
 
 def test_a_loop_of_training_steps_is_none():
