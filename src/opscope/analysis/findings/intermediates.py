@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from opscope.analysis.findings.backward_passes import backward_steps, steps_take_ns
 from opscope.analysis.findings.bytes_made import FLOAT_BYTES, bytes_given, bytes_made
 from opscope.analysis.findings.matmul import HALF, PRODUCT_CALLS
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
@@ -61,7 +62,8 @@ def _find_attention(subject: Subject) -> Evidence | None:
         return None
     events = np.unique(np.concatenate([between, np.flatnonzero(second)]))
     first = values.behind(weights | scaled, product) & product
-    fixes = _kernels(subject, between, first | second)
+    back, back_ns = _backward_of(subject, between)
+    fixes = _kernels(subject, np.union1d(between, back), first | second)
     return Evidence(
         events=events,
         event_time_ns=subject.duration_ns[events],
@@ -72,14 +74,24 @@ def _find_attention(subject: Subject) -> Evidence | None:
             f"and read again by each step in between, {share_text(total / subject.wall_ns)} of the "
             "time."
         ),
-        saved_ns=with_surroundings_ns(subject, between) + _of_products_ns(subject, second),
+        saved_ns=(
+            with_surroundings_ns(subject, between) + back_ns + _of_products_ns(subject, second)
+        ),
         saved_by=(
-            "what stands between the two products: a fused call does it in the cache, and takes "
-            f"about {_OF_PRODUCTS} of what they take"
+            f"what stands between the two products{' and its backward pass' if len(back) else ''}: "
+            f"a fused call does it in the cache, and takes about {_OF_PRODUCTS} of what they take"
             + (f" ({_OF_KERNELS} in half precision on a GPU)" if fixes else "")
         ),
         fixes=fixes,
     )
+
+
+def _backward_of(subject: Subject, forward: Values) -> tuple[Values, int]:
+    """Outermost operators of the backward pass of some, and what they take with the engine."""
+    steps, source = backward_steps(subject)
+    made = np.where(source >= 0, subject.outermost_operator[source], -1)
+    of_these = np.isin(made, forward)
+    return steps[of_these], int(steps_take_ns(subject)[of_these].sum())
 
 
 def _kernels(subject: Subject, between: Values, products: Flags) -> tuple[Fix, ...]:

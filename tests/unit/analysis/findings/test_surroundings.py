@@ -8,7 +8,7 @@ import pytest
 from opscope.analysis.findings.find import find_findings
 from opscope.analysis.findings.subject import Subject
 from opscope.analysis.findings.surroundings import freeing_ns, with_surroundings_ns
-from opscope.trace.codes import EventKind
+from opscope.trace.codes import EventKind, RecordScope
 from support.build_trace import allocation, build_trace, span, tensor
 
 PYTHON = {"kind": EventKind.PYTHON_CALL}
@@ -108,6 +108,27 @@ def test_a_fused_call_saves_what_is_between_the_products_and_some_of_these():
     ]
     finding = find_findings(build_trace(spans, allocations=blocks))["attention-by-hand"]
     assert finding.saved_ns == pytest.approx(100_000 + 0.3 * 100_000, abs=1)
+
+
+def test_the_backward_pass_of_what_is_between_the_products_goes_as_well():
+    query = tensor(1, 100, 16, storage=64, impl=64)
+    scores, weights = (tensor(1, 100, 100, storage=i, allocation_id=i, impl=i) for i in (101, 102))
+    back = {"scope": RecordScope.BACKWARD_FUNCTION, "forward_thread": 1}
+    spans = [
+        span("aten::matmul", 0, 100, inputs=[query, query], sequence_number=1),
+        span("aten::softmax", 200, 300, inputs=[scores, -1, None], sequence_number=2),
+        span("aten::matmul", 400, 500, inputs=[weights, query], sequence_number=3),
+        span("BmmBackward0", 600, 700, sequence_number=3, **back),
+        span("SoftmaxBackward0", 800, 870, sequence_number=2, **back),
+        span("BmmBackward0", 900, 950, sequence_number=1, **back),
+    ]
+    blocks = [
+        allocation(10 + 200 * i, 40_000, allocation_id=101 + i, address=101 + i) for i in range(2)
+    ]
+    trace = build_trace(spans, allocations=blocks)
+    finding = find_findings(trace, which="all")["attention-by-hand"]
+    assert finding.saved_ns == pytest.approx(100_000 + 0.3 * 100_000 + 70_000, abs=1)
+    assert "and its backward pass" in finding.saved_by
 
 
 def test_an_activation_by_hand_is_no_part_of_attention():
