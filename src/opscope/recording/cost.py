@@ -12,6 +12,8 @@ import statistics
 import time
 from collections.abc import Callable
 
+import numpy as np
+
 from opscope import _native
 from opscope.recording.neighbours import is_recording, is_torch_recording
 from opscope.recording.sources import RecordingOptions
@@ -96,8 +98,8 @@ def _measure_slowdown(name: str, want: Want) -> dict[str, float]:
                 return {}
             alone.append(_time_loops())
             recorded.append(window_for(want).run(_time_loops))
-        longer = zip(map(min, zip(*recorded, strict=True)), map(min, zip(*alone, strict=True)))
-        _slowdowns[name] = round(statistics.geometric_mean(a / max(b, 1) for a, b in longer), 2)
+        longer = np.min(recorded, axis=0) / np.maximum(np.min(alone, axis=0), 1)
+        _slowdowns[name] = round(statistics.geometric_mean(longer.tolist()), 2)
     return {name: _slowdowns[name]}
 
 
