@@ -90,7 +90,6 @@ def run_row(row, chosen, closest=False):
             env={
                 **os.environ,
                 "OPSCOPE_MATRIX_OUTCOMES": folder,
-                "OPSCOPE_TEST_ONCE": "1",
                 "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}",
             },
         )

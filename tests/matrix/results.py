@@ -24,28 +24,57 @@ says, but with `PYTHON_GIL=1`. Later builds without the GIL have it on once opsc
 
 
 def read_outcomes(folder):
-    """By test how it ended and why; what several processes skipped alike is there once."""
-    outcomes = {}
+    """By test how it ended and why; what several processes skipped alike is there once.
+
+    What failed in one process and passed in another, which ran it when nothing else did, ended
+    "alone".
+    """
+    found = {}
     for file in sorted(folder.glob("*.jsonl")):
-        for line in file.read_text().splitlines():
-            one = json.loads(line)
-            if (
-                outcomes.get(one["test"], {}).get("outcome") != "failed"
-            ):  # also where its end passed
-                outcomes[one["test"]] = one
+        for test, one in _of_process(file).items():
+            found.setdefault(test, []).append(one)
+    return {test: _in_the_end(ends) for test, ends in found.items()}
+
+
+def _in_the_end(ends):
+    failed = [one for one in ends if one["outcome"] == "failed"]
+    if failed and any(one["outcome"] == "passed" for one in ends):
+        return {**failed[0], "outcome": "alone"}
+    return (failed or ends)[-1]
+
+
+def _of_process(file):
+    """Of one process that ran tests; a test whose end passed has failed all the same."""
+    outcomes = {}
+    for line in file.read_text().splitlines():
+        one = json.loads(line)
+        if outcomes.get(one["test"], {}).get("outcome") != "failed":
+            outcomes[one["test"]] = one
     return outcomes
 
 
 def summary(outcomes):
-    """Counts, reasons of those skipped, and what failed with the first line of its message."""
+    """Counts, reasons of those skipped, and what failed with the first line of its message.
+
+    What failed beside other tests and not alone has passed, and is named with what it said.
+    """
     skipped = Counter(one["reason"] for one in outcomes.values() if one["outcome"] == "skipped")
-    failed = {
+    alone = _messages(outcomes, "alone")
+    passed = sum(1 for one in outcomes.values() if one["outcome"] == "passed") + len(alone)
+    return {
+        "passed": passed,
+        "skipped": dict(sorted(skipped.items())),
+        "failed": _messages(outcomes, "failed"),
+        "alone": alone,
+    }
+
+
+def _messages(outcomes, outcome):
+    return {
         test: _without_folders((one["reason"].strip().splitlines() or [""])[0])[:200]
         for test, one in sorted(outcomes.items())
-        if one["outcome"] == "failed"
+        if one["outcome"] == outcome
     }
-    passed = sum(1 for one in outcomes.values() if one["outcome"] == "passed")
-    return {"passed": passed, "skipped": dict(sorted(skipped.items())), "failed": failed}
 
 
 def write_page(results=RESULTS, page=PAGE):
@@ -83,10 +112,15 @@ def _section(result):
     if result["skipped"]:
         lines += ["| skipped | why |", "|---|---|"]
         lines += [f"| {count} | {_cell(why)} |" for why, count in result["skipped"].items()]
-    if result["failed"]:
-        lines += ["", "| failed | with |", "|---|---|"]
-        failed = result["failed"].items()
-        lines += [f"| `{_escaped(test)}` | {_cell(why)} |" for test, why in failed]
+    for of_these, said in (
+        ("failed", "failed"),
+        ("alone", "failed beside other tests, passed alone"),
+    ):
+        if result.get(of_these):
+            lines += ["", f"| {said} | with |", "|---|---|"]
+            lines += [
+                f"| `{_escaped(test)}` | {_cell(why)} |" for test, why in result[of_these].items()
+            ]
     if len(lines) == 1:
         lines.append("Everything ran and passed.")
     return "\n".join([*lines, ""])

@@ -1,6 +1,7 @@
 """The matrix of torch and Python: its rows, its stand-ins for CUDA's libraries, what it says."""
 
 import ctypes
+import itertools
 import json
 import shutil
 import subprocess
@@ -97,8 +98,21 @@ def test_outcomes_of_processes_are_put_together(tmp_path):
     (tmp_path / "1.jsonl").write_text(skipped + failed)
     (tmp_path / "2.jsonl").write_text(skipped + outcome("c.py::y", "passed"))
     found = summary(read_outcomes(tmp_path))
-    assert found == {"passed": 1, "skipped": {"no torch": 1}, "failed": {"b.py::x": "E one"}}
-    assert summary({}) == {"passed": 0, "skipped": {}, "failed": {}}
+    assert found == {
+        "passed": 1, "skipped": {"no torch": 1}, "failed": {"b.py::x": "E one"}, "alone": {},
+    }  # fmt: skip
+    assert summary({}) == {"passed": 0, "skipped": {}, "failed": {}, "alone": {}}
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(("1", "2", "3"))))
+def test_what_failed_beside_others_and_passed_alone_has_passed_and_is_named(tmp_path, order):
+    outcomes = [[("a", "failed", "E slow")], [("a", "passed", "")], [("b", "failed", "E two")]]
+    for name, of_process in zip(order, outcomes, strict=True):
+        lines = [{"test": t, "outcome": o, "reason": r} for t, o, r in of_process]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    found = summary(read_outcomes(tmp_path))
+    assert found["passed"] == 1
+    assert found["alone"] == {"a": "E slow"} and found["failed"] == {"b": "E two"}
 
 
 def test_the_page_says_what_each_row_gave(tmp_path):
@@ -106,6 +120,7 @@ def test_the_page_says_what_each_row_gave(tmp_path):
         "passed": 3,
         "skipped": {"no | here": 2},
         "failed": {"a.py::x": "at 0x12ab in /tmp/y/z"},
+        "alone": {"a.py::y": "late"},
     }
     for name, result in {
         "torch-2.6": {"torch": "2.6.0", "python": "3.11.7", "closest": True, **full},
@@ -118,4 +133,6 @@ def test_the_page_says_what_each_row_gave(tmp_path):
     assert "| `torch-2.6`, only what is closest to torch | 3 | 2 | 1 |" in page
     assert "| `python-3.14` | not run: There is no Python 3.14 here. | | |" in page
     assert "| 2 | no \\| here |" in page and "| `a.py::x` | at 0x… in …/z |" in page
+    assert "| failed beside other tests, passed alone | with |" in page
+    assert "| `a.py::y` | late |" in page
     assert "Everything ran and passed." in page.partition("No torch, Python 3.12.1")[2]
