@@ -319,8 +319,12 @@ uint32_t place_in_python(const ThreadLog* log) {
     frame = frame.caller_without_gil();
   }
   if (!frame) return 0;
-  // Without a call around it, the function has been running since before the recording.
-  if (around != nullptr && around->key != key_of(frame, frame.code_without_gil())) return 0;
+  // Without a call around it, the function has been running since before the recording. So has one within a
+  // call that an earlier window had recorded: this window has noted both as running.
+  if (around != nullptr && around->key != key_of(frame, frame.code_without_gil()) &&
+      around->record->ticks >= PythonCalls::overlap_ticks()) {
+    return 0;
+  }
   return static_cast<uint32_t>(std::max(frame.instruction(), -1) + 1);
 }
 

@@ -74,6 +74,33 @@ def test_the_function_that_opened_the_recording_has_lines_too():
     assert ("aten::add", "opens", line_of("opened")) in placed(profiles[0].trace)
 
 
+@pytest.mark.parametrize("level", ["with_stack", "with_functions", "with_own_functions"])
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_function_called_between_two_recordings_within_one_that_the_first_had_has_lines(
+    level, elsewhere
+):
+    """``opscope run --why`` records the start of a program, and later some steps."""
+    first, second = (opscope.profile(**{level: True}) for _ in range(2))
+
+    def loop(switch):
+        switch()
+        TABLE + TABLE  # between
+
+    def main():
+        loop(first.stop)
+        loop(second.start)
+
+    first.start()
+    if elsewhere:
+        thread = threading.Thread(target=main)
+        thread.start()
+        thread.join()
+    else:
+        main()
+    second.stop()
+    assert ("aten::add", "loop", line_of("between")) in placed(second.trace)
+
+
 def test_what_a_c_function_or_an_operator_calls_has_none():
     with opscope.profile(with_stack=True) as profile:
         through_a_function()

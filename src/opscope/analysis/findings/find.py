@@ -41,7 +41,7 @@ from opscope.analysis.findings.delays import waited_share
 from opscope.analysis.findings.finding import Finding, Findings, Unchecked
 from opscope.analysis.findings.in_turn import in_turn
 from opscope.analysis.findings.overlap import general_last
-from opscope.analysis.findings.pattern import Evidence, Needs, Pattern, missing
+from opscope.analysis.findings.pattern import Evidence, Pattern, missing
 from opscope.analysis.findings.replayed import (
     Factors,
     Fix,
@@ -152,7 +152,7 @@ def find_findings(
     found, absent, unchecked = [], [], []
     for pattern in patterns:
         seen = recorded if pattern.of_recording else subject
-        needs = missing(seen, pattern.needs)
+        needs = missing(seen, pattern.needs + pattern.helped_by)
         evidence = _evidence(seen, pattern)
         if needs and evidence is None:
             unchecked.append(Unchecked(pattern.id, pattern.title, needs))
@@ -208,9 +208,8 @@ def has_devices(period: Period) -> bool:
 
 
 def _evidence(subject: Subject, pattern: Pattern) -> Evidence | None:
-    """What it finds; also where only what the program calls of libraries itself was recorded."""
-    needs = tuple(need for need in pattern.needs if need is not Needs.LIBRARIES)
-    if missing(subject, needs) or not len(subject.trace.events):
+    """What it finds, as far as that can be seen here."""
+    if missing(subject, pattern.needs) or not len(subject.trace.events):
         return None
     return pattern.find(subject)
 

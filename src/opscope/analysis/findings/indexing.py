@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.analysis.findings.line_loops import find_line_loops
-from opscope.analysis.findings.pattern import Evidence, Pattern
+from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
 from opscope.analysis.findings.subject import Flags, Subject, Values
 from opscope.analysis.program_steps import optimizer_steps
 from opscope.analysis.quantity_text import time_text
@@ -139,4 +139,5 @@ FOR_LOOP_INDEXING = Pattern(
         "torch.autograd.grad(..., is_grads_batched=True)."
     ),
     find=_find,
+    helped_by=(Needs.SHAPES, Needs.STACKS),
 )

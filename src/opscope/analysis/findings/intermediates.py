@@ -10,7 +10,7 @@ from opscope.analysis.findings.matmul import HALF, PRODUCT_CALLS
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
 from opscope.analysis.findings.repetition import computed_values
 from opscope.analysis.findings.replayed import Fix, Takes
-from opscope.analysis.findings.subject import FLOPS_A_NS, Flags, Subject, Values
+from opscope.analysis.findings.subject import FLOPS_A_NS, HOST, Flags, Subject, Values
 from opscope.analysis.findings.surroundings import with_surroundings_ns
 from opscope.analysis.quantity_text import bytes_text, share_text
 
@@ -21,6 +21,11 @@ _SCORING = (
     "aten::to",
 )  # fmt: skip
 """What stands between the two products of attention."""
+
+_OF_A_LAYER = ("aten::linear", "aten::addmm")
+"""A layer that scores a fixed number of classes is no product of queries and keys."""
+
+_DRAWING = ("aten::bernoulli_", "aten::native_dropout")
 
 _OF_PRODUCTS = 0.85
 """Of what the two products take, scaled_dot_product_attention takes so much, without them.
@@ -44,9 +49,11 @@ def _find_attention(subject: Subject) -> Evidence | None:
     """A product, softmax and another product, each with the scores in memory."""
     values, scoring = computed_values(subject), subject.named(*_SCORING)
     product = subject.named(*PRODUCT_CALLS) & (subject.operator_parent < 0)
-    scores = values.leads_to(product, scoring & ~subject.named("aten::softmax"))
+    of_two = product & ~subject.named(*_OF_A_LAYER)
+    scores = values.leads_to(of_two, scoring & ~subject.named("aten::softmax"))
     weights = scores & subject.named("aten::softmax") & (subject.operator_parent < 0)
-    second = values.leads_to(weights, subject.named("aten::dropout", "aten::to")) & product
+    second = values.leads_to(weights, subject.named("aten::dropout", "aten::to")) & of_two
+    second &= ~values.leads_to(_drops_on_cpu(subject), subject.named("aten::to"))
     if not second.any() or not weights.any():
         return None
     weights &= _has_user(subject, weights, second)
@@ -61,7 +68,7 @@ def _find_attention(subject: Subject) -> Evidence | None:
     if total < _WORTH_SAYING * subject.wall_ns:
         return None
     events = np.unique(np.concatenate([between, np.flatnonzero(second)]))
-    first = values.behind(weights | scaled, product) & product
+    first = values.behind(weights | scaled, of_two) & of_two
     back, back_ns = _backward_of(subject, between)
     fixes = _kernels(subject, np.union1d(between, back), first | second)
     return Evidence(
@@ -84,6 +91,15 @@ def _find_attention(subject: Subject) -> Evidence | None:
         ),
         fixes=fixes,
     )
+
+
+def _drops_on_cpu(subject: Subject) -> Flags:
+    """Outermost operators that drop values at random on the CPU, where fused attention does not."""
+    drops = np.zeros(len(subject.parent), dtype=np.bool_)
+    around = subject.outermost_operator[subject.named(*_DRAWING)]
+    drops[around[around >= 0]] = True
+    device = subject.tensor_column("device_type", subject.tensor_argument(0))
+    return np.asarray(drops & subject.named("aten::dropout") & (device == HOST))
 
 
 def _backward_of(subject: Subject, forward: Values) -> tuple[Values, int]:

@@ -23,6 +23,9 @@ from opscope.tree.ancestry import nearest_ancestor, subtree_sums
 FEWEST_ROUNDS = 10
 """In one call of the function that holds the loop."""
 
+_MUCH = 0.3
+"""Of a line's time, in which what a call calls counts twice: list() of a generator, and that."""
+
 _LEVELS = 3
 """Calls of the program's own functions between the loop and what handles a part of the tensor."""
 
@@ -189,12 +192,22 @@ def _tensors_given(subject: Subject) -> Values:
 
 
 def _rounds(subject: Subject, calls: LineCalls) -> Values:
-    """How often each line was run: the median of how often it calls each thing it calls."""
+    """How often each line was run: the median of how often it calls each thing it calls.
+
+    But a line that takes all that a generator makes calls list() once, and the generator in every
+    round: where much of its time is in what is called so much more often, that tells.
+    """
     what = subject.events["name"][calls.events].astype(np.int64) + 1
     nameless = what == 0
     what[nameless] = -2 - subject.sites.frame[calls.events[nameless]]
     distinct = group_rows(calls.group, what)
-    return medians(distinct.count, distinct.columns[0], len(calls.lines))
+    line, count = distinct.columns[0], distinct.count
+    rounds = medians(count, line, len(calls.lines))
+    time_ns = sum_by_line(distinct.group, calls.took_ns, len(count))
+    of_line_ns = np.bincount(line, weights=time_ns, minlength=len(calls.lines))
+    often = (count >= FEWEST_ROUNDS * rounds[line]) & (time_ns > _MUCH * of_line_ns[line])
+    rounds[line[often]] = count[often]
+    return rounds
 
 
 def _part_elements(subject: Subject, calls: LineCalls) -> Values:
@@ -208,6 +221,11 @@ def _part_elements(subject: Subject, calls: LineCalls) -> Values:
     for _ in range(_LEVELS):
         known = at >= 0
         event, part, at = event[known], part[known], at[known]
+        # What goes over many parts by itself is no round of a loop around it.
+        several = group_rows(*group_rows(at, part[:, 0], part[:, 1]).columns[:2])
+        many = several.count >= FEWEST_ROUNDS
+        once = ~np.isin(at, several.columns[0][many])
+        event, part, at = event[once], part[once], at[once]
         if not len(at):
             break
         row = calls.row[at]

@@ -99,7 +99,8 @@ MODULES = Pattern(
     title="Layers are made anew in every call",
     advice="Make them once, in __init__, and call them in forward.",
     find=_find_modules,
-    needs=(Needs.STACKS, Needs.LIBRARIES),
+    needs=(Needs.STACKS,),
+    helped_by=(Needs.LIBRARIES,),
     leaves_caches=True,
 )
 
@@ -111,6 +112,7 @@ WORKERS = Pattern(
         "num_workers=0 is often faster."
     ),
     find=_find_workers,
-    needs=(Needs.STACKS, Needs.LIBRARIES),
+    needs=(Needs.STACKS,),
+    helped_by=(Needs.LIBRARIES,),
     leaves_caches=True,
 )

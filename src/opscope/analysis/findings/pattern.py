@@ -107,6 +107,7 @@ class Pattern:
         advice: what to change.
         find: looks at a trace; None if the pattern is not in it.
         needs: what has to be recorded to see it.
+        helped_by: without this it sees less: where it sees nothing, that is said.
         measure: runs both variants with torch, where that is possible on this machine.
         link: where to read on.
         is_general: others may explain the same time better; it comes after those.
@@ -120,6 +121,7 @@ class Pattern:
     advice: str
     find: Callable[[Subject], Evidence | None]
     needs: tuple[Needs, ...] = ()
+    helped_by: tuple[Needs, ...] = ()
     measure: Callable[[Subject, Evidence], Measured | None] | None = None
     link: str = ""
     is_general: bool = False

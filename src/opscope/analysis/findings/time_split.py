@@ -160,7 +160,7 @@ class TimeSplit:
         converting = (self._subject.events["kind"] == EventKind.C_CALL) & (
             self._of_frames()[sites.caller] == Spent.OWN
         )
-        converting &= self.whose == Spent.TORCH
+        converting &= (self.whose == Spent.TORCH) & ~self._binds()
         allowed = self._of_an_operator_ns * (self._operators + 1)
         excess = np.where(converting, self.self_ns - allowed.astype(np.int64), 0)
         outside += np.maximum(excess, 0)
@@ -168,6 +168,21 @@ class TimeSplit:
         writing = self._in_text_of_tensors() & (self.whose != Spent.IMPORT)
         outside = np.where(writing, self.self_ns, outside)
         return np.where(self._subject.is_main & ~self._waits_for_workers(), outside, 0)
+
+    def _binds(self) -> Flags:
+        """C functions that call the operator of their name: torch's way from Python to it.
+
+        What those take that call another, such as torch.tensor of a list, they convert in.
+        """
+        subject, numbers = self._subject, dict[str, int]()
+        inner = subject.outermost[self._called_by[subject.outermost] >= 0]
+        texts, label = subject.listing.texts, subject.listing.label
+        of_label = [numbers.setdefault(_function_of(text), len(numbers)) for text in texts]
+        number = np.array([*of_label, -1], dtype=np.int64)[label]
+        binds = np.zeros(len(self.self_ns), dtype=np.bool_)
+        by = self._called_by[inner]
+        binds[by[number[by] == number[inner]]] = True
+        return np.asarray(binds & (subject.events["kind"] == EventKind.C_CALL))
 
     def _waits_for_workers(self) -> Flags:
         """What the program does until a DataLoader's workers deliver: waiting, and nothing else."""
@@ -200,6 +215,13 @@ class TimeSplit:
         for name in _TEXT_OF_TENSOR:  # what of it the program calls itself
             writing |= self._subject.calls_of("torch/_tensor.py", name)
         return np.asarray(writing | (nearest_ancestor(self._subject.parent, writing) >= 0))
+
+
+def _function_of(text: str) -> str:
+    """``<built-in method stack of type object at 0x...>`` and ``aten::stack`` as stack."""
+    if text.startswith("<built-in "):
+        return text.removeprefix("<built-in ").partition(" ")[2].partition(" ")[0].rstrip(">")
+    return text.rpartition("::")[2]
 
 
 def _is_torch(file: str) -> bool:

@@ -150,6 +150,40 @@ def test_freeing_the_results_of_a_loop_goes_with_it_once_its_function_has_return
     assert (saved_ns[1] - saved_ns[0]) / 1000 == pytest.approx(saved)
 
 
+def test_a_line_that_takes_all_of_a_generator_is_run_as_often_as_that_makes_something():
+    parts = ("train.py", 20, "parts")
+    inner = [span("list", 10, 270, kind=EventKind.C_CALL, caller=CALLER, line=6)]
+    for i in range(20):
+        inner.append(
+            span("parts", 10 + 13 * i, 22 + 13 * i, frame=parts, caller=CALLER, line=6, **PYTHON)
+        )
+        inner.append(
+            span("aten::mul", 15 + 13 * i, 18 + 13 * i, caller=parts, line=21,
+                 inputs=[tensor(2, storage=64, storage_offset=2 * i)])
+        )  # fmt: skip
+    inner.append(span("aten::stack", 272, 280, caller=CALLER, line=6, inputs=[[tensor(2)] * 20]))
+    finding = found(build_trace(program(*inner, end=300)), "for-loop-indexing")
+    assert finding.places[0].line == 6 and "20 rounds" in finding.explanation
+
+
+def test_a_loop_around_one_over_parts_is_none_itself():
+    """What else its rounds call, such as a network, stays."""
+    rows = ("train.py", 20, "by_row")
+    inner = []
+    for i in range(12):
+        at = 400 * i
+        inner.append(span("by_row", at, at + 260, frame=rows, caller=CALLER, line=5, **PYTHON))
+        inner += [
+            span("aten::mul", at + 13 * j, at + 13 * j + 3, caller=rows, line=21,
+                 inputs=[tensor(2, storage=64, storage_offset=40 * i + 2 * j)])
+            for j in range(20)
+        ]  # fmt: skip
+        inner.append(span("aten::relu", at + 300, at + 305, caller=CALLER, line=6))
+    finding = found(build_trace(program(*inner, end=4_800)), "for-loop-indexing")
+    assert [place.line for place in finding.places] == [21]
+    assert finding.saved_ns <= 12 * 260_000
+
+
 def in_rows(width, row_stride):
     """What is left of a loop over matrices of 1,200 elements in rows of this width."""
     rows = 1_200 // width
@@ -209,6 +243,17 @@ def test_a_loop_over_many_tensors_leaves_what_lists_go_through_too(name, other, 
     ]  # fmt: skip
     finding = found(build_trace(program(*inner, end=200)), "tensor-by-tensor")
     assert finding.saved_ns == pytest.approx((190 + takes - 20 * stays) * 1000)
+
+
+@pytest.mark.parametrize(("operator", "is_said"), [("aten::stack", False), ("aten::empty", True)])
+def test_what_a_function_of_torch_takes_to_call_its_own_operator_is_not_outside(operator, is_said):
+    name = "<built-in method stack of type object at 0x7f>"
+    inner = [
+        span(name, 10, 500, kind=EventKind.C_CALL, caller=CALLER, line=5),
+        span(operator, 490, 495),
+    ]
+    finding = found(build_trace(program(*inner, end=505)), "time-outside-torch")
+    assert (finding is not None) == is_said
 
 
 def test_a_loop_of_training_steps_is_none():

@@ -131,6 +131,37 @@ def test_the_backward_pass_of_what_is_between_the_products_goes_as_well():
     assert "and its backward pass" in finding.saved_by
 
 
+@pytest.mark.parametrize(
+    ("first", "drops", "device", "is_found"),
+    [
+        ("aten::matmul", False, "cpu", True), ("aten::linear", False, "cpu", False),
+        ("aten::matmul", True, "cpu", False), ("aten::matmul", True, "cuda", True),
+    ],
+)  # fmt: skip
+def test_what_a_fused_call_would_not_do_is_no_attention_by_hand(first, drops, device, is_found):
+    """On the CPU none drops values at random, and a layer that scores classes has no keys."""
+    query = tensor(1, 100, 16, storage=64, impl=64)
+    made = [
+        tensor(1, 100, 100, storage=i, allocation_id=i, impl=i, device=device)
+        for i in (101, 102, 103)
+    ]
+    spans = [
+        span(first, 0, 100, inputs=[query, query]),
+        span("aten::softmax", 200, 300, inputs=[made[0], -1, None]),
+        span("aten::dropout", 310, 390, inputs=[made[1], 0.1, drops]),
+        *[span("aten::bernoulli_", 320, 350)] * drops,
+        span("aten::matmul", 400, 500, inputs=[made[2], query]),
+    ]
+    blocks = [
+        allocation(
+            at, 40_000, allocation_id=101 + i, address=101 + i, device_type=int(device != "cpu")
+        )
+        for i, at in enumerate((10, 210, 360))
+    ]
+    findings = find_findings(build_trace(spans, allocations=blocks))
+    assert ("attention-by-hand" in [one.id for one in findings]) == is_found
+
+
 def test_an_activation_by_hand_is_no_part_of_attention():
     query = tensor(1, 100, 16, storage=64, impl=64)
     made = [tensor(1, 100, 100, storage=i, allocation_id=i, impl=i) for i in range(101, 106)]
