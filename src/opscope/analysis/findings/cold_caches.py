@@ -73,12 +73,17 @@ def refilling_ns(
 
 def _left_bytes(subject: Subject, begin: Values, until: Values) -> Values:
     """How much more memory the program held at the end of each stretch than when it began."""
+    time_ns, held = subject.once(_held_bytes)
+    at_begin = held[np.searchsorted(time_ns, begin, "left")]
+    at_end = held[np.searchsorted(time_ns, until, "right")]
+    return np.asarray(np.maximum(at_end - at_begin, 0), dtype=np.int64)
+
+
+def _held_bytes(subject: Subject) -> tuple[Values, Values]:
+    """When memory was taken or given back, and how much more was held before each and at last."""
     table = subject.trace.table("allocations")
     order = np.argsort(table["time_ns"], kind="stable")
-    time_ns, held = table["time_ns"][order], np.cumsum(np.append(0, table["size_bytes"][order]))
-    at_end = held[np.searchsorted(time_ns, until, "right")]
-    at_begin = held[np.searchsorted(time_ns, begin, "left")]
-    return np.asarray(np.maximum(at_end - at_begin, 0), dtype=np.int64)
+    return table["time_ns"][order], np.cumsum(np.append(0, table["size_bytes"][order]))
 
 
 def _gaps_of(subject: Subject, calls: Values) -> tuple[Values, Values]:
