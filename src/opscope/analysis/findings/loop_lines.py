@@ -218,14 +218,12 @@ def _part_elements(subject: Subject, calls: LineCalls) -> Values:
     of_program = ~_in_text(subject)[event]
     event, part = event[of_program], part[of_program]
     at = np.where(calls.row[event] >= 0, event, above[event])
-    for _ in range(_LEVELS):
+    for level in range(_LEVELS):
         known = at >= 0
-        event, part, at = event[known], part[known], at[known]
-        # What goes over many parts by itself is no round of a loop around it.
-        several = group_rows(*group_rows(at, part[:, 0], part[:, 1]).columns[:2])
-        many = several.count >= FEWEST_ROUNDS
-        once = ~np.isin(at, several.columns[0][many])
-        event, part, at = event[once], part[once], at[once]
+        part, at = part[known], at[known]
+        if level:
+            single = ~_goes_over_many(at, part)
+            part, at = part[single], at[single]
         if not len(at):
             break
         row = calls.row[at]
@@ -238,6 +236,13 @@ def _part_elements(subject: Subject, calls: LineCalls) -> Values:
         np.maximum.at(found, tensors.columns[1][many], np.maximum(elements[many], 1))
         at = above[at]
     return found
+
+
+def _goes_over_many(at: Values, part: npt.NDArray[np.int64]) -> Flags:
+    """Which parts are of a call that goes over many of them: it is no round of a loop around it."""
+    parts_of = group_rows(*group_rows(at, part[:, 0], part[:, 1]).columns[:2])
+    many = parts_of.columns[0][parts_of.count >= FEWEST_ROUNDS]
+    return np.isin(at, many)
 
 
 def _in_text(subject: Subject) -> Flags:
