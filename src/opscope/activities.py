@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import warnings
 from collections.abc import Iterable
@@ -84,7 +83,9 @@ class ParsedActivities:
 
 def _require_torch() -> None:
     try:
-        importlib.import_module("torch")
+        # As the statement does it: without a lock where it is there. A handler of a signal in the
+        # middle of taking importlib's would wait for itself on Python 3.10.
+        __import__("torch")
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
