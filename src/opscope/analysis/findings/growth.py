@@ -12,7 +12,7 @@ from opscope.analysis.quantity_text import bytes_text, share_text
 from opscope.trace.schema import AllocationAction
 from opscope.tree.ancestry import nearest_ancestor
 
-_JOINS = ("aten::cat", "aten::concat", "aten::concatenate", "aten::hstack", "aten::vstack")
+CONCATENATIONS = ("aten::cat", "aten::concat", "aten::concatenate", "aten::hstack", "aten::vstack")
 _WORTH_SAYING, _FEWEST = 0.02, 8
 _LEAST_BYTES, _LEAST_SHARE = 1 << 20, 0.2
 """Of memory that grows: in all, and of what is in use at its peak."""
@@ -23,7 +23,7 @@ _STEADY = 0.6
 
 def _find_growing(subject: Subject) -> Evidence | None:
     """Concatenations at a line whose first tensor is what the last one there made."""
-    joins = np.flatnonzero(subject.named(*_JOINS) & (subject.operator_parent < 0))
+    joins = np.flatnonzero(subject.named(*CONCATENATIONS) & (subject.operator_parent < 0))
     if len(joins) < _FEWEST:
         return None
     # Of a list of tensors the row is that of the first, which is what has been gathered so far.

@@ -48,11 +48,11 @@ _TIMES_ITS_ARGUMENTS = 8
 def _find_attention(subject: Subject) -> Evidence | None:
     """A product, softmax and another product, each with the scores in memory."""
     values, scoring = computed_values(subject), subject.named(*_SCORING)
-    product = subject.named(*PRODUCT_CALLS) & (subject.operator_parent < 0)
-    of_two = product & ~subject.named(*_OF_A_LAYER)
-    scores = values.leads_to(of_two, scoring & ~subject.named("aten::softmax"))
+    product = subject.named(*PRODUCT_CALLS) & ~subject.named(*_OF_A_LAYER)
+    product &= subject.operator_parent < 0
+    scores = values.leads_to(product, scoring & ~subject.named("aten::softmax"))
     weights = scores & subject.named("aten::softmax") & (subject.operator_parent < 0)
-    second = values.leads_to(weights, subject.named("aten::dropout", "aten::to")) & of_two
+    second = values.leads_to(weights, subject.named("aten::dropout", "aten::to")) & product
     second &= ~values.leads_to(_drops_on_cpu(subject), subject.named("aten::to"))
     if not second.any() or not weights.any():
         return None
@@ -68,7 +68,7 @@ def _find_attention(subject: Subject) -> Evidence | None:
     if total < _WORTH_SAYING * subject.wall_ns:
         return None
     events = np.unique(np.concatenate([between, np.flatnonzero(second)]))
-    first = values.behind(weights | scaled, of_two) & of_two
+    first = values.behind(weights | scaled, product) & product
     back, back_ns = _backward_of(subject, between)
     fixes = _kernels(subject, np.union1d(between, back), first | second)
     return Evidence(

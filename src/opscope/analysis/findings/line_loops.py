@@ -171,24 +171,24 @@ def _freed_afterwards(
     It is in none of their calls: a function's variables go when it has. Counted at the first of a
     function's chosen lines, up to the last that is freed before something else runs.
     """
-    result = np.zeros(len(chosen), dtype=np.int64)
     functions = np.unique(calls.function[chosen[calls.group]])
+    took = np.zeros(len(functions), dtype=np.int64)
     table, thread = subject.trace.table("allocations"), subject.events["thread"]
     for number in np.unique(thread[functions]).tolist():
-        own = functions[thread[functions] == number]
-        end = subject.end_ns[own]
+        own = np.flatnonzero(thread[functions] == number)
+        end = subject.end_ns[functions[own]]
         starts = np.append(np.sort(subject.start_ns[thread == number]), _NEVER_NS)
         until = starts[np.searchsorted(starts, end)]
         is_free = (table["action"] == AllocationAction.FREE) & (table["thread"] == number)
         freed = np.sort(table["time_ns"][is_free])
         first, last = np.searchsorted(freed, end), np.searchsorted(freed, until)
         many = last - first >= FEWEST_ROUNDS
-        took = np.zeros(len(own), dtype=np.int64)
-        took[many] = freed[last[many] - 1] - end[many]
-        by_frame = np.bincount(subject.sites.frame[own], weights=took)
-        for frame in np.flatnonzero(by_frame).tolist():
-            line = np.flatnonzero(chosen & (lines.frame == frame))[0]
-            result[line] += int(by_frame[frame])
+        took[own[many]] = freed[last[many] - 1] - end[many]
+    by_frame = np.bincount(subject.sites.frame[functions], weights=took)
+    rows = np.flatnonzero(chosen)
+    frames, first_line = np.unique(lines.frame[rows], return_index=True)
+    result = np.zeros(len(chosen), dtype=np.int64)
+    result[rows[first_line]] = by_frame[frames]
     return result
 
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from opscope.analysis.findings.backward_passes import is_repeated_pass
 from opscope.analysis.findings.bytes_made import FLOAT_BYTES, bytes_made
+from opscope.analysis.findings.growth import CONCATENATIONS
 from opscope.analysis.findings.inner_loops import inner_loops
 from opscope.analysis.findings.line_calls import LineCalls
 from opscope.analysis.findings.recurrent_layers import is_recurrent_layer, layers_take_ns
@@ -31,9 +32,6 @@ _LEVELS = 3
 
 _TENSOR = "torch/_tensor.py"
 _JOINING = ("aten::unbind", "aten::stack", "aten::split", "aten::chunk")
-_CONCATENATING = ("aten::cat", "aten::concat", "aten::concatenate", "aten::hstack", "aten::vstack")
-"""These join results of a loop where they get as many as it has rounds."""
-
 _INDEXING = ("aten::select", "aten::slice", "aten::narrow")
 _CHOOSING = ("aten::index", "aten::index_select", "aten::masked_select")
 """These get all of a tensor and make a part of it, by indices or a mask."""
@@ -175,9 +173,9 @@ def _is_linear(subject: Subject, calls: LineCalls) -> Flags:
 
 def _joins(subject: Subject, calls: LineCalls) -> Flags:
     """Lines that take a tensor apart at once, or put the parts together."""
-    joins = subject.named(*_JOINING) | (
-        subject.named(*_CONCATENATING) & (_tensors_given(subject) >= FEWEST_ROUNDS)
-    )
+    # Results of a loop are as many as it has rounds.
+    many = _tensors_given(subject) >= FEWEST_ROUNDS
+    joins = subject.named(*_JOINING) | (subject.named(*CONCATENATIONS) & many)
     joining = joins[calls.events]
     inner = subject.sites.around[np.flatnonzero(joins)]
     joining[calls.row[inner[(inner >= 0) & (calls.row[inner] >= 0)]]] = True
