@@ -1,6 +1,7 @@
 #include "python/python_stacks.h"
 
 #include <Python.h>
+#include <dlfcn.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unordered_map.h>
 #include <unistd.h>
@@ -9,11 +10,13 @@
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "interpreter/without_gil.h"
+#include "python/python_running_frame.h"
 #include "python/python_running_threads.h"
 #include "python/python_text.h"
 
@@ -26,32 +29,87 @@ namespace {
 using Names = std::unordered_map<uint64_t, std::string>;  // of threads
 
 constexpr size_t kMostFrames = 100;    // of a thread, as faulthandler has it; one more says that there are
+constexpr size_t kMostThreads = 4096;  // in a copy, whose list of them may lead in a circle
 constexpr size_t kFramesAtOnce = 200;  // with the GIL
 constexpr useconds_t kYield_us = 200;  // the GIL goes to who takes it first, and that are we
+
+// A line of limited length, which takes no memory: what does not fit is left out.
+class Line {
+ public:
+  void add(std::string_view text) {
+    for (const char byte : text) put(byte);
+  }
+  void add(PyObject* text) {
+    add_text(text, [this](char byte) { put(byte); });
+  }
+  void add(uint64_t number, const char* format) {
+    char digits[32];
+    std::snprintf(digits, sizeof digits, format, static_cast<unsigned long long>(number));
+    add(std::string_view(digits));
+  }
+  std::string_view text() const { return {text_, size_}; }
+
+ private:
+  void put(char byte) {
+    if (size_ < sizeof text_) text_[size_++] = byte;
+  }
+
+  char text_[8192];
+  size_t size_ = 0;
+};
+
+// As faulthandler writes them.
+void add_thread(Line& line, uint64_t native_thread, std::string_view name) {
+  line.add("Thread ");
+  line.add(native_thread, "0x%016llx");
+  if (!name.empty()) {
+    line.add(" [");
+    line.add(name);
+    line.add("]");
+  }
+  line.add(" (most recent call first):\n");
+}
+
+void add_call(Line& line, PyCodeObject* code, int32_t instruction) {
+  const int number = PyCode_Addr2Line(code, instruction);
+  line.add("  File \"");
+  line.add(code->co_filename);
+  line.add("\", line ");
+  if (number > 0) {
+    line.add(static_cast<uint64_t>(number), "%llu");
+  } else {
+    line.add("???");
+  }
+  line.add(" in ");
+  line.add(code->co_name);
+  line.add("\n");
+}
+
+constexpr std::string_view kNoCall = "  <no Python frame>\n";
+constexpr std::string_view kMoreCalls = "  ...\n";
 
 class StackText {
  public:
   explicit StackText(const Names& names) : names_(names) {}
 
   void add(const SeenThread& thread) {
-    char number[32];
-    std::snprintf(number, sizeof number, "0x%016llx", static_cast<unsigned long long>(thread.native_thread));
-    text_ += (text_.empty() ? "Thread " : "\nThread ") + std::string(number);
     const auto name = names_.find(thread.native_thread);
-    if (name != names_.end()) text_ += " [" + name->second + "]";
-    text_ += " (most recent call first):\n";
-    if (thread.frames.empty()) text_ += "  <no Python frame>\n";
+    Line line;
+    add_thread(line, thread.native_thread, name == names_.end() ? std::string_view() : name->second);
+    text_ += text_.empty() ? "" : "\n";
+    text_ += line.text();
+    if (thread.frames.empty()) text_ += kNoCall;
     for (size_t i = 0; i < std::min(thread.frames.size(), kMostFrames); ++i) add(thread.frames[i]);
-    if (thread.frames.size() > kMostFrames) text_ += "  ...\n";
+    if (thread.frames.size() > kMostFrames) text_ += kMoreCalls;
   }
 
   std::string take() { return std::move(text_); }
 
  private:
   void add(const SeenFrame& frame) {
-    const int line = PyCode_Addr2Line(frame.code, frame.instruction);
-    text_ += "  File \"" + text_of(frame.code->co_filename) + "\", line ";
-    text_ += (line > 0 ? std::to_string(line) : "???") + " in " + text_of(frame.code->co_name) + "\n";
+    Line line;
+    add_call(line, frame.code, frame.instruction);
+    text_ += line.text();
     if (++frames_ % kFramesAtOnce == 0) without_gil([] { return usleep(kYield_us); });
   }
 
@@ -75,7 +133,53 @@ nb::object stacks_of_others(const Names& names) {
   return nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
 }
 
+#if defined(OPSCOPE_READS_FRAMES) || PY_VERSION_HEX < 0x030B0000
+
+void write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = write(descriptor, text.data(), text.size());
+    if (written <= 0) return;
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+void write_stack_of_copy(int descriptor, PyThreadState* state) {
+  RunningFrame frame = RunningFrame::current_without_gil(state);
+  if (!frame) write_all(descriptor, kNoCall);
+  for (size_t i = 0; frame; ++i, frame = frame.caller_without_gil()) {
+    if (i == kMostFrames) return write_all(descriptor, kMoreCalls);
+    Line line;
+    add_call(line, frame.code_without_gil(), frame.instruction());
+    write_all(descriptor, line.text());
+  }
+}
+
+#endif
+
 }  // namespace
+
+#if defined(OPSCOPE_READS_FRAMES) || PY_VERSION_HEX < 0x030B0000
+
+void write_stacks_of_copy(int descriptor, PyInterpreterState* interpreter) {
+  PyThreadState* state = PyInterpreterState_ThreadHead(interpreter);
+  for (size_t i = 0; state != nullptr && i < kMostThreads; ++i, state = PyThreadState_Next(state)) {
+    if (i > 0) write_all(descriptor, "\n");
+    Line line;
+    add_thread(line, static_cast<uint64_t>(state->thread_id), {});
+    write_all(descriptor, line.text());
+    write_stack_of_copy(descriptor, state);
+  }
+}
+
+#else
+
+void write_stacks_of_copy(int descriptor, PyInterpreterState* interpreter) {
+  using Dump = const char* (*)(int, PyInterpreterState*, PyThreadState*);
+  const auto dump = reinterpret_cast<Dump>(dlsym(RTLD_DEFAULT, "_Py_DumpTracebackThreads"));
+  if (dump != nullptr) dump(descriptor, interpreter, nullptr);
+}
+
+#endif
 
 void bind_python_stacks(nb::module_& module) {
   module.def("python_stacks", &stacks_of_others, nb::arg("names"));

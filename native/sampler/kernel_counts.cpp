@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -47,21 +48,34 @@ bool is_gil(uintptr_t address) {
   return address >= place.first && address < place.second;
 }
 
-WaitsFor of_call(long number, uintptr_t first_argument) {
+using Arguments = std::array<uintptr_t, 4>;  // the first ones of a call
+
+// A wait for any of no files is one for its time to pass: Python's time.sleep() until 3.10.
+WaitsFor of_wait_for_files(bool there_are_any) {
+  return there_are_any ? WaitsFor::kReadiness : WaitsFor::kTimer;
+}
+
+WaitsFor of_call(long number, const Arguments& arguments) {
   switch (number) {
     case SYS_futex:
-      return is_gil(first_argument) ? WaitsFor::kGil : WaitsFor::kLock;
+      return is_gil(arguments[0]) ? WaitsFor::kGil : WaitsFor::kLock;
     case SYS_nanosleep:
     case SYS_clock_nanosleep:
     case SYS_rt_sigtimedwait:
       return WaitsFor::kTimer;
 #ifdef SYS_poll
     case SYS_poll:
-    case SYS_select:
-    case SYS_epoll_wait:
 #endif
     case SYS_ppoll:
+      return of_wait_for_files(arguments[1] != 0);
+#ifdef SYS_select
+    case SYS_select:
+#endif
     case SYS_pselect6:
+      return of_wait_for_files((arguments[1] | arguments[2] | arguments[3]) != 0);
+#ifdef SYS_epoll_wait
+    case SYS_epoll_wait:
+#endif
     case SYS_epoll_pwait:
     case SYS_accept:
     case SYS_accept4:
@@ -104,7 +118,9 @@ WaitsFor waits_for(const ThreadFile& call, char state) {
   char* rest = nullptr;
   const long number = std::strtol(text, &rest, 10);
   if (number < 0) return state == 'D' ? WaitsFor::kDisk : WaitsFor::kNothing;
-  return of_call(number, std::strtoull(rest, nullptr, 16));
+  Arguments arguments{};
+  for (uintptr_t& argument : arguments) argument = std::strtoull(rest, &rest, 16);
+  return of_call(number, arguments);
 }
 
 }  // namespace

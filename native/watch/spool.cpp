@@ -1,7 +1,6 @@
 #include "watch/spool.h"
 
 #include <Python.h>
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -17,6 +16,7 @@
 #include "log/log_copy.h"
 #include "log/own_file.h"
 #include "log/recorder.h"
+#include "python/python_stacks.h"
 #include "watch/dump_writer.h"
 
 namespace opscope {
@@ -49,19 +49,18 @@ void reap(pid_t child) {
   }
 }
 
-// As faulthandler does it in a process that has crashed, but in a copy of the process: without the GIL nobody
-// can be sure that no stack changes meanwhile, and what reads one that does may crash.
+// In a copy of the process: without the GIL nobody can be sure that no stack changes meanwhile, and what
+// reads one that does may crash.
 int write_python_stacks(const std::string& folder, void* interpreter) {
-  using Dump = const char* (*)(int, PyInterpreterState*, PyThreadState*);
-  const auto dump = reinterpret_cast<Dump>(dlsym(RTLD_DEFAULT, "_Py_DumpTracebackThreads"));
-  if (dump == nullptr) return 0;  // this Python does not offer it, and its absence says so
   return with_file(folder, kFiles[2], [&](NewFile& file) {
     const int descriptor = file.get();
     const auto child = static_cast<pid_t>(syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr));
     if (child < 0) return errno;
     if (child == 0) {
+      // A crash in here is nobody's business but the copy's: neither the program's handlers nor a core file.
       prctl(PR_SET_DUMPABLE, 0);
-      dump(descriptor, static_cast<PyInterpreterState*>(interpreter), nullptr);
+      for (const int crash : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) signal(crash, SIG_DFL);
+      write_stacks_of_copy(descriptor, static_cast<PyInterpreterState*>(interpreter));
       _exit(0);
     }
     reap(child);

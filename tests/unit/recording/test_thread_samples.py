@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import select
 import subprocess
 import sys
 import threading
@@ -88,6 +90,29 @@ def test_a_thread_that_reads_a_pipe_is_told_from_one_that_waits_for_a_lock():
         table = sampled()
     os.close(reader), os.close(writer)
     assert set(of_thread(table, waits)["waits_for"].tolist()) == {WaitsFor.TRANSFER}
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        pytest.param(lambda: time.sleep(2), id="sleep"),  # a select of no files until Python 3.10
+        pytest.param(lambda: select.select([], [], [], 2), id="select"),
+        pytest.param(lambda: select.poll().poll(2_000), id="poll"),
+    ],
+)
+def test_a_wait_for_any_of_no_files_is_one_for_time_to_pass(wait):
+    with waiting_thread(wait, lambda: None) as waits:
+        table = sampled()
+    assert set(of_thread(table, waits)["waits_for"].tolist()) == {WaitsFor.TIMER}
+
+
+def test_a_wait_for_any_of_some_files_is_none_for_time():
+    reader, writer = os.pipe()
+    wait = functools.partial(select.select, [reader], [], [], 60)
+    with waiting_thread(wait, lambda: os.write(writer, b"x")) as waits:
+        table = sampled()
+    os.close(reader), os.close(writer)
+    assert set(of_thread(table, waits)["waits_for"].tolist()) == {WaitsFor.READINESS}
 
 
 def test_pages_that_are_touched_first_are_counted():
