@@ -72,7 +72,7 @@ WaitsFor of_call(long number, const Arguments& arguments) {
     case SYS_select:
 #endif
     case SYS_pselect6:
-      return of_wait_for_files((arguments[1] | arguments[2] | arguments[3]) != 0);
+      return of_wait_for_files(arguments[0] != 0 && (arguments[1] | arguments[2] | arguments[3]) != 0);
 #ifdef SYS_epoll_wait
     case SYS_epoll_wait:
 #endif

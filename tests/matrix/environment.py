@@ -14,7 +14,7 @@ FOLDER = HERE / "build" / "matrix"
 TOOLS = ("pytest", "scikit-build-core", "nanobind", "cmake", "ninja")
 WANTED = (
     *("numpy", "hypothesis", "psutil", "pyarrow", "duckdb", "rich", "pandas", "polars"),
-    "protobuf",
+    *("protobuf", "perfetto", "ibis-framework[duckdb]"),
 )
 """What tests take where there is a build for the interpreter; they are skipped without."""
 TORCH_TAKES = (
