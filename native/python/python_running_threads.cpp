@@ -1,11 +1,13 @@
 #include "python/python_running_threads.h"
 
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <unordered_set>
 
+#include "interpreter/thread_of_pthread.h"
 #include "python/python_hooks.h"
 #include "python/python_running_frame.h"
 #include "python/python_thread_states.h"
@@ -19,8 +21,7 @@ int64_t system_thread_id(PyThreadState* state, bool is_current) {
 #if PY_VERSION_HEX >= 0x030B0000
   return static_cast<int64_t>(state->native_thread_id);
 #else
-  (void)state;
-  return 0;
+  return system_thread_id_of(static_cast<pthread_t>(state->thread_id));
 #endif
 }
 
