@@ -98,8 +98,8 @@ deaths: install ## Programs that die while they are recorded, compared with what
 interpreter-test: ## Test the recorder of Python calls on every Python from 3.10 to 3.13 that is found: INTERPRETERS="3.10"
 	@tests/interpreters/run.sh $(INTERPRETERS)
 
-matrix: install ## Test on every torch and Python that can be had, or ROW="torch-2.6 python-3.13"; CLOSEST=1, TESTS= for less
-	cd tests && ../$(BIN)/python -m matrix $(if $(CLOSEST),--closest) $(ROW) $(if $(TESTS),-- $(TESTS))
+matrix: install ## Test on every torch and Python that can be had, or ROW="torch-2.6 python-3.13"; CLOSEST=1, FAILED=1, TESTS= for less
+	cd tests && ../$(BIN)/python -m matrix $(if $(CLOSEST),--closest) $(if $(FAILED),--failed) $(ROW) $(if $(TESTS),-- $(TESTS))
 
 gpu-test: install ## Compare what is recorded of a GPU with torch.profiler's; needs an NVIDIA GPU
 	$(BIN)/python -m pytest tests/gpu

@@ -1,9 +1,10 @@
 """Run the tests on rows of the matrix: ``python -m matrix [ROW ...] [-- ARGUMENTS]``.
 
 Without rows, on all. A row runs what torch has a part in, or, where it has no torch, what needs
-none; with ``--closest`` those tests alone that build on torch's own objects. With arguments it runs
-what these say to pytest, and writes no result. Results are files in ``results``, and
-docs/versions.md.
+none; with ``--closest`` those tests alone that build on torch's own objects; with ``--failed``
+those alone that failed when the row ran last, whose result then names what has been mended since.
+With arguments it runs what these say to pytest, and writes no result. Results are files in
+``results``, and docs/versions.md.
 """
 
 import json
@@ -14,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from matrix.environment import HERE, RowUnavailable, make_environment
-from matrix.results import RESULTS, read_outcomes, summary, write_page
+from matrix.results import RESULTS, read_outcomes, summary, with_mended, write_page
 from matrix.rows import ROWS, parse_row
 
 WITH_TORCH = (
@@ -66,11 +67,26 @@ print(json.dumps({"torch": version, "python": platform.python_version()}))
 def main(arguments):
     split = arguments.index("--") if "--" in arguments else len(arguments)
     names, chosen = arguments[:split], arguments[split + 1 :]
-    closest = "--closest" in names
-    rows = [parse_row(name) for name in names if name != "--closest"] or map(parse_row, ROWS)
-    codes = [run_row(row, chosen, closest) for row in rows]
+    options = {name for name in names if name.startswith("--")}
+    rows = [parse_row(name) for name in names if name not in options] or map(parse_row, ROWS)
+    if "--failed" in options:
+        codes = [run_failed(row) for row in rows]
+    else:
+        codes = [run_row(row, chosen, "--closest" in options) for row in rows]
     write_page()
     return max(codes)
+
+
+def run_failed(row):
+    """Runs again what failed when the row ran last; 0 if nothing has failed."""
+    path = _path(row)
+    kept = json.loads(path.read_text()) if path.exists() else {}
+    if not kept.get("failed"):
+        print(f"{row.name}: nothing failed there", flush=True)
+        return 0
+    code, outcomes = _run(make_environment(row), list(kept["failed"]))
+    path.write_text(json.dumps(with_mended(kept, outcomes), indent=1) + "\n")
+    return code
 
 
 def run_row(row, chosen, closest=False):
@@ -82,10 +98,23 @@ def run_row(row, chosen, closest=False):
         print(f"{row.name}: {problem}", flush=True)
         _write(row, {"unavailable": str(problem)})
         return 0
+    code, outcomes = _run(python, chosen or list(_tests_of(row, closest)))
+    asked = subprocess.run([str(python), "-c", _FACTS], capture_output=True, text=True, check=True)
+    found = summary(outcomes)
+    if not outcomes:
+        print(f"{row.name}: no test ran", flush=True)
+        return code or 1
+    print(f"{row.name}: {found['passed']} passed, {len(found['failed'])} failed", flush=True)
+    if not chosen:
+        _write(row, {**json.loads(asked.stdout), "closest": closest, **found})
+    return code
+
+
+def _run(python, tests):
+    """The exit code, and how each test ended."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
-            [str(python), "tests/run.py", "-q", "-p", "no:cacheprovider", _GO_ON]
-            + (chosen or list(_tests_of(row, closest))),
+            [str(python), "tests/run.py", "-q", "-p", "no:cacheprovider", _GO_ON, *tests],
             cwd=HERE,
             env={
                 **os.environ,
@@ -93,16 +122,7 @@ def run_row(row, chosen, closest=False):
                 "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}",
             },
         )
-        outcomes = read_outcomes(Path(folder))
-    asked = subprocess.run([str(python), "-c", _FACTS], capture_output=True, text=True, check=True)
-    found = summary(outcomes)
-    if not outcomes:
-        print(f"{row.name}: no test ran", flush=True)
-        return done.returncode or 1
-    print(f"{row.name}: {found['passed']} passed, {len(found['failed'])} failed", flush=True)
-    if not chosen:
-        _write(row, {**json.loads(asked.stdout), "closest": closest, **found})
-    return done.returncode
+        return done.returncode, read_outcomes(Path(folder))
 
 
 def _tests_of(row, closest):
@@ -113,8 +133,11 @@ def _tests_of(row, closest):
 
 def _write(row, result):
     RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{row.name}.json"
-    path.write_text(json.dumps({"row": row.name, **result}, indent=1) + "\n")
+    _path(row).write_text(json.dumps({"row": row.name, **result}, indent=1) + "\n")
+
+
+def _path(row):
+    return RESULTS / f"{row.name}.json"
 
 
 if __name__ == "__main__":

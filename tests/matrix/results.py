@@ -69,6 +69,24 @@ def summary(outcomes):
     }
 
 
+def with_mended(kept, outcomes):
+    """A row's result once what failed there has been run again.
+
+    What passes now has been mended since, and keeps what it said when it failed.
+    """
+    again = {test: outcomes.get(test, {}).get("outcome") for test in kept["failed"]}
+    mended = {test: why for test, why in kept["failed"].items() if again[test] in _PASSED}
+    return {
+        **kept,
+        "passed": kept["passed"] + len(mended),
+        "failed": {test: why for test, why in kept["failed"].items() if test not in mended},
+        "mended": {**kept.get("mended", {}), **mended},
+    }
+
+
+_PASSED = ("passed", "alone")
+
+
 def _messages(outcomes, outcome):
     return {
         test: _without_folders((one["reason"].strip().splitlines() or [""])[0])[:200]
@@ -115,6 +133,7 @@ def _section(result):
     for of_these, said in (
         ("failed", "failed"),
         ("alone", "failed beside other tests, passed alone"),
+        ("mended", "failed in the whole row, passed once mended"),
     ):
         if result.get(of_these):
             lines += ["", f"| {said} | with |", "|---|---|"]

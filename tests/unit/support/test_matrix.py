@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from matrix.cuda_stubs import Library, missing_symbols, read_library, source_of, write_stubs
-from matrix.results import read_outcomes, summary, write_page
+from matrix.results import read_outcomes, summary, with_mended, write_page
 from matrix.rows import ROWS, Row, find_python, parse_row
 
 needs_compiler = pytest.mark.skipif(
@@ -115,12 +115,28 @@ def test_what_failed_beside_others_and_passed_alone_has_passed_and_is_named(tmp_
     assert found["alone"] == {"a": "E slow"} and found["failed"] == {"b": "E two"}
 
 
+def test_what_passes_when_the_failed_are_run_again_has_been_mended():
+    failed = {"a": "E one", "b": "E two", "c": "E three", "d": "E four"}
+    kept = {"row": "torch-2.6", "passed": 7, "skipped": {}, "failed": failed, "mended": {"z": "E"}}
+    again = {
+        "a": {"outcome": "passed"},
+        "b": {"outcome": "failed"},
+        "c": {"outcome": "skipped"},
+    }  # "d" did not run
+    found = with_mended(kept, again)
+    assert found["passed"] == 8
+    assert found["failed"] == {"b": "E two", "c": "E three", "d": "E four"}
+    assert found["mended"] == {"z": "E", "a": "E one"}
+    assert kept["failed"] == failed
+
+
 def test_the_page_says_what_each_row_gave(tmp_path):
     full = {
         "passed": 3,
         "skipped": {"no | here": 2},
         "failed": {"a.py::x": "at 0x12ab in /tmp/y/z"},
         "alone": {"a.py::y": "late"},
+        "mended": {"a.py::z": "wrong"},
     }
     for name, result in {
         "torch-2.6": {"torch": "2.6.0", "python": "3.11.7", "closest": True, **full},
@@ -135,4 +151,5 @@ def test_the_page_says_what_each_row_gave(tmp_path):
     assert "| 2 | no \\| here |" in page and "| `a.py::x` | at 0x… in …/z |" in page
     assert "| failed beside other tests, passed alone | with |" in page
     assert "| `a.py::y` | late |" in page
+    assert "| failed in the whole row, passed once mended | with |" in page
     assert "Everything ran and passed." in page.partition("No torch, Python 3.12.1")[2]
