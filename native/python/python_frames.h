@@ -48,8 +48,8 @@ class FrameTable {
     libraries_ = std::move(libraries);
   }
   // Whether code of libraries is skipped: neither recorded, nor is it hidden what it calls. But what waits
-  // or imports is recorded, so that the time is not that of who called it; and where functions are heard as
-  // they are evaluated also what the program calls itself, which has the line.
+  // or imports is recorded, so that the time is not that of who called it; and so is what the program calls
+  // itself, which has the line.
   void skip_libraries(bool skip) {
     const TablesLock lock;
     if (skips_libraries_ == skip) return;
@@ -71,6 +71,21 @@ class FrameTable {
   uint32_t intern(PyCodeObject* code);
   // The row of code that is skipped, for calls of it that are not; kSkippedFrame where none is wanted.
   uint32_t intern_called(PyCodeObject* code);
+  // Of code that is skipped, where it costs to hear of it: may the program be calling it? It has, or nobody
+  // has called it often.
+  bool may_be_called(PyCodeObject* code) {
+    const TablesLock lock;
+    return may_be_called_now(known_of(code));
+  }
+  // The same, once it has begun another time.
+  bool may_be_called_again(PyCodeObject* code, bool by_program) {
+    const TablesLock lock;
+    Known& known = known_of(code);
+    if (!may_be_called_now(known)) return false;
+    known.is_called |= by_program;
+    if (!known.is_called) ++known.begins;
+    return may_be_called_now(known);
+  }
   // Whether a row is no library's that is recorded although libraries are skipped.
   bool is_of_program(uint32_t row) const {
     const TablesLock lock;
@@ -98,10 +113,14 @@ class FrameTable {
   struct Known {
     uint32_t row;
     bool is_library;
-    bool is_skipped;  // where libraries are
+    bool is_skipped;         // where libraries are
+    bool is_called = false;  // by the program, although it is skipped
+    uint8_t begins = 0;      // of skipped code before the program called it
   };
+  static constexpr uint8_t kMostBegins = 32;
 
   // What follows is called under the lock.
+  static bool may_be_called_now(const Known& known) { return known.is_called || known.begins < kMostBegins; }
   bool is_of_program_now(uint32_t row) const {
     return std::ranges::find(always_recorded_, row) == always_recorded_.end();
   }

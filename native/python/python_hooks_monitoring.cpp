@@ -37,12 +37,32 @@ PyObject* on_c_return(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Py_RETURN_NONE;
 }
 
-void start(PyObject* const* args) {
-  without_exceptions([&] { python_enter(code_of(args[0]), current_frame(), current_frame().caller()); });
+// Whether to be called again for this place in this code: for what libraries call among themselves that would
+// take longer than they do.
+bool start(PyObject* const* args) {
+  PyCodeObject* const code = code_of(args[0]);
+  bool goes_on = true;
+  without_exceptions([&] {
+    if (is_skipped(code)) {
+      goes_on = skipped_code_begins(code, current_frame(), current_frame().caller());
+    } else {
+      python_enter(code, current_frame(), current_frame().caller());
+    }
+  });
+  return goes_on;
 }
 
-void end(PyObject* const* args) {
-  without_exceptions([&] { python_leave(code_of(args[0]), current_frame()); });
+bool end(PyObject* const* args) {
+  PyCodeObject* const code = code_of(args[0]);
+  bool goes_on = true;
+  without_exceptions([&] {
+    if (is_skipped(code)) {
+      goes_on = skipped_code_ends(code, current_frame());
+    } else {
+      python_leave(code, current_frame());
+    }
+  });
+  return goes_on;
 }
 
 // What a callback returns so that it is called no more for this place in this code.
@@ -52,25 +72,23 @@ PyObject* disable() {
 }
 
 PyObject* on_start(PyObject*, PyObject* const* args, Py_ssize_t) {
-  if (is_skipped(code_of(args[0]))) return disable();
-  start(args);
+  if (!start(args)) return disable();
   Py_RETURN_NONE;
 }
 
 PyObject* on_end(PyObject*, PyObject* const* args, Py_ssize_t) {
-  if (is_skipped(code_of(args[0]))) return disable();
-  end(args);
+  if (!end(args)) return disable();
   Py_RETURN_NONE;
 }
 
 // Exceptions cannot be disabled by place.
 PyObject* on_throw(PyObject*, PyObject* const* args, Py_ssize_t) {
-  if (!is_skipped(code_of(args[0]))) start(args);
+  start(args);
   Py_RETURN_NONE;
 }
 
 PyObject* on_unwind(PyObject*, PyObject* const* args, Py_ssize_t) {
-  if (!is_skipped(code_of(args[0]))) end(args);
+  end(args);
   Py_RETURN_NONE;
 }
 

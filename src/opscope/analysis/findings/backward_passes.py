@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.analysis.findings.subject import Flags, Subject, Values
+from opscope.analysis.findings.subject import EVALUATING, Flags, Subject, Values
 from opscope.trace.schema import RecordScope
 from opscope.tree.links import thread_numbers
 
 _FEWEST_PASSES = 10
 """Over the same forward operators: no training step has as many losses."""
-
-EVALUATING = "autograd::engine::evaluate_function"
-"""Around each node, with its number."""
 
 _TAKING = ("aten::select", "aten::slice", "aten::narrow", "aten::unbind")
 

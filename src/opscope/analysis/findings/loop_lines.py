@@ -11,7 +11,7 @@ from opscope.analysis.findings.backward_passes import is_repeated_pass
 from opscope.analysis.findings.bytes_made import FLOAT_BYTES, bytes_made
 from opscope.analysis.findings.growth import CONCATENATIONS
 from opscope.analysis.findings.inner_loops import inner_loops
-from opscope.analysis.findings.line_calls import LineCalls
+from opscope.analysis.findings.line_calls import FEWEST_ROUNDS, LineCalls
 from opscope.analysis.findings.recurrent_layers import is_recurrent_layer, layers_take_ns
 from opscope.analysis.findings.subject import FLOPS_A_NS, Flags, Subject, Values
 from opscope.analysis.flops import count_flops
@@ -20,9 +20,6 @@ from opscope.trace.row_groups import group_rows
 from opscope.trace.schema import Role
 from opscope.trace.shapes import element_counts
 from opscope.tree.ancestry import nearest_ancestor, subtree_sums
-
-FEWEST_ROUNDS = 10
-"""In one call of the function that holds the loop."""
 
 _MUCH = 0.3
 """Of a line's time, in which what a call calls counts twice: list() of a generator, and that."""
@@ -106,7 +103,7 @@ def measure_lines(subject: Subject, calls: LineCalls) -> LoopLines:
     return LoopLines(
         frame=calls.lines[:, 0],
         line=calls.lines[:, 1],
-        rounds=_rounds(subject, calls) // np.maximum(functions, 1),
+        rounds=_rounds(calls) // np.maximum(functions, 1),
         calls=functions,
         time_ns=sum_by_line(calls.group, calls.took_ns, count),
         work_ns=np.maximum(sum_by_line(calls.group, work, count), 0),
@@ -189,17 +186,15 @@ def _tensors_given(subject: Subject) -> Values:
     return np.bincount(given, minlength=len(subject.parent))
 
 
-def _rounds(subject: Subject, calls: LineCalls) -> Values:
+def _rounds(calls: LineCalls) -> Values:
     """How often each line was run: the median of how often it calls each thing it calls.
 
     But a line that takes all that a generator makes calls list() once, and the generator in every
     round: where much of its time is in what is called so much more often, that tells.
     """
-    what = subject.events["name"][calls.events].astype(np.int64) + 1
-    nameless = what == 0
-    what[nameless] = -2 - subject.sites.frame[calls.events[nameless]]
-    distinct = group_rows(calls.group, what)
-    line, count = distinct.columns[0], distinct.count
+    distinct = group_rows(calls.group, calls.what)
+    line = distinct.columns[0]
+    count = np.bincount(distinct.group, weights=calls.counts).astype(np.int64)
     rounds = medians(count, line, len(calls.lines))
     time_ns = sum_by_line(distinct.group, calls.took_ns, len(count))
     of_line_ns = np.bincount(line, weights=time_ns, minlength=len(calls.lines))

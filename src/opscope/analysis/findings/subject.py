@@ -40,6 +40,8 @@ _ODD, _SHORT_NS = 4, 500_000
 """What takes so many times the median was interrupted; a turn of the processor is a few ms long."""
 FLOPS_A_NS = 64
 """One thread of an ordinary processor multiplies and adds so fast."""
+EVALUATING = "autograd::engine::evaluate_function"
+"""Around each node of a backward pass, with its number."""
 
 HOST = DeviceType.CPU
 CUDA = DeviceType.CUDA
@@ -124,8 +126,14 @@ class Subject:
     @cached_property
     def line_calls(self) -> LineCalls:
         """What the program's lines call."""
-        is_pause = self.events["kind"] == EventKind.GC_PAUSE
-        return LineCalls(self.sites, self.parent, is_pause, self.start_ns, self.end_ns)
+        return LineCalls(
+            self.sites,
+            self.parent,
+            (self.start_ns, self.end_ns),
+            self.events["name"],
+            is_pause=self.events["kind"] == EventKind.GC_PAUSE,
+            is_node=self.named_like(EVALUATING),
+        )
 
     @property
     def recorded_trace(self) -> Trace:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opscope.analysis.findings.backward_passes import EVALUATING, backward_steps, steps_take_ns
+from opscope.analysis.findings.backward_passes import backward_steps, steps_take_ns
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
-from opscope.analysis.findings.subject import Flags, Subject, Values
+from opscope.analysis.findings.subject import EVALUATING, Flags, Subject, Values
 from opscope.analysis.quantity_text import share_text
 from opscope.trace.row_groups import group_rows, order_rows, places_in
 from opscope.trace.schema import AllocationAction, RecordScope, Role
