@@ -42,12 +42,11 @@ class _Interrupter:
 def _is_unsafe_in(frame: FrameType) -> bool:
     """Whether Python itself cannot be interrupted there. Where a lock of a module that was imported
     goes, in the callback of a weak reference, what is raised is printed and dropped; and where one
-    is taken, the lock of all imports may be kept for ever."""
+    is taken, the lock of all imports may be kept for ever. What is raised where a generator is
+    closed that nobody has any more, at instructions of no line, is dropped, too."""
     code = frame.f_code
-    return (
-        code.co_name in ("cb", "_get_module_lock")
-        and code.co_filename == "<frozen importlib._bootstrap>"
-    )
+    of_imports = code.co_filename == "<frozen importlib._bootstrap>"
+    return frame.f_lineno is None or (of_imports and code.co_name in ("cb", "_get_module_lock"))
 
 
 def _raise() -> None:
