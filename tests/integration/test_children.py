@@ -268,10 +268,11 @@ import os, torch, opscope
 with opscope.profile() as prof:
     child = os.fork()
     torch.ones(3).add(1)
+if child:
+    os.waitpid(child, 0)
 print("parent" if child else "child", len(prof.trace.events), flush=True)
 if not child:
     os._exit(0)
-os.waitpid(child, 0)
 """
 
 

@@ -12,6 +12,7 @@ import importlib
 import importlib.machinery
 import importlib.util
 import io
+import linecache
 import os
 import pkgutil
 import sys
@@ -177,7 +178,18 @@ def _load_text(program: Program) -> tuple[CodeType, dict[str, Any]]:
     if program.is_input:
         content = sys.stdin.buffer.read()
         attributes |= {"__file__": name, "__cached__": None}
-    return compile(content, name, "exec", dont_inherit=True), attributes
+    code = compile(content, name, "exec", dont_inherit=True)
+    if isinstance(content, str):
+        _keep_for_tracebacks(code, content)
+    return code, attributes
+
+
+def _keep_for_tracebacks(code: CodeType, text: str) -> None:
+    """From Python 3.13 on tracebacks show lines of ``-c`` as well, which are in no file."""
+    keep = getattr(linecache, "_register_code", None)
+    if keep is not None:
+        by_code = hasattr(linecache, "_interactive_cache")  # by the file's name in the first 3.13s
+        keep(code if by_code else code.co_filename, text, code.co_filename)
 
 
 def _load_script(path: str) -> tuple[CodeType, dict[str, Any]]:
