@@ -57,8 +57,8 @@ def test_compiled_code_is_counted_on_all_threads(found):
 
 def test_reading_what_an_optimizer_holds_is_not_compiled(found):
     counts, graphs, at_first = found["optimizers"]
-    # Where torch compiles a step with what is called after it, nothing tells of the step: whether it
-    # does depends on its version and on what it has compiled before.
+    # Where torch compiles a step with what is called after it, nothing tells of the step. Whether
+    # it does depends on its version and on what it has compiled before.
     optimizers = counts[0][0]
     assert optimizers in (0, 1)
     assert counts == [[optimizers, 6]] * 2  # an addition for the weight, one for the bias
