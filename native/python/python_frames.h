@@ -86,6 +86,11 @@ class FrameTable {
     if (!known.is_called) ++known.begins;
     return may_be_called_now(known);
   }
+  // All code is heard of once more, also what had been given up.
+  void hear_again() {
+    const TablesLock lock;
+    for (auto& [code, known] : by_code_) known.begins = 0;
+  }
   // Whether a row is no library's that is recorded although libraries are skipped.
   bool is_of_program(uint32_t row) const {
     const TablesLock lock;

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "interpreter/free_threads.h"
+#include "python/python_calls.h"
 #include "python/python_own_code.h"
 
 namespace opscope {
@@ -178,6 +179,7 @@ void install_call_hooks(CallLevel level) {
   const long set = register_callbacks(own, true, level == CallLevel::kAll);
   if (set == 0 || !set_events(own, set)) return remove_call_hooks();
   // What was skipped at another level, and so disabled, is heard again.
+  PythonCalls::instance().frames.hear_again();
   drop(own.call([] { return PyObject_CallMethod(monitoring(), "restart_events", nullptr); }));
 }
 

@@ -88,6 +88,11 @@ def test_what_libraries_call_very_often_before_the_program_does_passes_through(l
     assert shapes(call)[-1] == "leaf"
     assert not any(found.unfinished for found in call.find_all())
 
+    def again():
+        library.inner(leaf)
+
+    assert shapes(record(again, *OWN)) == [("inner", "leaf")], "a new recording hears it again"
+
 
 def test_what_waits_in_a_library_is_recorded_so_that_the_time_is_not_the_callers():
     source = "def waits(function): return function()\ndef works(function): return waits(function)"
