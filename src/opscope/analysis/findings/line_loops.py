@@ -20,6 +20,7 @@ from opscope.analysis.findings.sites import MOST_PLACES
 from opscope.analysis.findings.subject import Flags, Subject, Values
 from opscope.analysis.quantity_text import bytes_text, share_text, time_text
 from opscope.trace.codes import AllocationAction
+from opscope.trace.row_groups import group_rows
 from opscope.tree.ancestry import nearest_ancestor
 
 _ALIKE = 2.5
@@ -222,17 +223,20 @@ def _evidence(
     outer = _without_inner(subject, calls, lines, chosen)
     wanted = np.isin(calls.group, outer)
     total = min(int(lines.time_ns[outer].sum()), subject.wall_ns)
-    longest = outer[np.argsort(-lines.time_ns[outer])][:MOST_PLACES]
+    longest = outer[np.argsort(-lines.time_ns[outer])]
     first = int(longest[0])
     rounds = int(lines.rounds[first])
     each = int(lines.time_ns[first]) // max(rounds * int(lines.calls[first]), 1)
+    # What a line calls once and what it calls again and again are at one place.
+    distinct = group_rows(lines.frame[longest], lines.line[longest])
+    took = np.bincount(distinct.group, weights=lines.time_ns[longest]).astype(np.int64)
     places = tuple(
         subject.sites.place(
             int(lines.frame[row]), int(lines.line[row]), -1,
-            int(lines.rounds[row] * lines.calls[row]), int(lines.time_ns[row]),
+            int(lines.rounds[row] * lines.calls[row]), int(took[distinct.group[at]]),
         )
-        for row in longest.tolist()
-    )  # fmt: skip
+        for at, row in enumerate(longest.tolist()) if distinct.first[distinct.group[at]] == at
+    )[:MOST_PLACES]  # fmt: skip
     backward = ", and of its backward pass," if goes_back else ""
     work = share_text(int(lines.work_ns[outer].sum()) / max(total, 1))
     return Evidence(

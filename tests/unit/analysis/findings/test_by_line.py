@@ -72,11 +72,12 @@ def test_a_backward_pass_is_one_call_of_a_line_and_no_round_of_the_loop(line):
     assert finding.places[0].occurrences == 20
 
 
-def test_what_a_line_calls_once_is_no_part_of_the_loop_in_it():
+def test_what_a_line_calls_once_is_no_round_of_the_loop_in_it():
     sum_up = span("aten::stack", 300, 380, caller=CALLER, line=5, inputs=[tensor(2, storage=7)])
     finding = found(build_trace(program(*loop(20, 3), sum_up, end=400)), "for-loop-indexing")
-    assert finding.places[0].occurrences == 20
-    assert finding.places[0].time_ns == 3_000 + 19 * 13_000
+    (place,) = finding.places
+    assert (place.line, place.occurrences) == (5, 20)
+    assert place.time_ns == 3_000 + 19 * 13_000 + 120_000, "with what puts the parts together"
 
 
 def test_what_happens_in_a_call_of_a_line_is_no_loop_of_the_line():
