@@ -89,7 +89,7 @@ class LineCalls:
         inside = around >= 0
         inside[inside] = line[self.row[around[inside]]] == line[inside]
         nested = np.bincount(distinct.group[inside], minlength=len(count)) > 0
-        return (often & ~nested)[distinct.group]
+        return np.asarray((often & ~nested)[distinct.group])
 
 
 def _since_the_last(start_ns: Values, end_ns: Values, events: Values, function: Values) -> Values:

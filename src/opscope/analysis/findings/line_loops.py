@@ -7,14 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from opscope.analysis.findings.carried import lines_that_carry
-from opscope.analysis.findings.line_calls import LineCalls
+from opscope.analysis.findings.line_calls import FEWEST_ROUNDS, LineCalls
 from opscope.analysis.findings.loop_backward import calling_backward_ns
-from opscope.analysis.findings.loop_lines import (
-    FEWEST_ROUNDS,
-    LoopLines,
-    measure_lines,
-    sum_by_line,
-)
+from opscope.analysis.findings.loop_lines import LoopLines, measure_lines, sum_by_line
 from opscope.analysis.findings.pattern import Evidence
 from opscope.analysis.findings.sites import MOST_PLACES
 from opscope.analysis.findings.subject import Flags, Subject, Values
