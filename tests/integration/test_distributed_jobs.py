@@ -13,6 +13,9 @@ from opscope.trace.read_part import load_folder, ranks
 torch = pytest.importorskip("torch", reason="runs jobs of torch.distributed")
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "job_ends_first.py"
+ATTEMPTS = 5 if torch.__version__.startswith("2.6.") else 1
+"""Torch 2.6 waits for a thread of gloo's with the GIL, which that thread waits for: without opscope
+6 of 40 such jobs hung."""
 
 
 @pytest.mark.skipif(
@@ -20,18 +23,35 @@ PROGRAM = Path(__file__).parents[1] / "programs" / "job_ends_first.py"
     reason="this torch has no gloo",
 )
 def test_ranks_that_save_after_their_group_is_gone_keep_their_places(tmp_path):
+    folders = (tmp_path / str(attempt) for attempt in range(ATTEMPTS))
+    folder = next(folder for folder in folders if both_ranks_end(folder))
+    assert ranks(folder / "trace") == [0, 1]
+    for rank in range(2):
+        info = load_folder(folder / "trace", rank).metadata["distributedInfo"]
+        assert (info["rank"], info["world_size"], info["backend"]) == (rank, 2, "gloo")
+
+
+def both_ranks_end(folder):
+    """False where one hangs, as this torch may do by itself."""
+    folder.mkdir()
     processes = [
         subprocess.Popen(
-            [sys.executable, str(PROGRAM), str(rank), str(tmp_path)],
+            [sys.executable, str(PROGRAM), str(rank), str(folder)],
             env={**os.environ, "GLOO_SOCKET_IFNAME": "lo"},
         )
         for rank in range(2)
     ]
-    assert [process.wait(timeout=300) for process in processes] == [0, 0]
-    assert ranks(tmp_path / "trace") == [0, 1]
-    for rank in range(2):
-        info = load_folder(tmp_path / "trace", rank).metadata["distributedInfo"]
-        assert (info["rank"], info["world_size"], info["backend"]) == (rank, 2, "gloo")
+    try:
+        assert [process.wait(timeout=300 / ATTEMPTS) for process in processes] == [0, 0]
+        return True
+    except subprocess.TimeoutExpired:
+        if ATTEMPTS == 1:
+            raise
+        return False
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
 @pytest.mark.parametrize(
