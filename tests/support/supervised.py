@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import psutil
 
 FAILED = 1
 """What pytest ends with when some tests failed."""
+
+HUNG = "it hung"
+"""Why a test that was ended has failed."""
 
 LAST_WORDS_SECONDS = 10
 """How long a process may take to say what its threads were doing."""
@@ -95,9 +100,12 @@ class Supervised:
         if not test:  # so would the next one
             self._process = None
             return
-        for kind, line in (("failed", f"{test}\tit hung"), ("done", test)):
+        for kind, line in (("failed", f"{test}\t{HUNG}"), ("done", test)):
             with (self.folder / f"{kind}-{self._process.pid}").open("a") as file:
                 file.write(f"{line}\n")
+        if outcomes := os.environ.get("OPSCOPE_MATRIX_OUTCOMES"):  # what it would have told itself
+            line = json.dumps({"test": test, "outcome": "failed", "reason": HUNG})
+            Path(outcomes, f"hung-{self._process.pid}.jsonl").write_text(f"{line}\n")
         (self.folder / mark).unlink()
         self._process, self._started = self._start(), time.time()
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from matrix.results import read_outcomes, summary
 from support.supervised import Supervised
 
 TESTS = Path(__file__).resolve().parents[2]
@@ -57,6 +58,15 @@ def test_what_hangs_is_ended_with_what_it_started_and_the_rest_is_run(tmp_path, 
     assert "== ended after 4 s, as it hung: test_it.py::test_hangs" in output
     assert "in test_hangs" in output  # where it was
     assert not psutil.pid_exists(int((tmp_path / "child").read_text()))
+
+
+def test_a_row_of_the_matrix_knows_of_what_hung(tmp_path, monkeypatch):
+    (tmp_path / "test_it.py").write_text("import time\ndef test_hangs(): time.sleep(1000)\n")
+    outcomes = tmp_path / "outcomes"
+    outcomes.mkdir()
+    monkeypatch.setenv("OPSCOPE_MATRIX_OUTCOMES", str(outcomes))
+    run(tmp_path, monkeypatch, limit_seconds=4)
+    assert summary(read_outcomes(outcomes))["failed"] == {"test_it.py::test_hangs": "it hung"}
 
 
 def test_what_hangs_before_any_test_is_ended(tmp_path, monkeypatch):
