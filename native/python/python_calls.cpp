@@ -399,24 +399,6 @@ bool is_skipped(PyCodeObject* code) {
   return cache != nullptr && row_in<true>(*cache, code) == kSkippedFrame;
 }
 
-bool skipped_code_begins(PyCodeObject* code, RunningFrame frame, RunningFrame caller) {
-  PythonThreadCache* const cache = begin_event(caller);
-  if (cache == nullptr) return true;
-  FrameTable& frames = PythonCalls::instance().frames;
-  const bool by_program = frame_of_call(*cache, code, caller) != kSkippedFrame;
-  if (!frames.may_be_called_again(code, by_program)) return false;
-  if (by_program) python_enter(code, frame, caller);
-  return true;
-}
-
-bool skipped_code_ends(PyCodeObject* code, RunningFrame frame) {
-  const PythonThreadCache* const cache = PythonThreadCache::existing();
-  if (cache == nullptr || cache->busy) return true;
-  if (!cache->log.is_open(key_of(frame, code))) return PythonCalls::instance().frames.may_be_called(code);
-  python_leave(code, frame);
-  return true;
-}
-
 void python_enter(PyCodeObject* code, RunningFrame frame, RunningFrame caller) {
   const uint64_t key = key_of(frame, code);
   PythonThreadCache* cache = begin_event(caller);

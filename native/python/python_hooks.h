@@ -58,11 +58,6 @@ void without_exceptions(Function&& function) {
 // What the hooks call. `caller`: what runs around the frame, which need not know it yet.
 // Is this code not to be recorded, for as long as the level stays the same?
 bool is_skipped(PyCodeObject* code);
-// Where such code is reported all the same until that is given up: it begins, and is recorded if the program
-// calls it. Whether it is still worth hearing of; once it is not, none of its calls is recorded any more.
-bool skipped_code_begins(PyCodeObject* code, RunningFrame frame, RunningFrame caller);
-// Likewise for its end.
-bool skipped_code_ends(PyCodeObject* code, RunningFrame frame);
 void python_enter(PyCodeObject* code, RunningFrame frame, RunningFrame caller);
 // Likewise, unless it has been called for this frame already, or the frame was heard to begin otherwise.
 void python_enter_if_new(PyCodeObject* code, RunningFrame frame, RunningFrame caller);

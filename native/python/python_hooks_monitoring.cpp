@@ -7,6 +7,7 @@
 #include "interpreter/free_threads.h"
 #include "python/python_calls.h"
 #include "python/python_own_code.h"
+#include "python/python_thread_cache.h"
 
 namespace opscope {
 
@@ -36,6 +37,26 @@ PyObject* on_c_return(PyObject*, PyObject* const* args, Py_ssize_t count) {
     without_exceptions([&] { python_leave_c(args[2], current_frame()); });
   }
   Py_RETURN_NONE;
+}
+
+// Code that is skipped begins, and is recorded if the program calls it. Whether it is still worth hearing of;
+// once it is not, none of its calls is recorded any more.
+bool skipped_code_begins(PyCodeObject* code, RunningFrame frame, RunningFrame caller) {
+  PythonThreadCache* const cache = PythonThreadCache::get();
+  if (cache == nullptr || cache->busy) return true;
+  const bool by_program = frame_of_call(*cache, code, caller) != kSkippedFrame;
+  if (!PythonCalls::instance().frames.may_be_called_again(code, by_program)) return false;
+  if (by_program) python_enter(code, frame, caller);
+  return true;
+}
+
+// Likewise for its end.
+bool skipped_code_ends(PyCodeObject* code, RunningFrame frame) {
+  const PythonThreadCache* const cache = PythonThreadCache::existing();
+  if (cache == nullptr || cache->busy) return true;
+  if (!cache->log.is_open(key_of(frame, code))) return PythonCalls::instance().frames.may_be_called(code);
+  python_leave(code, frame);
+  return true;
 }
 
 // Whether to be called again for this place in this code: for what libraries call among themselves that would

@@ -79,6 +79,8 @@ struct PythonThreadCache {
 
 // The row, or special id, of this code in the frame table.
 uint32_t frame_of(PythonThreadCache& cache, PyCodeObject* code);
+// The same for a call of it: a row for what a function of the program calls itself, although it is skipped.
+uint32_t frame_of_call(PythonThreadCache& cache, PyCodeObject* code, RunningFrame caller);
 // The key of the outermost of opscope's own functions on the stack from `frame` outwards; 0 if there is none.
 // Where opscope runs the program (`opscope run`), only functions inside the program count. The function that
 // opens a window is one: it still calls others before it returns, and those are not the program's.
