@@ -10,6 +10,8 @@ from tests.support.recorded import run_python
 
 torch = pytest.importorskip("torch", reason="compiles functions")
 
+TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
+
 PROGRAM = Path(__file__).parents[1] / "programs" / "profiled_compilations.py"
 CASES = (
     "looked_at_inside",
@@ -57,10 +59,9 @@ def test_compiled_code_is_counted_on_all_threads(found):
 
 def test_reading_what_an_optimizer_holds_is_not_compiled(found):
     counts, graphs, at_first = found["optimizers"]
-    # Where torch compiles a step with what is called after it, nothing tells of the step. Whether
-    # it does depends on its version and on what it has compiled before.
-    optimizers = counts[0][0]
-    assert optimizers in (0, 1)
+    # Torch 2.10 to 2.12, where they have compiled something before, as here, and 2.14 and later
+    # compile what is called after a step with it, so that nothing tells of the step.
+    optimizers = int(TORCH < (2, 10) or TORCH == (2, 13))
     assert counts == [[optimizers, 6]] * 2  # an addition for the weight, one for the bias
     assert (graphs, at_first) == (0, 1)
 

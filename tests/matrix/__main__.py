@@ -52,6 +52,7 @@ CLOSEST = (
     *("tests/unit/test_activity_configs.py", "tests/unit/test_experimental_switches.py"),
     "tests/unit/trace/test_registered_operators.py",
 )  # fmt: skip
+_OPTIONS = ("--closest", "--failed")
 _GO_ON = "--continue-on-collection-errors"
 _FACTS = """
 import json, platform
@@ -67,12 +68,11 @@ print(json.dumps({"torch": version, "python": platform.python_version()}))
 def main(arguments):
     split = arguments.index("--") if "--" in arguments else len(arguments)
     names, chosen = arguments[:split], arguments[split + 1 :]
-    options = {name for name in names if name.startswith("--")}
-    rows = [parse_row(name) for name in names if name not in options] or map(parse_row, ROWS)
-    if "--failed" in options:
+    rows = [parse_row(name) for name in names if name not in _OPTIONS] or map(parse_row, ROWS)
+    if "--failed" in names:
         codes = [run_failed(row) for row in rows]
     else:
-        codes = [run_row(row, chosen, "--closest" in options) for row in rows]
+        codes = [run_row(row, chosen, "--closest" in names) for row in rows]
     write_page()
     return max(codes)
 
@@ -84,7 +84,12 @@ def run_failed(row):
     if not kept.get("failed"):
         print(f"{row.name}: nothing failed there", flush=True)
         return 0
-    code, outcomes = _run(make_environment(row), list(kept["failed"]))
+    try:
+        python = make_environment(row)
+    except RowUnavailable as problem:  # what is known of it stays
+        print(f"{row.name}: {problem}", flush=True)
+        return 1
+    code, outcomes = _run(python, list(kept["failed"]))
     path.write_text(json.dumps(with_mended(kept, outcomes), indent=1) + "\n")
     return code
 

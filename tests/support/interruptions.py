@@ -7,6 +7,7 @@ their turn: the first, the second, until an action comes to its end.
 from __future__ import annotations
 
 import gc
+import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -43,10 +44,14 @@ def _is_unsafe_in(frame: FrameType) -> bool:
     """Whether Python itself cannot be interrupted there. Where a lock of a module that was imported
     goes, in the callback of a weak reference, what is raised is printed and dropped; and where one
     is taken, the lock of all imports may be kept for ever. What is raised where a generator is
-    closed that nobody has any more, at instructions of no line, is dropped, too."""
+    closed that nobody has any more, at its instructions of no line, is dropped, too."""
     code = frame.f_code
-    of_imports = code.co_filename == "<frozen importlib._bootstrap>"
-    return frame.f_lineno is None or (of_imports and code.co_name in ("cb", "_get_module_lock"))
+    if frame.f_lineno is None and code.co_flags & inspect.CO_GENERATOR:
+        return True
+    return (
+        code.co_name in ("cb", "_get_module_lock")
+        and code.co_filename == "<frozen importlib._bootstrap>"
+    )
 
 
 def _raise() -> None:
