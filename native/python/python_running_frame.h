@@ -1,7 +1,7 @@
 // A Python function that is running: who called it, and where it is.
 //
 // From 3.11 on a frame object is made only for code that asks for one, and making it costs more than
-// recording the call. So CPython's internal frames are read where their layout is known (3.11 to 3.13): with
+// recording the call. So CPython's internal frames are read where their layout is known (3.11 to 3.15): with
 // the GIL, or while their thread is stopped or runs this, and never written to.
 #pragma once
 
@@ -11,10 +11,14 @@
 
 #include "log/open_spans.h"
 
-#if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030E0000
+#if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x03100000
 #define OPSCOPE_READS_FRAMES 1
 #define Py_BUILD_CORE 1
+#if PY_VERSION_HEX >= 0x030E0000
+#include <internal/pycore_interpframe_structs.h>
+#else
 #include <internal/pycore_frame.h>
+#endif
 #undef Py_BUILD_CORE
 #include <opcode.h>
 #else
@@ -34,10 +38,63 @@ inline PyObject* first_of(const PyCodeObject* code, PyObject* local) {
 
 #ifdef OPSCOPE_READS_FRAMES
 
+// What the functions of CPython's headers say, which from 3.14 on are not C++.
+#if PY_VERSION_HEX >= 0x030E0000
+
+// A reference of a frame has how it is counted in its lowest bits.
+inline PyObject* borrow(_PyStackRef reference) {
+  return reinterpret_cast<PyObject*>(reference.bits & ~uintptr_t{3});
+}
+
+inline PyCodeObject* code_of_frame(const _PyInterpreterFrame* frame) {
+  return reinterpret_cast<PyCodeObject*>(borrow(frame->f_executable));
+}
+
+inline const _Py_CODEUNIT* instructions_of(const _PyInterpreterFrame* frame) {
+  const PyCodeObject* const code = code_of_frame(frame);
+#ifdef Py_GIL_DISABLED
+  return reinterpret_cast<const _Py_CODEUNIT*>(code->co_tlbc->entries[frame->tlbc_index]);
+#else
+  return reinterpret_cast<const _Py_CODEUNIT*>(code->co_code_adaptive);
+#endif
+}
+
+// C calling Python leaves frames that belong to no function in between, and a function's is not whole yet
+// while its cells are made.
+inline bool is_incomplete(const _PyInterpreterFrame* frame) {
+  if (frame->owner >= FRAME_OWNED_BY_INTERPRETER) return true;
+  return frame->owner != FRAME_OWNED_BY_GENERATOR &&
+         frame->instr_ptr < instructions_of(frame) + code_of_frame(frame)->_co_firsttraceable;
+}
+
+inline int last_instruction_of(const _PyInterpreterFrame* frame) {
+  return static_cast<int>(frame->instr_ptr - instructions_of(frame));
+}
+
+#else
+
+inline PyObject* borrow(PyObject* reference) { return reference; }
+
+inline PyCodeObject* code_of_frame(_PyInterpreterFrame* frame) {
+#if PY_VERSION_HEX >= 0x030D0000
+  return _PyFrame_GetCode(frame);
+#else
+  return frame->f_code;
+#endif
+}
+
+inline bool is_incomplete(_PyInterpreterFrame* frame) { return _PyFrame_IsIncomplete(frame); }
+
+inline int last_instruction_of(_PyInterpreterFrame* frame) { return _PyInterpreterFrame_LASTI(frame); }
+
+#endif
+
 class RunningFrame {
  public:
   explicit RunningFrame(_PyInterpreterFrame* frame) : frame_(frame) {}
+#if PY_VERSION_HEX < 0x030C0000
   explicit RunningFrame(PyFrameObject* frame) : frame_(frame == nullptr ? nullptr : frame->f_frame) {}
+#endif
 
   // The innermost function of this thread.
   static RunningFrame current(PyThreadState* state) {
@@ -54,22 +111,16 @@ class RunningFrame {
 
   explicit operator bool() const { return frame_ != nullptr; }
   RunningFrame caller() const { return RunningFrame(complete(frame_->previous)); }
-  PyCodeObject* code() const {
-#if PY_VERSION_HEX >= 0x030D0000
-    return _PyFrame_GetCode(frame_);
-#else
-    return frame_->f_code;
-#endif
-  }
+  PyCodeObject* code() const { return code_of_frame(frame_); }
   PyCodeObject* code_without_gil() const { return code(); }
   RunningFrame caller_without_gil() const { return caller(); }
   // Offset of its instruction, as PyCode_Addr2Line takes it.
   int32_t instruction() const {
-    return static_cast<int32_t>(_PyInterpreterFrame_LASTI(frame_) * sizeof(_Py_CODEUNIT));
+    return static_cast<int32_t>(last_instruction_of(frame_) * static_cast<int>(sizeof(_Py_CODEUNIT)));
   }
   const void* address() const { return frame_; }
-  // Whether its call may not have been reported yet: Python 3.11 and 3.13 let other threads run between a
-  // frame's first instruction and the report, 3.12 does not.
+  // Whether its call may not have been reported yet: Python 3.11 and those from 3.13 on let other threads run
+  // between a frame's first instruction and the report, 3.12 does not.
   bool may_begin() const {
 #if PY_VERSION_HEX < 0x030C0000
     const int opcode = _Py_OPCODE(*frame_->prev_instr);
@@ -81,12 +132,11 @@ class RunningFrame {
 #endif
   }
   // What a function that begins now was given first; nullptr: nothing. A new reference.
-  PyObject* first_argument() const { return Py_XNewRef(first_of(code(), frame_->localsplus[0])); }
+  PyObject* first_argument() const { return Py_XNewRef(first_of(code(), borrow(frame_->localsplus[0]))); }
 
  private:
-  // C calling Python leaves frames that belong to no function in between.
   static _PyInterpreterFrame* complete(_PyInterpreterFrame* frame) {
-    while (frame != nullptr && _PyFrame_IsIncomplete(frame)) frame = frame->previous;
+    while (frame != nullptr && is_incomplete(frame)) frame = frame->previous;
     return frame;
   }
   _PyInterpreterFrame* frame_;

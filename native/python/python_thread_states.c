@@ -6,7 +6,7 @@
 #define Py_BUILD_CORE_MODULE 1
 #include "python/python_thread_states.h"
 
-#if PY_VERSION_HEX < 0x030E0000
+#if PY_VERSION_HEX < 0x03100000
 
 #include <internal/pycore_runtime.h>
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from matrix.cuda_stubs import write_stubs
+from matrix.interpreters import NoInterpreter, install_python
 from matrix.rows import USUAL_PYTHON, find_python
 
 HERE = Path(__file__).resolve().parents[2]
@@ -62,10 +63,7 @@ def _packages(version):
     if whole.exists():
         return python
     shutil.rmtree(folder, ignore_errors=True)  # what somebody interrupted
-    interpreter = find_python(version, os.environ.get("OPSCOPE_PYTHONS", "").split(os.pathsep))
-    if interpreter is None:
-        raise RowUnavailable(f"There is no Python {version} here.")
-    _run(interpreter, "-m", "venv", str(folder))
+    _run(_interpreter(version), "-m", "venv", str(folder))
     try:
         _run(python, "-m", "pip", "install", "-qq", *TOOLS)
     except subprocess.CalledProcessError:
@@ -77,6 +75,16 @@ def _packages(version):
         )
     whole.touch()
     return python
+
+
+def _interpreter(version):
+    """This machine's, or one that is made here."""
+    made = FOLDER / "interpreters"
+    folders = (*os.environ.get("OPSCOPE_PYTHONS", "").split(os.pathsep), made)
+    try:
+        return find_python(version, folders) or install_python(version, made / version)
+    except NoInterpreter as problem:
+        raise RowUnavailable(f"There is no Python {version} here, and {problem}.") from problem
 
 
 def _install_opscope(beside, python, version):

@@ -122,39 +122,6 @@ def test_task_groups():
     assert recorded.runs()[-1] == task(main.__qualname__, "after")
 
 
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="tasks begin eagerly from Python 3.12 on")
-def test_eager_tasks_run_within_the_task_that_makes_them():
-    async def at_once():
-        note("at once")
-
-    async def outer():
-        note("outer")
-        inner = asyncio.create_task(step_twice("inner"))
-        done = asyncio.create_task(at_once())
-        assert done.done()
-        note("outer goes on")
-        await inner
-
-    async def main():
-        asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
-        await asyncio.create_task(outer())
-
-    with Recorded() as recorded:
-        asyncio.run(main())
-    here = main.__qualname__.removesuffix("main")
-    first = task("step_twice", "inner 1")
-    made = task(f"{here}outer", "outer", first, task(f"{here}at_once", "at once"), "outer goes on")
-    assert recorded.runs() == [
-        task(f"{here}main", made),
-        made,
-        first,
-        task(f"{here}at_once", "at once"),
-        task("step_twice", "inner 2"),
-        task(f"{here}outer"),
-        task(f"{here}main"),
-    ]
-
-
 def test_tasks_written_in_python():
     def factory(loop, coroutine, **options):
         return asyncio.tasks._PyTask(coroutine, loop=loop, **options)

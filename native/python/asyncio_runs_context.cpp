@@ -1,0 +1,274 @@
+#include "python/asyncio_runs.h"
+
+#ifndef OPSCOPE_WATCHES_RUNNING_TASKS
+
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "python/python_calls.h"
+
+namespace opscope {
+
+namespace {
+
+using ContextRun = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*);
+ContextRun original_run = nullptr;  // what contextvars.Context.run is in C
+
+PyObject* on_context_run(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  const ContextRun run = original_run;  // collecting garbage here may close the last window, and unhook
+  const Owned task = count > 0 && tasks_are_wanted() ? task_of_callback(args[0]) : Owned();
+  const uint64_t began = task ? begin_task_run(task.get()) : 0;
+  PyObject* const result = run(self, args, count, names);
+  if (began != 0) without_exceptions([&] { end_task_run(task_key(task.get()), began); });
+  return result;
+}
+
+// The definition of Context.run, nullptr where it is not as it is known to be.
+PyMethodDef* context_run() {
+  const Owned method = attribute(reinterpret_cast<PyObject*>(&PyContext_Type), "run");
+  if (!method || Py_TYPE(method.get()) != &PyMethodDescr_Type) return nullptr;
+  PyMethodDef* const found = reinterpret_cast<PyMethodDescrObject*>(method.get())->d_method;
+  return found->ml_flags == (METH_FASTCALL | METH_KEYWORDS) ? found : nullptr;
+}
+
+// Handles that were running when a window opened tell by going when their run is over.
+std::unordered_map<PyObject*, std::pair<PyObject*, uint64_t>>& running_references() {
+  static auto& all = *new std::unordered_map<PyObject*, std::pair<PyObject*, uint64_t>>;
+  return all;
+}
+
+PyObject* on_handle_gone(PyObject*, PyObject* reference) {
+  const auto found = running_references().find(reference);
+  if (found == running_references().end()) Py_RETURN_NONE;
+  const uint64_t key = found->second.second;
+  running_references().erase(found);
+  note_task_end(key);
+  Py_DECREF(reference);
+  Py_RETURN_NONE;
+}
+PyMethodDef on_handle_gone_def = {"opscope_run_ended", &on_handle_gone, METH_O, nullptr};
+
+#if PY_VERSION_HEX >= 0x030E0000
+
+// A task that begins eagerly does so within another one's run, without a callback: Python makes it the
+// running task, and then its context the current one, before its coroutine begins.
+
+struct EagerRun {
+  Owned task;
+  Owned coroutine;
+  uint64_t began;  // in ticks; 0: there is no span of it
+  int64_t system_thread_id;
+};
+
+bool is_hooked = false;
+int watcher = -1;
+
+// By thread that runs any, the outermost first.
+std::unordered_map<uint64_t, std::vector<EagerRun>>& eager_runs() {
+  static auto& all = *new std::unordered_map<uint64_t, std::vector<EagerRun>>;
+  return all;
+}
+
+uint64_t this_thread() { return static_cast<uint64_t>(pthread_self()); }
+
+int unwatch(void*) {
+  if (is_hooked || watcher < 0 || !eager_runs().empty()) return 0;
+  PyContext_ClearWatcher(watcher);
+  watcher = -1;
+  PyErr_Clear();
+  return 0;
+}
+
+enum class Coroutine { kUnknown, kRuns, kWaits };
+
+Coroutine state_of(PyObject* coroutine) {
+  if (coroutine == nullptr || !(PyCoro_CheckExact(coroutine) || PyGen_CheckExact(coroutine)))
+    return Coroutine::kUnknown;
+  const Owned runs = attribute(coroutine, PyCoro_CheckExact(coroutine) ? "cr_running" : "gi_running");
+  return runs.get() == Py_True ? Coroutine::kRuns : Coroutine::kWaits;
+}
+
+// The task that this thread's loop is running; none.
+Owned current_task() {
+  const Owned loop = own_loop();
+  if (!loop || loop.get() == Py_None || asyncio.current_task == nullptr) return Owned();
+  PyObject* const task = PyObject_CallNoArgs(asyncio.current_task);
+  if (task == nullptr) PyErr_Clear();
+  Owned found(task);
+  return is_a(found.get(), asyncio.c_task) ? std::move(found) : Owned();
+}
+
+// Ends those of this thread whose coroutines wait or are done.
+void end_eager_runs() {
+  const auto found = eager_runs().find(this_thread());
+  if (found == eager_runs().end()) return;
+  std::vector<EagerRun>& running = found->second;
+  while (!running.empty() && state_of(running.back().coroutine.get()) == Coroutine::kWaits) {
+    const EagerRun run = std::move(running.back());
+    running.pop_back();
+    end_task_run(task_key(run.task.get()), run.began);
+  }
+  if (!running.empty()) return;
+  eager_runs().erase(found);
+  // Not here: Python is in the middle of calling us.
+  if (!is_hooked && eager_runs().empty()) Py_AddPendingCall(&unwatch, nullptr);
+}
+
+void push_eager_run(Owned task, Owned coroutine, uint64_t began) {
+  eager_runs()[this_thread()].push_back(
+      {std::move(task), std::move(coroutine), began, static_cast<int64_t>(syscall(SYS_gettid))});
+}
+
+// The running task, if its coroutine has yet to begin in this context.
+void begin_eager_run(PyObject* context) {
+  Owned task = current_task();
+  if (!task || asyncio.get_context == nullptr) return;
+  const Owned its_context(PyObject_CallOneArg(asyncio.get_context, task.get()));
+  if (!its_context) PyErr_Clear();
+  Owned coroutine = coroutine_of(task.get());
+  if (its_context.get() != context || state_of(coroutine.get()) != Coroutine::kWaits) return;
+  const uint64_t began = begin_task_run(task.get());
+  push_eager_run(std::move(task), std::move(coroutine), began);
+}
+
+int on_context_switch(PyContextEvent, PyObject* context) {
+  PyObject* const error = PyErr_GetRaisedException();
+  without_exceptions([&] {
+    end_eager_runs();
+    if (is_hooked) begin_eager_run(context);
+  });
+  PyErr_SetRaisedException(error);
+  return 0;
+}
+
+// Threads that were running tasks when the hooks were installed, and so perhaps one that had begun eagerly.
+uint64_t unheard_threads = 0;
+
+void hook_eager_runs() {
+  if (watcher < 0) watcher = PyContext_AddWatcher(&on_context_switch);
+  is_hooked = watcher >= 0;
+  PyErr_Clear();
+  const std::vector<RunningCall> handles = running_handles();
+  unheard_threads = static_cast<uint64_t>(std::count_if(handles.begin(), handles.end(), [](const auto& call) {
+    return call.native_thread != this_thread() && task_of(call.first_argument.get());
+  }));
+}
+
+// Spans that other threads have open are ended by those.
+void unhook_eager_runs() {
+  is_hooked = false;
+  const auto found = eager_runs().find(this_thread());
+  if (found != eager_runs().end()) {
+    std::vector<EagerRun> running = std::move(found->second);
+    eager_runs().erase(found);
+    for (auto run = running.rbegin(); run != running.rend(); ++run)
+      end_task_run(task_key(run->task.get()), run->began);
+  }
+  unwatch(nullptr);
+}
+
+// This thread's may have begun before it was heard of.
+void add_eager_runs(std::vector<RunningTask>& found) {
+  Owned own = current_task();
+  const bool is_known = !own || std::any_of(found.begin(), found.end(), [&](const RunningTask& running) {
+    return running.task.get() == own.get();
+  });
+  const auto here = eager_runs().find(this_thread());
+  const bool is_noted =
+      here != eager_runs().end() && !here->second.empty() && here->second.back().task.get() == own.get();
+  if (!is_known && !is_noted && is_hooked) {
+    Owned coroutine = coroutine_of(own.get());
+    push_eager_run(std::move(own), std::move(coroutine), 0);
+  }
+  for (const auto& [thread, running] : eager_runs()) {
+    for (const EagerRun& run : running) {
+      found.push_back({thread, run.system_thread_id, Owned(), Owned(Py_NewRef(run.task.get()))});
+    }
+  }
+}
+
+void note_unseen_eager_runs(Window& window) {
+  note_unseen(window, "not seen: first runs of eager tasks that threads may have been in the middle of",
+              std::exchange(unheard_threads, 0));
+  note_unseen(window, "not seen: first runs of eager tasks", is_hooked ? 0 : 1);
+}
+
+void forget_eager_runs() {
+  auto kept = eager_runs().extract(this_thread());
+  eager_runs().clear();
+  if (!kept.empty()) eager_runs().insert(std::move(kept));
+}
+
+#else
+
+void hook_eager_runs() {}
+void unhook_eager_runs() {}
+void forget_eager_runs() {}
+void note_unseen_eager_runs(Window&) {}
+void add_eager_runs(std::vector<RunningTask>&) {}
+
+#endif
+
+}  // namespace
+
+std::vector<RunningTask> running_tasks(uint64_t*) {
+  std::vector<RunningTask> found;
+  for (RunningCall& running : running_handles()) {
+    Owned task = task_of(running.first_argument.get());
+    if (!task) continue;
+    found.push_back({running.native_thread, running.system_thread_id, std::move(running.first_argument),
+                     std::move(task)});
+  }
+  add_eager_runs(found);
+  return found;
+}
+
+void note_ends_of(const std::vector<RunningTask>& running) {
+  static PyObject* const callback = PyCFunction_New(&on_handle_gone_def, nullptr);
+  for (const RunningTask& run : running) {
+    if (!run.handle) continue;
+    PyObject* const reference = PyWeakref_NewRef(run.handle.get(), callback);
+    if (reference == nullptr) {
+      PyErr_Clear();
+    } else {
+      running_references().emplace(reference, std::pair(reference, task_key(run.task.get())));
+    }
+  }
+}
+
+bool hook_task_runs() {
+  PyMethodDef* const method = context_run();
+  if (method == nullptr) return false;
+  original_run = reinterpret_cast<ContextRun>(reinterpret_cast<void (*)()>(method->ml_meth));
+  method->ml_meth = reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&on_context_run));
+  hook_eager_runs();
+  return true;
+}
+
+void unhook_task_runs() {
+  if (original_run == nullptr) return;
+  context_run()->ml_meth = reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(original_run));
+  original_run = nullptr;
+  unhook_eager_runs();
+}
+
+void forget_task_runs() {
+  running_references().clear();
+  forget_eager_runs();
+}
+
+void note_unseen_runs(Window& window) {
+  const bool has_uvloop = PyDict_GetItemString(PyImport_GetModuleDict(), "uvloop") != nullptr;
+  note_unseen(window, "not seen: those of uvloop, which Python tells of in 3.12 and 3.13 only",
+              has_uvloop ? 1 : 0);
+  note_unseen_eager_runs(window);
+}
+
+}  // namespace opscope
+
+#endif

