@@ -107,7 +107,8 @@ def _settle(version, folder):
     own = include / f"{MACHINE}-linux-gnu" / f"python{version}" / "pyconfig.h"
     shutil.copy(own, include / f"python{version}" / "pyconfig.h")
     library = folder / "usr" / "lib" / f"python{version}"
-    for settings in (*library.glob("_sysconfigdata*.py"), *library.glob("_sysconfig_vars*.json")):
+    # Some have two names.
+    for settings in {path.resolve() for path in library.glob("_sysconfig*_*")}:
         settings.write_text(settings.read_text().replace(f"/{_WHEELS}", str(folder / _WHEELS)))
 
 
