@@ -95,7 +95,7 @@ $(ASAN)/built: $(STAMPS)/dependencies $(COMPILED_FROM) $(shell find src -name '*
 deaths: install ## Programs that die while they are recorded, compared with what they counted: COUNT=1000 SEED=
 	@cd tests && ../$(BIN)/python -m deaths $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED))
 
-interpreter-test: ## Test the recorder of Python calls on every Python from 3.10 to 3.13 that is found: INTERPRETERS="3.10"
+interpreter-test: ## Test the recorder of Python calls on every Python from 3.10 to 3.15 that can be had: INTERPRETERS="3.10"
 	@tests/interpreters/run.sh $(INTERPRETERS)
 
 matrix: install ## Test on every torch and Python that can be had, or ROW="torch-2.6 python-3.13"; CLOSEST=1, FAILED=1, TESTS= for less

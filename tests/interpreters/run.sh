@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests the recorder of Python calls on every interpreter from 3.10 to 3.13, or of the versions that are named,
-# that is on the path or that pyenv has. It needs no torch and NumPy alone, so it runs where torch has no build.
-# Versions that are missing are named and passed over.
+# Tests the recorder of Python calls on every interpreter from 3.10 to 3.15, or of the versions that are named,
+# that is on the path or that pyenv has; others are Debian's, if they can be had. It needs no torch and NumPy
+# alone, so it runs where torch has no build. Versions that are missing are named and passed over.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -13,9 +13,12 @@ find_python() {
       return
     fi
   done
+  local made="$PWD/build/interpreters/made-$1"
+  [ -x "$made/bin/python3" ] || (cd tests && python3 -m matrix.interpreters "$1" "$made" >&2) || return 0
+  echo "$made/bin/python3"
 }
 
-[ $# -gt 0 ] || set -- 3.10 3.11 3.12 3.13
+[ $# -gt 0 ] || set -- 3.10 3.11 3.12 3.13 3.14 3.15
 tested=()
 for version in "$@"; do
   python="$(find_python "$version")"
@@ -35,6 +38,7 @@ for version in "$@"; do
     tests/unit/recording/test_own_functions.py tests/unit/recording/test_python_windows.py \
     tests/unit/recording/test_python_modules.py tests/unit/recording/test_python_module_calls.py \
     tests/unit/recording/test_asyncio_tasks.py tests/unit/recording/test_asyncio_windows.py \
+    tests/unit/recording/test_asyncio_eager_tasks.py \
     tests/unit/recording/test_python_hooks.py tests/unit/recording/test_python_stacks.py \
     tests/unit/recording/test_free_threads.py \
     tests/unit/test_lifecycle.py

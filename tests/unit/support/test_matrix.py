@@ -3,12 +3,15 @@
 import ctypes
 import itertools
 import json
+import lzma
 import shutil
 import subprocess
 import sys
+import urllib.error
 
 import pytest
 
+from matrix import interpreters
 from matrix.cuda_stubs import Library, missing_symbols, read_library, source_of, write_stubs
 from matrix.results import read_outcomes, summary, with_mended, write_page
 from matrix.rows import ROWS, Row, find_python, parse_row
@@ -153,3 +156,95 @@ def test_the_page_says_what_each_row_gave(tmp_path):
     assert "| `a.py::y` | late |" in page
     assert "| failed in the whole row, passed once mended | with |" in page
     assert "Everything ran and passed." in page.partition("No torch, Python 3.12.1")[2]
+
+
+class FakeMirror:
+    """Debian's, as far as making an interpreter asks: an index, and what it names."""
+
+    def __init__(self, monkeypatch, files):
+        self.asked, self.files = [], files
+        monkeypatch.setattr(interpreters, "_download", self.download)
+        monkeypatch.setattr(interpreters.shutil, "which", lambda name: f"/usr/bin/{name}")
+        monkeypatch.setattr(interpreters, "MACHINE", "x86_64")
+
+    def download(self, path, sha256=None):
+        self.asked.append(path)
+        return self.files[path]
+
+
+def index_of(*packages):
+    text = "".join(
+        f"Package: {name}\nVersion: 1\nDepends: {needs}\nFilename: pool/{name}.deb\nSHA256: 0\n\n"
+        for name, needs in packages
+    )
+    return lzma.compress(text.encode())
+
+
+def test_an_interpreter_is_made_of_what_it_needs_to_run(tmp_path, monkeypatch):
+    packages = {
+        "python3.14-venv": "python3.14 (= 1), python3-pip-whl (>= 2)",
+        "libpython3.14-dev": "libpython3.14 (= 1), libexpat1-dev, zlib1g-dev",
+        "python3.14": "libc6 (>= 2.38), media-types | mime-support, tzdata",
+        "libpython3.14": "zlib1g:any (>= 1)",
+        "python3-pip-whl": "ca-certificates",
+        "libc6": "libgcc-s1",
+        "zlib1g": "",
+        "media-types": "",
+        "libexpat1-dev": "",
+        "libelse": "",
+    }
+    mirror = FakeMirror(
+        monkeypatch,
+        {
+            "dists/sid/main/binary-amd64/Packages.xz": index_of(*packages.items()),
+            **{f"pool/{name}.deb": name.encode() for name in packages},
+        },
+    )
+    monkeypatch.setattr(interpreters, "_run", lambda *command, **_: None)
+    monkeypatch.setattr(interpreters, "_settle", lambda version, folder: None)
+    made = interpreters.install_python("3.14", tmp_path / "made")
+    assert made == tmp_path / "made" / "bin" / "python3"
+    needed = (
+        *("libc6", "libgcc-s1", "libpython3.14", "libpython3.14-dev", "python3-pip-whl"),
+        *("python3.14", "python3.14-venv", "zlib1g"),
+    )
+    assert set(mirror.asked[1:]) == {f"pool/{name}.deb" for name in needed} - {
+        "pool/libgcc-s1.deb"  # the index has none
+    }
+
+
+def test_an_interpreter_that_debian_does_not_have_leaves_nothing(tmp_path, monkeypatch):
+    FakeMirror(monkeypatch, {"dists/sid/main/binary-amd64/Packages.xz": index_of(("libc6", ""))})
+    with pytest.raises(interpreters.NoInterpreter, match="Debian has none"):
+        interpreters.install_python("3.99", tmp_path / "made")
+    assert not (tmp_path / "made").exists()
+
+
+def test_the_newest_source_that_is_there_is_built(tmp_path, monkeypatch):
+    sources = "".join(
+        f"Package: python3.13\nVersion: 3.13.{release}-1\nDirectory: pool\n"
+        f"Checksums-Sha256:\n {'0' * 64} 5 python3.13_3.13.{release}.orig.tar.xz\n\n"
+        for release in (9, 18, 15)
+    )
+    mirror = FakeMirror(
+        monkeypatch, {"dists/sid/main/source/Sources.xz": lzma.compress(sources.encode())}
+    )
+
+    def download(path, sha256=None):
+        if "3.13.18" in path:
+            raise urllib.error.HTTPError(path, 404, "gone", {}, None)
+        return mirror.files.get(path, path.encode())
+
+    monkeypatch.setattr(interpreters, "_download", download)
+    monkeypatch.setattr(interpreters, "_compile", lambda archive, name, folder: archive.decode())
+    made = interpreters.install_python("3.13t", tmp_path / "made")
+    assert made == "pool/python3.13_3.13.15.orig.tar.xz"
+    with pytest.raises(interpreters.NoInterpreter, match="no source"):
+        interpreters.install_python("3.14t", tmp_path / "made")
+
+
+def test_what_is_not_as_the_index_says_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(interpreters, "MIRROR", tmp_path.as_uri())
+    tmp_path.joinpath("package.deb").write_bytes(b"something else")
+    with pytest.raises(interpreters.NoInterpreter, match="not what its index says"):
+        interpreters._download("package.deb", "0" * 64)
