@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "interpreter/free_threads.h"
 #include "python/python_calls.h"
 
 namespace opscope {
@@ -243,7 +244,7 @@ void note_ends_of(const std::vector<RunningTask>& running) {
 
 bool hook_task_runs() {
   PyMethodDef* const method = context_run();
-  if (method == nullptr) return false;
+  if (method == nullptr || threads_are_free()) return false;
   original_run = reinterpret_cast<ContextRun>(reinterpret_cast<void (*)()>(method->ml_meth));
   method->ml_meth = reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&on_context_run));
   hook_eager_runs();

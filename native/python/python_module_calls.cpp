@@ -66,6 +66,10 @@ PyObject* on_module_call(PyObject* function, PyObject* const* args, size_t flags
 
 void hook_module_function(PyObject* object) {
   auto* function = reinterpret_cast<PyFunctionObject*>(object);
+#if PY_VERSION_HEX >= 0x030E0000
+  original_call = function->vectorcall;
+  PyFunction_SetVectorcall(function, &on_module_call);  // which stops all threads itself
+#else
   at_one_moment([function] {
     original_call = function->vectorcall;
 #if PY_VERSION_HEX >= 0x030C0000
@@ -77,6 +81,7 @@ void hook_module_function(PyObject* object) {
     function->vectorcall = &on_module_call;
 #endif
   });
+#endif
 }
 
 void unhook_module_function(PyObject* object) {

@@ -23,6 +23,21 @@ SUITE = "sid"
 MACHINE = platform.machine()
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 """What Debian calls them."""
+KEPT_SOURCES = {
+    "3.13": (
+        "3.13.15",
+        "1e66a7945a48390ee4c2a4268a0e4185884059a13c4aab6d148aa208deea4a76",
+    ),
+    "3.14": (
+        "3.14.7",
+        "3b48dac8fb59f62eaa67ac83c1eb12bda1b7a08406dd286e252c11a66be27f81",
+    ),
+    "3.15": (
+        "3.15.0~rc2",
+        "8d93af5eaaaea5adfd41bd786a7ba3f03f2ad1ab57c6a65e0b963deab91d5ad7",
+    ),
+}
+"""What mirrors may have where they no longer have, or not yet, what the index names."""
 _LIBRARIES = re.compile(r"(?!.*-(dev|bin)$)(lib|python3|zlib1g$)")
 """What an interpreter depends on to run: not data, and not what is there to build with."""
 _WHEELS = "usr/share/python-wheels"
@@ -114,23 +129,34 @@ def _settle(version, folder):
 
 
 def _build(version, folder):
-    """From the newest source that the mirror still has."""
+    """From the newest source that the mirror has."""
     plain = version.removesuffix("t")
-    paragraphs = [
+    pool = f"pool/main/p/python{plain}"
+    sources = [
+        re.search(r"^ (\w{64}) \d+ (\S+\.orig\.tar\.\w+)$", text, re.M).groups()
+        for text in _checksums_of(plain)
+    ]
+    release, total = KEPT_SOURCES.get(plain, (None, None))
+    if release is not None:
+        sources.append((total, f"python{plain}_{release}.orig.tar.xz"))
+    for total, name in sources:
+        try:
+            return _compile(_download(f"{pool}/{name}", total), name, folder)
+        except urllib.error.HTTPError:
+            continue
+    raise NoInterpreter("it has to be built, and Debian's mirror has no source of it")
+
+
+def _checksums_of(plain):
+    """What the index says of its sources, the newest first."""
+    found = [
         paragraph
         for paragraph in _paragraphs("main/source/Sources.xz")
         if paragraph["Package"] == f"python{plain}"
     ]
-    for paragraph in sorted(paragraphs, key=_release, reverse=True):
-        (total, name) = re.search(
-            r"^ (\w{64}) \d+ (\S+\.orig\.tar\.\w+)$", paragraph["Checksums-Sha256"], re.M
-        ).groups()
-        try:
-            archive = _download(f"{paragraph['Directory']}/{name}", total)
-        except urllib.error.HTTPError:
-            continue
-        return _compile(archive, name, folder)
-    raise NoInterpreter("it has to be built, and Debian's mirror has no source of it")
+    return [
+        paragraph["Checksums-Sha256"] for paragraph in sorted(found, key=_release, reverse=True)
+    ]
 
 
 def _compile(archive, name, folder):

@@ -17,9 +17,9 @@ their libraries, which `tests/matrix/cuda_stubs.py` stands in for; no machine ha
 tests of what a version does not have, and of what the machine does not have. Interpreters that it
 lacks are Debian's newest, in a folder of their own (`tests/matrix/interpreters.py`).
 
-Python 3.13t is recorded without the GIL: calls, modules, optimizers, annotations and collections of
-threads that run at the same time. Runs of asyncio's tasks are not seen there, which the ledger
-says, but with `PYTHON_GIL=1`. Later builds without the GIL have it on once opscope is imported.
+Python 3.13t to 3.15t is recorded without the GIL: calls, modules, optimizers, annotations and
+collections of threads that run at the same time. Runs of asyncio's tasks are not seen there, which
+the ledger says, but with `PYTHON_GIL=1`. Later builds have the GIL on once opscope is imported.
 
 """
 

@@ -20,7 +20,7 @@ TORCHES = {
     "2.15": "2.15.0",
 }
 """By minor version the release that is tested."""
-PYTHONS = ("3.10", "3.12", "3.13", "3.13t", "3.14", "3.14t", "3.15")
+PYTHONS = ("3.10", "3.12", "3.13", "3.13t", "3.14", "3.14t", "3.15", "3.15t")
 """Those besides the usual one; ``t`` for builds without the GIL."""
 ROWS = (
     *(f"torch-{version}" for version in TORCHES),

@@ -160,6 +160,8 @@ def _prepare(program: Program) -> tuple[CodeType, dict[str, Any]]:
     else:
         _set_first_import_folder(os.path.dirname(os.path.realpath(program.target)))
         code, attributes = _load_script(os.path.join(os.getcwd(), program.target))
+    if sys.version_info >= (3, 15):
+        attributes.pop("__cached__", None)
     vars(main).update(attributes)
     return code, vars(main)
 

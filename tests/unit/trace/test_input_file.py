@@ -56,7 +56,7 @@ def test_files_of_a_trace_are_plain_files(tmp_path, name, device):
 
 @pytest.mark.parametrize(
     ("name", "reason"),
-    [("x" * 300, "File name too long"), ("a\0b", "null byte"), ("\ud800", "surrogates"),
+    [("x" * 300, "File name too long"), ("a\0b", "null (byte|character)"), ("\ud800", "surrogates"),
      ("d/" * 3000, "File name too long"), ("loop", "Too many levels of symbolic links"),
      ("loop/below", "Too many levels of symbolic links")],
 )  # fmt: skip
