@@ -153,7 +153,10 @@ def test_a_child_that_is_forked_in_the_middle_of_a_run_records_its_own():
             return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         try:
             with opscope.profile(with_asyncio=True) as own:
-                await work(3, 2)
+                if sys.version_info < (3, 14):
+                    await work(3, 2)
+                else:  # where loops do not go on in forked children
+                    [torch.ones(3) for _ in range(2)]
                 thread = threading.Thread(target=lambda: asyncio.run(program()))
                 thread.start()
                 thread.join()
