@@ -243,6 +243,10 @@ nb::object method(nb::handle function, nb::handle undo) {
 
 }  // namespace
 
+bool is_method_of_ours(PyObject* builtin) {
+  return reinterpret_cast<PyCFunctionObject*>(builtin)->m_ml == &call_or_undo_def;
+}
+
 void bind_lifecycle(nb::module_& module) {
   nb::class_<Section>(module, "Section")
       .def(nb::init<>())

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "interpreter/free_threads.h"
+#include "interpreter/lifecycle.h"
 #include "python/python_calls.h"
 #include "python/python_own_code.h"
 #include "python/python_thread_cache.h"
@@ -19,11 +20,13 @@ RunningFrame current_frame() { return RunningFrame::current(PyThreadState_Get())
 
 // Called with code, offset, callable and its first argument. A C function proper comes bound to
 // what it is called on, a method of a built-in type as a descriptor. Python functions report their
-// own start, so nothing is to be done for them.
+// own start, so nothing is to be done for them. From 3.14 on a `with` statement calls the built-in function
+// itself that is in a method of ours.
 PyObject* on_call(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count >= 4) {
     PyObject* const callable = args[2];
     if (PyCFunction_Check(callable)) {
+      if (is_method_of_ours(callable)) Py_RETURN_NONE;
       without_exceptions([&] { python_enter_c(callable, nullptr, current_frame()); });
     } else if (Py_IS_TYPE(callable, &PyMethodDescr_Type)) {
       without_exceptions([&] { python_enter_c(callable, args[3], current_frame()); });
@@ -33,7 +36,9 @@ PyObject* on_call(PyObject*, PyObject* const* args, Py_ssize_t count) {
 }
 
 PyObject* on_c_return(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (count >= 3 && (PyCFunction_Check(args[2]) || Py_IS_TYPE(args[2], &PyMethodDescr_Type))) {
+  if (count < 3) Py_RETURN_NONE;
+  const bool is_c = PyCFunction_Check(args[2]) && !is_method_of_ours(args[2]);
+  if (is_c || Py_IS_TYPE(args[2], &PyMethodDescr_Type)) {
     without_exceptions([&] { python_leave_c(args[2], current_frame()); });
   }
   Py_RETURN_NONE;

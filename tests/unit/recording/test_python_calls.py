@@ -30,6 +30,27 @@ def test_calls_nest_and_carry_their_caller_s_line():
     assert not call.unfinished
 
 
+def test_what_a_with_statement_calls_of_ours_is_no_call():
+    class Ours:
+        def _enter(self):
+            leaf()
+            return self
+
+        def _exit(self, *_):
+            leaf()
+
+        __enter__ = _native.method(_enter, _exit)
+        __exit__ = _native.method(_exit, _exit)
+
+    def work():
+        with Ours():
+            len("")
+
+    call = record(work)
+    names = [found.name for found in call.find_all()]
+    assert names == ["work", "_enter", "leaf", "<built-in function len>", "_exit", "leaf"]
+
+
 def test_methods_of_built_in_types_are_named_as_bound_ones():
     def outer():
         [].append(1)
