@@ -178,7 +178,7 @@ class Squares(Dataset):
         return torch.tensor(index) ** 2
 
 if __name__ == "__main__":
-    for method in ("fork", "spawn"):
+    for method in ("fork", "spawn", "forkserver"):
         loader = DataLoader(Squares(), 4, num_workers=2, multiprocessing_context=method)
         print([batch.tolist() for batch in loader])
 """

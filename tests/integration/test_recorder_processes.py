@@ -290,7 +290,7 @@ def test_a_worker_that_profiles_itself():
                 torch.full((2,), index)
             return torch.tensor(names(prof.trace).count("aten::full"))
 
-    loader = torch.utils.data.DataLoader(Profiled(), num_workers=2)
+    loader = torch.utils.data.DataLoader(Profiled(), num_workers=2, multiprocessing_context="fork")
     with opscope.profile() as prof:
         assert [int(batch) for batch in loader] == [1, 1, 1, 1]
     assert "aten::full" not in names(prof.trace)
