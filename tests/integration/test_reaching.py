@@ -1,7 +1,5 @@
 """Asking programs that run: the commands of the command line, and what they leave behind."""
 
-import contextlib
-import importlib
 import json
 import os
 import pty
@@ -12,8 +10,6 @@ import sys
 import textwrap
 import threading
 import time
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -23,9 +19,9 @@ from opscope import _native
 from opscope.cli.asked_trace import arguments_of
 from opscope.control import client, server
 from opscope.control.address import socket_path
-from opscope.control.injection import reach
 from opscope.errors import ReachError
 from opscope.recording.elsewhere import trace_elsewhere
+from support.reached_programs import command, running
 
 LOOP = """
     import sys, torch, opscope
@@ -46,39 +42,11 @@ def runtime(tmp_path_factory, monkeypatch):
     return folder
 
 
-@contextlib.contextmanager
-def running(program, control="1", *arguments, stdin=None):
-    """A program of its own that has printed a line, and is killed in the end."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(program), *arguments],
-        stdin=stdin,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OPSCOPE_CONTROL": control},
-    )
-    try:
-        assert process.stdout.readline().strip() == "ready"
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-
-
 @pytest.fixture
 def listening():
     server.listen()
     yield os.getpid()
     server.stop_listening()
-
-
-def command(*words):
-    return subprocess.run(
-        [sys.executable, "-m", "opscope", *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
 
 
 def names_of(trace):
@@ -490,42 +458,6 @@ def test_a_program_runs_although_it_cannot_listen(runtime):
     )
     assert (done.returncode, done.stdout) == (0, "fine\n")
     assert "OPSCOPE_CONTROL=1 has no effect" in done.stderr
-
-
-def test_an_interpreter_that_can_be_asked_from_outside_is_asked(runtime, monkeypatch):
-    asked = []
-
-    def execute(process, script):
-        asked.append(process)
-        exec(compile(Path(script).read_text(), script, "exec"), {})
-
-    monkeypatch.setattr(sys, "remote_exec", execute, raising=False)
-    asking, was_asked = reach(os.getpid())
-    with asking:
-        assert was_asked
-        assert asked == [os.getpid()]
-        assert asking.status["process"] == os.getpid()
-        asking.ask("leave")
-    until = time.monotonic() + 20
-    while socket_path(os.getpid()).exists() and time.monotonic() < until:
-        time.sleep(0.01)
-    assert not socket_path(os.getpid()).exists()
-
-
-def test_a_top_that_is_interrupted_leaves_such_an_interpreter_as_it_was(runtime, monkeypatch):
-    def execute(process, script):
-        exec(compile(Path(script).read_text(), script, "exec"), {})
-
-    def interrupted(_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(sys, "remote_exec", execute, raising=False)
-    monkeypatch.setattr("opscope.cli.top.time", SimpleNamespace(sleep=interrupted))
-    importlib.import_module("opscope.cli.top").top.__wrapped__(os.getpid())
-    until = time.monotonic() + 20
-    while socket_path(os.getpid()).exists() and time.monotonic() < until:
-        time.sleep(0.01)
-    assert not socket_path(os.getpid()).exists()
 
 
 def test_many_starts_and_stops_beside_busy_threads_with_stacks(listening):

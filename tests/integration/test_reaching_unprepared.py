@@ -1,0 +1,128 @@
+"""Asking programs that never imported opscope: by their own interpreter, from Python 3.14 on."""
+
+import importlib
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import opscope
+from opscope.control.address import socket_path
+from opscope.control.injection import reach
+from support.reached_programs import command, running
+
+LOOP = """
+    import sys, threading, torch
+    model = torch.nn.Linear(8, 8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    print("ready", flush=True)
+
+    def train():
+        while True:
+            model(torch.randn(4, 8)).sum().backward()
+            optimizer.step()
+
+    if "thread" in sys.argv:
+        thread = threading.Thread(target=train)
+        thread.start()
+        thread.join()
+    train()
+"""
+needs_asking = pytest.mark.skipif(
+    not hasattr(sys, "remote_exec"), reason="interpreters can be asked from Python 3.14 on"
+)
+
+
+@pytest.fixture(autouse=True)
+def runtime(tmp_path_factory, monkeypatch):
+    folder = tmp_path_factory.mktemp("run")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@needs_asking
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_program_that_knows_nothing_of_opscope_is_recorded(times):
+    with running(LOOP, "0") as program:
+        for number in range(times):
+            done = command("attach", program.pid, "--seconds", "0.3", "--stack", "-o", number)
+            assert done.returncode == 0, done.stderr
+        assert program.poll() is None
+        assert not socket_path(program.pid).exists()  # it is as it was
+    for number in range(times):
+        trace = opscope.load(str(number))
+        names = {trace.names[name] for name in trace.events["name"]}
+        assert {"aten::addmm", "aten::mm"} <= names
+        assert trace.metadata["process_id"] == program.pid
+        assert any("train" in name for name in names)
+
+
+@needs_asking
+def test_a_program_whose_main_thread_waits_in_c_comes_to_no_point_where_it_could():
+    with running(LOOP, "0", "thread") as program:
+        done = command("attach", program.pid, "--seconds", "0.3", "-o", "taken")
+        assert done.returncode == 1
+        assert "does not within" in done.stderr and "when it runs Python" in done.stderr
+        assert program.poll() is None
+
+
+@needs_asking
+def test_a_program_that_forbids_it_is_left_alone(monkeypatch):
+    monkeypatch.setenv("PYTHON_DISABLE_REMOTE_DEBUG", "1")
+    with running(LOOP, "0") as program:
+        monkeypatch.delenv("PYTHON_DISABLE_REMOTE_DEBUG")
+        done = command("attach", program.pid, "--seconds", "0.3", "-o", "taken")
+        assert done.returncode == 1 and "cannot be asked to listen" in done.stderr
+        assert "OPSCOPE_CONTROL=1" in done.stderr
+        assert program.poll() is None
+
+
+@needs_asking
+def test_what_is_no_python_is_left_alone():
+    other = subprocess.Popen(["sleep", "60"])
+    done = command("attach", other.pid, "--seconds", "0.3", "-o", "taken")
+    assert done.returncode == 1 and "cannot be asked to listen" in done.stderr
+    assert other.poll() is None
+    other.kill()
+    other.wait()
+
+
+def test_an_interpreter_that_can_be_asked_from_outside_is_asked(runtime, monkeypatch):
+    asked = []
+
+    def execute(process, script):
+        asked.append(process)
+        exec(compile(Path(script).read_text(), script, "exec"), {})
+
+    monkeypatch.setattr(sys, "remote_exec", execute, raising=False)
+    asking, was_asked = reach(os.getpid())
+    with asking:
+        assert was_asked
+        assert asked == [os.getpid()]
+        assert asking.status["process"] == os.getpid()
+        asking.ask("leave")
+    until = time.monotonic() + 20
+    while socket_path(os.getpid()).exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not socket_path(os.getpid()).exists()
+
+
+def test_a_top_that_is_interrupted_leaves_such_an_interpreter_as_it_was(runtime, monkeypatch):
+    def execute(process, script):
+        exec(compile(Path(script).read_text(), script, "exec"), {})
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "remote_exec", execute, raising=False)
+    monkeypatch.setattr("opscope.cli.top.time", SimpleNamespace(sleep=interrupted))
+    importlib.import_module("opscope.cli.top").top.__wrapped__(os.getpid())
+    until = time.monotonic() + 20
+    while socket_path(os.getpid()).exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not socket_path(os.getpid()).exists()

@@ -1,0 +1,35 @@
+"""Programs that run while they are asked, and the command that asks them."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import textwrap
+
+
+@contextlib.contextmanager
+def running(program, control="1", *arguments, stdin=None):
+    """A program of its own that has printed a line, and is killed in the end."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program), *arguments],
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OPSCOPE_CONTROL": control},
+    )
+    try:
+        assert process.stdout.readline().strip() == "ready"
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def command(*words):
+    return subprocess.run(
+        [sys.executable, "-m", "opscope", *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
