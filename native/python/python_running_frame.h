@@ -53,7 +53,9 @@ inline PyCodeObject* code_of_frame(const _PyInterpreterFrame* frame) {
 inline const _Py_CODEUNIT* instructions_of(const _PyInterpreterFrame* frame) {
   const PyCodeObject* const code = code_of_frame(frame);
 #ifdef Py_GIL_DISABLED
-  return reinterpret_cast<const _Py_CODEUNIT*>(code->co_tlbc->entries[frame->tlbc_index]);
+  // Each thread has its own instructions; a thread that comes has a longer list of them made.
+  const _PyCodeArray* const by_thread = __atomic_load_n(&code->co_tlbc, __ATOMIC_ACQUIRE);
+  return reinterpret_cast<const _Py_CODEUNIT*>(by_thread->entries[frame->tlbc_index]);
 #else
   return reinterpret_cast<const _Py_CODEUNIT*>(code->co_code_adaptive);
 #endif

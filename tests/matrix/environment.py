@@ -12,9 +12,9 @@ from matrix.rows import USUAL_PYTHON, find_python
 
 HERE = Path(__file__).resolve().parents[2]
 FOLDER = HERE / "build" / "matrix"
-TOOLS = ("pytest", "scikit-build-core", "nanobind", "cmake", "ninja")
+TOOLS = ("pytest", "psutil", "scikit-build-core", "nanobind", "cmake", "ninja")
 WANTED = (
-    *("numpy", "hypothesis", "psutil", "pyarrow", "duckdb", "rich", "pandas", "polars"),
+    *("numpy", "hypothesis", "pyarrow", "duckdb", "rich", "pandas", "polars"),
     *("protobuf", "perfetto", "ibis-framework[duckdb]"),
 )
 """What tests take where there is a build for the interpreter; they are skipped without."""
