@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import random
 import sys
 import threading
 
@@ -187,3 +188,70 @@ def test_first_runs_on_threads_of_their_own():
         assert any(run[1:] == (task("step_twice", f"{name} 1"), f"{name} goes on") for run in runs)
         assert task("step_twice", f"{name} 2") in recorded.runs()
     assert all(is_run(root) for root in recorded.roots)
+
+
+def random_program(seed):
+    """Tasks that make others, wait, enter contexts and fail; each notes which task it is."""
+    choose = random.Random(seed)
+    numbers = {}
+    is_eager = choose.random() < 0.7
+
+    def note_task():
+        note(f"in {numbers.setdefault(asyncio.current_task(), len(numbers))}")
+
+    async def fails():
+        note_task()
+        if choose.random() < 0.5:
+            await pause()
+        raise ValueError
+
+    async def work(depth):
+        note_task()
+        for _ in range(choose.randint(0, 4)):
+            match choose.randint(0, 6):
+                case 0 | 1:
+                    await pause()
+                case 2:
+                    contextvars.copy_context().run(note_task)
+                case 3 if depth:
+                    await work(depth - 1)
+                case 4 if depth:
+                    task = make(work(depth - 1))
+                    if choose.random() < 0.5:
+                        await pause()
+                        task.cancel()
+                    await asyncio.gather(task, return_exceptions=True)
+                case 5 if depth:
+                    await asyncio.gather(*(make(work(depth - 1)) for _ in range(2)))
+                case 6:
+                    await asyncio.gather(make(fails()), return_exceptions=True)
+            note_task()
+
+    def make(coroutine):
+        return asyncio.create_task(coroutine)
+
+    async def main():
+        await asyncio.gather(*(make(work(4)) for _ in range(2)))
+
+    run_eagerly(main()) if is_eager else asyncio.run(main())
+
+
+def test_what_runs_is_in_the_run_of_its_own_task_whatever_tasks_do():
+    checked = 0
+    for seed in range(60):
+        with Recorded() as recorded:
+            random_program(seed)
+        events, runs = recorded.table("events"), recorded.table("task_runs")
+        task_of = dict(zip(runs["event"], runs["task"], strict=True))
+        recorded_as = {}
+        for row, name in enumerate(map(recorded.text, events["name"])):
+            if not name.startswith("in "):
+                continue
+            run = row
+            while run not in task_of:
+                run = events["parent"][run]
+            assert recorded_as.setdefault(name, task_of[run]) == task_of[run], seed
+            checked += 1
+        assert len(set(recorded_as.values())) == len(recorded_as), seed
+        assert not any(events["unfinished"])
+    assert checked > 500
