@@ -29,6 +29,7 @@ ROWS = (
     "torch-2.15-python-3.12",
     "torch-2.15-python-3.13",
     "torch-2.15-python-3.14",
+    "torch-2.15-python-3.14t",
     "torch-2.15-python-3.15",
 )
 """What ``make matrix`` runs; any other combination of these versions is a row, too."""

@@ -6,6 +6,7 @@ Categories: ``operator``, ``annotation``, ``c`` and ``python`` (a function's nam
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any
@@ -165,7 +166,9 @@ def is_compared(effect: Effect, history: History) -> bool:
         return known and str(name).startswith(PREFIX)
     if category == "c":
         return name in COUNTED_C
-    return True
+    # Without the GIL, what another thread lets go of is freed by the one that made it, when that
+    # next looks.
+    return category != "free" or _HAS_GIL
 
 
 def differences(window: Window, history: History) -> list[str]:
@@ -185,6 +188,7 @@ def differences(window: Window, history: History) -> list[str]:
     return account.told + account.unsaid()
 
 
+_HAS_GIL = getattr(sys, "_is_gil_enabled", lambda: True)()
 _PYTHON = ("python", "c", "module", "optimizer")
 
 
