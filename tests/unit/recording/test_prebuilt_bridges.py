@@ -142,8 +142,8 @@ def test_one_that_must_not_be_loaded_is_told_of_once(shipped, capsys):
 
 def test_one_that_says_it_is_for_another_torch(shipped, monkeypatch):
     monkeypatch.setattr(bridge, "_loaded", None)
-    monkeypatch.setattr(bridge._native, "attach_bridge", lambda path: "2.9.1")
-    with pytest.raises(BridgeError, match=r"compiled for torch 2\.9\.1.*build --force"):
+    monkeypatch.setattr(bridge._native, "attach_bridge", lambda path: "1.9.1")
+    with pytest.raises(BridgeError, match=r"compiled for torch 1\.9\.1.*build --force"):
         bridge.load()
 
 
