@@ -125,14 +125,20 @@ void push_eager_run(Owned task, Owned coroutine, uint64_t began) {
       {std::move(task), std::move(coroutine), began, static_cast<int64_t>(syscall(SYS_gettid))});
 }
 
+// Tasks that may have begun eagerly, of coroutines that do not say whether they run.
+uint64_t unknown_coroutines = 0;
+
 // The running task, if its coroutine has yet to begin in this context.
 void begin_eager_run(PyObject* context) {
   Owned task = current_task();
   if (!task || asyncio.get_context == nullptr) return;
   const Owned its_context(PyObject_CallOneArg(asyncio.get_context, task.get()));
   if (!its_context) PyErr_Clear();
+  if (its_context.get() != context) return;
   Owned coroutine = coroutine_of(task.get());
-  if (its_context.get() != context || state_of(coroutine.get()) != Coroutine::kWaits) return;
+  const Coroutine state = state_of(coroutine.get());
+  if (state == Coroutine::kUnknown) ++unknown_coroutines;
+  if (state != Coroutine::kWaits) return;
   const uint64_t began = begin_task_run(task.get());
   push_eager_run(std::move(task), std::move(coroutine), began);
 }
@@ -184,7 +190,11 @@ void add_eager_runs(std::vector<RunningTask>& found) {
       here != eager_runs().end() && !here->second.empty() && here->second.back().task.get() == own.get();
   if (!is_known && !is_noted && is_hooked) {
     Owned coroutine = coroutine_of(own.get());
-    push_eager_run(std::move(own), std::move(coroutine), 0);
+    if (state_of(coroutine.get()) == Coroutine::kRuns) {
+      push_eager_run(std::move(own), std::move(coroutine), 0);
+    } else {
+      ++unknown_coroutines;
+    }
   }
   for (const auto& [thread, running] : eager_runs()) {
     for (const EagerRun& run : running) {
@@ -196,6 +206,9 @@ void add_eager_runs(std::vector<RunningTask>& found) {
 void note_unseen_eager_runs(Window& window) {
   note_unseen(window, "not seen: first runs of eager tasks that threads may have been in the middle of",
               std::exchange(unheard_threads, 0));
+  note_unseen(window,
+              "not seen: perhaps first runs of eager tasks, of coroutines that do not say if they run",
+              std::exchange(unknown_coroutines, 0));
   note_unseen(window, "not seen: first runs of eager tasks", is_hooked ? 0 : 1);
 }
 
