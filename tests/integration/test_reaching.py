@@ -23,6 +23,9 @@ from opscope.errors import ReachError
 from opscope.recording.elsewhere import trace_elsewhere
 from support.reached_programs import command, running
 
+pytest_plugins = ["support.reached_programs"]
+pytestmark = pytest.mark.usefixtures("runtime")
+
 LOOP = """
     import sys, torch, opscope
     model = torch.nn.Linear(8, 8)
@@ -32,14 +35,6 @@ LOOP = """
         model(torch.randn(4, 8)).sum().backward()
         optimizer.step()
 """
-
-
-@pytest.fixture(autouse=True)
-def runtime(tmp_path_factory, monkeypatch):
-    folder = tmp_path_factory.mktemp("run")
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
-    monkeypatch.chdir(folder)
-    return folder
 
 
 @pytest.fixture

@@ -15,6 +15,9 @@ from opscope.control.address import socket_path
 from opscope.control.injection import reach
 from support.reached_programs import command, running
 
+pytest_plugins = ["support.reached_programs"]
+pytestmark = pytest.mark.usefixtures("runtime")
+
 LOOP = """
     import sys, threading, torch
     model = torch.nn.Linear(8, 8)
@@ -35,14 +38,6 @@ LOOP = """
 needs_asking = pytest.mark.skipif(
     not hasattr(sys, "remote_exec"), reason="interpreters can be asked from Python 3.14 on"
 )
-
-
-@pytest.fixture(autouse=True)
-def runtime(tmp_path_factory, monkeypatch):
-    folder = tmp_path_factory.mktemp("run")
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
-    monkeypatch.chdir(folder)
-    return folder
 
 
 @needs_asking

@@ -6,6 +6,17 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
+
+@pytest.fixture
+def runtime(tmp_path_factory, monkeypatch):
+    """A folder of its own for sockets, which is the current one."""
+    folder = tmp_path_factory.mktemp("run")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    monkeypatch.chdir(folder)
+    return folder
+
 
 @contextlib.contextmanager
 def running(program, control="1", *arguments, stdin=None):

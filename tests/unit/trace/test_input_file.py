@@ -25,6 +25,9 @@ def test_a_device_is_no_trace(device):
         load_trace(device)
 
 
+NULL = "null character" if sys.version_info >= (3, 13) else "null byte"
+
+
 def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(TraceFormatError, match=r"is a pipe.*to a file first"):
@@ -56,7 +59,7 @@ def test_files_of_a_trace_are_plain_files(tmp_path, name, device):
 
 @pytest.mark.parametrize(
     ("name", "reason"),
-    [("x" * 300, "File name too long"), ("a\0b", "null (byte|character)"), ("\ud800", "surrogates"),
+    [("x" * 300, "File name too long"), ("a\0b", NULL), ("\ud800", "surrogates"),
      ("d/" * 3000, "File name too long"), ("loop", "Too many levels of symbolic links"),
      ("loop/below", "Too many levels of symbolic links")],
 )  # fmt: skip
