@@ -205,9 +205,9 @@ uint32_t place_in_generated_code(uint64_t innermost_key) {
   if (state == nullptr) return 0;
   RunningFrame frame = RunningFrame::current_without_gil(state);
   // Operators that have no function of their own are called through one of torch's.
-  for (int depth = 0; frame && frame.code_without_gil() != running_graph->code; ++depth) {
+  for (int depth = 0; frame && frame.code() != running_graph->code; ++depth) {
     if (depth == kMostFramesBetween) return 0;
-    frame = frame.caller_without_gil();
+    frame = frame.caller();
   }
   if (!frame) return 0;
   return static_cast<uint32_t>(std::max(frame.instruction(), -1) + 1);

@@ -163,7 +163,7 @@ void notice_ends(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks) {
 void notice_ends_at_operator(PythonThreadCache& cache, RunningFrame frame) {
   const std::vector<uint64_t>& ran = cache.ran_before;
   if (cache.evaluating != 0 || ran.empty()) return;
-  const uint64_t innermost = key_of(frame, frame.code_without_gil());
+  const uint64_t innermost = key_of(frame, frame.code());
   if (ran.back() == innermost) return;
   const auto still = std::find(ran.rbegin(), ran.rend(), innermost);
   if (still != ran.rend()) end_what_ran(cache, static_cast<size_t>(ran.rend() - still), now_ticks());
@@ -314,14 +314,13 @@ uint32_t place_in_python(const ThreadLog* log) {
   RunningFrame frame = RunningFrame::current_without_gil(state);
   if (cache != nullptr && frame) notice_ends_at_operator(*cache, frame);
   if (cache != nullptr && cache->hidden != 0) return 0;
-  while (frame && is_known_as_skipped(cache, frame.code_without_gil()) &&
-         !is_of(around, frame, frame.code_without_gil())) {
-    frame = frame.caller_without_gil();
+  while (frame && is_known_as_skipped(cache, frame.code()) && !is_of(around, frame, frame.code())) {
+    frame = frame.caller();
   }
   if (!frame) return 0;
   // Without a call around it, the function has been running since before the recording. So has one within a
   // call that an earlier window had recorded: this window has noted both as running.
-  if (around != nullptr && around->key != key_of(frame, frame.code_without_gil()) &&
+  if (around != nullptr && around->key != key_of(frame, frame.code()) &&
       around->record->ticks >= PythonCalls::overlap_ticks()) {
     return 0;
   }

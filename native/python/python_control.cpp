@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "cpython/thread_states.h"
 #include "interpreter/free_threads.h"
 #include "interpreter/turns.h"
 #include "log/clock.h"
@@ -16,7 +17,6 @@
 #include "python/python_parameters.h"
 #include "python/python_running_threads.h"
 #include "python/python_thread_cache.h"
-#include "python/python_thread_states.h"
 #include "python/python_windows.h"
 
 namespace opscope {

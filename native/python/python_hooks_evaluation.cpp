@@ -17,11 +17,7 @@ namespace opscope {
 
 namespace {
 
-#if PY_VERSION_HEX >= 0x030B0000
-using Frame = _PyInterpreterFrame;
-#else
-using Frame = PyFrameObject;
-#endif
+using cpython::Frame;
 
 bool is_on = false;
 _PyFrameEvalFunction next = &_PyEval_EvalFrameDefault;  // who was there before

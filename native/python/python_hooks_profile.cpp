@@ -5,9 +5,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cpython/thread_states.h"
 #include "log/clock.h"
 #include "python/python_own_code.h"
-#include "python/python_thread_states.h"
 
 namespace opscope {
 
@@ -16,7 +16,7 @@ namespace {
 bool installed = false;
 
 void record_event(PyFrameObject* object, int what, PyObject* arg) {
-  const RunningFrame frame(object);
+  const RunningFrame frame(cpython::frame_of(object));
   switch (what) {
     case PyTrace_CALL:
       python_enter(frame.code(), frame, frame.caller());

@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "cpython/thread_states.h"
 #include "interpreter/thread_of_pthread.h"
 #include "python/python_hooks.h"
 #include "python/python_running_frame.h"
-#include "python/python_thread_states.h"
 
 namespace opscope {
 

@@ -133,8 +133,6 @@ nb::object stacks_of_others(const Names& names) {
   return nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
 }
 
-#if defined(OPSCOPE_READS_FRAMES) || PY_VERSION_HEX < 0x030B0000
-
 void write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = write(descriptor, text.data(), text.size());
@@ -146,21 +144,25 @@ void write_all(int descriptor, std::string_view text) {
 void write_stack_of_copy(int descriptor, PyThreadState* state) {
   RunningFrame frame = RunningFrame::current_without_gil(state);
   if (!frame) write_all(descriptor, kNoCall);
-  for (size_t i = 0; frame; ++i, frame = frame.caller_without_gil()) {
+  for (size_t i = 0; frame; ++i, frame = frame.caller()) {
     if (i == kMostFrames) return write_all(descriptor, kMoreCalls);
     Line line;
-    add_call(line, frame.code_without_gil(), frame.instruction());
+    add_call(line, frame.code(), frame.instruction());
     write_all(descriptor, line.text());
   }
 }
 
-#endif
+// What Python itself writes of them.
+void write_stacks_as_python_does(int descriptor, PyInterpreterState* interpreter) {
+  using Dump = const char* (*)(int, PyInterpreterState*, PyThreadState*);
+  const auto dump = reinterpret_cast<Dump>(dlsym(RTLD_DEFAULT, "_Py_DumpTracebackThreads"));
+  if (dump != nullptr) dump(descriptor, interpreter, nullptr);
+}
 
 }  // namespace
 
-#if defined(OPSCOPE_READS_FRAMES) || PY_VERSION_HEX < 0x030B0000
-
 void write_stacks_of_copy(int descriptor, PyInterpreterState* interpreter) {
+  if (!cpython::kReadsWithoutGil) return write_stacks_as_python_does(descriptor, interpreter);
   PyThreadState* state = PyInterpreterState_ThreadHead(interpreter);
   for (size_t i = 0; state != nullptr && i < kMostThreads; ++i, state = PyThreadState_Next(state)) {
     if (i > 0) write_all(descriptor, "\n");
@@ -170,16 +172,6 @@ void write_stacks_of_copy(int descriptor, PyInterpreterState* interpreter) {
     write_stack_of_copy(descriptor, state);
   }
 }
-
-#else
-
-void write_stacks_of_copy(int descriptor, PyInterpreterState* interpreter) {
-  using Dump = const char* (*)(int, PyInterpreterState*, PyThreadState*);
-  const auto dump = reinterpret_cast<Dump>(dlsym(RTLD_DEFAULT, "_Py_DumpTracebackThreads"));
-  if (dump != nullptr) dump(descriptor, interpreter, nullptr);
-}
-
-#endif
 
 void bind_python_stacks(nb::module_& module) {
   module.def("python_stacks", &stacks_of_others, nb::arg("names"));

@@ -5,25 +5,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-find_python() {
-  local candidate
-  for candidate in "python$1" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$1".*/bin/python; do
-    if "$candidate" -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] != '$1')" 2>/dev/null; then
-      echo "$candidate"
-      return
-    fi
-  done
-  local made="$PWD/build/interpreters/made-$1"
-  [ -x "$made/bin/python3" ] || (cd tests && python3 -m matrix.interpreters "$1" "$made" >&2) || return 0
-  echo "$made/bin/python3"
-}
-
 [ $# -gt 0 ] || set -- 3.10 3.11 3.12 3.13 3.14 3.15
 tested=()
 for version in "$@"; do
-  python="$(find_python "$version")"
-  if [ -z "$python" ]; then
-    echo "== Python $version: not found, passed over"
+  if ! python="$(cd tests && python3 -m matrix.interpreters "$version" ../build/interpreters/made)"; then
+    echo "== Python $version: passed over"
     continue
   fi
   environment="build/interpreters/$version"

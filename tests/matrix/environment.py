@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from matrix.cuda_stubs import write_stubs
-from matrix.interpreters import NoInterpreter, install_python
-from matrix.rows import USUAL_PYTHON, find_python
+from matrix.interpreters import NoInterpreter, find_or_install
+from matrix.rows import USUAL_PYTHON
 
 HERE = Path(__file__).resolve().parents[2]
 FOLDER = HERE / "build" / "matrix"
@@ -79,10 +79,9 @@ def _packages(version):
 
 def _interpreter(version):
     """This machine's, or one that is made here."""
-    made = FOLDER / "interpreters"
-    folders = (*os.environ.get("OPSCOPE_PYTHONS", "").split(os.pathsep), made)
+    folders = os.environ.get("OPSCOPE_PYTHONS", "").split(os.pathsep)
     try:
-        return find_python(version, folders) or install_python(version, made / version)
+        return find_or_install(version, FOLDER / "interpreters", folders)
     except NoInterpreter as problem:
         raise RowUnavailable(f"There is no Python {version} here, and {problem}.") from problem
 

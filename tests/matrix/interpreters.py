@@ -1,8 +1,9 @@
-"""Interpreters that a machine does not have: Debian's newest, in a folder of their own.
+"""Interpreters: those that a machine has, or Debian's newest, in a folder of their own.
 
 Debian's packages have them with the GIL. They bring their own C library, which is newer than that
 of most machines, and so a loader of their own. Those without the GIL are built from its sources.
-``python -m matrix.interpreters VERSION FOLDER`` makes one.
+``python -m matrix.interpreters VERSION FOLDER`` says where one is; it is made under the
+folder if there is none.
 """
 
 import hashlib
@@ -46,6 +47,38 @@ _WHEELS = "usr/share/python-wheels"
 
 class NoInterpreter(Exception):
     """It cannot be had here; the message says why."""
+
+
+def find_or_install(version, made, folders=()):
+    """An interpreter: that of this machine, one of ``folders``, or one that is made in ``made``.
+
+    Raises:
+        NoInterpreter: it cannot be had.
+    """
+    found = find_python(version, (*folders, made))
+    return found or str(install_python(version, Path(made, version)))
+
+
+def find_python(version, folders=()):
+    """An interpreter of this version: on the path, pyenv's, or in one of ``folders``; or None."""
+    kept = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv", "versions")
+    pyenv = sorted(kept.glob(f"{version}*/bin/python"))
+    built = [Path(folder, version, "bin", "python3") for folder in folders]
+    for candidate in (shutil.which(f"python{version}"), *pyenv, *built):
+        if candidate is not None and _version_of(candidate) == version:
+            return str(candidate)
+    return None
+
+
+def _version_of(python):
+    asked = "import sys, sysconfig as s; print('%d.%d' % sys.version_info[:2], end='');" + (
+        "print('t' if s.get_config_var('Py_GIL_DISABLED') else '')"
+    )
+    try:
+        done = subprocess.run([str(python), "-c", asked], capture_output=True, text=True)
+    except OSError:
+        return ""
+    return done.stdout.strip()
 
 
 def install_python(version, folder):
@@ -204,6 +237,6 @@ def _run(*command, **options):
 
 if __name__ == "__main__":
     try:
-        install_python(sys.argv[1], Path(sys.argv[2]).absolute())
+        print(find_or_install(sys.argv[1], Path(sys.argv[2]).absolute()))
     except NoInterpreter as problem:
         sys.exit(f"There is no Python {sys.argv[1]} here, and {problem}.")

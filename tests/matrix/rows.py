@@ -1,10 +1,7 @@
 """The rows of the matrix: which torch, on which Python."""
 
 import re
-import shutil
-import subprocess
 from dataclasses import dataclass
-from pathlib import Path
 
 USUAL_PYTHON = "3.11"
 TORCHES = {
@@ -60,24 +57,3 @@ def parse_row(name):
     if not name or not found or found[1] not in (None, *TORCHES):
         raise ValueError(f"There is no row {name!r}. Rows are {', '.join(ROWS)}.")
     return Row(name, TORCHES.get(found[1], ""), found[2] or USUAL_PYTHON)
-
-
-def find_python(version, folders=()):
-    """An interpreter of this version: on the path, pyenv's, or in one of ``folders``; or None."""
-    pyenv = sorted(Path.home().glob(f".pyenv/versions/{version}*/bin/python"))
-    built = [Path(folder, version, "bin", "python3") for folder in folders]
-    for candidate in (shutil.which(f"python{version}"), *pyenv, *built):
-        if candidate is not None and _version_of(candidate) == version:
-            return str(candidate)
-    return None
-
-
-def _version_of(python):
-    asked = "import sys, sysconfig as s; print('%d.%d' % sys.version_info[:2], end='');" + (
-        "print('t' if s.get_config_var('Py_GIL_DISABLED') else '')"
-    )
-    try:
-        done = subprocess.run([str(python), "-c", asked], capture_output=True, text=True)
-    except OSError:
-        return ""
-    return done.stdout.strip()

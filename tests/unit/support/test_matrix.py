@@ -15,7 +15,7 @@ import pytest
 from matrix import interpreters
 from matrix.cuda_stubs import Library, missing_symbols, read_library, source_of, write_stubs
 from matrix.results import read_outcomes, summary, with_mended, write_page
-from matrix.rows import ROWS, Row, find_python, parse_row
+from matrix.rows import ROWS, Row, parse_row
 
 needs_compiler = pytest.mark.skipif(
     not (shutil.which("cc") and shutil.which("readelf")), reason="needs a C compiler and readelf"
@@ -37,18 +37,34 @@ def test_what_is_no_row_is_refused(name):
 
 
 def test_interpreters_are_found_by_what_they_say(tmp_path):
-    own = "%d.%d" % sys.version_info[:2]  # noqa: UP031 (as rows asks)
+    own = "%d.%d" % sys.version_info[:2]  # noqa: UP031 (as interpreters asks)
     own += "t" if sysconfig.get_config_var("Py_GIL_DISABLED") else ""
     ours = tmp_path / own / "bin" / "python3"
     ours.parent.mkdir(parents=True)
     ours.symlink_to(sys.executable)
-    assert find_python(own, [str(tmp_path)]) is not None
-    assert find_python("2.99", [str(tmp_path)]) is None
+    assert interpreters.find_python(own, [str(tmp_path)]) is not None
+    assert interpreters.find_python("2.99", [str(tmp_path)]) is None
     liar = tmp_path / "2.99" / "bin" / "python3"
     liar.parent.mkdir(parents=True)
     liar.write_text(f"#!{sys.executable}\n")
     liar.chmod(0o755)
-    assert find_python("2.99", [str(tmp_path)]) is None
+    assert interpreters.find_python("2.99", [str(tmp_path)]) is None
+
+
+def test_an_interpreter_that_is_there_is_not_made(tmp_path, monkeypatch):
+    """Nor is one taken that was made where pyenv, wherever that is, has one."""
+    monkeypatch.setattr(interpreters.shutil, "which", lambda name: None)
+    monkeypatch.setattr(
+        interpreters, "_version_of", lambda python: python.parts[-3][:4] if python.exists() else ""
+    )
+    made, pyenv = tmp_path / "made", tmp_path / "pyenv"
+    monkeypatch.setenv("PYENV_ROOT", str(pyenv))
+    monkeypatch.setattr(interpreters, "install_python", lambda version, folder: folder / "new")
+    assert interpreters.find_or_install("2.99", made) == str(made / "2.99" / "new")
+    for python in (made / "2.99" / "bin" / "python3", pyenv / "versions/2.99.1/bin/python"):
+        python.parent.mkdir(parents=True)
+        python.touch()
+        assert interpreters.find_or_install("2.99", made) == str(python)
 
 
 def test_what_is_missing_is_found_where_it_belongs():

@@ -4,7 +4,7 @@
 //
 // In C because CPython's internal headers are.
 #define Py_BUILD_CORE_MODULE 1
-#include "python/python_thread_states.h"
+#include "cpython/thread_states.h"
 
 #if PY_VERSION_HEX < 0x03100000
 
