@@ -447,7 +447,7 @@ def test_many_profiles_take_no_more_memory_than_few():
         window.close()
         window.read()
 
-    for _ in range(50):
+    for _ in range(300):  # as often, so that records have gone on from a block to the next before
         profile_once()
     objects, mapped = len(gc.get_objects()), _native.statistics()["mapped_bytes"]
     for _ in range(300):
