@@ -9,9 +9,11 @@ from pathlib import Path
 
 def is_there(process: int) -> bool:
     """Whether there is a process of this number that has not ended, waited for or not."""
+    if process <= 0:  # a group of processes
+        return False
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except OSError:
         pass

@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -67,6 +68,53 @@ def test_a_program_whose_main_thread_waits_in_c_comes_to_no_point_where_it_could
 
 
 @needs_asking
+def test_a_program_that_wakes_when_nobody_asks_any_more_prints_nothing():
+    program = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(14); print('woken'); time.sleep(1)"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    time.sleep(0.5)
+    done = command("attach", program.pid, "--seconds", "0.3", "-o", "taken")
+    assert done.returncode == 1 and "waits in C code" in done.stderr
+    assert program.communicate()[0] == b"woken\n"
+    assert program.returncode == 0
+
+
+@needs_asking
+def test_a_program_that_is_stopped_is_said_to_be():
+    with running(LOOP, "0") as program:
+        program.send_signal(signal.SIGSTOP)
+        done = command("attach", program.pid, "--seconds", "0.3", "-o", "taken")
+        assert done.returncode == 1 and "it is stopped (kill -CONT" in done.stderr
+
+
+@needs_asking
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_one_that_asks_and_is_ended_leaves_a_program_as_it_was(number):
+    with running(LOOP, "0") as program:
+        before = threads_and_files(program.pid)
+        words = ("attach", str(program.pid), "--seconds", "60", "-o", "taken")
+        asking = subprocess.Popen(
+            [sys.executable, "-m", "opscope", *words], stderr=subprocess.PIPE, text=True
+        )
+        assert "recording process" in asking.stderr.readline()
+        asking.send_signal(number)
+        said = asking.communicate(timeout=60)[1]
+        assert ("trace written" in said) == (number != signal.SIGKILL)
+        until = time.monotonic() + 20
+        while threads_and_files(program.pid) != before and time.monotonic() < until:
+            time.sleep(0.05)
+        assert threads_and_files(program.pid) == before
+        assert program.poll() is None
+
+
+def threads_and_files(process):
+    """How many it has; opscope's socket is one of the files."""
+    return len(os.listdir(f"/proc/{process}/task")), len(os.listdir(f"/proc/{process}/fd"))
+
+
+@needs_asking
 def test_a_program_that_forbids_it_is_left_alone(monkeypatch):
     monkeypatch.setenv("PYTHON_DISABLE_REMOTE_DEBUG", "1")
     with running(LOOP, "0") as program:
@@ -95,12 +143,9 @@ def test_an_interpreter_that_can_be_asked_from_outside_is_asked(runtime, monkeyp
         exec(compile(Path(script).read_text(), script, "exec"), {})
 
     monkeypatch.setattr(sys, "remote_exec", execute, raising=False)
-    asking, was_asked = reach(os.getpid())
-    with asking:
-        assert was_asked
+    with reach(os.getpid()) as asking:
         assert asked == [os.getpid()]
         assert asking.status["process"] == os.getpid()
-        asking.ask("leave")
     until = time.monotonic() + 20
     while socket_path(os.getpid()).exists() and time.monotonic() < until:
         time.sleep(0.01)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 from opscope.cli.asked_trace import TraceFolder, arguments_of, folder_for, keep
 from opscope.cli.console import Messages
 from opscope.cli.parameters import Option
 from opscope.cli.process_argument import ProcessArgument
 from opscope.cli.recording_switches import with_recording_switches
+from opscope.cli.termination import unwound_when_ended
 from opscope.control.injection import reach
 from opscope.errors import UsageError
 
@@ -31,8 +33,16 @@ def attach(
     to if it does not.
     """
     duration_s = _duration_s(seconds)
-    asking, was_asked_to_listen = reach(process)
-    with asking:
+    with unwound_when_ended():
+        folder, (log, answer) = _recorded(process, duration_s, output, recorded)
+        keep(log, answer, folder)
+
+
+def _recorded(
+    process: int, duration_s: float, output: Path | None, recorded: frozenset[str]
+) -> tuple[Path, tuple[bytes, dict[str, Any]]]:
+    """Where the trace goes, what was recorded, and what the process said of it."""
+    with reach(process) as asking:
         folder = folder_for(output, process, asking.status["command"])
         asking.ask("record", recorded=arguments_of(recorded))
         Messages().say(f"recording process {process} for {duration_s:g} s ...")
@@ -40,10 +50,7 @@ def attach(
             asking.wait(duration_s)
         except KeyboardInterrupt:
             Messages().say("ended early")
-        log, answer = asking.log_of("hand over", folder=str(folder))
-        if was_asked_to_listen:
-            asking.ask("leave")
-    keep(log, answer, folder)
+        return folder, asking.log_of("hand over", folder=str(folder))
 
 
 def _duration_s(text: str) -> float:

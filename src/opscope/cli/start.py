@@ -6,6 +6,7 @@ from opscope.cli.asked_trace import arguments_of
 from opscope.cli.console import Messages
 from opscope.cli.process_argument import ProcessArgument
 from opscope.cli.recording_switches import with_recording_switches
+from opscope.cli.termination import unwound_when_ended
 from opscope.control.injection import reach
 
 
@@ -16,7 +17,6 @@ def start(process: ProcessArgument, recorded: frozenset[str] = frozenset()) -> N
     What it records fills its memory; for long times use `opscope run --flight-recorder`. If the
     process ends before, what it recorded is lost.
     """
-    asking, _ = reach(process)
-    with asking:
+    with unwound_when_ended(), reach(process) as asking:
         asking.ask("start", recorded=arguments_of(recorded))
     Messages().say(f"recording; end it with: opscope stop {process}")

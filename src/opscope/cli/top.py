@@ -41,19 +41,15 @@ def top(
     every_s, rows = _seconds(every), check_row_limit(row_limit)
     console = console_for(sys.stdout)
     is_live = console.is_terminal and not once
-    asking, was_asked_to_listen = reach(process)
-    with unwound_when_ended(), asking:
-        with contextlib.suppress(KeyboardInterrupt):
-            asking.ask("record", recorded=arguments_of(recorded))
-            _take(asking)  # the steps begin to be counted
-            view = LiveView(asking.status)
-            time.sleep(every_s)
-            if not is_live:
-                console.print(view.of(*_looked(asking, rows), console.width))
-            else:
-                _live(asking, view, console, every_s, rows)
-        if was_asked_to_listen:
-            asking.ask("leave")
+    with unwound_when_ended(), reach(process) as asking, contextlib.suppress(KeyboardInterrupt):
+        asking.ask("record", recorded=arguments_of(recorded))
+        _take(asking)  # the steps begin to be counted
+        view = LiveView(asking.status)
+        time.sleep(every_s)
+        if not is_live:
+            console.print(view.of(*_looked(asking, rows), console.width))
+        else:
+            _live(asking, view, console, every_s, rows)
 
 
 def _live(asking: Asking, view: LiveView, console: Any, every_s: float, rows: int) -> None:

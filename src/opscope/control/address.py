@@ -52,6 +52,33 @@ def own_folder() -> Path:
     return folder
 
 
+def opened_folder(user: int) -> tuple[Path, int]:
+    """A user's folder under /tmp, made if need be, that nobody else can enter; open.
+
+    Raises:
+        ReachError: it cannot be made, or somebody else has put something there.
+    """
+    folder = _temporary(user)
+    try:
+        try:
+            folder.mkdir(mode=0o700)
+            os.chown(folder, user, -1, follow_symlinks=False)
+        except FileExistsError:
+            pass
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError as error:
+        raise ReachError(
+            f"{folder} cannot be used: {error.strerror or error}. It has to be a folder of user "
+            f"{user} alone; remove what is there."
+        ) from error
+    try:
+        _check(folder, user, os.fstat(opened))
+    except BaseException:
+        os.close(opened)
+        raise
+    return folder, opened
+
+
 def socket_path(process: int) -> Path:
     """Where a process of this user listens."""
     return own_folder() / f"{process}{_SUFFIX}"
@@ -63,7 +90,7 @@ def address_of(process: int) -> Address | None:
     Raises:
         ReachError: there is one in a folder that others can change.
     """
-    for owner in {_owner_of(process), os.getuid()} - {None}:
+    for owner in {owner_of(process), os.getuid()} - {None}:
         for folder in _folders_of(owner):
             path = folder / f"{process}{_SUFFIX}"
             if path.is_socket():
@@ -117,16 +144,20 @@ def _is_refused(path: Path) -> bool:
 
 def _folders_of(user: int | None) -> list[Path]:
     """Where sockets of a user's processes may be, the first one is for new ones."""
-    temporary = Path(f"/tmp/opscope-{user}")
+    temporary = _temporary(user)
     given = os.environ.get("XDG_RUNTIME_DIR", "") if user == os.getuid() else f"/run/user/{user}"
     runtime = Path(given, "opscope")
     is_usable = bool(given) and os.path.isdir(given) and len(os.fsencode(runtime)) < _LONGEST_PATH
     return [runtime, temporary] if is_usable else [temporary]
 
 
-def _check(folder: Path, owner: int | None) -> None:
+def _temporary(user: int | None) -> Path:
+    return Path(f"/tmp/opscope-{user}")
+
+
+def _check(folder: Path, owner: int | None, there: os.stat_result | None = None) -> None:
     """Refuse a folder that is not the user's alone: who can write there can be taken for him."""
-    there = os.lstat(folder)
+    there = os.lstat(folder) if there is None else there
     is_private = stat.S_ISDIR(there.st_mode) and not there.st_mode & 0o077
     if not is_private or there.st_uid not in (owner, 0):
         raise ReachError(
@@ -135,7 +166,8 @@ def _check(folder: Path, owner: int | None) -> None:
         )
 
 
-def _owner_of(process: int) -> int | None:
+def owner_of(process: int) -> int | None:
+    """The user whose process it is; None where there is none."""
     try:
         return os.stat(f"/proc/{process}").st_uid
     except OSError:

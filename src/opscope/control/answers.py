@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from opscope import _native
 from opscope.errors import OpscopeError, ReachError
-from opscope.flight import recorder as flight
 from opscope.flight.steps import StepClock
 from opscope.own_file import OwnFile
 
 if TYPE_CHECKING:
     from opscope.control.recordings import AskedRecording
+    from opscope.flight.recorder import flight_recorder
 
 
 class AskedSession:
@@ -26,7 +26,6 @@ class AskedSession:
         self._started = started
         self._bound: AskedRecording | None = None
         self._steps: StepClock | None = None
-        self.wants_end = False
 
     def answer(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
         """Do what is asked; what goes wrong is an answer too."""
@@ -64,7 +63,7 @@ class AskedSession:
             "recording": _native.statistics()["wanted"] != 0,
             "started": self._started.recording is not None,
             "used_bytes": _native.statistics()["used_bytes"],
-            "flight": [_flight_status(one) for one in flight.running_recorders()],
+            "flight": [_flight_status(one) for one in _flight_recorders()],
         }
 
     def record(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
@@ -110,18 +109,13 @@ class AskedSession:
 
     def dump(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
         """Have its flight recorder write what it holds."""
-        recorders = flight.running_recorders()
+        recorders = _flight_recorders()
         if not recorders:
             raise ReachError(
                 "No flight recorder is on in it. Record what happens from now on: opscope attach "
                 "PID."
             )
         return {"trace": str(recorders[0].dump(str(said.get("reason", "")), wait=False))}
-
-    def leave(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
-        """Listen no more."""
-        self.wants_end = True
-        return {}
 
 
 class Started:
@@ -141,7 +135,6 @@ _ANSWERS: dict[str, Answer] = {
     "start": AskedSession.start,
     "stop": AskedSession.stop,
     "dump": AskedSession.dump,
-    "leave": AskedSession.leave,
 }
 
 
@@ -159,7 +152,13 @@ def command_line() -> str:
     return " ".join(map(str, sys.orig_argv))
 
 
-def _flight_status(recorder: flight.flight_recorder) -> dict[str, Any]:
+def _flight_recorders() -> list[flight_recorder]:
+    """Those that are on; a program that has none does not import what they take."""
+    flight = sys.modules.get("opscope.flight.recorder")
+    return [] if flight is None else list(flight.running_recorders())
+
+
+def _flight_status(recorder: flight_recorder) -> dict[str, Any]:
     status = recorder.status()
     return {
         "level": status.level,

@@ -22,7 +22,11 @@ ANSWER_S = 5.0
 """So long a process may take to say that it is there."""
 WORK_S = 120.0
 """So long it may take to do what it is asked: compiling the bridge, writing a log."""
-_ENDING_S = 1.0
+_ENDING_S = 5.0
+"""So long a process that closes its files may take to be gone."""
+_LOOK_S = 1.0
+_STOPPED = ("T", "t")
+"""States in which a process does nothing at all, whatever it was asked."""
 _ANOTHER_S = 1.5
 _BETWEEN_TRIES_S = 0.1
 
@@ -128,25 +132,28 @@ class Asking:
         return answer
 
     def _next(self, until_s: float) -> dict[str, Any]:
+        began_s = time.monotonic()
         while (answer := self._line.next()) is None:
-            left_s = until_s - time.monotonic()
-            if left_s <= 0:
+            now_s = time.monotonic()
+            is_stopped = now_s - began_s > ANSWER_S and state_of(self._address.process) in _STOPPED
+            if now_s >= until_s or is_stopped:
                 raise TimeoutError
-            self._socket.settimeout(left_s)
-            if not self._line.read_some():
-                raise ConnectionResetError("it has closed the connection")
+            self._socket.settimeout(min(until_s - now_s, _LOOK_S))
+            try:
+                if not self._line.read_some():
+                    raise ConnectionResetError("it has closed the connection")
+            except TimeoutError:
+                continue
         if answer.get("opscope") != VERSION and "error" not in answer:
             raise ValueError(f"it answers in version {answer.get('opscope')} of the protocol")
         return answer
 
     def _silent(self, limit_s: float) -> ReachError:
         process = self._address.process
-        why = {
-            "T": "it is stopped (kill -CONT lets it go on)",
-            "t": "a debugger has stopped it",
-            "D": "it waits for a disk or a device",
-            "Z": "it has ended",
-        }.get(state_of(process), "most likely its GIL is held by code in C that never lets go")
+        is_known = why_silent(process)
+        why = is_known or "most likely its GIL is held by code in C that never lets go"
+        if is_known:
+            limit_s = min(limit_s, ANSWER_S)
         return ReachError(
             f"Process {process} does not answer within {limit_s:g} s: {why}. Ask again later; a "
             "flight recorder with a Hang or an OnSignal trigger writes a dump even then."
@@ -154,7 +161,8 @@ class Asking:
 
     def _unreachable(self, error: Exception) -> ReachError:
         process = self._address.process
-        if isinstance(error, ConnectionError):
+        has_left = isinstance(error, (ConnectionError, FileNotFoundError))
+        if has_left:
             _wait_for_end(process)
         if not is_there(process):
             return ReachError(
@@ -162,11 +170,24 @@ class Asking:
                 "`opscope run` to keep what a program does until its end."
             )
         reason = getattr(error, "strerror", None) or str(error)
-        if isinstance(error, ConnectionError):
-            reason = "it has ended the connection, as one does that becomes another program (exec)"
+        if has_left:
+            reason = (
+                "it listens no more, as one does that becomes another program (exec) or takes long "
+                "to end"
+            )
         return ReachError(
             f"Process {process} cannot be asked: {reason}. See with `opscope ps` who can."
         )
+
+
+def why_silent(process: int) -> str | None:
+    """Why a process cannot answer, where the kernel knows; None: it could."""
+    return {
+        "T": "it is stopped (kill -CONT lets it go on)",
+        "t": "a debugger has stopped it",
+        "D": "it waits for a disk or a device",
+        "Z": "it has ended",
+    }.get(state_of(process))
 
 
 def connect(process: int, answer_s: float = ANSWER_S) -> Asking:

@@ -9,6 +9,7 @@ next somebody asks, the socket is found to be gone, and made anew; whoever asked
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import contextlib
 import importlib
@@ -16,8 +17,10 @@ import os
 import selectors
 import socket
 import struct
+import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from opscope.control.address import addresses, bound, no_socket, remove_if_stale, socket_path
 from opscope.control.protocol import VERSION, ReceivedLines, send
@@ -33,10 +36,24 @@ if TYPE_CHECKING:
 
 _ANSWER_S = 20.0
 """So long one who asks may take to read an answer."""
+_FIRST_S = 10.0
+"""So long one that was asked to be there waits for the first who asks."""
 _BETWEEN_TRIES_S = 0.05
 _NO_FILES = (OSError, ImportError)
 """What importing ends in with too many open files: a module that is compiled in the other."""
 _server: Server | None = None
+_deciding = threading.RLock()
+"""Whether a server that was asked to be there goes on or ends; held for moments."""
+
+
+class LentModules(Protocol):
+    """Where whoever asks has modules that this process lacks (``asked_script.py``)."""
+
+    def lend_to(self, thread: int) -> None:
+        """To one more thread, by its identifier."""
+
+    def take_back(self) -> None:
+        """From now on no more."""
 
 
 def listen() -> None:
@@ -48,12 +65,30 @@ def listen() -> None:
     Raises:
         ReachError: there is no place for a socket, or no file or thread to spare.
     """
+    _begin(None)
+
+
+def listen_while_asked(modules: LentModules) -> None:
+    """As :func:`listen`, until nobody asks any more and nothing is recorded for anybody.
+
+    Args:
+        modules: for the thread that answers; they are taken back when it ends.
+
+    Raises:
+        ReachError: there is no place for a socket, or no file or thread to spare.
+    """
+    _begin(modules)
+
+
+def _begin(modules: LentModules | None) -> None:
     global _server
-    if _server is None:
-        server = Server()
+    with _deciding:
+        if _server is not None:
+            return _server.stay() if modules is None else modules.take_back()
+        server = Server(modules)
         server.begin()
         _server = server
-        when_imported("torch", _get_ready)
+    server.watch(when_imported("torch", _get_ready))
 
 
 def _get_ready() -> None:
@@ -79,12 +114,20 @@ def is_listening() -> bool:
 class Server:
     """The socket and the thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, modules: LentModules | None = None) -> None:
         """Open all that it needs.
+
+        Args:
+            modules: of whoever asked it to be there, which then ends with the last that asks.
 
         Raises:
             ReachError: there is no place for a socket, or there are too many open files.
         """
+        self._modules = modules
+        self._is_asked_for = modules is not None
+        self._until_s = time.monotonic() + _FIRST_S
+        self._forget_torch: Callable[[], None] | None = None
+        self._is_bound = False
         self._path = socket_path(os.getpid())
         self._process = os.getpid()
         self._ends = False
@@ -108,6 +151,7 @@ class Server:
         """
         with contextlib.ExitStack() as files:
             self._socket = OwnSocket(bound(self._path))
+            self._is_bound = True
             files.callback(self._socket.close)
             files.callback(self._remove)
             self._wake, self._woken = map(OwnSocket, socket.socketpair())
@@ -156,6 +200,10 @@ class Server:
             own.close()
 
     def _close(self) -> None:
+        if self._modules is not None:
+            self._modules.take_back()
+        if self._forget_torch is not None:
+            self._forget_torch()
         atexit.unregister(self._remove)
         self._selector.close()
         self._remove()
@@ -163,12 +211,15 @@ class Server:
             own.close()
 
     def _remove(self) -> None:
-        if os.getpid() == self._process:
+        if os.getpid() == self._process and self._is_bound:
+            self._is_bound = False  # by now it may be another's
             with contextlib.suppress(OSError):
                 self._path.unlink()
 
     def _run(self) -> None:
         global _server
+        if self._modules is not None:
+            self._modules.lend_to(_thread.get_ident())
         try:
             self._answer_all()
         except Exception as error:
@@ -178,9 +229,33 @@ class Server:
                 _server = None
             self._close()
 
+    def watch(self, forget: Callable[[], None]) -> None:
+        """What to call when it ends, so that nobody waits for torch to be imported."""
+        self._forget_torch = forget
+        if self._ends:
+            forget()
+
+    def stay(self) -> None:
+        """Be there also when nobody asks any more; whoever calls this holds the lock."""
+        self._is_asked_for = False
+
+    def _has_nobody_left(self) -> bool:
+        """Whether it was asked to be there, and is not any more: then it is gone at once."""
+        with _deciding:
+            is_wanted = self._sessions or (self._started is not None and self._started.recording)
+            if not self._is_asked_for or is_wanted or time.monotonic() < self._until_s:
+                return False
+            self._remove()
+            self._end_from_inside()
+            return True
+
+    def _longest_wait_s(self) -> float | None:
+        is_first_expected = self._is_asked_for and self._until_s > 0
+        return max(self._until_s - time.monotonic(), 0.0) if is_first_expected else None
+
     def _answer_all(self) -> None:
         while not self._ends:
-            ready = [key.data for key, _ in self._selector.select()]
+            ready = [key.data for key, _ in self._selector.select(self._longest_wait_s())]
             with short_turns:
                 self._replace_lost()
                 for own in () if self._ends else ready:
@@ -189,6 +264,7 @@ class Server:
                     elif own in self._sessions and not self._serve(own):
                         self._drop(own)
                 self._replace_lost()  # before it waits for what may be others' by now
+                self._has_nobody_left()
         self._leave()
 
     def _replace_lost(self) -> None:
@@ -205,7 +281,13 @@ class Server:
             self._open()
         except (OSError, ReachError) as error:
             notice(f"nobody can ask this process any more, which closed the socket for it: {error}")
-            stop_from_inside(self)
+            self._end_from_inside()
+
+    def _end_from_inside(self) -> None:
+        global _server
+        if _server is self:
+            _server = None
+        self._ends = True
 
     def _drop(self, own: OwnSocket) -> None:
         session, lines = self._sessions.pop(own)
@@ -230,6 +312,7 @@ class Server:
         if self._started is None:
             self._started = Started(self._listening_since_ns)
         self._sessions[own] = AskedSession(self._started), ReceivedLines(own.socket)
+        self._until_s = 0.0
         self._selector.register(own.socket, selectors.EVENT_READ, own)
 
     def _serve(self, own: OwnSocket) -> bool:
@@ -248,7 +331,7 @@ class Server:
                 if not own.is_ours():
                     return False
                 send(own.socket, answer)
-            return not session.wants_end or stop_from_inside(self)
+            return True
         except (OSError, ValueError):
             return False
 
@@ -257,15 +340,6 @@ class Server:
             self._drop(own)
         if self._started is not None and self._started.recording is not None:
             self._started.recording.discard()
-
-
-def stop_from_inside(server: Server) -> bool:
-    """Have the thread that calls this end after it; False."""
-    global _server
-    if _server is server:
-        _server = None
-    server._ask_to_end()
-    return False
 
 
 def _answer(session: AskedSession, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
@@ -290,8 +364,8 @@ def _is_allowed(connection: socket.socket) -> bool:
 
 
 def _after_fork() -> None:
-    global _server
-    server, _server = _server, None
+    global _server, _deciding
+    server, _server, _deciding = _server, None, threading.RLock()
     if server is not None:
         server.forget()
 

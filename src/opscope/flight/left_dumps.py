@@ -11,7 +11,6 @@ from pathlib import Path
 from opscope.flight.dump_writer import KIND, TAKEN, take, take_over
 from opscope.flight.limits import SPOOL_PREFIX
 from opscope.flight.write_dump import write_dump
-from opscope.recording.recovered import left_to_be_recovered
 from opscope.running_process import is_there
 
 
@@ -45,6 +44,9 @@ def finish_dump(spool: Path) -> Path | None:
         OpscopeError: it cannot be written.
         OSError, ValueError: what was left cannot be read.
     """
+    # Recording takes NumPy alone, which this does not.
+    from opscope.recording.recovered import left_to_be_recovered
+
     with turn_of(spool.parent), left_to_be_recovered(spool.name, spool.parent):
         if is_left(spool):
             take_over(spool)

@@ -7,6 +7,7 @@ torch.compile's part takes seconds, and most programs never need it.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import sys
@@ -32,12 +33,18 @@ def when_torch_is_imported(callback: Callable[[], None]) -> None:
     when_imported("torch", call_in_this_process)
 
 
-def when_imported(name: str, callback: Callable[[], None]) -> None:
-    """Call ``callback`` once, after the module ``name`` was imported; at once if it already was."""
+def when_imported(name: str, callback: Callable[[], None]) -> Callable[[], None]:
+    """Call ``callback`` once, after the module ``name`` was imported; at once if it already was.
+
+    Returns:
+        What to call to have it not called any more.
+    """
+    watcher = _Watcher(name, callback)
     if name in sys.modules:
         callback()
     else:
-        sys.meta_path.insert(0, _Watcher(name, callback))
+        sys.meta_path.insert(0, watcher)
+    return watcher.forget
 
 
 class _Watcher(MetaPathFinder):
@@ -47,6 +54,11 @@ class _Watcher(MetaPathFinder):
         self._name = name
         self._callback = callback
         self._asking_the_others = False
+
+    def forget(self) -> None:
+        """Do nothing any more."""
+        with contextlib.suppress(ValueError):
+            sys.meta_path.remove(self)
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from opscope import _native
@@ -40,7 +40,8 @@ class KnownHere:
     def __init__(self, options: RecordingOptions) -> None:
         self._options = options
         # Said at every dump, while the program waits for the GIL.
-        self._said_options, self._wants = asdict(options), native_wants(options)
+        said_options = replace(options, thread_samples=False)  # of a whole recording alone
+        self._said_options, self._wants = asdict(said_options), native_wants(options)
         self._listeners = _listeners(options)
         self._overloads: dict[str, list[str]] = {}
         self._names_seen = 0
