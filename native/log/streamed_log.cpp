@@ -62,7 +62,7 @@ StreamedLog::StreamedLog(const std::string& path, std::vector<DrainedPart> drain
     choose_journal();
     read_journal();
     if (header().ring != RingState::kNone) find_begins_of_ring();
-    if (!has_window_) throw std::invalid_argument("it ended before anything was recorded");
+    if (!has_window_) throw NothingRecorded("it ended before anything was recorded");
     keep_covered_threads();
     find_ends();
     if (!has_end_) end_now();
@@ -84,7 +84,7 @@ void StreamedLog::map(const std::string& path) {
   void* const memory = bytes_ == 0 ? MAP_FAILED : mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, file, 0);
   const int error = errno;
   close(file);
-  if (bytes_ == 0) throw std::invalid_argument("it is empty");
+  if (bytes_ == 0) throw NothingRecorded("it is empty");
   if (memory == MAP_FAILED) throw std::system_error(error, std::generic_category(), path);
   memory_ = static_cast<char*>(memory);
   const StreamHeader& head = header();
@@ -92,9 +92,11 @@ void StreamedLog::map(const std::string& path) {
   const bool is_same =
       head.version == kLogVersion && head.record_bytes == sizeof(Record) && head.block_bytes == kBlockBytes;
   if (is_stream && is_same) return;
+  const std::string magic(head.magic, sizeof(head.magic));
   munmap(memory_, bytes_);
-  throw std::invalid_argument(is_stream ? "it was written by another version of opscope"
-                                        : "it is no recording, or one that was lost as it began");
+  if (is_stream) throw std::invalid_argument("it was written by another version of opscope");
+  if (magic == std::string(magic.size(), '\0')) throw NothingRecorded("it was lost as it began");
+  throw std::invalid_argument("it is no recording");
 }
 
 void StreamedLog::read_blocks() {

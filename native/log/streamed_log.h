@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,10 +14,15 @@
 
 namespace opscope {
 
+// Its process has only begun to record, or came to an end then.
+class NothingRecorded : public std::invalid_argument {
+  using std::invalid_argument::invalid_argument;
+};
+
 class StreamedLog {
  public:
-  // Raises std::system_error where the file cannot be read, std::invalid_argument where it is no stream, one
-  // of another version, or one that was lost before anything was recorded.
+  // Raises std::system_error where the file cannot be read, NothingRecorded, or std::invalid_argument where it
+  // is no stream, or one of another version.
   // `drained`: by number of the thread, what has been moved elsewhere.
   explicit StreamedLog(const std::string& path, std::vector<DrainedPart> drained = {});
   StreamedLog(const StreamedLog&) = delete;

@@ -220,6 +220,7 @@ void bind_streams(nb::module_& m) {
   m.def(
       "discard_stream",
       [](const std::string& path) { Recorder::instance().pool().discard_stream(path.c_str()); }, "path"_a);
+  nb::exception<NothingRecorded>(m, "NothingRecordedError", PyExc_ValueError);
   nb::class_<StreamedLog>(m, "StreamedLog")
       .def_prop_ro("about", &StreamedLog::about, nb::lock_self())
       .def_prop_ro("notes", &StreamedLog::notes, nb::lock_self())

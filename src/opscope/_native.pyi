@@ -348,6 +348,9 @@ class StreamedLog:
     def write_copy(self, file: int) -> int:
         """As the log of a dump, to a file that is open, without the GIL; 0, or an errno."""
 
+class NothingRecordedError(ValueError):
+    """A process has only begun to record, or came to an end then."""
+
 def read_stream(path: str) -> StreamedLog: ...
 
 class PieceDecoder:

@@ -9,9 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from opscope.errors import LifecycleError, OpscopeError
-from opscope.recording.recovered import part_of_recording, recover_file
+from opscope.recording.recovered import (
+    NothingRecorded,
+    part_of_recording,
+    recover_file,
+    remove_if_nothing,
+)
 from opscope.trace.process_journal import read_journal
-from opscope.trace.unfinished_recordings import unfinished_below
+from opscope.trace.unfinished_recordings import process_of_recording, unfinished_below
 
 _HOW = {"killed": "its process was {}", "exited": "its process {}", "became": "its process {}"}
 
@@ -26,8 +31,7 @@ def recover_ended(folder: Path) -> list[OpscopeError]:
     failures: list[OpscopeError] = []
     own = os.getpid()
     for path in list(unfinished_below(folder)):
-        process = int(path.name.split("-")[1])
-        if process == own:
+        if process_of_recording(path) == own:
             continue
         with _alone_with(path) as is_there:
             try:
@@ -37,6 +41,8 @@ def recover_ended(folder: Path) -> list[OpscopeError]:
                     _roll_up(path.parent / part.folder_name)
             except LifecycleError:  # it is still being recorded
                 pass
+            except NothingRecorded:  # the list of processes says so of this one
+                remove_if_nothing(path)
             except OpscopeError as error:
                 failures.append(error)
     return failures

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from shlex import quote
 from typing import Any
 
@@ -22,11 +23,13 @@ from opscope.cli.rows import RowsFormat, as_csv, as_markdown
 from opscope.cli.whole_job import say_what_is_missing
 from opscope.job.job import Job
 from opscope.printable import printable
+from opscope.recording.recovered import NothingRecorded, unreadable_recordings
 from opscope.trace.manifest import damage_of
 from opscope.trace.partition import PROCESS, RANK, Partition
 from opscope.trace.process_journal import AGAIN, ProcessEntry
 from opscope.trace.processes import Processes, metadata_of
 from opscope.trace.trace import Trace
+from opscope.trace.unfinished_recordings import unfinished_below
 
 _HEADINGS = ("Process", "Parent", "Events", "Time", "Peak memory", "Ended", "Command line")
 _NUMBERS = {"Process", "Parent", "Events", "Time", "Peak memory"}
@@ -249,6 +252,7 @@ def describe_processes(
     lines += damaged[:_MOST_COMPLAINTS]
     if len(damaged) > _MOST_COMPLAINTS:
         lines.append(f"{len(damaged) - _MOST_COMPLAINTS} more cannot be read")
+    lines += _that_cannot_be_read(processes.folder)
     if unfinished:
         lines.append(
             f"{len(unfinished)} of these did not end their recordings; `opscope recover "
@@ -256,6 +260,15 @@ def describe_processes(
         )
     rest = [entry for entry in processes.unrecorded if entry.partition not in parts]
     return [*lines, *_about_the_rest(rest)]
+
+
+def _that_cannot_be_read(folder: Path) -> list[str]:
+    """Recordings that did not end, and of which there is no part."""
+    errors = unreadable_recordings(unfinished_below(folder))
+    nothing = sum(isinstance(error, NothingRecorded) for error in errors)
+    lines = [f"{nothing} ended as their recordings began: nothing is in these"] if nothing else []
+    others = [str(error) for error in errors if not isinstance(error, NothingRecorded)]
+    return [*lines, *others[:_MOST_COMPLAINTS]]
 
 
 def describe_cycles(processes: Processes, cycles: list[Processes]) -> list[str]:
@@ -271,9 +284,14 @@ def _about_the_rest(rest: list[ProcessEntry]) -> list[str]:
     lines = []
     refused = [entry for entry in rest if entry.refused]
     meant = [entry for entry in rest if entry.partition is not None and not entry.refused]
-    silent = len(rest) - len(refused) - len(meant)
-    if silent:
-        lines.append(f"{silent} never imported torch, so there is nothing of them to record")
+    silent = [entry for entry in rest if entry.partition is None and not entry.refused]
+    early = sum(entry.has_torch for entry in silent)
+    if early:
+        lines.append(f"{early} ended before their recordings had begun, so there is none of them")
+    if len(silent) > early:
+        lines.append(
+            f"{len(silent) - early} never imported torch, so there is nothing of them to record"
+        )
     if over := sum(bool(entry.ended) for entry in meant):
         lines.append(f"{over} ended without coming to a step that was to be recorded")
     if len(meant) > over:

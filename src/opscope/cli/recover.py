@@ -13,7 +13,7 @@ from opscope.cli.parameters import Argument
 from opscope.errors import OpscopeError, TraceFormatError
 from opscope.flight.left_dumps import finish_dump, left_dumps
 from opscope.flight.left_rings import dump_ring, left_rings
-from opscope.recording.recovered import recover_file
+from opscope.recording.recovered import NothingRecorded, recover_file, remove_if_nothing
 from opscope.trace.address import refuse_address
 from opscope.trace.read_part import load_folder
 from opscope.trace.unfinished_recordings import unfinished_below
@@ -63,6 +63,9 @@ def _recover_one(path: Path, messages: Messages, how: str) -> OpscopeError | Non
     try:
         with messages.progress(f"recovering {path}"):
             trace, saved = recover_file(path, how)
+    except NothingRecorded as error:
+        remove_if_nothing(path)
+        return error
     except OpscopeError as error:
         return error
     for line in end_of_recording(trace):

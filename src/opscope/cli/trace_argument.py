@@ -33,7 +33,7 @@ from opscope.trace.partition import (
 )
 from opscope.trace.remote import local_path
 from opscope.trace.trace import Trace
-from opscope.trace.unfinished_recordings import unfinished_recordings
+from opscope.trace.unfinished_recordings import unfinished_below, unfinished_recordings
 
 if TYPE_CHECKING:
     from opscope.trace.long_trace import LongTrace
@@ -209,7 +209,17 @@ def load_chosen(chosen: Chosen, part: PartOption = ALL) -> Trace:
         loaded = _whole(chosen) if part.is_all else part.of(_on_disk(chosen))
     if missing := missing_ranks(loaded.ledger):
         messages.say(f"{missing}: this is not the whole job")
+    _say_what_cannot_be_read(chosen, messages)
     return loaded
+
+
+def _say_what_cannot_be_read(chosen: Chosen, messages: Messages) -> None:
+    """Of a folder, of which another part was read."""
+    if chosen.parts and (begun := list(unfinished_below(chosen.folder))):
+        from opscope.recording.recovered import unreadable_recordings  # with what reads traces
+
+        for error in unreadable_recordings(begun):
+            messages.say(str(error))
 
 
 def nothing_beside(chosen: Chosen, lacks: str, instead: str) -> UsageError:

@@ -6,7 +6,7 @@ import errno
 import json
 import os
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,6 +36,7 @@ from opscope.recording.segments import (
 )
 from opscope.recording.sources import RecordingOptions
 from opscope.recording.stream import NO_ROOM
+from opscope.running_process import is_there
 from opscope.trace.job import place_in_job
 from opscope.trace.long_trace import end_of_trace
 from opscope.trace.metadata_kinds import ENDED
@@ -43,7 +44,7 @@ from opscope.trace.partition import RANK, Partition, asked_partition
 from opscope.trace.read_part import load_folder
 from opscope.trace.save_apart import save_trace
 from opscope.trace.trace import Trace
-from opscope.trace.unfinished_recordings import is_later
+from opscope.trace.unfinished_recordings import is_later, process_of_recording
 
 HOW_UNKNOWN = "its process ended without stopping it (killed, crashed, os._exit or exec)"
 STOPPED = "it was stopped, but its trace was not written"
@@ -52,6 +53,10 @@ LONG_BYTES = 512 << 20
 """A file that is larger is decoded in pieces."""
 
 RUNNING = "it is still being recorded"
+
+
+class NothingRecorded(TraceFormatError):
+    """The process of a recording has only begun it, or came to an end then."""
 
 
 @dataclass(frozen=True)
@@ -110,12 +115,24 @@ def unfinished_trace(
 
     Returns:
         None if there is a later trace of that part, or those of others alone.
+
+    Raises:
+        TraceFormatError: there is nothing else, and in these nothing that can be read.
     """
+    unreadable = None
     for path in reversed(begun):
-        own = part_of_recording(path)
+        try:
+            own = part_of_recording(path)
+        except TraceFormatError as error:  # of another process, or of one that has an earlier trace
+            if not path.exists():
+                raise
+            unreadable = error
+            continue
         is_asked_for = own == asked if asked is not None else not {*ended} - {own}
         if is_asked_for and is_later(path, own):
             return recover(path).trace
+    if unreadable is not None and not ended:
+        raise unreadable
     return None
 
 
@@ -127,6 +144,28 @@ def part_of_recording(path: Path) -> Partition:
     """
     about = about_of(path)
     return _asked(about) or Partition(RANK, place_in_job(about["process"])[0])
+
+
+def unreadable_recordings(begun: Iterable[Path]) -> list[TraceFormatError]:
+    """Why nothing can be read of some recordings that did not end; none of those that are going."""
+    found: list[TraceFormatError] = []
+    for path in begun:
+        try:
+            part_of_recording(path)
+        except NothingRecorded as error:
+            if not is_there(process_of_recording(path)):
+                found.append(error)
+        except TraceFormatError as error:
+            if path.exists():  # its trace was not written meanwhile
+                found.append(error)
+    return found
+
+
+def remove_if_nothing(path: Path) -> None:
+    """The file of a recording in which there is nothing, unless its process may have begun it."""
+    if not is_there(process_of_recording(path)):
+        path.unlink(missing_ok=True)
+        remove_segments(path)
 
 
 def _asked(about: Mapping[str, Any]) -> Partition | None:
@@ -149,6 +188,11 @@ def _opened(path: Path) -> tuple[_native.StreamedLog, dict[str, Any]]:
         return log, json.loads(log.about)
     except OSError as error:
         raise TraceFormatError(_unreadable(path, error.strerror or str(error))) from error
+    except _native.NothingRecordedError as error:
+        raise NothingRecorded(
+            f"Nothing can be recovered from {path}: {error}. What its process did before is in no "
+            "recording."
+        ) from error
     except ValueError as error:
         raise TraceFormatError(_unreadable(path, str(error))) from error
 

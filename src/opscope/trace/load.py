@@ -24,7 +24,7 @@ def parts_of(path: Path) -> tuple[Partition, ...]:
     first. Empty for what is no folder of ours.
 
     Raises:
-        TraceFormatError: it cannot be looked into, or another version made what is in it.
+        TraceFormatError: it cannot be looked into, or nothing that is in it can be read.
     """
     if not is_folder(path):
         return ()
@@ -33,11 +33,7 @@ def parts_of(path: Path) -> tuple[Partition, ...]:
 
 
 def begun_again(path: Path) -> set[Partition]:
-    """The processes of a folder of which a recording without an end is later than the trace.
-
-    Raises:
-        TraceFormatError: another version made what is in it.
-    """
+    """The processes of a folder of which a recording without an end is later than the trace."""
     return _of_begun(path, _parts_begun_again) or set()
 
 
@@ -76,15 +72,35 @@ def _of_begun(path: Path, ask: Callable[[list[Path]], _T]) -> _T | None:
 
 
 def _parts_of_begun(begun: list[Path]) -> set[Partition]:
+    """Those that can be read; that others cannot is no reason not to read these."""
     from opscope.recording.recovered import part_of_recording
 
-    return {part_of_recording(one) for one in begun}
+    found, unreadable = set(), None
+    for one in begun:
+        try:
+            found.add(part_of_recording(one))
+        except TraceFormatError as error:
+            if not one.exists():
+                raise
+            unreadable = error
+    if unreadable is not None and not found and not partition_folders(begun[0].parent):
+        raise unreadable
+    return found
 
 
 def _parts_begun_again(begun: list[Path]) -> set[Partition]:
     from opscope.recording.recovered import part_of_recording
 
-    return {part for one in begun if is_later(one, part := part_of_recording(one))}
+    found = set()
+    for one in begun:
+        try:
+            part = part_of_recording(one)
+        except TraceFormatError:
+            if not one.exists():
+                raise
+        else:
+            found |= {part} if is_later(one, part) else set()
+    return found
 
 
 @reusing_memory

@@ -41,6 +41,7 @@ class ProcessEntry:
         partition: where its trace is or will be; None if nothing of it was recorded.
         refused: why nothing was; empty otherwise.
         ended: how it ended; empty while that is not known.
+        has_torch: it had torch when it began, from the process that it was forked from.
     """
 
     process_id: int
@@ -52,6 +53,7 @@ class ProcessEntry:
     partition: Partition | None = None
     refused: str = ""
     ended: str = ""
+    has_torch: bool = False
 
 
 def append(folder: Path, line: Mapping[str, Any]) -> bool:
@@ -114,6 +116,7 @@ def _apply(line: dict[str, Any], entries: list[ProcessEntry], latest: dict[int, 
             str(line["how"]),
             int(line["time_ns"]),
             tuple(map(str, line["command"])),
+            has_torch=bool(line.get("has_torch")),
         )
         earlier = latest.get(process)
         if earlier is not None and entries[earlier].start == began.start:

@@ -26,6 +26,11 @@ def recording_name(process: int, number: int) -> str:
     return f".recording-{process}-{number}.opscope"
 
 
+def process_of_recording(path: Path) -> int:
+    """Of which process such a file is, by its name."""
+    return int(path.name.split("-")[1])
+
+
 def unfinished_recordings(folder: Path, process: int | None = None) -> list[Path]:
     """Those in ``folder``, oldest first, of one process or of all.
 

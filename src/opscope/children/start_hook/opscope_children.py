@@ -45,8 +45,9 @@ def follow_forks(folder: str) -> None:
         try:
             if is_our_own_fork():
                 return
-            note_process(folder, "forked")
-            if "torch" not in sys.modules:
+            has_torch = "torch" in sys.modules
+            note_process(folder, "forked", has_torch=int(has_torch))
+            if not has_torch:
                 sys.meta_path[:] = [f for f in sys.meta_path if not isinstance(f, _TorchFinder)]
                 sys.meta_path.insert(0, _TorchFinder(folder))
         except Exception:  # a child must run as it would
@@ -61,7 +62,7 @@ def is_our_own_fork() -> bool:
     return forking is not None and bool(forking.is_own_child())
 
 
-def note_process(folder: str, how: str) -> bool:
+def note_process(folder: str, how: str, **more: Any) -> bool:
     """Add this process to the list in the folder; False where that is gone."""
     words = [word[:_LONGEST_WORD] for word in sys.orig_argv[:_MOST_WORDS]]
     listed = ",".join(_quoted(word) for word in words)
@@ -73,6 +74,7 @@ def note_process(folder: str, how: str) -> bool:
         how=how,
         time_ns=time.time_ns(),
         command=_Raw(f"[{listed}]"),
+        **more,
     )
 
 

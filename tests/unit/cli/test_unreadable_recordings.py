@@ -1,0 +1,74 @@
+"""Folders in which a recording cannot be read: what else is there can, and what cannot is said."""
+
+import os
+
+import pytest
+
+import opscope
+from opscope.children.recovery import recover_ended
+from opscope.errors import TraceFormatError
+from opscope.trace.load import parts_of
+from opscope.trace.partition import PROCESS, Partition
+from opscope.trace.unfinished_recordings import recording_name, unfinished_recordings
+from support.build_trace import build_trace, span
+
+GONE = 2**22 + 1
+"""No process has this number."""
+WAYS = {
+    "it is empty": b"",
+    "it was lost as it began": bytes(1 << 18),
+    "it is no recording": b"something else" * 20_000,
+}
+
+
+@pytest.fixture(params=WAYS)
+def unreadable(request, tmp_path):
+    """A folder with one process, and the recording of another one; and why that cannot be read."""
+    build_trace([span("aten::mm", 0, 100)]).save(tmp_path, process=4242)
+    (tmp_path / recording_name(GONE, 4)).write_bytes(WAYS[request.param])
+    return tmp_path, request.param
+
+
+def test_what_else_is_there_is_read(unreadable):
+    folder, _ = unreadable
+    assert parts_of(folder) == (Partition(PROCESS, 4242),)
+    assert len(opscope.load(folder).events) == 1
+    assert len(opscope.load(folder, process=4242).events) == 1
+
+
+def test_commands_answer_and_say_what_cannot_be_read(unreadable, command_line):
+    folder, why = unreadable
+    outcome = command_line("summary", folder)
+    assert outcome.code == 0
+    assert "aten::mm" in outcome.out
+    assert f"{recording_name(GONE, 4)}: {why}" in outcome.err.replace("\n", " ")
+    assert command_line("export", folder, "-o", folder / ".json").code == 0
+    build_trace([span("aten::add", 0, 100)]).save(folder, process=4243)
+    outcome = command_line("summary", folder)
+    assert outcome.code == 0
+    said = why if why == "it is no recording" else "1 ended as their recordings began"
+    assert said in outcome.err.replace("\n", " ")
+
+
+def test_recovering_removes_what_has_nothing_in_it(unreadable, command_line):
+    folder, why = unreadable
+    outcome = command_line("recover", folder)
+    assert outcome.code == 1 and why in outcome.err.replace("\n", " ")
+    is_kept = why == "it is no recording"
+    assert len(unfinished_recordings(folder)) == is_kept
+    assert len(recover_ended(folder)) == is_kept
+
+
+def test_what_another_process_has_only_begun_stays(tmp_path, command_line):
+    path = tmp_path / recording_name(os.getppid(), 4)
+    path.write_bytes(b"")
+    assert recover_ended(tmp_path) == []
+    assert command_line("recover", tmp_path).code == 1
+    assert path.exists()
+
+
+def test_without_anything_else_it_is_an_error(tmp_path):
+    (tmp_path / recording_name(GONE, 4)).write_bytes(b"")
+    for ask in (parts_of, opscope.load):
+        with pytest.raises(TraceFormatError, match="it is empty"):
+            ask(tmp_path)
