@@ -14,6 +14,7 @@
 //   instruction_of(frame)  offset of its instruction, as PyCode_Addr2Line takes it
 //   may_begin(frame)       whether its call may not have been reported yet
 //   first_local_of(frame)  its first local variable, or the cell of that; borrowed; nullptr: none
+//   frame_of_generator(g)  the frame of a generator or coroutine, as an address
 //   frame_of(object)       the frame of a frame object, where hooks are given these
 #pragma once
 

@@ -29,5 +29,8 @@ inline PyObject* first_local_of(const Frame* frame) {
 }
 
 inline Frame* frame_of(PyFrameObject* object) { return object; }
+inline const void* frame_of_generator(const PyObject* coroutine) {
+  return reinterpret_cast<const PyGenObject*>(coroutine)->gi_frame;
+}
 
 }  // namespace opscope::cpython

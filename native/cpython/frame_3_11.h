@@ -31,5 +31,8 @@ inline bool may_begin(const Frame* frame) {
 
 inline PyObject* first_local_of(const Frame* frame) { return frame->localsplus[0]; }
 inline Frame* frame_of(PyFrameObject* object) { return object->f_frame; }
+inline const void* frame_of_generator(const PyObject* coroutine) {
+  return reinterpret_cast<const PyGenObject*>(coroutine)->gi_iframe;
+}
 
 }  // namespace opscope::cpython

@@ -26,5 +26,8 @@ inline int32_t instruction_of(const Frame* frame) {
 inline bool may_begin(const Frame*) { return false; }
 
 inline PyObject* first_local_of(const Frame* frame) { return frame->localsplus[0]; }
+inline const void* frame_of_generator(const PyObject* coroutine) {
+  return reinterpret_cast<const PyGenObject*>(coroutine)->gi_iframe;
+}
 
 }  // namespace opscope::cpython

@@ -27,5 +27,8 @@ inline int32_t instruction_of(Frame* frame) {
 inline bool may_begin(const Frame* frame) { return frame->instr_ptr->op.code == INSTRUMENTED_RESUME; }
 
 inline PyObject* first_local_of(const Frame* frame) { return frame->localsplus[0]; }
+inline const void* frame_of_generator(const PyObject* coroutine) {
+  return reinterpret_cast<const PyGenObject*>(coroutine)->gi_iframe;
+}
 
 }  // namespace opscope::cpython

@@ -35,4 +35,11 @@ inline PyObject* first_local_of(Frame* frame) {
   return borrowed(local);
 }
 
+inline const void* frame_of_generator(PyObject* generator) {
+  PyObject* const frame =
+      PyObject_GetAttrString(generator, PyCoro_CheckExact(generator) ? "cr_frame" : "gi_frame");
+  if (frame == nullptr) PyErr_Clear();
+  return borrowed(frame);  // None is no frame of any call
+}
+
 }  // namespace opscope::cpython

@@ -36,6 +36,7 @@ struct Asyncio {
   PyObject* current_tasks = nullptr;  // by loop
   PyObject* current_task = nullptr;   // a function: the calling thread's, if it is written in C
   PyObject* running_loop = nullptr;   // likewise
+  PyObject* all_tasks = nullptr;      // of a loop, those that are not done
   PyTypeObject* handle = nullptr;
   PyObject* run = nullptr;  // its method
   PyCodeObject* code() const { return reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(run)); }
@@ -48,6 +49,7 @@ extern Asyncio asyncio;
 struct RunningTask {
   uint64_t native_thread;
   int64_t system_thread_id;
+  const void* frame;  // of the call that its span is around
   Owned handle;
   Owned task;
 };
@@ -67,8 +69,13 @@ Owned task_of_callback(PyObject* callback);
 Owned task_of(PyObject* handle);
 // [GIL] The coroutine of a task, without running Python, whatever its class is.
 Owned coroutine_of(PyObject* task);
+// [GIL] Where its coroutine runs, if it does; nullptr where that does not say.
+const void* frame_of_task(PyObject* task);
 // [GIL] The loop that runs on this thread; none.
 Owned own_loop();
+// [GIL] Those of its tasks that this thread is in the middle of running, where there may be several, the
+// outermost first. Runs Python, if only asyncio's own.
+std::vector<Owned> nested_tasks();
 
 // [GIL] What a version of Python has its own way of. False: this Python does not tell of runs.
 bool hook_task_runs();

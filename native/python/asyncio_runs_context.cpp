@@ -43,6 +43,14 @@ std::unordered_map<PyObject*, std::pair<PyObject*, uint64_t>>& running_reference
   return all;
 }
 
+bool ends_with_handle(uint64_t key) {
+  return std::any_of(running_references().begin(), running_references().end(),
+                     [key](const auto& entry) { return entry.second.second == key; });
+}
+
+// What runs began before anybody heard of runs.
+bool hooks_are_new = false;
+
 PyObject* on_handle_gone(PyObject*, PyObject* reference) {
   const auto found = running_references().find(reference);
   if (found == running_references().end()) Py_RETURN_NONE;
@@ -164,6 +172,14 @@ void hook_eager_runs() {
   unheard_threads = static_cast<uint64_t>(std::count_if(handles.begin(), handles.end(), [](const auto& call) {
     return call.native_thread != this_thread() && task_of(call.first_argument.get());
   }));
+  if (!is_hooked || eager_runs().contains(this_thread())) return;
+  for (Owned& task : nested_tasks()) {
+    const bool is_of_handle = std::any_of(handles.begin(), handles.end(), [&task](const RunningCall& call) {
+      return task_of(call.first_argument.get()).get() == task.get();
+    });
+    Owned coroutine = coroutine_of(task.get());
+    if (!is_of_handle) push_eager_run(std::move(task), std::move(coroutine), 0);
+  }
 }
 
 // Spans that other threads have open are ended by those.
@@ -198,7 +214,8 @@ void add_eager_runs(std::vector<RunningTask>& found) {
   }
   for (const auto& [thread, running] : eager_runs()) {
     for (const EagerRun& run : running) {
-      found.push_back({thread, run.system_thread_id, Owned(), Owned(Py_NewRef(run.task.get()))});
+      found.push_back({thread, run.system_thread_id, frame_of_task(run.task.get()), Owned(),
+                       Owned(Py_NewRef(run.task.get()))});
     }
   }
 }
@@ -235,14 +252,20 @@ std::vector<RunningTask> running_tasks(uint64_t*) {
   for (RunningCall& running : running_handles()) {
     Owned task = task_of(running.first_argument.get());
     if (!task) continue;
-    found.push_back({running.native_thread, running.system_thread_id, std::move(running.first_argument),
-                     std::move(task)});
+    if (hooks_are_new || ends_with_handle(task_key(task.get()))) {  // after the function that runs the handle
+      found.push_back({running.native_thread, running.system_thread_id, running.frame,
+                       std::move(running.first_argument), std::move(task)});
+    } else {
+      const void* const frame = frame_of_task(task.get());
+      found.push_back({running.native_thread, running.system_thread_id, frame, Owned(), std::move(task)});
+    }
   }
   add_eager_runs(found);
   return found;
 }
 
 void note_ends_of(const std::vector<RunningTask>& running) {
+  hooks_are_new = false;
   static PyObject* const callback = PyCFunction_New(&on_handle_gone_def, nullptr);
   for (const RunningTask& run : running) {
     if (!run.handle) continue;
@@ -258,6 +281,7 @@ void note_ends_of(const std::vector<RunningTask>& running) {
 bool hook_task_runs() {
   PyMethodDef* const method = context_run();
   if (method == nullptr || threads_are_free()) return false;
+  hooks_are_new = true;
   original_run = reinterpret_cast<ContextRun>(reinterpret_cast<void (*)()>(method->ml_meth));
   method->ml_meth = reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&on_context_run));
   hook_eager_runs();

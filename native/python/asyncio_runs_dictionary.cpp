@@ -75,28 +75,62 @@ int on_change(PyDict_WatchEvent event, PyObject* dictionary, PyObject* loop, PyO
 
 }  // namespace
 
+namespace {
+
+// Threads that were running tasks within tasks when the dictionary was first watched, and so perhaps others
+// in between.
+uint64_t unheard_threads = 0;
+
+struct Place {
+  uint64_t native_thread;  // 0: not known
+  int64_t system_thread_id;
+};
+
+Place place_of(PyObject* loop, const std::vector<Run>& running, const std::vector<RunningCall>& handles) {
+  if (loop == own_loop().get())
+    return {static_cast<uint64_t>(pthread_self()), static_cast<int64_t>(syscall(SYS_gettid))};
+  for (const RunningCall& handle : handles) {
+    if (attribute(handle.first_argument.get(), "_loop").get() == loop)
+      return {handle.native_thread, handle.system_thread_id};
+  }
+  for (const Run& run : running) {
+    if (run.native_thread != 0) return {run.native_thread, 0};
+  }
+  return {0, 0};
+}
+
+// What a loop was running when its dictionary was first watched; `nested`: what this thread's is.
+std::vector<Run> running_of(PyObject* loop, PyObject* task, const std::vector<Owned>& nested) {
+  std::vector<Run> running;
+  const bool is_own = loop == own_loop().get();
+  for (const Owned& outer : nested) {
+    if (is_own && outer.get() != task) running.push_back({outer.get(), 0, 0});
+  }
+  const bool is_known = !running.empty();
+  for (const RunningCall& handle : running_handles()) {
+    if (is_known || attribute(handle.first_argument.get(), "_loop").get() != loop) continue;
+    const Owned outer = task_of(handle.first_argument.get());
+    if (outer && outer.get() != task) running.push_back({outer.get(), 0, 0});
+  }
+  if (!is_own && !running.empty()) ++unheard_threads;
+  running.push_back({task, 0, 0});
+  return running;
+}
+
+}  // namespace
+
 std::vector<RunningTask> running_tasks(uint64_t* unplaced) {
   std::vector<RunningTask> found;
   const std::vector<RunningCall> handles = running_handles();
-  const Owned here = own_loop();
-  PyObject *loop = nullptr, *task = nullptr;
-  for (Py_ssize_t at = 0; PyDict_Next(asyncio.current_tasks, &at, &loop, &task) != 0;) {
-    const size_t before = found.size();
-    for (const RunningCall& running : handles) {
-      if (attribute(running.first_argument.get(), "_loop").get() != loop) continue;
-      Owned outer = task_of(running.first_argument.get());
-      if (outer)
-        found.push_back({running.native_thread, running.system_thread_id, Owned(), std::move(outer)});
+  for (const auto& [loop, running] : runs()) {
+    const Place place = place_of(loop, running, handles);
+    if (place.native_thread == 0) {
+      *unplaced += running.size();
+      continue;
     }
-    if (found.size() > before && found.back().task.get() == task) continue;
-    if (found.size() > before) {
-      found.push_back(
-          {found.back().native_thread, found.back().system_thread_id, Owned(), Owned(Py_NewRef(task))});
-    } else if (loop == here.get()) {
-      found.push_back({static_cast<uint64_t>(pthread_self()), static_cast<int64_t>(syscall(SYS_gettid)),
-                       Owned(), Owned(Py_NewRef(task))});
-    } else {
-      ++*unplaced;
+    for (const Run& run : running) {
+      found.push_back({place.native_thread, place.system_thread_id, frame_of_task(run.task), Owned(),
+                       Owned(Py_NewRef(run.task))});
     }
   }
   PyErr_Clear();
@@ -105,21 +139,16 @@ std::vector<RunningTask> running_tasks(uint64_t* unplaced) {
 
 bool hook_task_runs() {
   if (asyncio.current_tasks == nullptr || threads_are_free()) return false;
+  const std::vector<Owned> nested = nested_tasks();
   if (watcher < 0) watcher = PyDict_AddWatcher(&on_change);
   if (watcher < 0 || PyDict_Watch(watcher, asyncio.current_tasks) != 0) return false;
   hooked = true;
+  unheard_threads = 0;
   PyObject *loop = nullptr, *task = nullptr;
   for (Py_ssize_t at = 0; PyDict_Next(asyncio.current_tasks, &at, &loop, &task) != 0;) {
-    std::vector<Run>& running = runs()[loop];
-    if (!running.empty()) continue;
-    for (const RunningCall& handle : running_handles()) {
-      const Owned outer = task_of(handle.first_argument.get());
-      const bool is_outer = outer && outer.get() != task;
-      if (is_outer && attribute(handle.first_argument.get(), "_loop").get() == loop)
-        running.push_back({outer.get(), 0, 0});
-    }
-    running.push_back({task, 0, 0});
+    if (runs()[loop].empty()) runs()[loop] = running_of(loop, task, nested);
   }
+  PyErr_Clear();
   return true;
 }
 
@@ -139,7 +168,10 @@ void forget_task_runs() { runs().clear(); }
 
 void note_ends_of(const std::vector<RunningTask>&) {}
 
-void note_unseen_runs(Window&) {}
+void note_unseen_runs(Window& window) {
+  note_unseen(window, "not seen: first runs of eager tasks that threads may have been in the middle of",
+              std::exchange(unheard_threads, 0));
+}
 
 }  // namespace opscope
 

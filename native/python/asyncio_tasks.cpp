@@ -2,8 +2,10 @@
 #include <Python.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "python/asyncio_runs.h"
 #include "python/python_calls.h"
 #include "python/python_own_code.h"
+#include "python/python_running_frame.h"
 #include "python/weak_table.h"
 
 namespace opscope {
@@ -37,6 +40,7 @@ bool Asyncio::import() {
   current_tasks = kept(attribute(tasks.get(), "_current_tasks"));
   current_task = kept(attribute(tasks.get(), "_c_current_task"));
   running_loop = kept(attribute(events.get(), "_get_running_loop"));
+  all_tasks = kept(attribute(tasks.get(), "all_tasks"));
   run = kept(attribute(reinterpret_cast<PyObject*>(handle), "_run"));
   if (run != nullptr && !PyFunction_Check(run)) Py_CLEAR(run);
   if (current_tasks != nullptr && !PyDict_CheckExact(current_tasks)) Py_CLEAR(current_tasks);
@@ -67,6 +71,14 @@ Owned told_by(PyObject* task, const char* attribute, PyObject* method) {
 
 }  // namespace
 
+namespace {
+
+bool is_of_python(PyObject* coroutine) {
+  return coroutine != nullptr && (PyCoro_CheckExact(coroutine) || PyGen_CheckExact(coroutine));
+}
+
+}  // namespace
+
 Owned coroutine_of(PyObject* task) { return told_by(task, "_coro", asyncio.get_coroutine); }
 
 namespace {
@@ -92,7 +104,7 @@ class Tasks {
   static void describe(Task& task, PyObject* object) {
     const Owned coroutine = coroutine_of(object);
     std::string text = "asyncio task: ";
-    if (coroutine && (PyCoro_CheckExact(coroutine.get()) || PyGen_CheckExact(coroutine.get()))) {
+    if (is_of_python(coroutine.get())) {
       text += utf8(attribute(coroutine.get(), "__qualname__").get());
       const Owned code = code_of(coroutine.get());
       if (code)
@@ -201,6 +213,33 @@ Owned own_loop() {
   return Owned(loop);
 }
 
+const void* frame_of_task(PyObject* task) {
+  const Owned coroutine = coroutine_of(task);
+  return is_of_python(coroutine.get()) ? cpython::frame_of_generator(coroutine.get()) : nullptr;
+}
+
+std::vector<Owned> nested_tasks() {
+  constexpr int kOfGenerator = CO_COROUTINE | CO_GENERATOR;
+  std::unordered_map<const void*, size_t> depths;  // 0: the innermost
+  for (RunningFrame frame = RunningFrame::current(PyThreadState_Get()); frame; frame = frame.caller()) {
+    if ((frame.code()->co_flags & kOfGenerator) != 0) depths.emplace(frame.address(), depths.size());
+  }
+  const Owned loop = own_loop();
+  if (depths.size() < 2 || !loop || loop.get() == Py_None || asyncio.all_tasks == nullptr) return {};
+  std::vector<std::pair<size_t, Owned>> found;
+  const Owned tasks(PyObject_CallOneArg(asyncio.all_tasks, loop.get()));
+  const Owned iterator(tasks ? PyObject_GetIter(tasks.get()) : nullptr);
+  while (Owned task{iterator ? PyIter_Next(iterator.get()) : nullptr}) {
+    const auto depth = depths.find(frame_of_task(task.get()));
+    if (depth != depths.end()) found.emplace_back(depth->second, std::move(task));
+  }
+  PyErr_Clear();
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<Owned> nested;
+  for (auto& [depth, task] : found) nested.push_back(std::move(task));
+  return nested;
+}
+
 void note_unseen(Window& window, const char* what, uint64_t count) {
   if (count != 0) window.notes.push_back({"asyncio tasks", what, static_cast<double>(count)});
 }
@@ -212,10 +251,7 @@ void add_to(std::vector<InitialStack>& stacks, const RunningTask& running) {
   frame.span.kind = kTaskRun;
   frame.span.task = tasks().know(running.task.get()).run;
   frame.span.task.end = task_key(running.task.get());
-  // One that is over when its handle goes ends after the function that runs the handle.
-  const uint32_t inside =
-      running.handle ? PythonCalls::instance().frames.intern(asyncio.code()) : frame.span.task.coroutine;
-  add_running(stacks, running.native_thread, running.system_thread_id, frame, inside);
+  add_running(stacks, running.native_thread, running.system_thread_id, frame, running.frame);
 }
 
 class AsyncioTasks final : public Source {

@@ -86,25 +86,42 @@ std::vector<RunningCall> running_calls(PyCodeObject* code) {
     for (RunningFrame frame = RunningFrame::current(state); frame; frame = frame.caller()) {
       if (frame.code() != code) continue;
       found.push_back({static_cast<uint64_t>(state->thread_id), system_thread_id(state, state == current),
-                       Owned(frame.first_argument())});
+                       frame.address(), Owned(frame.first_argument())});
     }
     std::reverse(found.begin() + static_cast<ptrdiff_t>(first), found.end());
   });
   return found;
 }
 
+namespace {
+
+// The keys of the call that has this frame and of all that run inside of it; none where no call has it.
+std::unordered_set<uint64_t> keys_inside(uint64_t native_thread, const void* outermost) {
+  std::unordered_set<uint64_t> keys;
+  bool is_there = false;
+  for_each_thread_state([&](PyThreadState* state) {
+    if (static_cast<uint64_t>(state->thread_id) != native_thread) return;
+    for (RunningFrame frame = RunningFrame::current(state); frame && !is_there; frame = frame.caller()) {
+      keys.insert(key_of(frame, frame.code()));
+      is_there = frame.address() == outermost;
+    }
+  });
+  if (!is_there) keys.clear();
+  return keys;
+}
+
+}  // namespace
+
 void add_running(std::vector<InitialStack>& stacks, uint64_t native_thread, int64_t system_thread_id,
-                 const InitialFrame& span, uint32_t function) {
+                 const InitialFrame& span, const void* frame) {
   auto stack = std::find_if(stacks.begin(), stacks.end(), [native_thread](const InitialStack& candidate) {
     return candidate.native_thread == native_thread;
   });
   if (stack == stacks.end()) stack = stacks.insert(stacks.end(), {native_thread, system_thread_id, {}});
   std::vector<InitialFrame>& frames = stack->frames;
-  const auto last = std::find_if(frames.rbegin(), frames.rend(), [](const InitialFrame& frame) {
-    return frame.span.kind != RecordKind::kPythonCall;
-  });
-  const auto place = std::find_if(last.base(), frames.end(), [function](const InitialFrame& frame) {
-    return frame.span.call.function == function;
+  const std::unordered_set<uint64_t> inside = keys_inside(native_thread, frame);
+  const auto place = std::find_if(frames.begin(), frames.end(), [&inside](const InitialFrame& running) {
+    return inside.contains(running.key());
   });
   frames.insert(place, span);
 }

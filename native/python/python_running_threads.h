@@ -63,15 +63,16 @@ InitialStack stack_of(const SeenThread& thread, FrameTable& frames, const Thread
 struct RunningCall {
   uint64_t native_thread;
   int64_t system_thread_id;
+  const void* frame;  // an address
   Owned first_argument;
 };
 
 // [GIL] Those of all threads, a thread's outermost first; without running Python.
 std::vector<RunningCall> running_calls(PyCodeObject* code);
-// [GIL] Notes a source's own span as running on a thread: around the first call of `function` there that is
-// inside all spans of sources noted before, innermost where there is none.
+// [GIL] Notes a source's own span as running on a thread: around the call that has this frame, innermost
+// where that runs nothing of the thread's; outer ones come first.
 void add_running(std::vector<InitialStack>& stacks, uint64_t native_thread, int64_t system_thread_id,
-                 const InitialFrame& span, uint32_t function);
+                 const InitialFrame& span, const void* frame);
 // [GIL] The keys of everything that runs, by pthread_self() of the thread that runs it.
 std::unordered_map<uint64_t, std::unordered_set<uint64_t>> running_keys();
 

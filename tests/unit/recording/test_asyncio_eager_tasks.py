@@ -150,6 +150,70 @@ def test_a_window_that_opens_in_a_first_run_has_what_is_left_of_it():
     assert runs[1:3] == [task(name, "1"), task(name, "2")]
 
 
+def open_in_the_innermost(depth, *wants):
+    """Tasks that begin eagerly in one another; in the innermost windows open, one for each."""
+    opened = []
+
+    async def level(number):
+        if number == 0:
+            for wanted in wants:
+                opened.append(Recorded(*wanted))
+            note("opened")
+        else:
+            made = asyncio.create_task(level(number - 1), name=f"level {number - 1}")
+            note(f"{number} goes on")
+            await made
+        await pause()
+
+    async def main():
+        await asyncio.create_task(level(depth), name=f"level {depth}")
+        for one in reversed(opened):
+            one.__exit__()
+
+    return opened, main
+
+
+@pytest.mark.parametrize("depth", [1, 4])
+def test_a_window_that_opens_in_nested_first_runs_has_all_of_them(depth):
+    opened, main = open_in_the_innermost(depth, ("ASYNCIO", "ANNOTATIONS"))
+    run_eagerly(main())
+    (recorded,) = opened
+    level = f"{main.__qualname__.removesuffix('main')}level"
+    expected = task(level, "opened")
+    for number in range(1, depth + 1):
+        expected = task(level, expected, f"{number} goes on")
+    assert recorded.runs()[1] == expected
+    names = [name for name in recorded.task_names() if name.startswith("level")]
+    assert names == [f"level {number}" for number in reversed(range(depth + 1))]
+    assert not recorded.window.decoded["account"]["notes"]
+
+
+@pytest.mark.parametrize("is_second", [False, True])
+def test_calls_of_nested_first_runs_are_where_they_are_made(is_second):
+    """Also in a second window, which knows of the runs from the first."""
+    opened, main = open_in_the_innermost(3, ("ASYNCIO", "PYTHON", "ANNOTATIONS"))
+    if is_second:
+        with Recorded():
+            run_eagerly(main())
+    else:
+        run_eagerly(main())
+    (recorded,) = opened
+    outermost = next(root for root in recorded.roots if root.find("opened"))
+    around = []  # what is around the annotation, the outermost first
+    while outermost.name != "opened":
+        around.append(outermost.name)
+        (outermost,) = (child for child in outermost.children if child.find("opened"))
+    level = f"asyncio task: {main.__qualname__.removesuffix('main')}level"
+    runs = [at for at, name in enumerate(around) if name == level]
+    assert len(runs) == 4
+    assert [around[at + 1] for at in runs] == ["level"] * 4
+    assert around.count("level") == 4
+    table = recorded.table("events")
+    ends = [a + b for a, b in zip(table["start_ns"], table["duration_ns"], strict=True)]
+    parents = enumerate(table["parent"])
+    assert [row for row, parent in parents if parent >= 0 and ends[row] > ends[parent]] == []
+
+
 def test_a_window_that_closes_in_a_first_run_leaves_it_open():
     async def eager(recorded):
         note("1")
