@@ -7,11 +7,13 @@ import time
 
 import pytest
 import torch
-from tests.support.flight_recordings import dumps_in, names_of, reason_of, run, step
+from tests.support.flight_recordings import all_names_of, dumps_in, names_of, reason_of, run, step
 
 import opscope
 from opscope import flight_recorder, triggers
+from opscope.cli.completeness import describe_completeness
 from opscope.errors import LifecycleError
+from opscope.trace.ledger_rows import NOT_KNOWN_MS
 
 
 @pytest.fixture
@@ -137,6 +139,39 @@ def test_a_hang_makes_a_dump_although_the_gil_is_held(tmp_path):
     assert "in stands_still" in trace.metadata["dump"]["python_stacks"]
     (event,) = [e for e in range(len(trace.events)) if trace.event_name(e) == "never ends"]
     assert trace.events["unfinished"][event]
+
+
+def test_what_was_left_out_is_said_although_the_gil_is_held(tmp_path):
+    """Of a program so dear to record that only some of its steps are, from its first seconds on."""
+    done = run(
+        """
+        import ctypes, sys, time, torch, opscope
+        from opscope import triggers
+        model = torch.nn.Linear(4, 4)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        recorder = opscope.flight_recorder(
+            "30s", directory=sys.argv[1], triggers=[triggers.Hang("500ms")], budget=0.0005
+        )
+        steps = 0
+        with recorder:
+            until = time.monotonic() + 2.5
+            while time.monotonic() < until:
+                model(torch.ones(1, 4)).sum().backward()
+                optimizer.step()
+                steps += 1
+            ctypes.PyDLL(None).sleep(7)  # with the GIL
+            print(recorder._flight.watch.emergencies, steps)
+        """,
+        tmp_path,
+    )
+    emergencies, steps = map(int, done.stdout.split())
+    assert emergencies == 1, done.stderr
+    (trace,) = dumps_in(tmp_path)
+    assert all_names_of(trace).count("aten::addmm") < steps
+    assert trace.ledger["flight recorder"][NOT_KNOWN_MS] > 0
+    assert any("from then on" in what for what in trace.ledger["governor"])
+    said = describe_completeness(trace)
+    assert "it is not known what was left out (the budget)" in said
 
 
 def test_a_hang_that_begins_while_the_recorder_looks_makes_a_dump_although_the_gil_is_held(

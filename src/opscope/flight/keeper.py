@@ -170,7 +170,7 @@ class Keeper:
                 self._rotate()
             if self._governor.collected.count != self._told_changes:
                 self._told_changes = self._governor.collected.count
-                self._file.describe(self._facts(), self._places())
+                self._arm()
         for look in self._looks:
             if now_s >= look.at_s:
                 self._look(look)

@@ -19,6 +19,7 @@ from opscope.flight.ring_file import PLACES_NOTE, remove_ring
 from opscope.flight.write_dump import PLACES, write_dump
 from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN, RING_PREFIX
 from opscope.recording.recovered import HOW_UNKNOWN, is_running, left_to_be_recovered
+from opscope.running_process import is_there
 
 _SHORT = "its file had no room, or another recording had it: what came last is not there"
 _WELL = frozenset({BECAME_ANOTHER, f"its process exited with code 0 {NOT_WRITTEN}"})
@@ -76,10 +77,9 @@ def _read(name: Path) -> _native.StreamedLog | None:
         return _native.read_stream(os.fspath(name))
     except FileNotFoundError:  # it has gone meanwhile, or was not there yet when its process went
         remove_ring(name)
-    except ValueError as error:
-        if "before anything was recorded" not in str(error):
-            raise
-        remove_ring(name)
+    except _native.NothingRecordedError:
+        if not is_there(int(name.name.removeprefix(RING_PREFIX).split("-")[0])):
+            remove_ring(name)
     return None
 
 

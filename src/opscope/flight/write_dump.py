@@ -18,6 +18,7 @@ from opscope.flight.reason import Reason
 from opscope.flight.recorded_track import rows_of_steps, with_track
 from opscope.recording.compiled.told_places import read_places
 from opscope.recording.elsewhere import trace_elsewhere
+from opscope.trace.ledger_rows import NOT_KNOWN_MS
 from opscope.trace.metadata_kinds import ENDED
 from opscope.trace.trace import Trace
 
@@ -38,10 +39,9 @@ def write_dump(spool: Path) -> Path:
     reason = _reason(said)
     places = read_places(_bytes(spool / PLACES))
     trace = trace_elsewhere((spool / "log").read_bytes(), facts, _rows(facts), places)
-    trace = _with_what_was_left_out(trace, facts)
+    trace = _with_end_not_known(_with_what_was_left_out(trace, facts), facts)
     known = {"dump": about(trace, facts, reason, _stacks(spool))}
     if "ended" in said:
-        trace = _with_end_not_known(trace, facts)
         known[ENDED] = said["ended"]
     trace = trace.with_metadata(known)
     folder = place_of(spool, reason, int(facts["metadata"]["process_id"]))
@@ -58,12 +58,11 @@ def _with_what_was_left_out(trace: Trace, facts: dict[str, Any]) -> Trace:
 
 
 def _with_end_not_known(trace: Trace, facts: dict[str, Any]) -> Trace:
-    """A process that was killed had no time to say what it left out last."""
-    if not facts.get("collected"):
+    """A process that was killed, or whose GIL is held, had no time to say what it left out last."""
+    since_ms = (trace.metadata["end_ns"] - int(facts["said_ns"])) / 1e6
+    if not facts.get("collected") or since_ms <= 0:
         return trace
-    since_ms = max(trace.metadata["end_ns"] - int(facts["said_ns"]), 0) / 1e6
-    what = "milliseconds before its end of which it is not known what was left out"
-    return _with_rows(trace, [("flight recorder", what, since_ms)])
+    return _with_rows(trace, [("flight recorder", NOT_KNOWN_MS, since_ms)])
 
 
 def _with_rows(trace: Trace, more: Sequence[tuple[str, str, float]]) -> Trace:

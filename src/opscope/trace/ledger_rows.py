@@ -48,6 +48,9 @@ SAMPLED_OUTERMOST = "steps with outermost operators alone recorded"
 SAMPLED_OF = "steps in all, of which operators were recorded in some"
 """Of the source ``governor``."""
 
+NOT_KNOWN_MS = "milliseconds before its end of which it is not known what was left out"
+"""Of the source ``flight recorder``."""
+
 RECORDER_PREFIX = "opscope: "
 """What spans begin with that a recorder adds to say what it did."""
 
