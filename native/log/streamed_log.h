@@ -21,9 +21,9 @@ class NothingRecorded : public std::invalid_argument {
 
 class StreamedLog {
  public:
-  // Raises std::system_error where the file cannot be read, NothingRecorded, or std::invalid_argument where it
-  // is no stream, or one of another version.
-  // `drained`: by number of the thread, what has been moved elsewhere.
+  // Raises std::system_error where the file cannot be read, NothingRecorded, or std::invalid_argument where
+  // it is no stream, or one of another version. `drained`: by number of the thread, what has been moved
+  // elsewhere.
   explicit StreamedLog(const std::string& path, std::vector<DrainedPart> drained = {});
   StreamedLog(const StreamedLog&) = delete;
   StreamedLog& operator=(const StreamedLog&) = delete;
