@@ -45,12 +45,11 @@ struct Asyncio {
 };
 extern Asyncio asyncio;
 
-// A task that a thread is in the middle of running, with the handle of its loop that runs it, if one does.
+// A task that a thread is in the middle of running.
 struct RunningTask {
   uint64_t native_thread;
   int64_t system_thread_id;
   const void* frame;  // of the call that its span is around
-  Owned handle;
   Owned task;
 };
 
@@ -85,8 +84,6 @@ void unhook_task_runs();
 void forget_task_runs();
 // What runs on which thread, the outermost first. How many cannot be placed is added to `unplaced`.
 std::vector<RunningTask> running_tasks(uint64_t* unplaced);
-// Has the ends of these noted, which were running when a window opened.
-void note_ends_of(const std::vector<RunningTask>& running);
 // What a window does not see.
 void note_unseen_runs(Window& window);
 // For those: nothing for 0.

@@ -43,13 +43,11 @@ std::unordered_map<PyObject*, std::pair<PyObject*, uint64_t>>& running_reference
   return all;
 }
 
+// Whether the run of this task began before anybody heard of runs, and goes on.
 bool ends_with_handle(uint64_t key) {
   return std::any_of(running_references().begin(), running_references().end(),
                      [key](const auto& entry) { return entry.second.second == key; });
 }
-
-// What runs began before anybody heard of runs.
-bool hooks_are_new = false;
 
 PyObject* on_handle_gone(PyObject*, PyObject* reference) {
   const auto found = running_references().find(reference);
@@ -61,6 +59,21 @@ PyObject* on_handle_gone(PyObject*, PyObject* reference) {
   Py_RETURN_NONE;
 }
 PyMethodDef on_handle_gone_def = {"opscope_run_ended", &on_handle_gone, METH_O, nullptr};
+
+// Has the ends noted of runs that nobody has heard the beginning of.
+void note_handles() {
+  static PyObject* const callback = PyCFunction_New(&on_handle_gone_def, nullptr);
+  for (const RunningCall& running : running_handles()) {
+    const Owned task = task_of(running.first_argument.get());
+    if (!task || ends_with_handle(task_key(task.get()))) continue;
+    PyObject* const reference = PyWeakref_NewRef(running.first_argument.get(), callback);
+    if (reference == nullptr) {
+      PyErr_Clear();
+    } else {
+      running_references().emplace(reference, std::pair(reference, task_key(task.get())));
+    }
+  }
+}
 
 #if PY_VERSION_HEX >= 0x030E0000
 
@@ -214,8 +227,8 @@ void add_eager_runs(std::vector<RunningTask>& found) {
   }
   for (const auto& [thread, running] : eager_runs()) {
     for (const EagerRun& run : running) {
-      found.push_back({thread, run.system_thread_id, frame_of_task(run.task.get()), Owned(),
-                       Owned(Py_NewRef(run.task.get()))});
+      found.push_back(
+          {thread, run.system_thread_id, frame_of_task(run.task.get()), Owned(Py_NewRef(run.task.get()))});
     }
   }
 }
@@ -252,38 +265,23 @@ std::vector<RunningTask> running_tasks(uint64_t*) {
   for (RunningCall& running : running_handles()) {
     Owned task = task_of(running.first_argument.get());
     if (!task) continue;
-    if (hooks_are_new || ends_with_handle(task_key(task.get()))) {  // after the function that runs the handle
-      found.push_back({running.native_thread, running.system_thread_id, running.frame,
-                       std::move(running.first_argument), std::move(task)});
+    if (ends_with_handle(task_key(task.get()))) {  // after the function that runs the handle
+      found.push_back({running.native_thread, running.system_thread_id, running.frame, std::move(task)});
     } else {
       const void* const frame = frame_of_task(task.get());
-      found.push_back({running.native_thread, running.system_thread_id, frame, Owned(), std::move(task)});
+      found.push_back({running.native_thread, running.system_thread_id, frame, std::move(task)});
     }
   }
   add_eager_runs(found);
   return found;
 }
 
-void note_ends_of(const std::vector<RunningTask>& running) {
-  hooks_are_new = false;
-  static PyObject* const callback = PyCFunction_New(&on_handle_gone_def, nullptr);
-  for (const RunningTask& run : running) {
-    if (!run.handle) continue;
-    PyObject* const reference = PyWeakref_NewRef(run.handle.get(), callback);
-    if (reference == nullptr) {
-      PyErr_Clear();
-    } else {
-      running_references().emplace(reference, std::pair(reference, task_key(run.task.get())));
-    }
-  }
-}
-
 bool hook_task_runs() {
   PyMethodDef* const method = context_run();
   if (method == nullptr || threads_are_free()) return false;
-  hooks_are_new = true;
   original_run = reinterpret_cast<ContextRun>(reinterpret_cast<void (*)()>(method->ml_meth));
   method->ml_meth = reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&on_context_run));
+  note_handles();
   hook_eager_runs();
   return true;
 }

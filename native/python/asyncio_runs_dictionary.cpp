@@ -129,8 +129,8 @@ std::vector<RunningTask> running_tasks(uint64_t* unplaced) {
       continue;
     }
     for (const Run& run : running) {
-      found.push_back({place.native_thread, place.system_thread_id, frame_of_task(run.task), Owned(),
-                       Owned(Py_NewRef(run.task))});
+      found.push_back(
+          {place.native_thread, place.system_thread_id, frame_of_task(run.task), Owned(Py_NewRef(run.task))});
     }
   }
   PyErr_Clear();
@@ -165,8 +165,6 @@ void unhook_task_runs() {
 }
 
 void forget_task_runs() { runs().clear(); }
-
-void note_ends_of(const std::vector<RunningTask>&) {}
 
 void note_unseen_runs(Window& window) {
   note_unseen(window, "not seen: first runs of eager tasks that threads may have been in the middle of",

@@ -281,7 +281,6 @@ class AsyncioTasks final : public Source {
     const std::vector<RunningTask> found = running_tasks(&unplaced);
     note_unseen(window, "not seen: running already, on a thread that is not known", unplaced);
     for (const RunningTask& task : found) add_to(running, task);
-    note_ends_of(found);
   }
 
   void end_window(Window& window) override {

@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -64,6 +65,14 @@ int write_copy(const StreamedLog& log, int file) {
   return write_log(log.view(), [file](std::string_view bytes) { return write_bytes(file, bytes); });
 }
 
+// Of a file that may be damaged.
+template <size_t kSize>
+std::string text_of(const char (&field)[kSize]) {
+  std::string text(field, strnlen(field, kSize));
+  std::replace_if(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) > 127; }, '?');
+  return text;
+}
+
 nb::dict describe_stream(const StreamedLog& log) {
   const StreamHeader& header = log.header();
   const WindowFacts& window = log.view().window;
@@ -76,7 +85,7 @@ nb::dict describe_stream(const StreamedLog& log) {
   result["missing_blocks"] = log.missing_blocks();
   result["process_id"] = header.process_id;
   result["process_start"] = header.process_start;
-  result["boot_id"] = std::string(header.boot_id);
+  result["boot_id"] = text_of(header.boot_id);
   result["growth_error"] = header.growth_error.load();
   result["first_loss_ns"] = time(log.first_loss());
   result["last_loss_ns"] = time(log.last_loss());

@@ -45,8 +45,8 @@ def _recorded(
     with reach(process) as asking:
         folder = folder_for(output, process, asking.status["command"])
         asking.ask("record", recorded=arguments_of(recorded))
-        Messages().say(f"recording process {process} for {duration_s:g} s ...")
         try:
+            Messages().say(f"recording process {process} for {duration_s:g} s ...")
             asking.wait(duration_s)
         except KeyboardInterrupt:
             Messages().say("ended early")

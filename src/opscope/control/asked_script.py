@@ -41,7 +41,7 @@ class BorrowedModules:
     def take_back(self) -> None:
         """From now on no more."""
         for finder in (self, self._last):
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, AttributeError):
                 sys.meta_path.remove(finder)  # type: ignore[arg-type]
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> object:
@@ -67,45 +67,54 @@ class _LastFinder:
 
 
 def _listen_if_asked() -> None:
-    try:
+    with contextlib.suppress(BaseException):  # nothing is printed in a program that did not ask
         for request, search in _requests():
-            _listen(request, search)
-            return
-    except (OSError, ValueError, TypeError, KeyError):  # there is no request, or none to be read
-        pass
+            if _listen(request, search):
+                return
 
 
-def _listen(request: str, search: list[str]) -> None:
+def _listen(request: str, search: list[str]) -> bool:
     modules = BorrowedModules(search)
-    modules.lend()
     try:
+        modules.lend()
         from opscope.control.server import listen_while_asked
 
         listen_while_asked(modules)
     except BaseException as error:
-        modules.take_back()
         _say(request, f"{type(error).__name__}: {error}")
+        modules.take_back()
+        return False
+    return True
 
 
 def _requests() -> list[Request]:
     """Those for this process that are still waited for, with where to look for modules."""
-    import json
+    folder = f"/tmp/opscope-{os.getuid()}"
+    try:
+        _check(os.lstat(folder), 0o040000)
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    found = []
+    for name in names:
+        process, asked, asker = name.partition(".asked-")
+        if process == str(os.getpid()) and asked and asker.isdecimal():
+            with contextlib.suppress(OSError, ValueError):  # somebody's who has just given up
+                found += _read(f"{folder}/{name}", int(asker))
+    return found
+
+
+def _read(path: str, asker: int) -> list[Request]:
+    """A request, if it is one that is still waited for; nothing of the program's takes part."""
     import time
 
-    folder = f"/tmp/opscope-{os.getuid()}"
-    _check(os.lstat(folder), 0o040000)
-    found = []
-    for name in os.listdir(folder):
-        if not name.startswith(f"{os.getpid()}.asked-") or name.endswith(".failed"):
-            continue
-        path = f"{folder}/{name}"
-        opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with open(opened, encoding="utf-8") as file:
-            _check(os.fstat(opened), 0o100000)
-            said = json.load(file)
-        if time.monotonic_ns() < said["until_ns"]:
-            found.append((path, [str(place) for place in said["search"]]))
-    return found
+    opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with open(opened, "rb") as file:
+        _check(os.fstat(opened), 0o100000)
+        until_ns, *search = file.read().split(b"\0")
+    with contextlib.suppress(PermissionError):
+        os.kill(asker, 0)
+    return [(path, [*map(os.fsdecode, search)])] if time.monotonic_ns() < int(until_ns) else []
 
 
 def _check(there: os.stat_result, kind: int) -> None:
@@ -118,6 +127,7 @@ def _check(there: os.stat_result, kind: int) -> None:
 def _say(request: str, text: str) -> None:
     """To whoever asked; nothing is printed in a program that did not ask for us."""
     with contextlib.suppress(OSError):
+        os.stat(request)  # whoever asked may have given up
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         with open(os.open(f"{request}.failed", flags, 0o600), "w", encoding="utf-8") as file:
             file.write(text)

@@ -151,7 +151,10 @@ class Asking:
     def _silent(self, limit_s: float) -> ReachError:
         process = self._address.process
         is_known = why_silent(process)
-        why = is_known or "most likely its GIL is held by code in C that never lets go"
+        why = is_known or (
+            "most likely its GIL is held by code in C that never lets go, or it is busy with what "
+            "somebody else has asked"
+        )
         if is_known:
             limit_s = min(limit_s, ANSWER_S)
         return ReachError(

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import json
 import os
 import sys
 import time
@@ -62,6 +61,10 @@ def _have_it_listen(process: int, execute: Callable[[int, str], None]) -> None:
         try:
             execute(process, str(_SCRIPT))
         except (OSError, RuntimeError, ValueError) as error:
+            if not is_there(process):
+                raise ReachError(
+                    f"Process {process} has ended before it could be asked."
+                ) from error
             raise ReachError(
                 f"Process {process} cannot be asked to listen: {error}. Its Python has to be of "
                 "this version, and this user has to be allowed to trace it; or start it with "
@@ -78,6 +81,7 @@ def _request(process: int) -> Iterator[Path]:
     folder, opened = opened_folder(user)
     request = folder / f"{process}.asked-{os.getpid()}"
     try:
+        _remove_forgotten(opened)
         _remove(opened, request.name)  # of an earlier process that had this number
         _write(opened, request, user)
         yield request
@@ -87,15 +91,12 @@ def _request(process: int) -> Iterator[Path]:
 
 
 def _write(opened: int, request: Path, user: int) -> None:
-    said = {
-        "until_ns": time.monotonic_ns() + int(_LISTENING_S * 1e9),
-        "search": _where_modules_are(),
-    }
+    until_ns = time.monotonic_ns() + int(_LISTENING_S * 1e9)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
         file = os.open(request.name, flags, 0o600, dir_fd=opened)
-        with open(file, "w", encoding="utf-8") as text:
-            json.dump(said, text)
+        with open(file, "wb") as request_file:
+            request_file.write(b"\0".join((b"%d" % until_ns, *_where_modules_are())))
             os.fchown(file, user, -1)
     except OSError as error:
         raise ReachError(
@@ -110,13 +111,22 @@ def _remove(folder: int, name: str) -> None:
             os.unlink(each, dir_fd=folder)
 
 
-def _where_modules_are() -> list[str]:
+def _remove_forgotten(folder: int) -> None:
+    """Requests of those that were killed while they waited."""
+    for name in os.listdir(folder):
+        asker = name.removesuffix(_FAILED).partition(".asked-")[2]
+        if asker.isdecimal() and not is_there(int(asker)):
+            with contextlib.suppress(OSError):
+                os.unlink(name, dir_fd=folder)
+
+
+def _where_modules_are() -> list[bytes]:
     """The folders that have opscope and what recording needs."""
     found = [str(Path(opscope.__file__).resolve().parents[1])]
     numpy = importlib.util.find_spec("numpy")
     if numpy is not None and numpy.origin is not None:
         found.append(str(Path(numpy.origin).resolve().parents[1]))
-    return list(dict.fromkeys(found))
+    return [os.fsencode(place) for place in dict.fromkeys(found)]
 
 
 def _wait_until_it_listens(process: int, request: Path) -> None:

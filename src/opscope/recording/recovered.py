@@ -53,6 +53,8 @@ LONG_BYTES = 512 << 20
 """A file that is larger is decoded in pieces."""
 
 RUNNING = "it is still being recorded"
+_SAID = {"asked", "recorded", "prefixes", "process", "rank", "metadata", "first_id"}
+"""Of every recording, see ``about_recording``."""
 
 
 class NothingRecorded(TraceFormatError):
@@ -185,7 +187,10 @@ def _opened(path: Path) -> tuple[_native.StreamedLog, dict[str, Any]]:
     """What is in the file, and what was said of it when it was begun."""
     try:
         log = _native.read_stream(os.fspath(path))
-        return log, json.loads(log.about)
+        about = json.loads(log.about)
+        if not isinstance(about, dict) or not about.keys() >= _SAID:
+            raise ValueError("what was said of it as it began is not whole")
+        return log, about
     except OSError as error:
         raise TraceFormatError(_unreadable(path, error.strerror or str(error))) from error
     except _native.NothingRecordedError as error:

@@ -5,8 +5,10 @@ import os
 import pytest
 
 import opscope
+from opscope import _native
 from opscope.children.recovery import recover_ended
 from opscope.errors import TraceFormatError
+from opscope.recording.recovered import part_of_recording
 from opscope.trace.load import parts_of
 from opscope.trace.partition import PROCESS, Partition
 from opscope.trace.unfinished_recordings import recording_name, unfinished_recordings
@@ -57,6 +59,43 @@ def test_recovering_removes_what_has_nothing_in_it(unreadable, command_line):
     is_kept = why == "it is no recording"
     assert len(unfinished_recordings(folder)) == is_kept
     assert len(recover_ended(folder)) == is_kept
+
+
+def begun_recording(folder, about):
+    """The file of one whose process is gone, as it was in the middle."""
+    window, file = _native.reserve_window(), folder / "file"
+    _native.begin_stream(window, str(file), 1 << 24, about)
+    _native.open_window(_native.WANTS["ANNOTATIONS"], True, window)
+    path = folder / recording_name(GONE, 4)
+    path.write_bytes(file.read_bytes())
+    _native.close_window(window)
+    _native.discard_window(window)
+    file.unlink(missing_ok=True)
+    return path
+
+
+@pytest.mark.parametrize("about", ["{}", "[]", '{"asked": {}}', "{"])
+def test_one_of_which_too_little_is_known_is_unreadable_too(tmp_path, about):
+    build_trace([span("aten::mm", 0, 100)]).save(tmp_path, process=4242)
+    path = begun_recording(tmp_path, about)
+    with pytest.raises(TraceFormatError, match="Nothing can be recovered"):
+        part_of_recording(path)
+    assert parts_of(tmp_path) == (Partition(PROCESS, 4242),)
+
+
+def test_a_header_that_was_damaged_is_read_or_refused(tmp_path):
+    path = begun_recording(tmp_path, "{}")
+    whole = path.read_bytes()
+    described = 0
+    for at in range(400):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0xB1]) + whole[at + 1 :])
+        try:
+            log = _native.read_stream(str(path))
+        except ValueError:
+            continue
+        log.describe()
+        described += 1
+    assert 0 < described < 400
 
 
 def test_what_another_process_has_only_begun_stays(tmp_path, command_line):

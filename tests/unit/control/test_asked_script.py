@@ -1,7 +1,6 @@
 """What an interpreter runs that is asked to listen: nothing, unless its own user asks right now."""
 
 import importlib
-import json
 import os
 import runpy
 import sys
@@ -54,12 +53,15 @@ def ends():
     assert address_of(os.getpid()) is None
 
 
-def place_request(text=None, mode=0o600):
+def own_folder():
     folder, opened = opened_folder(os.getuid())
     os.close(opened)
-    request = folder / f"{os.getpid()}.asked-1"
-    said = {"until_ns": time.monotonic_ns() + 10**10, "search": []}
-    request.write_text(json.dumps(said) if text is None else text)
+    return folder
+
+
+def place_request(said=None, mode=0o600, asker=None):
+    request = own_folder() / f"{os.getpid()}.asked-{asker or os.getppid()}"
+    request.write_bytes(b"%d" % (time.monotonic_ns() + 10**10) if said is None else said)
     request.chmod(mode)
     return request
 
@@ -120,15 +122,41 @@ def test_a_request_that_was_taken_back_does_nothing(monkeypatch, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"until_ns": 1, "search": []}'])
-def test_a_request_that_is_none_does_nothing(text, capfd):
-    request = place_request(text)
+@pytest.mark.parametrize("said", [b"", b"{", b"soon\0there", b"1\0there"])
+def test_a_request_that_is_none_does_nothing(said, capfd):
+    request = place_request(said)
     try:
         run_script()
         assert address_of(os.getpid()) is None
         assert capfd.readouterr() == ("", "")
     finally:
         request.unlink()
+
+
+def test_a_request_beside_one_that_is_none_is_answered(asked):
+    request = place_request(b"")
+    try:
+        with injection.reach(os.getpid()) as asking:
+            assert asking.status["process"] == os.getpid()
+    finally:
+        request.unlink()
+
+
+def test_a_request_of_one_that_was_killed_does_nothing_and_is_removed_by_the_next(asked):
+    request = place_request(asker=2**22 + 1)
+    run_script()
+    assert address_of(os.getpid()) is None
+    with injection.reach(os.getpid()):
+        assert not request.exists()
+
+
+def test_a_program_that_has_no_place_for_finders_is_said_to_have_none(asked, monkeypatch, capfd):
+    monkeypatch.setattr(sys, "meta_path", tuple(sys.meta_path))
+    with pytest.raises(ReachError, match="cannot: AttributeError: 'tuple' object"):
+        injection.reach(os.getpid())
+    monkeypatch.undo()
+    assert capfd.readouterr() == ("", "")
+    assert list(own_folder().glob(f"{os.getpid()}.asked-*")) == []
 
 
 def test_a_request_that_others_can_change_does_nothing():
@@ -141,9 +169,7 @@ def test_a_request_that_others_can_change_does_nothing():
 
 
 def test_a_folder_that_others_can_enter_is_not_looked_into(asked):
-    folder, opened = opened_folder(os.getuid())
-    os.close(opened)
-    request = place_request()
+    folder, request = own_folder(), place_request()
     folder.chmod(0o777)
     try:
         run_script()
