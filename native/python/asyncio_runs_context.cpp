@@ -20,12 +20,54 @@ namespace {
 using ContextRun = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*);
 ContextRun original_run = nullptr;  // what contextvars.Context.run is in C
 
+// [GIL] The runs that are inside of this file's function, on all threads: these end by it, also where windows
+// close and open meanwhile. Each lies on its thread's stack.
+struct HeardRun {
+  uint64_t key;
+  pthread_t thread = pthread_self();
+  HeardRun* next = nullptr;
+  HeardRun* previous = nullptr;
+};
+HeardRun* heard_runs = nullptr;
+
+void link(HeardRun& run) {
+  run.next = heard_runs;
+  if (run.next != nullptr) run.next->previous = &run;
+  heard_runs = &run;
+}
+
+void unlink(const HeardRun& run) {
+  (run.previous != nullptr ? run.previous->next : heard_runs) = run.next;
+  if (run.next != nullptr) run.next->previous = run.previous;
+}
+
+bool is_heard(uint64_t key) {
+  const HeardRun* run = heard_runs;
+  while (run != nullptr && run->key != key) run = run->next;
+  return run != nullptr;
+}
+
+// In a forked child: the stacks of other threads are memory like any other.
+void forget_heard_runs() {
+  HeardRun* run = std::exchange(heard_runs, nullptr);
+  while (run != nullptr) {
+    HeardRun& kept = *run;
+    run = run->next;
+    kept.previous = kept.next = nullptr;
+    if (pthread_equal(kept.thread, pthread_self()) != 0) link(kept);
+  }
+}
+
 PyObject* on_context_run(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   const ContextRun run = original_run;  // collecting garbage here may close the last window, and unhook
   const Owned task = count > 0 && tasks_are_wanted() ? task_of_callback(args[0]) : Owned();
   const uint64_t began = task ? begin_task_run(task.get()) : 0;
+  if (began == 0) return run(self, args, count, names);
+  HeardRun heard{task_key(task.get())};
+  link(heard);
   PyObject* const result = run(self, args, count, names);
-  if (began != 0) without_exceptions([&] { end_task_run(task_key(task.get()), began); });
+  unlink(heard);
+  without_exceptions([&] { end_task_run(heard.key, began); });
   return result;
 }
 
@@ -65,12 +107,13 @@ void note_handles() {
   static PyObject* const callback = PyCFunction_New(&on_handle_gone_def, nullptr);
   for (const RunningCall& running : running_handles()) {
     const Owned task = task_of(running.first_argument.get());
-    if (!task || ends_with_handle(task_key(task.get()))) continue;
+    const uint64_t key = task ? task_key(task.get()) : 0;
+    if (!task || is_heard(key) || ends_with_handle(key)) continue;
     PyObject* const reference = PyWeakref_NewRef(running.first_argument.get(), callback);
     if (reference == nullptr) {
       PyErr_Clear();
     } else {
-      running_references().emplace(reference, std::pair(reference, task_key(task.get())));
+      running_references().emplace(reference, std::pair(reference, key));
     }
   }
 }
@@ -295,6 +338,7 @@ void unhook_task_runs() {
 
 void forget_task_runs() {
   running_references().clear();
+  forget_heard_runs();
   forget_eager_runs();
 }
 

@@ -213,9 +213,27 @@ Owned own_loop() {
   return Owned(loop);
 }
 
+namespace {
+
+bool is_running_here(const void* wanted) {
+  RunningFrame frame = RunningFrame::current(PyThreadState_Get());
+  while (frame && frame.address() != wanted) frame = frame.caller();
+  return static_cast<bool>(frame);
+}
+
+}  // namespace
+
 const void* frame_of_task(PyObject* task) {
   const Owned coroutine = coroutine_of(task);
-  return is_of_python(coroutine.get()) ? cpython::frame_of_generator(coroutine.get()) : nullptr;
+  if (!is_of_python(coroutine.get())) return nullptr;
+  const void* const frame = cpython::frame_of_generator(coroutine.get());
+  // One written in Python runs it by a function of its own.
+  const bool has_function = is_a(task, asyncio.python_task) && asyncio.first_step != nullptr &&
+                            PyFunction_Check(asyncio.first_step) && is_running_here(frame);
+  if (!has_function) return frame;
+  const RunningFrame caller = RunningFrame(static_cast<cpython::Frame*>(const_cast<void*>(frame))).caller();
+  const auto* const function = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(asyncio.first_step));
+  return caller && caller.code() == function ? caller.address() : frame;
 }
 
 std::vector<Owned> nested_tasks() {
@@ -230,7 +248,9 @@ std::vector<Owned> nested_tasks() {
   const Owned tasks(PyObject_CallOneArg(asyncio.all_tasks, loop.get()));
   const Owned iterator(tasks ? PyObject_GetIter(tasks.get()) : nullptr);
   while (Owned task{iterator ? PyIter_Next(iterator.get()) : nullptr}) {
-    const auto depth = depths.find(frame_of_task(task.get()));
+    const Owned coroutine = coroutine_of(task.get());
+    if (!is_of_python(coroutine.get())) continue;
+    const auto depth = depths.find(cpython::frame_of_generator(coroutine.get()));
     if (depth != depths.end()) found.emplace_back(depth->second, std::move(task));
   }
   PyErr_Clear();

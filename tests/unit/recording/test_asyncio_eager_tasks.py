@@ -208,10 +208,7 @@ def test_calls_of_nested_first_runs_are_where_they_are_made(is_second):
     assert len(runs) == 4
     assert [around[at + 1] for at in runs] == ["level"] * 4
     assert around.count("level") == 4
-    table = recorded.table("events")
-    ends = [a + b for a, b in zip(table["start_ns"], table["duration_ns"], strict=True)]
-    parents = enumerate(table["parent"])
-    assert [row for row, parent in parents if parent >= 0 and ends[row] > ends[parent]] == []
+    assert recorded.later_than_what_is_around() == []
 
 
 def test_a_window_that_closes_in_a_first_run_leaves_it_open():

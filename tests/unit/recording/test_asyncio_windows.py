@@ -114,6 +114,29 @@ def test_calls_of_a_run_that_was_there_before_are_in_it():
         assert len(function.find("leaf")) == 1
 
 
+def test_a_run_that_an_earlier_window_heard_begin_is_around_its_coroutine():
+    begun, may_go_on = threading.Event(), threading.Event()
+
+    async def main():
+        begun.set()
+        may_go_on.wait(HANGS_AFTER_S)
+        leaf()
+        await pause()
+
+    earlier = Recorded()
+    thread = threading.Thread(target=lambda: asyncio.run(main()))
+    thread.start()
+    assert begun.wait(HANGS_AFTER_S)
+    earlier.__exit__()
+    recorded = Recorded("ASYNCIO", "PYTHON")
+    may_go_on.set()
+    thread.join()
+    recorded.__exit__()
+    runs = [run for root in recorded.roots for run in root.find(task(main.__qualname__))]
+    assert len(runs[0].find("leaf")) == 1
+    assert recorded.later_than_what_is_around() == []
+
+
 def test_a_run_is_in_both_of_two_windows_that_overlap():
     async def main():
         first = Recorded().__enter__()
