@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import opscope
 from opscope.control.address import Address, address_of, opened_folder, owner_of, remove_if_stale
 from opscope.control.client import ANSWER_S, Asking, connect, why_silent
 from opscope.errors import ReachError
@@ -122,7 +121,7 @@ def _remove_forgotten(folder: int) -> None:
 
 def _where_modules_are() -> list[bytes]:
     """The folders that have opscope and what recording needs."""
-    found = [str(Path(opscope.__file__).resolve().parents[1])]
+    found = [str(Path(__file__).resolve().parents[2])]
     numpy = importlib.util.find_spec("numpy")
     if numpy is not None and numpy.origin is not None:
         found.append(str(Path(numpy.origin).resolve().parents[1]))
