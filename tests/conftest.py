@@ -24,7 +24,7 @@ os.environ.pop("COLUMNS", None)
 
 make_where_strict()
 
-pytest_plugins = []
+pytest_plugins = ["support.needs_torch"]
 if "OPSCOPE_TESTS_TAKEN" in os.environ:  # one of several processes, see run.py
     pytest_plugins.append("support.taken_files")
 if "OPSCOPE_MATRIX_OUTCOMES" in os.environ:  # a row of the matrix, see matrix
