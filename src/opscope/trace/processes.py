@@ -9,7 +9,7 @@ from typing import Any
 
 from opscope.errors import TraceFormatError
 from opscope.trace.manifest import read_manifest
-from opscope.trace.partition import Partition, partition_folders
+from opscope.trace.partition import PROCESS, Partition, partition_folders
 from opscope.trace.process_journal import ProcessEntry, read_journal
 from opscope.trace.trace import Trace
 
@@ -39,10 +39,17 @@ class Processes:
         return cls(folder, tuple(read_journal(folder)), parts).with_parts(parts)
 
     def with_parts(self, parts: Iterable[Partition]) -> Processes:
-        """Also those that are known by their recordings alone."""
+        """Also those that are known by their recordings alone, or that had no time to note them."""
         known = {entry.partition for entry in self.entries}
-        others = [ProcessEntry(0, partition=part) for part in parts if part not in known]
-        return replace(self, entries=(*self.entries, *others))
+        unknown = [part for part in parts if part not in known]
+        entries = [*self.entries]
+        for row, entry in enumerate(entries):
+            own = Partition(PROCESS, entry.process_id)
+            if entry.partition is None and own in unknown:
+                entries[row] = replace(entry, partition=own)
+                unknown.remove(own)
+        others = [ProcessEntry(0, partition=part) for part in unknown]
+        return replace(self, entries=(*entries, *others))
 
     def only(self, parts: Collection[Partition]) -> Processes:
         """These alone."""

@@ -7,6 +7,7 @@ from opscope.trace.process_journal import (
     AGAIN,
     BECAME_ANOTHER,
     PROCESSES,
+    ProcessEntry,
     free_number,
     read_journal,
 )
@@ -92,3 +93,11 @@ def test_of_several_processes_those_that_one_began_can_be_told(tmp_path):
     write(tmp_path, *lines)
     begun = Processes.in_folder(tmp_path).begun_by(1)
     assert [entry.process_id for entry in begun.entries] == [1, 3, 4]
+
+
+def test_one_that_was_recorded_and_had_no_time_to_note_it_is_one_process(tmp_path):
+    part = Partition(PROCESS, 42)
+    processes = Processes(tmp_path, (ProcessEntry(41), ProcessEntry(42)))
+    found = processes.with_parts([part, Partition(RANK, 0)])
+    assert [entry.partition for entry in found.entries] == [None, part, Partition(RANK, 0)]
+    assert found.with_parts([part, Partition(RANK, 0)]) == found
