@@ -239,15 +239,13 @@ class Server:
         """Be there also when nobody asks any more; whoever calls this holds the lock."""
         self._is_asked_for = False
 
-    def _has_nobody_left(self) -> bool:
-        """Whether it was asked to be there, and is not any more: then it is gone at once."""
+    def _end_if_nobody_is_left(self) -> None:
+        """One that was asked to be there, and is not any more, is gone at once."""
         with _deciding:
             is_wanted = self._sessions or (self._started is not None and self._started.recording)
-            if not self._is_asked_for or is_wanted or time.monotonic() < self._until_s:
-                return False
-            self._remove()
-            self._end_from_inside()
-            return True
+            if self._is_asked_for and not is_wanted and time.monotonic() >= self._until_s:
+                self._remove()
+                self._end_from_inside()
 
     def _longest_wait_s(self) -> float | None:
         is_first_expected = self._is_asked_for and self._until_s > 0
@@ -264,7 +262,7 @@ class Server:
                     elif own in self._sessions and not self._serve(own):
                         self._drop(own)
                 self._replace_lost()  # before it waits for what may be others' by now
-                self._has_nobody_left()
+                self._end_if_nobody_is_left()
         self._leave()
 
     def _replace_lost(self) -> None:
