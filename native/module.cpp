@@ -46,7 +46,6 @@
 #include "python/python_windows.h"
 #include "ranges/ranges.h"
 #include "readers/bindings.h"
-#include "roctracer/roctracer_source.h"
 #include "sampler/bindings.h"
 #include "streams/bindings.h"
 #include "streams/decoded_dict.h"
@@ -237,7 +236,6 @@ NB_MODULE(_native, m) {
   bind_python_stacks(m);
   bind_lifecycle(m);
   GpuActivity::instance().set_source(&cupti::make_cupti_source);
-  m.def("record_rocm_devices", [] { GpuActivity::instance().set_source(&roctracer::make_roctracer_source); });
   bind_gpu(m);
   bind_graph(m);
   bind_memory(m);

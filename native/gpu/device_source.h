@@ -1,5 +1,5 @@
 // What opscope needs of a kind of devices to record what they do: the vendor's library behind one
-// interface. CUPTI (native/cupti/) is one; ROCm's roctracer or Intel's tracing library would be others.
+// interface. CUPTI (native/cupti/) is one; another vendor's tracing library would be another.
 //
 // A source finds its library at run time and appends to the log it was made with: work, calls of the
 // device's runtime, driver allocations, overheads. Times stay in nanoseconds of the device's clock;

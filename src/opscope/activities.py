@@ -62,8 +62,7 @@ def devices_are_there() -> bool:
     """Whether torch sees a device, or a library that stands in for one's is named."""
     import torch
 
-    named = os.environ.get("OPSCOPE_CUPTI") or os.environ.get("OPSCOPE_ROCTRACER")
-    return bool(torch.cuda.is_available() or named)
+    return bool(torch.cuda.is_available() or os.environ.get("OPSCOPE_CUPTI"))
 
 
 @dataclass(frozen=True)

@@ -23,14 +23,9 @@ def main() -> int:
     parser.add_argument("files", nargs="*", type=Path, help="Kineto files; those here if none")
     parser.add_argument("--layout", action="append", help="a release of CUDA; all that there are")
     parser.add_argument("--launches", type=int, default=0, help="how many launches to play besides")
-    parser.add_argument("--rocm", action="store_true", help="as roctracer would report them")
     parser.add_argument("--inside", help=argparse.SUPPRESS)
     options = parser.parse_args()
     files = options.files or sorted(JOBS.glob("*.json.gz"))
-    if options.rocm:
-        from tests.recorded_gpu.rocm_session import play_rocm_files
-
-        return play_rocm_files(options.files or sorted(JOBS.glob("rocm/*.json.gz")))
     if options.inside:
         from tests.recorded_gpu.session import play_files
 

@@ -28,7 +28,6 @@ MAY_INCLUDE = {
     "numpy": {"schema"},
     "gpu": {"schema", "log", "decode", "interpreter", "numpy"},
     "cupti": {"schema", "log", "gpu"},
-    "roctracer": {"schema", "log", "gpu"},
     "columns": {"schema", "interpreter", "numpy"},
     "nesting": {"schema", "interpreter", "numpy"},
     "account": {"schema", "interpreter", "numpy", "nesting"},

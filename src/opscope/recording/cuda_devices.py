@@ -27,12 +27,12 @@ _TOOLS = {
 
 
 class CudaDevices:
-    """See DeviceKind."""
+    """The devices of this process, and the library that reports what they do."""
 
     library = "CUPTI"
 
     def candidates(self) -> list[str]:
-        """Of the releases of CUPTI, those that fit torch's CUDA."""
+        """Paths and names that CUPTI may have, best first: releases that fit torch's CUDA."""
         chosen = os.environ.get("OPSCOPE_CUPTI")
         if chosen:
             return [chosen]
@@ -42,7 +42,9 @@ class CudaDevices:
         return [str(file) for file in files if file.exists()] + [*names, "libcupti.so"]
 
     def advice(self) -> str:
-        """Where to say that CUPTI is elsewhere."""
+        """What to do where CUPTI is not found: a sentence."""
+        if getattr(getattr(sys.modules.get("torch"), "version", None), "hip", None):
+            return "This torch is built for AMD's ROCm; opscope records devices of NVIDIA alone."
         return "Set OPSCOPE_CUPTI to the path of libcupti.so if it is in an unusual place."
 
     def may_share(self) -> bool:

@@ -14,19 +14,14 @@ from functools import lru_cache
 from opscope import _native
 from opscope.notice import notice
 from opscope.recording.cuda_devices import CudaDevices
-from opscope.recording.device_kind import DeviceKind
-from opscope.recording.rocm_devices import RocmDevices, torch_is_for_rocm
 
 _reported: set[str] = set()
 
 
 @lru_cache(maxsize=1)
-def devices() -> DeviceKind:
-    """The kind that is recorded; the native core has its source. Known once it is asked for."""
-    if not torch_is_for_rocm():
-        return CudaDevices()
-    _native.record_rocm_devices()
-    return RocmDevices()
+def devices() -> CudaDevices:
+    """The devices of this process; the native core has the source of what they do."""
+    return CudaDevices()
 
 
 @lru_cache(maxsize=1)
