@@ -58,7 +58,6 @@ class ProfileRecording(Cycles):
         post_processing_timeout_s: float | None = None,
         all_threads: bool = True,
         record_outputs: bool = False,
-        cuda_events: bool = False,
         with_asyncio: bool = False,
         with_functions: bool = False,
         with_own_functions: bool = False,
@@ -86,7 +85,6 @@ class ProfileRecording(Cycles):
                 "with_stack": with_stack,
                 "with_flops": with_flops,
                 "with_modules": with_modules,
-                "cuda_events": cuda_events,
                 "with_asyncio": with_asyncio,
                 "with_functions": with_functions,
                 "with_own_functions": with_own_functions,
@@ -99,7 +97,6 @@ class ProfileRecording(Cycles):
         )
         vars(self).update(self._settings.flags)
         self.record_outputs = record_outputs
-        self.cuda_events = cuda_events
         self.experimental_config = experimental_config
         if execution_trace_observer is None:
             execution_trace_observer = ExecutionTraceObserver.build_execution_trace_obs_from_env()

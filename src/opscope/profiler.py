@@ -72,8 +72,6 @@ class profile(ProfileRecording):
         all_threads: record every thread of the process, not only the one that starts.
         record_outputs: results of operators and overload names too, all that an execution trace
             needs; implies ``record_shapes``.
-        cuda_events: where CUPTI cannot be used, time annotations with CUDA events instead; such
-            spans say so in their names, because they are not the times of kernels.
         source_lines: with ``with_stack``, keep the text of the program's own lines that made calls,
             so that whoever has the trace can read them; False keeps file and number alone.
 

@@ -36,7 +36,6 @@ def test_without_arguments_operators_and_annotations_are_recorded():
         ("with_stack", {"stack": True}),
         ("with_modules", {"modules": True}),
         ("record_outputs", {"outputs": True, "overloads": True}),
-        ("cuda_events", {"cuda_events": True}),
     ],
 )
 def test_a_setting_asks_the_recorder_for(setting, options):
@@ -88,11 +87,11 @@ def test_switches_ask_for_what_torch_leaves_out():
 
 def test_settings_are_made_of_a_profiles_arguments_and_become_them_again():
     settings = ProfileSettings.of(
-        {"with_stack": True, "cuda_events": True, "record_outputs": False}
+        {"with_stack": True, "with_asyncio": True, "record_outputs": False}
     )
-    assert settings.with_stack and settings.more == {"cuda_events"}
+    assert settings.with_stack and settings.more == {"asyncio"}
     on = {name for name, is_set in settings.arguments.items() if is_set}
-    assert on == {"with_stack", "cuda_events"}
+    assert on == {"with_stack", "with_asyncio"}
     assert settings.arguments.keys() <= inspect.signature(opscope.profile).parameters.keys()
 
 

@@ -14,9 +14,8 @@ def describe_devices(trace: Trace) -> list[str]:
     Empty without device activity, unless it was asked for and could not be had.
     """
     about = trace.metadata.get("gpu", {})
-    timed = f"; timed instead: {about['timing']}, not kernels" if about.get("timing") else ""
     if about.get("unavailable"):
-        return [f"no device activity: {about['unavailable']}{timed}"]
+        return [f"no device activity: {about['unavailable']}"]
     if not len(trace.table("gpu")):
         return []
     lines = [check_device_rules(trace).describe()]

@@ -1,8 +1,8 @@
 """What is recorded of one process of a job, in the way that the job was asked for.
 
 Each is started once and stopped once, by the process that it is of. What they record is in files,
-of which others make traces, except where devices were used: spans that were timed by CUDA events
-lie in this process's memory alone, and only it can ask the devices what they are.
+of which others make traces, except where devices were used: only their process can ask them what
+they are.
 """
 
 from __future__ import annotations

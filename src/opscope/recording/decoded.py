@@ -1,6 +1,6 @@
 """What the stages between the native decoder and a trace hand on, each making a new one.
 
-decode → devices (``gpu_events``) → timing (``event_timing``) → assemble.
+decode → devices (``gpu_events``) → assemble.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ class Decoded:
         devices: what devices did, where they were recorded.
         gpu_refused: why devices could not be recorded, if they were asked for.
         gpu_properties: of the devices, where the process that makes the trace cannot ask for them.
-        gpu_timed: rows of the ledger about annotations that were timed by CUDA events.
         occupied_threads: threads whose Python calls another tool gets.
         ranges: why no tool showed spans as NVTX or ITT, where asked for; empty where one did.
         no_room: where what was dropped found no room, by the ledger's words.
@@ -60,7 +59,6 @@ class Decoded:
     devices: Devices | None = None
     gpu_refused: str = ""
     gpu_properties: Sequence[Mapping[str, Any]] = ()
-    gpu_timed: Mapping[str, int] = field(default_factory=dict)
     occupied_threads: int = 0
     ranges: Mapping[str, str] = field(default_factory=dict)
     no_room: str = "memory budget"

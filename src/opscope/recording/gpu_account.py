@@ -17,10 +17,7 @@ def gpu_ledger(recorded: Recorded) -> list[Row]:
     """Rows of the ledger: delivered, shown, and lost for which reason."""
     decoded = recorded.decoded
     if decoded.gpu_refused:
-        return [
-            ("gpu", f"not recorded: {devices().library} cannot be used", 1.0),
-            *(("gpu", what, value) for what, value in decoded.gpu_timed.items()),
-        ]
+        return [("gpu", f"not recorded: {devices().library} cannot be used", 1.0)]
     if decoded.devices is None:
         return []
     counts, gpu = decoded.devices.account, decoded.tables["gpu"]
@@ -48,8 +45,7 @@ def gpu_ledger(recorded: Recorded) -> list[Row]:
 def gpu_metadata(decoded: Decoded) -> dict[str, Any]:
     """What was used to collect, or why nothing was, and the devices."""
     if decoded.gpu_refused:
-        timing = {"timing": "CUDA events around annotations"} if decoded.gpu_timed else {}
-        return {"gpu": {"unavailable": decoded.gpu_refused, **timing}}
+        return {"gpu": {"unavailable": decoded.gpu_refused}}
     if decoded.devices is None:
         return {}
     source = decoded.devices.account

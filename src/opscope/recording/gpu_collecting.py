@@ -36,7 +36,7 @@ def _end_noting_at_exit() -> None:
     atexit.register(_native.end_noting_devices)
 
 
-def begin_gpu(times_annotations: bool = False, wants: int = 0) -> str:
+def begin_gpu(wants: int = 0) -> str:
     """Start collecting for open windows; why that is impossible, or an empty string.
 
     Recording goes on without the device then, and the program's user is told once. A forked child
@@ -44,7 +44,6 @@ def begin_gpu(times_annotations: bool = False, wants: int = 0) -> str:
     which would wait for threads that are not there, is not touched.
 
     Args:
-        times_annotations: CUDA events are used instead.
         wants: what a window that is about to open wants.
     """
     if devices().are_lost():
@@ -60,8 +59,7 @@ def begin_gpu(times_annotations: bool = False, wants: int = 0) -> str:
     if refused and refused not in _reported:
         _reported.add(refused)
         notice(
-            f"GPU activity is not recorded: {refused}. Everything on the CPU is"
-            f"{', and annotations are timed by CUDA events' if times_annotations else ''}. "
+            f"GPU activity is not recorded: {refused}. Everything on the CPU is. "
             f"{devices().advice()}"
         )
     return refused

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from typing import Any
 
 from opscope import _native
 from opscope.recording.decoded import Decoded
-from opscope.recording.event_timing import EventTiming
 from opscope.recording.gpu_collecting import begin_gpu, devices, end_gpu
 
 DEVICES = "devices"
@@ -83,30 +81,24 @@ class OtherTools(Listener):
 
 
 class DeviceActivity(Listener):
-    """CUPTI, or CUDA events around annotations where that cannot be used and they are asked for."""
+    """Work of devices, which CUPTI reports."""
 
-    def __init__(self, times_annotations: bool, wants: int) -> None:
+    def __init__(self, wants: int) -> None:
         """``wants``: what the window will want of the recorder."""
         self._wants = wants
-        self._times = times_annotations or os.environ.get("OPSCOPE_CUDA_EVENTS") == "1"
         self._refused = ""
         self._properties: list[dict[str, Any]] = []
-        self._timing: EventTiming | None = None
 
     def prepare(self) -> None:
         """Have devices report, which the first time takes tens of milliseconds."""
-        self._refused = begin_gpu(self._times, self._wants)
+        self._refused = begin_gpu(self._wants)
         devices().properties()  # the runtime asks the driver for them once
 
     def begin(self) -> None:
         """Have them report still: a window that ended meanwhile may have been the only one."""
         if not self._refused:
-            self._refused = begin_gpu(self._times)
+            self._refused = begin_gpu()
         _native.note_in_stream(json.dumps({DEVICES: self.known()}))
-        if self._refused and self._times:
-            self._timing = EventTiming()
-            if not self._timing.begin():
-                self._timing = None
 
     def known(self) -> dict[str, Any]:
         """Why CUPTI was refused, and what devices there are, if the program uses them already."""
@@ -118,11 +110,8 @@ class DeviceActivity(Listener):
 
     def end(self) -> None:
         """Have them report no more, unless another window wants it."""
-        if self._timing is not None:
-            self._timing.end()
         end_gpu()
 
     def added_to(self, decoded: Decoded) -> Decoded:
-        """Why CUPTI was refused, and what was timed instead."""
-        decoded = replace(decoded, gpu_refused=self._refused, gpu_properties=self._properties)
-        return decoded if self._timing is None else self._timing.added_to(decoded)
+        """Why CUPTI was refused, and which devices there are."""
+        return replace(decoded, gpu_refused=self._refused, gpu_properties=self._properties)

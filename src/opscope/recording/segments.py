@@ -33,7 +33,7 @@ RECORDS = 300_000
 MARGIN_NS = 100_000_000
 """What is newer than this stays in the file: threads may be writing what is older than that."""
 
-NEVER_DRAINED = ("gpu", "cuda_events", "asyncio")
+NEVER_DRAINED = ("gpu", "asyncio")
 """Recordings with these options stay in their file until they end: work of devices is linked to
 calls that may lie in pieces before, what CUDA events time is in the memory of the program, and runs
 of tasks are told from those before."""

@@ -55,7 +55,6 @@ class RecordingOptions:
         gpu: what CUDA devices do, and the calls of their runtime.
         gpu_sync: with it, which call recorded the CUDA event that a wait is for.
         thread_samples: what the kernel counts of threads, about a hundred times a second.
-        cuda_events: where CUPTI cannot be used, annotations timed by CUDA events instead.
         source_lines: keep the text of the program's own lines that made recorded calls.
     """
 
@@ -80,7 +79,6 @@ class RecordingOptions:
     itt: bool = False
     gpu: bool = False
     gpu_sync: bool = False
-    cuda_events: bool = False
     source_lines: bool = True
     thread_samples: bool = True
 
@@ -360,11 +358,10 @@ SOURCES = (
         switches=(
             Switch(option="gpu", want=Want.GPU),
             Switch(option="gpu_sync", want=Want.GPU_SYNC),
-            Switch(option="cuda_events", parameter="cuda_events"),
         ),
         kinds=(EventKind.RUNTIME_CALL,),
         tables=("gpu", "runtime_calls", "gpu_graph_nodes", "gpu_memory", "gpu_overheads"),
-        listener=lambda options: DeviceActivity(options.cuda_events, native_wants(options)),
+        listener=lambda options: DeviceActivity(native_wants(options)),
         ledger=gpu_ledger,
     ),
     Source(

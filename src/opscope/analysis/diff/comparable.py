@@ -26,7 +26,7 @@ class Despite(str, Enum):
     OPTIONS = "options"
 
 
-_COSTS_NOTHING = {"process_ids", "source_lines", "gpu", "gpu_sync", "cuda_events", "all_threads"}
+_COSTS_NOTHING = {"process_ids", "source_lines", "gpu", "gpu_sync", "all_threads"}
 """Options that do not make operators or calls take longer."""
 
 _SWITCHES = {
