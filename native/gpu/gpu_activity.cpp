@@ -22,12 +22,18 @@ constexpr int kTurnsAtEnd = 100;
 
 GpuActivity* current = nullptr;
 
+// Held while what a child takes over changes, and across a fork: mutex_ is held while devices are waited for.
+std::mutex& choosing() {
+  static auto* const only = new std::mutex;
+  return *only;
+}
+
 }  // namespace
 
 GpuActivity& GpuActivity::instance() {
   static const bool made = [] {
     current = new GpuActivity;
-    pthread_atfork(nullptr, nullptr, &GpuActivity::after_fork_in_child);
+    pthread_atfork([] { choosing().lock(); }, [] { choosing().unlock(); }, &GpuActivity::after_fork_in_child);
     return true;
   }();
   (void)made;
@@ -43,18 +49,19 @@ void GpuActivity::after_fork_in_child() {
   current = new GpuActivity;
   current->candidates_ = parents.candidates_;
   current->is_lost_ = parents.loaded_ || parents.is_lost_;
+  choosing().unlock();
   if (parents.make_source_ != nullptr) current->set_source(parents.make_source_);
 }
 
 void GpuActivity::set_source(gpu::MakeSource make) {
-  std::lock_guard lock(mutex_);
+  std::scoped_lock lock(mutex_, choosing());
   make_source_ = make;
   source_ = make(log_, nodes_);
   loaded_ = false;
 }
 
 void GpuActivity::set_candidates(std::vector<std::string> paths) {
-  std::lock_guard lock(mutex_);
+  std::scoped_lock lock(mutex_, choosing());
   if (!loaded_) candidates_ = std::move(paths);
 }
 

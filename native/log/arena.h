@@ -85,16 +85,11 @@ class Arena {
     if (tail_ != nullptr) next_ = tail_ == start_block_ ? start_ : tail_->words;
   }
 
-  // In a forked child; as ChunkLog's.
-  void go_on_in_child(bool is_apart) {
-    if (tail_ == nullptr) return;
-    if (is_apart) {
-      tail_->header.next.store(nullptr);
-    } else {
-      head_ = nullptr;
-      tail_ = start_block_ = nullptr;
-      before_tail_ = nullptr;
-    }
+  // In a forked child; as ChunkLog's. A payload that is being written ends where it began.
+  void leave_to_parent() {
+    head_ = nullptr;
+    tail_ = nullptr;
+    before_tail_ = nullptr;
     leave_block();
   }
 

@@ -41,21 +41,4 @@ std::vector<const Block*> blocks_from(const BlockHeader* first) {
   return blocks;
 }
 
-// In a forked child: has the kernel copy every header, so that blocks of a file, which the parent goes on to
-// use for something else, still lead to those after them.
-inline void keep_links(const BlockHeader* first) {
-  for (auto* block = const_cast<BlockHeader*>(first); block != nullptr; block = block->next.load())
-    block->next.store(block->next.load());
-}
-
-// In a forked child: has the kernel copy all of a block.
-inline void make_private(const void* block) {
-  constexpr size_t kPageBytes = 4096;
-  auto* const bytes = static_cast<char*>(const_cast<void*>(block));
-  for (size_t at = 0; at < kBlockBytes; at += kPageBytes) {
-    volatile char* const byte = bytes + at;
-    *byte = *byte;
-  }
-}
-
 }  // namespace opscope

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "log/growth.h"
@@ -42,7 +43,9 @@ void* BlockPool::acquire_streamed(const void* left) {
 
 void* BlockPool::acquire_memory() {
   const std::lock_guard lock(mutex_);
-  return take_memory();
+  void* const block = take_memory();
+  if (block != nullptr) madvise(block, kBlockBytes, MADV_KEEPONFORK);
+  return block;
 }
 
 void* BlockPool::take_memory() {
@@ -113,11 +116,6 @@ size_t BlockPool::used() const {
   return blocks;
 }
 
-bool BlockPool::has_rings() const {
-  const auto is_ring = [](const auto& file) { return file->is_ring(); };
-  return (stream_ != nullptr && stream_->is_ring()) || std::any_of(ended_.begin(), ended_.end(), is_ring);
-}
-
 void BlockPool::set_budget(size_t bytes) {
   const std::lock_guard lock(mutex_);
   budget_ = bytes / kBlockBytes;
@@ -139,6 +137,9 @@ void BlockPool::grow() {
   void* memory = mmap(nullptr, kBatch * kBlockBytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (memory == MAP_FAILED) return;
+  // A child looks at none of it unless told otherwise, and need not be waited for while it is copied. Kernels
+  // before 4.14 do not know the advice, and copy it.
+  madvise(memory, kBatch * kBlockBytes, MADV_WIPEONFORK);
   growing.had();
   mapped_ += kBatch;
   for (size_t i = kBatch; i-- > 0;) free_.push_back(static_cast<char*>(memory) + i * kBlockBytes);
@@ -170,13 +171,32 @@ void BlockPool::discard_stream(const char* path) {
   }
 }
 
-bool BlockPool::leave_streams_to_parent() {
-  bool is_left = true;
-  if (stream_ != nullptr) is_left = stream_->leave_to_parent();
-  for (const auto& file : ended_) is_left = file->leave_to_parent() && is_left;
-  if (stream_ != nullptr) ended_.push_back(std::move(stream_));
+// In as few calls as there are runs of blocks.
+bool BlockPool::keep_for_child(std::vector<const void*> blocks) {
+  const auto is_in_file = [this](const void* block) {
+    const auto has = [block](const auto& file) { return file->has(block); };
+    return (stream_ != nullptr && has(stream_)) || std::any_of(ended_.begin(), ended_.end(), has);
+  };
+  if (std::any_of(blocks.begin(), blocks.end(), is_in_file)) return false;
+  std::sort(blocks.begin(), blocks.end());
+  for (size_t first = 0, next = 0; first < blocks.size(); first = next) {
+    auto* const memory = static_cast<char*>(const_cast<void*>(blocks[first]));
+    for (next = first + 1; next < blocks.size() && blocks[next] == memory + (next - first) * kBlockBytes;)
+      ++next;
+    if (madvise(memory, (next - first) * kBlockBytes, MADV_KEEPONFORK) != 0 && errno != EINVAL) return false;
+  }
+  return true;
+}
+
+void BlockPool::leave_to_parent(size_t kept_bytes) {
+  const std::lock_guard lock(mutex_);
+  if (stream_ != nullptr) stream_->leave_to_parent();
+  for (const auto& file : ended_) file->leave_to_parent();
+  stream_.reset();
+  ended_.clear();
+  mapped_ = free_.size() + kept_bytes / kBlockBytes;
+  is_behind_ = false;
   ++place_;
-  return is_left;
 }
 
 }  // namespace opscope

@@ -55,7 +55,7 @@ class BlockPool {
 
   // [MT] Of the stream's file; nullptr if there is none, or no room in it. `left`: as for acquire().
   void* acquire_streamed(const void* left = nullptr);
-  // [MT] Of memory, whether a recording streams or not.
+  // [MT] Of memory, whether a recording streams or not. A forked child inherits its content.
   void* acquire_memory();
   // [MT] Maps and touches as many blocks as are kept, if there are fewer. Called before a window opens.
   void prepare();
@@ -79,13 +79,11 @@ class BlockPool {
     const std::lock_guard lock(mutex_);
     if (stream_ != nullptr) function(*stream_);
   }
-  // In a forked child, with the mutex held: nothing is written to the parent's file. False where that could
-  // not be made sure; then nothing that was recorded may be written to.
-  bool leave_streams_to_parent();
-  // In such a child, before: are there files that the parent may go on with?
-  bool has_streams() const { return stream_ != nullptr || !ended_.empty(); }
-  // And are there some of them whose blocks it uses again?
-  bool has_rings() const;
+  // Before a fork, with the mutex held: has a child inherit the content of these blocks, which it does of
+  // none otherwise. False if there is one in a file, of which it inherits nothing.
+  bool keep_for_child(std::vector<const void*> blocks);
+  // In a forked child: blocks that are in use are the parent's, but for `kept_bytes`, and so are files.
+  void leave_to_parent(size_t kept_bytes);
 
   // [MT] Of blocks that somebody has, of memory or of the file of a ring.
   size_t used_bytes();

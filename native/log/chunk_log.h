@@ -79,18 +79,13 @@ class ChunkLog {
     limit_.compare_exchange_strong(end, nullptr);  // unless a record is being filled in
   }
 
-  // In a forked child, whose parent goes on with its copy: what was appended there later is no part of this.
-  // `is_apart`: what is written here does not reach the parent; otherwise no chunk of before is touched
-  // again.
-  void go_on_in_child(bool is_apart) {
-    if (tail_ == nullptr) return;
-    if (is_apart) {
-      tail_->next.store(nullptr);
-    } else {
-      head_ = nullptr;
-      tail_ = nullptr;
-      before_tail_ = nullptr;
-    }
+  // In a forked child: all chunks are the parent's, and none of them is read or written again, but for a
+  // record that is being filled in at this very moment. The next record has the next log index.
+  void leave_to_parent() {
+    leave_chunk();
+    head_ = nullptr;
+    tail_ = nullptr;
+    before_tail_ = nullptr;
   }
 
   // [reader] The oldest chunk still kept, or nullptr.

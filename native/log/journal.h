@@ -90,12 +90,6 @@ class Journal {
     return blocks_ * kBlockBytes;
   }
 
-  // In a forked child: its blocks are its parent's.
-  void leave_to_parent() {
-    head_ = nullptr;
-    tail_ = nullptr;
-  }
-
   // [MT] Gives all blocks back. Nobody may be reading.
   void forget();
 

@@ -57,6 +57,11 @@ class OpenSpans {
   bool any_of(Function&& is_wanted) const {
     return std::any_of(spans_.get(), spans_.get() + size(), is_wanted);
   }
+  // Calls function(span) for each, outermost first; it may have the span written elsewhere.
+  template <typename Function>
+  void for_each(Function&& function) {
+    std::for_each(spans_.get(), spans_.get() + size(), function);
+  }
   // Keeps those for which `is_kept(span)`; they are asked innermost first.
   template <typename Function>
   void keep_if(Function&& is_kept) {

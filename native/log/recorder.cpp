@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <new>
 #include <stdexcept>
 #include <utility>
 
@@ -201,6 +203,17 @@ RecorderStatistics Recorder::statistics() {
           records,         wanted(), open_.size()};
 }
 
+namespace {
+
+// Nothing of it is destroyed: other threads were anywhere in the middle of writing to it.
+template <typename Value>
+void abandon(Value& value) {
+  alignas(Value) std::byte place[sizeof(Value)];
+  new (place) Value(std::exchange(value, {}));
+}
+
+}  // namespace
+
 void Recorder::before_fork() {
   Recorder& self = instance();
   self.mutex_.lock();
@@ -213,6 +226,7 @@ void Recorder::before_fork() {
     self.stream_->devices.mutex().lock();
   }
   self.pool_.mutex().lock();
+  self.prepare_child();
 }
 
 void Recorder::after_fork(bool in_child) {
@@ -226,62 +240,61 @@ void Recorder::after_fork(bool in_child) {
   self.name_journal_.mutex().unlock();
   self.names_.mutex().unlock();
   if (self.bridge_ != nullptr) self.bridge_->after_fork(in_child);
-  const auto has_ended = [](const auto& entry) { return !entry.second->open; };
-  if (!in_child && std::any_of(self.windows_.begin(), self.windows_.end(), has_ended))
-    self.pool_.with_stream([](StreamFile& file) { file.leave_time_to_child(); });
+  if (!in_child) self.for_child_.clear();
   self.mutex_.unlock();
+}
+
+// A child finds what other threads write as it was somewhere in the middle of that, and the blocks of a file
+// as they are now. So it follows no pointer in them: which blocks it needs is found here.
+void Recorder::prepare_child() noexcept try {
+  if (this_thread_log != nullptr) this_thread_log->copy_open_spans();
+  for (const auto& [id, window] : windows_) {
+    std::vector<ThreadView> threads;
+    if (!window->open) threads = threads_of(*window);  // what others have recorded is this process's
+    std::vector<const void*> blocks;
+    for (const ThreadView& thread : threads) {
+      blocks.insert(blocks.end(), thread.chunks.begin(), thread.chunks.end());
+      blocks.insert(blocks.end(), thread.arena.begin(), thread.arena.end());
+    }
+    if (pool_.keep_for_child(std::move(blocks))) for_child_[id] = std::move(threads);
+  }
+} catch (const std::bad_alloc&) {  // then it has none of the others
 }
 
 // The child has one thread and none of the parent's windows. Callbacks stay registered with torch
 // as in the parent, but do nothing while `wanted` is 0.
 void Recorder::after_fork_in_child() {
   Recorder& self = instance();
-  const bool has_streams = self.pool_.has_streams(), has_rings = self.pool_.has_rings();
-  const bool is_apart = self.pool_.leave_streams_to_parent();
   after_fork(/*in_child*/ true);
-  std::lock_guard lock(self.mutex_);
-  if (has_rings && is_apart) self.keep_closed_windows();
-  self.go_on_in_child(is_apart, has_streams);
+  const std::lock_guard lock(self.mutex_);
   self.set_wanted(0);
-  self.readers_ = 0;
-  for (const auto& window : std::exchange(self.open_, {})) {
-    // What it recorded belongs to the parent, which will decode it.
+  self.leave_to_parent();
+}
+
+// Nothing is allocated.
+void Recorder::leave_to_parent() {
+  readers_ = 0;
+  name_journal_.copy_to(nullptr);
+  journal_.copy_to(nullptr);
+  abandon(stream_);
+  pool_.leave_to_parent(name_journal_.bytes() + journal_.bytes());
+  needed_ = {};
+  inherited_ = std::exchange(for_child_, {});
+  for (const auto& window : std::exchange(open_, {})) {
     window->open = false;
     window->stopped = window->started;
-    self.remove_slices(*window);
-    window->slices.clear();
     window->initial_stacks.clear();
   }
-  std::erase_if(self.threads_,
-                [](const std::shared_ptr<ThreadLog>& thread) { return thread.get() != this_thread_log; });
+  for (const auto& [id, window] : windows_) abandon(window->slices);
+  std::erase_if(windows_, [this](const auto& entry) { return !inherited_.contains(entry.first); });
+  const auto others = std::partition(threads_.begin(), threads_.end(),
+                                     [](const auto& thread) { return thread.get() == this_thread_log; });
+  std::for_each(others, threads_.end(), [](auto& thread) { abandon(thread); });
+  threads_.erase(others, threads_.end());
+  limit_memory();
   if (this_thread_log == nullptr) return;
   this_thread_log->system_thread_id = system_thread_id();
-  this_thread_log->leave_blocks();
-}
-
-// The parent uses blocks of a ring's file again as soon as it has no need of them, so the child has its own
-// of those that recordings have which ended, and which it may look at.
-void Recorder::keep_closed_windows() {
-  for (const auto& [id, window] : windows_) {
-    if (window->open) continue;
-    for (const ThreadView& thread : view_of(*window).threads) {
-      for (const Chunk* chunk : thread.chunks) make_private(chunk);
-      for (const ArenaBlock* block : thread.arena) make_private(block);
-    }
-  }
-}
-
-// The parent's threads go on with blocks that a stream's file shares with this process, so everything that
-// walks from block to block must end where they were.
-void Recorder::go_on_in_child(bool is_apart, bool has_streams) {
-  for (const auto& thread : threads_) thread->go_on_in_child(is_apart, has_streams);
-  for (const auto& [id, window] : windows_) {
-    for (const Slice& slice : window->slices) slice.thread->go_on_in_child(is_apart, has_streams);
-  }
-  if (stream_ == nullptr) return;
-  stream_->journal->leave_to_parent();
-  stream_->devices.leave_to_parent();
-  stop_streaming();
+  this_thread_log->leave_to_parent();
 }
 
 ReadLock::ReadLock(Recorder& recorder) : recorder_(recorder) {

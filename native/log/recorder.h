@@ -230,16 +230,17 @@ class Recorder {
   void end_slices(Window& window);  // likewise: its part of every thread
   void add_slice(Window& window, Slice slice);
   void remove_slices(Window& window);
-  void stream_facts(const Window& window) noexcept;      // under mutex_
-  bool begin_journal();                                  // likewise: of the stream
-  std::unique_ptr<Journal> renew_journal() noexcept;     // likewise: what it has replaced
-  void go_on_in_child(bool is_apart, bool has_streams);  // likewise
-  void keep_closed_windows();                            // likewise
-  void stop_streaming();                                 // likewise
+  void stream_facts(const Window& window) noexcept;   // under mutex_
+  bool begin_journal();                               // likewise: of the stream
+  std::unique_ptr<Journal> renew_journal() noexcept;  // likewise: what it has replaced
+  void stop_streaming();                              // likewise
   bool is_listed_on_closing(const ThreadLog& thread, const Window* except = nullptr) const;
+  std::vector<ThreadView> threads_of(const Window& window) const;
   static void before_fork();
   static void after_fork(bool in_child);
   static void after_fork_in_child();
+  void prepare_child() noexcept;  // under all mutexes
+  void leave_to_parent();         // under mutex_
 
   std::mutex mutex_;
   BlockPool pool_;
@@ -253,6 +254,9 @@ class Recorder {
   std::vector<std::shared_ptr<ThreadLog>> threads_;
   std::map<uint32_t, std::shared_ptr<Window>> windows_;
   std::vector<std::shared_ptr<Window>> open_;  // those of them that are open: few, however many are kept
+  // What a child that is being forked has of windows that have closed; and what this process has of those
+  // that had closed when it was forked itself.
+  std::map<uint32_t, std::vector<ThreadView>> for_child_, inherited_;
   std::unique_ptr<Stream> stream_;
   NeededRecords needed_;  // by the slices of windows_
   uint32_t next_window_ = 1;

@@ -198,16 +198,24 @@ std::shared_ptr<Window> Recorder::window(uint32_t id) {
   return found == windows_.end() ? nullptr : found->second;
 }
 
+std::vector<ThreadView> Recorder::threads_of(const Window& window) const {
+  if (const auto inherited = inherited_.find(window.id); inherited != inherited_.end())
+    return inherited->second;
+  std::vector<ThreadView> threads;
+  for (const Slice& slice : window.slices) {
+    const ThreadLog& log = *slice.thread;
+    threads.push_back({facts_of(log), slice.begin, slice.end, slice.dropped, {}, {}});
+    add_blocks(threads.back(), log);
+  }
+  return threads;
+}
+
 LogView Recorder::view_of(const Window& window) {
   LogView view;
   view.origin = origin_;
   view.recent_rate = recent_ns_per_tick();
   view.window = window;
-  for (const Slice& slice : window.slices) {
-    const ThreadLog& log = *slice.thread;
-    view.threads.push_back({facts_of(log), slice.begin, slice.end, slice.dropped, {}, {}});
-    add_blocks(view.threads.back(), log);
-  }
+  view.threads = threads_of(window);
   for (const Journal* journal : {&name_journal_, &journal_})
     view.journals.push_back(blocks_from<JournalBlock>(journal->head()));
   view.texts = Texts(view.journals);

@@ -84,7 +84,7 @@ void StreamFile::begin_header() {
 }
 
 void* StreamFile::take() {
-  if (has_spare()) return take_spare();
+  if (!spare_.empty()) return take_spare();
   if (next_ == ready_ && !grow()) return nullptr;
   is_in_gap_ = false;
   char* const block = next_;
@@ -96,7 +96,7 @@ void* StreamFile::take() {
 }
 
 void* StreamFile::take_spare() {
-  if (has_ended_ || is_parents_) return nullptr;
+  if (has_ended_) return nullptr;
   char* const block = spare_.back();
   spare_.pop_back();
   std::memset(block, 0, kBlockBytes);
@@ -127,7 +127,7 @@ void* StreamFile::take_own() {
 }
 
 bool StreamFile::grow() {
-  if (has_ended_ || is_parents_ || !is_time_to_try()) return false;
+  if (has_ended_ || !is_time_to_try()) return false;
   if (file_bytes_ + kBatchBytes > max_bytes_ || !is_within_limit(file_bytes_ + kBatchBytes))
     return fail(EFBIG);
   if (!has_own_file()) return fail(EBADF);
@@ -224,7 +224,7 @@ void StreamFile::give_back_left() {
 bool StreamFile::release(void* block) {
   Extent* const extent = extent_of(block);
   if (extent == nullptr) return false;
-  if (is_discarded_ && !is_parents_) madvise(block, kBlockBytes, MADV_REMOVE);
+  if (is_discarded_) madvise(block, kBlockBytes, MADV_REMOVE);
   auto& kind = static_cast<BlockHeader*>(block)->kind;
   if (is_ring_ && !has_ended_) kind.store(BlockKind::kSpent);
   // Of a ring that has ended they are only what goes when it is discarded.
@@ -246,24 +246,14 @@ void StreamFile::end() {
 
 void StreamFile::discard() {
   is_discarded_ = has_ended_;
-  if (!is_discarded_ || is_parents_) return;
-  for (auto* blocks : {&spare_, &waiting_}) {
-    for (char* const block : *blocks) madvise(block, kBlockBytes, MADV_REMOVE);
-    blocks->clear();
-  }
-}
-
-bool StreamFile::has_spare() {
-  if (spare_.empty() && !waiting_.empty() && clock_ns(CLOCK_MONOTONIC_COARSE) >= used_again_from_ns_)
-    spare_.swap(waiting_);
-  return !spare_.empty();
+  if (!is_discarded_) return;
+  for (char* const block : spare_) madvise(block, kBlockBytes, MADV_REMOVE);
+  spare_.clear();
 }
 
 // Without memory for it, it is not used again.
 void StreamFile::keep_spare(void* block) try {
-  const bool waits =
-      is_ring_ && used_again_from_ns_ != 0 && clock_ns(CLOCK_MONOTONIC_COARSE) < used_again_from_ns_;
-  (waits ? waiting_ : spare_).push_back(static_cast<char*>(block));
+  spare_.push_back(static_cast<char*>(block));
 } catch (const std::bad_alloc&) {
 }
 
@@ -273,24 +263,20 @@ void StreamFile::forget_spare(const Extent& extent) {
     return block >= extent.memory && block < extent.memory + extent.bytes;
   };
   std::erase_if(spare_, is_in);
-  std::erase_if(waiting_, is_in);
 }
 
 void StreamFile::unmap(Extent& extent) { munmap(extent.memory, extent.bytes); }
 
-// A private mapping has what the file has, and what the child writes there is its own.
-bool StreamFile::leave_to_parent() {
-  if (is_parents_) return true;  // a child's child: the kernel copies what is private
-  has_ended_ = is_parents_ = true;
-  left_.clear();
-  bool is_left = has_own_file();
-  for (const Extent& extent : extents_) {
-    if (!is_left) break;
-    is_left =
-        mmap(extent.memory, extent.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
-             file_.get(), static_cast<off_t>(extent.offset)) != MAP_FAILED;
+// Only a fork in the middle of filling in a record has the child write there once more. Where the system
+// promises no memory for that, there is none.
+void StreamFile::leave_to_parent() {
+  file_.end();
+  for (Extent& extent : extents_) {
+    void* const memory = mmap(extent.memory, extent.bytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) unmap(extent);
   }
-  return is_left;
+  extents_.clear();
 }
 
 void StreamFile::note_moment(bool now) {

@@ -43,9 +43,6 @@ class StreamFile {
   bool is_ring() const { return is_ring_; }
   // That the process is there still, about once a second; or just now.
   void note_moment(bool now = false);
-  // A child was forked that needs blocks as they are, and takes a while to have its own: of a ring, those
-  // that are released meanwhile are used again later.
-  void leave_time_to_child() { used_again_from_ns_ = clock_ns(CLOCK_MONOTONIC_COARSE) + kTimeOfChild_ns; }
   // Something is lost, or of a ring is not in the file: a record, or a block.
   void note_gap(uint64_t ticks);
   // Blocks that somebody has.
@@ -66,7 +63,11 @@ class StreamFile {
   void end();
   // Its blocks may be taken off the disk as they are released.
   void discard();
-  bool leave_to_parent();
+  // Of any extent?
+  bool has(const void* block) { return extent_of(block) != nullptr; }
+  // In a forked child: the file is the parent's alone. Its descriptor is closed, and empty memory is where it
+  // was mapped, so that nothing here is read from it or written to it.
+  void leave_to_parent();
 
   const std::string& path() const { return path_; }
 
@@ -91,7 +92,6 @@ class StreamFile {
   bool has_own_file();
   bool fail(int error);
   void give_back_left();
-  bool has_spare();
   void forget_spare(const Extent& extent);
   ThreadSlot* slot_of(uint64_t number);
   bool add_slots();
@@ -107,11 +107,7 @@ class StreamFile {
   uint64_t file_bytes_ = 0;
   size_t used_blocks_ = 0;
   std::vector<const char*> left_;
-  static constexpr int64_t kTimeOfChild_ns = 2'000'000'000;
-
-  std::vector<char*> spare_;    // blocks that were spent, and that nobody has now
-  std::vector<char*> waiting_;  // likewise, but not to be used yet
-  int64_t used_again_from_ns_ = 0;
+  std::vector<char*> spare_;  // blocks that were spent, and that nobody has now
   uint64_t spent_taken_ = 0;
   bool is_in_gap_ = false;
   StreamHeader* header_ = nullptr;
@@ -121,7 +117,6 @@ class StreamFile {
   int64_t moment_at_ns_ = 0;
   bool has_ended_ = false;
   bool is_discarded_ = false;
-  bool is_parents_ = false;  // this is a child that was forked meanwhile
 };
 
 }  // namespace opscope

@@ -217,17 +217,25 @@ class alignas(64) ThreadLog {
 
   // [MT] Has the owner take new blocks for what it records next.
   void leave_blocks() { log_.leave_chunk(); }
-  // In a forked child; as ChunkLog's. Where spans of before may not be touched, their ends find no place.
-  void go_on_in_child(bool is_apart, bool has_streams) {
-    if (is_apart && has_streams) {
-      keep_links(log_.head());
-      keep_links(arena_.head());
-    }
-    log_.go_on_in_child(is_apart);
-    arena_.go_on_in_child(is_apart);
-    if (is_apart) return;
-    open_.erase(0, open_.size());
-    abandoned_.clear();
+  // [owner] Before a fork: copies the open spans, for a child, which never looks at the blocks they are in.
+  void copy_open_spans() noexcept try {
+    copies_.clear();
+    copies_.reserve(open_.size());
+    open_.for_each([this](const OpenSpan& span) { copies_.push_back(*span.record); });
+  } catch (const std::bad_alloc&) {
+    copies_.clear();
+  }
+  // [owner] In a forked child: all blocks are the parent's. Spans that were open end in their copies.
+  void leave_to_parent() {
+    log_.leave_to_parent();
+    arena_.leave_to_parent();
+    if (copies_.size() != open_.size()) open_.erase(0, open_.size());
+    own_copies_.swap(copies_);
+    Record* copy = own_copies_.data();
+    open_.for_each([&](OpenSpan& span) {
+      if (span.record != &dropped_span_) span.record = copy;
+      ++copy;
+    });
   }
 
   // [reader, holding the registry's mutex] Gives back blocks whose content is in segments, but for what a
@@ -342,6 +350,8 @@ class alignas(64) ThreadLog {
   std::atomic<uint64_t> dropped_allocations_{0};
   std::atomic<uint64_t> dropped_others_{0};
   std::atomic<uint64_t> unheard_spans_{0};
+  std::vector<Record> copies_;      // [owner] of the spans that were open at the last fork
+  std::vector<Record> own_copies_;  // [owner] in a forked child: where those end
 };
 
 }  // namespace opscope

@@ -1,11 +1,14 @@
 // What tests of streams share: a recording that streams to a file of its own.
 #pragma once
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <string>
 
@@ -37,6 +40,16 @@ struct Streaming {
     unlink(path.c_str());
   }
 };
+
+// The exit status of a forked child: 0 where `work` returns true.
+inline int status_of_child(const std::function<bool()>& work) {
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) _exit(work() ? 0 : 1);
+  int status = -1;
+  waitpid(child, &status, 0);
+  return status;
+}
 
 inline std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

@@ -8,7 +8,10 @@
 
 #include <atomic>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
+#include <functional>
+#include <memory>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -214,6 +217,111 @@ TEST(a_forked_child_writes_nothing_to_the_file) {
   record_some(1000);
   const StreamedLog log(stream.path);
   CHECK_SAME(count_of(decode_window(log.view(), {}), "op"), 3000u);
+}
+
+TEST(a_forked_child_neither_has_the_file_open_nor_mapped) {
+  const auto has = [](const std::string& folder, const std::string& path) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      std::error_code error;
+      if (std::filesystem::read_symlink(entry.path(), error) == path) return true;
+    }
+    return false;
+  };
+  const Streaming stream;
+  record_some(20000);
+  const std::string path = std::filesystem::canonical(stream.path);
+  const auto is_mapped = [&path] { return read_file("/proc/self/maps").find(path) != std::string::npos; };
+  CHECK(has("/proc/self/fd", path) && is_mapped());
+  CHECK_SAME(status_of_child([&] { return !has("/proc/self/fd", path) && !is_mapped(); }), 0);
+  CHECK(has("/proc/self/fd", path) && is_mapped());
+}
+
+// The child goes on with the record that was begun, and the payload of it, though nobody will read either.
+TEST(a_fork_in_the_middle_of_filling_in_a_record) {
+  for (const bool is_streamed : {true, false}) {
+    const auto stream = is_streamed ? std::make_unique<Streaming>() : nullptr;
+    const uint32_t window = is_streamed ? 0 : open_window();
+    record_some(10);
+    ThreadLog& log = *Recorder::this_thread();
+    Record* const record = log.open_span(7);
+    CHECK(log.arena().begin());
+    uint64_t* const word = log.arena().reserve(2);
+    const auto goes_on = [&] {
+      word[0] = make_head(0, 0);
+      log.arena().advance_to(word + 1);
+      record->kind = RecordKind::kOperator;
+      record->op.name = recorder().intern(&log, "forks");
+      record->op.inputs = log.arena().commit();
+      record->ticks = now_ticks();
+      log.publish_span();
+      log.close_span(7, now_ticks());
+    };
+    CHECK_SAME(status_of_child([&] {
+                 goes_on();
+                 const uint32_t own = open_window();
+                 record_some(2000);
+                 const Columns columns = finish(own);
+                 return count_of(columns, "op") == 2000 && count_of(columns, "forks") == 0;
+               }),
+               0);
+    goes_on();
+    const uint32_t whole = is_streamed ? recorder().snapshot_window(stream->window) : window;
+    CHECK_SAME(count_of(finish(whole), "forks"), 1u);
+  }
+}
+
+// Its spans end in the child as they began, whatever becomes of the blocks that they are in.
+TEST(what_is_open_at_a_fork_is_open_in_the_child) {
+  Streaming stream;
+  open_span("call", 7, RecordKind::kPythonCall);
+  open_span("around", 8, RecordKind::kAnnotation);
+  const uint64_t began = Recorder::this_thread()->top_start();
+  CHECK_SAME(status_of_child([&] {
+               ThreadLog& log = *Recorder::this_thread();
+               const bool is_same = log.depth() == 2 && log.top_start() == began &&
+                                    log.open()[0].record->kind == RecordKind::kPythonCall &&
+                                    log.open()[1].record->kind == RecordKind::kAnnotation;
+               return is_same && status_of_child([&] {
+                                   const uint32_t own = open_window();
+                                   close_span(8);
+                                   close_span(7);
+                                   span("own");
+                                   return Recorder::this_thread()->depth() == 0 &&
+                                          names_of(finish(own)) == Names{"own"};
+                                 }) == 0;
+             }),
+             0);
+  close_span(8);
+  close_span(7);
+}
+
+TEST(a_recording_that_had_ended_is_the_child_s_where_it_lies_in_memory) {
+  const uint32_t in_memory = open_window();
+  record_some(3000);
+  on_another_thread([] { record_some(2000); });
+  recorder().close_window(in_memory);
+  const uint32_t goes_on = open_window();
+  record_some(10);
+  uint32_t in_file = 0;
+  {
+    Streaming stream;
+    in_file = recorder().reserve_window();
+    recorder().open_window(kAll, true, in_file);
+    record_some(10);
+    recorder().close_window(in_file);
+  }
+  const auto looks = [&] {
+    const bool has_memory = count_of(decode(in_memory), "op") == 5000;
+    return has_memory && recorder().window(in_file) == nullptr && names_of(decode(goes_on)).empty();
+  };
+  CHECK_SAME(status_of_child([&] {
+               record_some(10);
+               return looks() && status_of_child(looks) == 0;
+             }),
+             0);
+  CHECK_SAME(count_of(finish(in_memory), "op"), 5000u);
+  CHECK_SAME(count_of(finish(in_file), "op"), 10u);
+  CHECK_SAME(count_of(finish(goes_on), "op"), 20u);
 }
 
 // Its thread goes on at once, and so do others: what they begin is no part of the child's.

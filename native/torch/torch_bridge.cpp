@@ -326,7 +326,7 @@ void after_fork(bool in_child) {
   producers().mutex().unlock();
   HeldTensors::mutex().unlock();
   ForkLocks::unlock();
-  if (in_child) HeldTensors::keep_only_this_thread();
+  if (in_child) HeldTensors::leave_to_parent();
 }
 
 void start_ranges(const RangeSink* sink, bool with_ids, bool with_shapes) {

@@ -91,10 +91,14 @@ class HeldTensors {
     this_list_ = nullptr;
   }
 
-  // In a forked child the other threads are gone.
-  static void keep_only_this_thread() {
+  // In a forked child: what is held is the parent's, whose threads were anywhere in the middle of adding to
+  // it. So it stays where it is.
+  static void leave_to_parent() {
     std::lock_guard lock(mutex());
-    for (HeldTensors* list : lists()) list->finished_ |= list != this_list_;
+    lists().clear();
+    this_list_ = nullptr;
+    held_bytes_.store(0);
+    list_bytes_.store(0);
   }
 
   static std::mutex& mutex() {

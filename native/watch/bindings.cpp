@@ -36,6 +36,12 @@ void stop(Watch& watch) {
   watch.stop();
 }
 
+// It is kept for ever, because it must not be destroyed.
+void leave_to_parent(nb::handle_t<Watch> watch) {
+  watch.inc_ref();
+  nb::cast<Watch&>(watch).leave_to_parent();
+}
+
 std::string as_text(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
 
 int write_files(Watch& watch, uint32_t window, std::string folder, std::string facts,
@@ -75,6 +81,7 @@ void bind_watch(nb::module_& module) {
           "memory_jump_bytes"_a = 0, "memory_jump_ns"_a = 0, "counts_waits"_a = false)
       .def("start", &Watch::start)
       .def("stop", &stop)
+      .def("leave_to_parent", &leave_to_parent)
       .def("wait", &wait_for_news, "timeout_ns"_a)
       .def("ask", &Watch::ask, "number"_a, "reason"_a)
       .def("take_answered", &Watch::take_answered)

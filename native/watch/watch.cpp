@@ -8,7 +8,9 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
+#include <new>
 #include <utility>
 
 #include "log/clock.h"
@@ -69,12 +71,7 @@ void Watch::start() {
 }
 
 void Watch::stop() {
-  if (process_ != getpid()) {
-    if (thread_.joinable()) thread_.detach();
-    for (const int number : signals_) WatchedSignals::remove(number);
-    signals_.clear();
-    return;
-  }
+  if (process_ != getpid()) return leave_to_parent();
   stopping_ = true;
   Bell::ring();
   if (thread_.joinable()) thread_.join();
@@ -84,6 +81,15 @@ void Watch::stop() {
   for (const int number : signals_) WatchedSignals::remove(number);
   signals_.clear();
   has_news_.notify_all();
+}
+
+void Watch::leave_to_parent() {
+  new (&mutex_) std::mutex;  // the thread may hold it
+  alignas(std::thread) std::byte place[sizeof(std::thread)];
+  new (place)
+      std::thread(std::move(thread_));  // never joined nor detached: the C library may use its place again
+  for (const int number : signals_) WatchedSignals::remove(number);
+  signals_.clear();
 }
 
 bool Watch::ask(int64_t number, std::string reason) {

@@ -50,8 +50,11 @@ class Watch {
 
   // [GIL]
   void start();
-  // [MT] Nothing to do in a forked child, where the thread is not.
+  // [MT] In a forked child as leave_to_parent().
   void stop();
+  // [GIL] In a forked child, where the thread is not, which may have been anywhere: its signals are ignored.
+  // Nothing else may be done with this, nor may it be destroyed.
+  void leave_to_parent();
 
   Ring& ring() { return ring_; }
   // [MT] The program has made a step.

@@ -216,22 +216,22 @@ class flight_recorder:
     def _begin(self) -> None:
         self._flight = Flight(self._settings)
         self._refused, self._faults = self._flight.limits.refused, self._flight.keeper.faults
+        _running.add(self)  # before there is a thread: a child of any moment must know of it
         self._flight.begin()
         vars(self)["step"] = (
             self._flight.steps.announced
         )  # without a function of Python's on the way
-        _running.add(self)
         atexit.register(self._held.close)
 
     def _end(self) -> None:
         self._ending = self._flight or self._ending
         self._flight = None
         vars(self).pop("step", None)
-        _running.discard(self)
         atexit.unregister(self._held.close)
         if self._ending is not None:
             self._ending.end()
             self._ending = None
+        _running.discard(self)
 
     def _forked(self) -> None:
         """In a child: nothing of this is there but what it has changed in Python."""
@@ -239,8 +239,8 @@ class flight_recorder:
         self._flight = self._ending = None
         vars(self).pop("step", None)
         if flight is not None:
+            flight.watch.leave_to_parent()
             flight.leave_program()
-            flight.watch.stop()
         self._held = _native.Held(self._begin, self._end)
 
 

@@ -44,6 +44,10 @@ if TYPE_CHECKING:
     from opscope._native import DecodedWindow
 
 _reported_fault = False
+_NOT_INHERITED = (
+    "What was recorded lies in a file of the process that this one was forked from, which goes on "
+    "with it. Look at the trace there, or before forking."
+)
 
 
 class Recording:
@@ -201,6 +205,8 @@ class Recording:
         except ValueError:
             if "everything" in self._made:  # by a signal handler, in the middle of this
                 return
+            if self._window.process != os.getpid():
+                raise LifecycleError(_NOT_INHERITED) from None
             raise
         # The first is everybody's, if a signal handler or a finalizer decoded in the middle.
         self._made.setdefault("everything", everything)
