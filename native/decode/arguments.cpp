@@ -224,7 +224,7 @@ void ArgumentWriter::write_parameters(PayloadReader& payload, int32_t module, in
   const uint32_t count = head_positional(*payload.take(1));
   for (uint32_t i = 0; i < count; ++i) {
     const std::string_view name = payload.take_text(payload.next());
-    const uint64_t parameter = *payload.take(1);
+    const uint64_t parameter = payload.take(2)[1];  // after the tag of a kLongInt
     const PackedTensor tensor(payload, *payload.take(1));
     out_.parameters.name.push_back(out_.names.add(name));
     out_.parameters.role.push_back(static_cast<uint8_t>(parameter));

@@ -179,7 +179,7 @@ def _check_order(segments: Sequence[RecordingSegment]) -> None:
         TraceFormatError: one is missing, or of another recording.
     """
     first = 0
-    for segment, later in zip(segments, (*segments[1:], None), strict=True):
+    for segment, later in zip(segments, (*segments, None)[1:], strict=True):
         with _reading(segment.folder):
             if segment.first_event != first or (segment.is_last and later is not None):
                 raise ValueError("it does not follow what is before it")
