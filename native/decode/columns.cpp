@@ -10,17 +10,11 @@
 #include "decode/source_columns.h"
 #include "decode/spans.h"
 #include "decode/window_clock.h"
-#include "log/checked_view.h"
 #include "log/core_api.h"
 
 namespace opscope {
 
 namespace {
-
-uint32_t want_of(RecordKind kind) {
-  if (!is_span(kind)) return kWantMemory;
-  return is_known(kind) ? kWantedBy[static_cast<size_t>(kind)] : 0;
-}
 
 class WindowDecoder {
  public:
@@ -214,12 +208,6 @@ class WindowDecoder {
     thread.spans.push_back(&record);
     thread.parents.push_back(parent);
     return static_cast<int32_t>(thread.spans.size() - 1);
-  }
-
-  static bool ends_in(const Record& span, const Record* parent) {
-    if (!is_closed(span.load_state())) return false;
-    const bool is_over = parent != nullptr && is_closed(parent->load_state());
-    return !is_over || parent->load_end() >= span.load_end();
   }
 
   std::vector<WrittenSpan> spans_of(RecordKind kind) const {
