@@ -22,16 +22,6 @@ double as_double(uint64_t bits) {
   return number;
 }
 
-std::string_view text_at(const uint64_t* word) {
-  return {reinterpret_cast<const char*>(word + 1), detail_of(*word)};
-}
-size_t text_words(const uint64_t* word) { return 1 + (detail_of(*word) + 7) / 8; }
-
-int64_t int_at(const uint64_t* word) {
-  return tag_of(*word) == Tag::kInt ? short_int_of(*word) : static_cast<int64_t>(word[1]);
-}
-size_t int_words(const uint64_t* word) { return tag_of(*word) == Tag::kInt ? 1 : 2; }
-
 void append_json_string(std::string& text, std::string_view value) {
   text.push_back('"');
   for (const char c : value) {
@@ -72,24 +62,13 @@ void append_device(std::string& text, uint64_t detail) {
   append_int(text, index);
 }
 
-// Words of a number, 0 for anything else.
-size_t number_words(const uint64_t* word) {
-  switch (tag_of(*word)) {
-    case Tag::kInt:
-    case Tag::kBool:
-      return 1;
-    case Tag::kLongInt:
-    case Tag::kDouble:
-      return 2;
-    case Tag::kComplex:
-      return 3;
-    default:
-      return 0;
-  }
+bool is_number(Tag tag) {
+  return tag == Tag::kInt || tag == Tag::kBool || tag == Tag::kLongInt || tag == Tag::kDouble ||
+         tag == Tag::kComplex;
 }
 
-ScalarType type_of_number(const uint64_t* word) {
-  switch (tag_of(*word)) {
+ScalarType type_of_number(Tag tag) {
+  switch (tag) {
     case Tag::kBool:
       return ScalarType::kBool;
     case Tag::kDouble:
@@ -101,67 +80,100 @@ ScalarType type_of_number(const uint64_t* word) {
   }
 }
 
+int64_t take_int(PayloadReader& payload, uint64_t word) {
+  return tag_of(word) == Tag::kInt ? short_int_of(word) : static_cast<int64_t>(*payload.take(1));
+}
+
 // As torch prints it: a complex number is "1.-2.j".
-void append_number(std::string& text, const uint64_t* word) {
-  switch (tag_of(*word)) {
+void append_number(std::string& text, PayloadReader& payload, uint64_t word) {
+  switch (tag_of(word)) {
     case Tag::kBool:
-      text += detail_of(*word) != 0 ? "True" : "False";
+      text += detail_of(word) != 0 ? "True" : "False";
       break;
     case Tag::kDouble:
-      append_double(text, as_double(word[1]));
+      append_double(text, as_double(*payload.take(1)));
       break;
     case Tag::kComplex: {
-      const double imaginary = as_double(word[2]);
-      append_double(text, as_double(word[1]));
+      const uint64_t* const parts = payload.take(2);
+      const double imaginary = as_double(parts[1]);
+      append_double(text, as_double(parts[0]));
       text += imaginary >= 0 ? "+" : "-";
       append_double(text, std::abs(imaginary));
       text += "j";
       break;
     }
     default:
-      append_int(text, int_at(word));
+      append_int(text, take_int(payload, word));
   }
 }
 
+// A list's own numbers.
+struct PackedList {
+  PackedList(PayloadReader& payload, uint64_t word)
+      : tag(tag_of(word)),
+        kept(detail_of(word) & 0xffffff),
+        full(detail_of(word) >> 24),
+        numbers(payload.take(kept)) {}
+
+  Tag tag;
+  size_t kept;
+  size_t full;
+  const uint64_t* numbers;
+};
+
 // A kTensor, kUndefined or kNone entry.
 struct PackedTensor {
-  explicit PackedTensor(const uint64_t* word)
-      : is_defined(tag_of(*word) == Tag::kTensor),
-        detail(is_defined ? unpack_tensor(detail_of(*word)) : undefined(tag_of(*word))),
+  PackedTensor(PayloadReader& payload, uint64_t word)
+      : is_defined(tag_of(word) == Tag::kTensor),
+        detail(is_defined ? unpack_tensor(detail_of(word)) : undefined(tag_of(word))),
         has_sizes((detail.flags & kNoSizes) == 0),
-        addresses(word + 1) {}
+        count(count_numbers(detail.dim, detail.flags)) {
+    if (!is_defined) return;
+    addresses = payload.take(kTensorAddresses);
+    numbers = payload.take(words_of_numbers(count, detail.flags));
+  }
 
   static TensorDetail undefined(Tag tag) {
+    require(tag == Tag::kUndefined || tag == Tag::kNone, "a tensor is something else");
     const int8_t layout = tag == Tag::kNone ? -1 : 0;
     return {-1, static_cast<uint8_t>(layout), 0, -1, 0, 0};
   }
-  int64_t number(size_t index) const { return read_number(numbers(), index, detail.flags); }
-  const uint64_t* numbers() const { return addresses + kTensorAddresses; }
+  int64_t number(size_t index) const { return read_number(numbers, index, detail.flags); }
 
   bool is_defined;
   TensorDetail detail;
   bool has_sizes;
-  const uint64_t* addresses;
+  size_t count;  // of numbers
+  const uint64_t* addresses = nullptr;
+  const uint64_t* numbers = nullptr;
 };
 
-// What tensors and parameters both have. Returns the word after the entry.
+// What tensors and parameters both have.
 template <typename Table>
-const uint64_t* write_shape(Table& t, const PackedTensor& tensor) {
+void write_shape(Table& t, const PackedTensor& tensor) {
   t.dtype.push_back(tensor.has_sizes ? tensor.detail.dtype : -1);
   t.layout.push_back(static_cast<int8_t>(tensor.detail.layout));
   t.device_type.push_back(static_cast<int8_t>(tensor.detail.device_type));
   t.device_index.push_back(tensor.detail.device_index);
   t.impl.push_back(tensor.is_defined ? tensor.addresses[0] : 0);
   t.storage.push_back(tensor.is_defined ? tensor.addresses[2] : 0);
-  const size_t count = count_numbers(tensor.detail.dim, tensor.detail.flags);
-  for (size_t i = 2; i < count; ++i) {
+  for (size_t i = 2; i < tensor.count; ++i) {
     ListColumn& list = i < 2u + tensor.detail.dim ? t.sizes : t.strides;
     list.values.push_back(tensor.number(i));
   }
   t.sizes.end_row();
   t.strides.end_row();
-  if (!tensor.is_defined) return tensor.addresses;
-  return tensor.numbers() + words_of_numbers(count, tensor.detail.flags);
+}
+
+// Looks ahead.
+bool is_list_of_numbers(PayloadReader payload, uint64_t word) {
+  for (uint64_t left = detail_of(word) >> 1; left > 0; --left) {
+    const uint64_t element = payload.next();
+    if (!is_number(tag_of(element))) return false;
+    if (tag_of(element) == Tag::kComplex) payload.take(2);
+    if (tag_of(element) == Tag::kDouble || tag_of(element) == Tag::kLongInt) payload.take(1);
+  }
+  return true;
 }
 
 }  // namespace
@@ -178,279 +190,238 @@ void append_double(std::string& text, double number) {
   text.append(digits);
 }
 
-PayloadPlace ArenaCursor::at(uint32_t position) {
-  if (position == kCutArena) return {};
+bool Payloads::find(uint32_t position) {
+  if (position == kCutArena) return false;
   const uint32_t sequence = position >> kArenaWordBits;
   const uint32_t mask = (1u << (32 - kArenaWordBits)) - 1;
   const auto found =
       std::find_if(block_, end_, [=](const auto* b) { return (b->header.sequence & mask) == sequence; });
-  if (found == end_) return {};  // those after it may be there
+  if (found == end_) return false;  // those after it may be there
   block_ = found;
-  return {(*block_)->words + (position & ((1u << kArenaWordBits) - 1)), block_, end_};
+  return true;
 }
 
-const uint64_t* ArgumentWriter::follow(const uint64_t* word) {
-  static constexpr uint64_t kNothing = make_tag(Tag::kNone);
-  while (tag_of(*word) == Tag::kContinued) {
-    if (++place_.block >= place_.end) return &kNothing;
-    word = (*place_.block)->words;
-  }
-  return word;
-}
-
-bool ArgumentWriter::is_list_of_numbers(const uint64_t* word) {
-  const PayloadPlace before = place_;
-  size_t words = 1;
-  for (uint64_t count = detail_of(*word++) >> 1; count > 0 && words != 0; --count) {
-    word = follow(word);
-    words = number_words(word);
-    word += words;
-  }
-  place_ = before;
-  return words != 0;
-}
-
-void ArgumentWriter::write(const PayloadPlace& place, int32_t event, bool output) {
-  place_ = place;
-  const uint64_t* payload = place.word;
-  if (payload == nullptr) {
-    ++out_.cut_payloads;
-    return;
-  }
-  const uint64_t head = *payload++;
+void ArgumentWriter::write(PayloadReader& payload, int32_t event, bool output) {
+  const uint64_t head = *payload.take(1);
   event_ = event;
   keyword_ = -1;
+  depth_ = 0;
   role_ = output ? Role::kOutput : Role::kInput;
   for (uint32_t i = 0; i < head_positional(head); ++i) {
     argument_ = static_cast<int16_t>(std::min<uint32_t>(i, INT16_MAX));
-    payload = write_value(follow(payload));
+    write_value(payload, payload.next());
   }
   role_ = Role::kKeyword;
   argument_ = -1;
   for (uint32_t i = 0; i < head_keywords(head); ++i) {
-    payload = follow(payload);
-    keyword_ = out_.names.add(text_at(payload));
-    payload = write_value(follow(payload + text_words(payload)));
+    keyword_ = out_.names.add(payload.take_text(payload.next()));
+    write_value(payload, payload.next());
   }
 }
 
-void ArgumentWriter::write_parameters(const PayloadPlace& place, int32_t module, int32_t optimizer,
+void ArgumentWriter::write_parameters(PayloadReader& payload, int32_t module, int32_t optimizer,
                                       int64_t time_ns) {
-  place_ = place;
-  const uint64_t* payload = place.word;
-  if (payload == nullptr) {
-    ++out_.cut_payloads;
-    return;
-  }
-  const uint32_t count = head_positional(*payload++);
+  const uint32_t count = head_positional(*payload.take(1));
   for (uint32_t i = 0; i < count; ++i) {
-    payload = follow(payload);
-    out_.parameters.name.push_back(out_.names.add(text_at(payload)));
-    payload += text_words(payload);
-    out_.parameters.role.push_back(static_cast<uint8_t>(payload[1]));
-    out_.parameters.parameter.push_back(static_cast<int32_t>(payload[1] >> 8));
+    const std::string_view name = payload.take_text(payload.next());
+    const uint64_t parameter = payload.take(2)[1];  // after the tag of a kLongInt
+    const PackedTensor tensor(payload, *payload.take(1));
+    out_.parameters.name.push_back(out_.names.add(name));
+    out_.parameters.role.push_back(static_cast<uint8_t>(parameter));
+    out_.parameters.parameter.push_back(static_cast<int32_t>(parameter >> 8));
     out_.parameters.module.push_back(module);
     out_.parameters.optimizer.push_back(optimizer);
     out_.parameters.time_ns.push_back(time_ns);
-    payload = write_shape(out_.parameters, PackedTensor(payload + 2));
+    write_shape(out_.parameters, tensor);
   }
 }
 
-const uint64_t* ArgumentWriter::write_value(const uint64_t* word) {
-  const uint64_t detail = detail_of(*word);
+void ArgumentWriter::write_value(PayloadReader& payload, uint64_t word) {
+  const uint64_t detail = detail_of(word);
   text_.clear();
-  switch (tag_of(*word)) {
+  switch (tag_of(word)) {
     case Tag::kTensor:
     case Tag::kUndefined:
-      return write_tensor(word, -1);
+      return write_tensor(payload, word, -1);
     case Tag::kTensorList:
-      return write_tensor_list(word);
+      return write_tensor_list(payload, word);
     case Tag::kIntList:
     case Tag::kDoubleList:
     case Tag::kBoolList:
-      return write_list(word);
+      return write_list(payload, word);
     case Tag::kInt:
     case Tag::kLongInt:
     case Tag::kDouble:
     case Tag::kComplex:
     case Tag::kBool:
-      append_number(text_, word);
-      write_scalar(type_of_number(word), text_);
-      return word + number_words(word);
+      append_number(text_, payload, word);
+      return write_scalar(type_of_number(tag_of(word)), text_);
     case Tag::kString:
-      write_scalar(ScalarType::kString, text_at(word));
-      return word + text_words(word);
+      return write_scalar(ScalarType::kString, payload.take_text(word));
     case Tag::kOther:
-      write_scalar(ScalarType::kOther, text_at(word));
-      return word + text_words(word);
+      return write_scalar(ScalarType::kOther, payload.take_text(word));
     case Tag::kSequence:
-      return write_sequence(word);
+      return write_sequence(payload, word);
     case Tag::kDevice:
       append_device(text_, detail);
-      write_scalar(ScalarType::kDevice, text_);
-      return word + 1;
+      return write_scalar(ScalarType::kDevice, text_);
     case Tag::kOtherList:
-      write_scalar(ScalarType::kOtherList, detail == 0 ? "[]" : "");
-      return word + 1;
+      return write_scalar(ScalarType::kOtherList, detail == 0 ? "[]" : "");
     case Tag::kNone:
-      write_scalar(ScalarType::kNone, "");
-      return word + 1;
+      return write_scalar(ScalarType::kNone, "");
     case Tag::kContinued:  // followed already
       break;
   }
-  write_scalar(ScalarType::kOther, "");
-  return word + 1;
+  throw Damage("an argument is of a kind that there is not");
 }
 
-const uint64_t* ArgumentWriter::write_list(const uint64_t* word) {
-  const uint64_t detail = detail_of(*word);
-  const size_t kept = detail & 0xffffff;
-  const size_t full = detail >> 24;
-  const Tag tag = tag_of(*word);
+void ArgumentWriter::write_list(PayloadReader& payload, uint64_t word) {
+  const PackedList list(payload, word);
   text_ = "[";
-  for (size_t i = 0; i < kept; ++i) {
+  for (size_t i = 0; i < list.kept; ++i) {
     if (i != 0) text_ += ", ";
-    const uint64_t bits = word[1 + i];
-    if (tag == Tag::kIntList) append_int(text_, static_cast<int64_t>(bits));
-    if (tag == Tag::kDoubleList) append_double(text_, as_double(bits));
-    if (tag == Tag::kBoolList) text_ += bits != 0 ? "True" : "False";
+    const uint64_t bits = list.numbers[i];
+    if (list.tag == Tag::kIntList) append_int(text_, static_cast<int64_t>(bits));
+    if (list.tag == Tag::kDoubleList) append_double(text_, as_double(bits));
+    if (list.tag == Tag::kBoolList) text_ += bits != 0 ? "True" : "False";
   }
-  text_ += full > kept ? ", ...]" : "]";
-  write_scalar(tag == Tag::kIntList      ? ScalarType::kIntList
-               : tag == Tag::kDoubleList ? ScalarType::kFloatList
-                                         : ScalarType::kBoolList,
+  text_ += list.full > list.kept ? ", ...]" : "]";
+  write_scalar(list.tag == Tag::kIntList      ? ScalarType::kIntList
+               : list.tag == Tag::kDoubleList ? ScalarType::kFloatList
+                                              : ScalarType::kBoolList,
                text_);
-  return word + 1 + kept;
 }
 
-const uint64_t* ArgumentWriter::write_tensor_list(const uint64_t* word) {
-  const uint64_t count = detail_of(*word++);
+void ArgumentWriter::write_tensor_list(PayloadReader& payload, uint64_t word) {
+  const uint64_t count = detail_of(word);
   if (count == 0) write_scalar(ScalarType::kTensorList, "[]");
-  for (uint64_t i = 0; i < count; ++i) word = write_tensor(follow(word), static_cast<int32_t>(i));
-  return word;
+  for (uint64_t i = 0; i < count; ++i) write_tensor(payload, payload.next(), static_cast<int32_t>(i));
 }
 
-const uint64_t* ArgumentWriter::write_sequence(const uint64_t* word) {
-  const bool is_tuple = (detail_of(*word) & 1) != 0;
-  if (!is_tuple && is_list_of_numbers(word)) return write_list_of_numbers(word);
+void ArgumentWriter::write_sequence(PayloadReader& payload, uint64_t word) {
+  const bool is_tuple = (detail_of(word) & 1) != 0;
+  if (!is_tuple && is_list_of_numbers(payload, word)) return write_list_of_numbers(payload, word);
   const uint8_t role = role_;
   role_ = role == Role::kOutput ? Role::kOutputPart : Role::kInputPart;
   part_ = 0;
-  word = describe(word);
+  describe(payload, word);
   role_ = role;
   write_scalar(is_tuple ? ScalarType::kOther : ScalarType::kOtherList, text_);
-  return word;
 }
 
 // A list of Scalar, whose elements each have a type of their own.
-const uint64_t* ArgumentWriter::write_list_of_numbers(const uint64_t* word) {
-  const uint64_t count = detail_of(*word++) >> 1;
+void ArgumentWriter::write_list_of_numbers(PayloadReader& payload, uint64_t word) {
+  const uint64_t count = detail_of(word) >> 1;
   bool whole = true;
   text_ = "[";
   for (uint64_t i = 0; i < count; ++i) {
-    word = follow(word);
+    const uint64_t element = payload.next();
     if (i != 0) text_ += ", ";
-    whole = whole && type_of_number(word) == ScalarType::kInt;
-    append_number(text_, word);
-    word += number_words(word);
+    whole = whole && type_of_number(tag_of(element)) == ScalarType::kInt;
+    append_number(text_, payload, element);
   }
   text_ += "]";
   write_scalar(whole ? ScalarType::kIntList : ScalarType::kFloatList, text_);
-  return word;
 }
 
-const uint64_t* ArgumentWriter::describe(const uint64_t* word) {
-  const uint64_t detail = detail_of(*word);
-  switch (tag_of(*word)) {
+void ArgumentWriter::describe(PayloadReader& payload, uint64_t word) {
+  const uint64_t detail = detail_of(word);
+  switch (tag_of(word)) {
     case Tag::kTensor:
     case Tag::kUndefined:
       text_ += "\"Tensor\"";
-      return write_tensor(word, part_++);
+      return write_tensor(payload, word, part_++);
     case Tag::kTensorList:
-      return describe_each(word + 1, detail, "GenericList");
+      return describe_each(payload, detail, "GenericList");
     case Tag::kSequence:
-      return describe_each(word + 1, detail >> 1, (detail & 1) != 0 ? "Tuple" : "GenericList");
+      return describe_each(payload, detail >> 1, (detail & 1) != 0 ? "Tuple" : "GenericList");
     case Tag::kIntList:
     case Tag::kDoubleList:
     case Tag::kBoolList:
-      return describe_list(word);
+      return describe_list(payload, word);
     case Tag::kInt:
     case Tag::kLongInt:
       text_ += "{\"Int\":";
-      append_int(text_, int_at(word));
+      append_int(text_, take_int(payload, word));
       text_ += "}";
-      return word + int_words(word);
+      return;
     case Tag::kDouble:
       text_ += "{\"Double\":";
-      append_json_double(text_, as_double(word[1]));
+      append_json_double(text_, as_double(*payload.take(1)));
       text_ += "}";
-      return word + 2;
+      return;
     case Tag::kBool:
       text_ += detail != 0 ? "{\"Bool\":true}" : "{\"Bool\":false}";
-      return word + 1;
+      return;
     case Tag::kString:
       text_ += "{\"String\":";
-      append_json_string(text_, text_at(word));
+      append_json_string(text_, payload.take_text(word));
       text_ += "}";
-      return word + text_words(word);
+      return;
     case Tag::kDevice:
       text_ += "{\"Device\":\"";
       append_device(text_, detail);
       text_ += "\"}";
-      return word + 1;
-    case Tag::kComplex:
+      return;
+    case Tag::kComplex: {
+      const uint64_t* const parts = payload.take(2);
       text_ += "{\"ComplexDouble\":[";
-      append_json_double(text_, as_double(word[1]));
+      append_json_double(text_, as_double(parts[0]));
       text_ += ",";
-      append_json_double(text_, as_double(word[2]));
+      append_json_double(text_, as_double(parts[1]));
       text_ += "]}";
-      return word + 3;
+      return;
+    }
     case Tag::kOther:
       text_ += "{";
-      append_json_string(text_, text_at(word));
+      append_json_string(text_, payload.take_text(word));
       text_ += ":null}";
-      return word + text_words(word);
+      return;
     case Tag::kOtherList:
       text_ += "{\"GenericList\":[]}";
-      return word + 1;
+      return;
     case Tag::kNone:
+      text_ += "{\"None\":null}";
+      return;
     case Tag::kContinued:
       break;
   }
-  text_ += "{\"None\":null}";
-  return word + 1;
+  throw Damage("an argument is of a kind that there is not");
 }
 
-const uint64_t* ArgumentWriter::describe_each(const uint64_t* word, uint64_t count, std::string_view kind) {
+// A list of tensors may lie in a sequence of the last depth.
+void ArgumentWriter::describe_each(PayloadReader& payload, uint64_t count, std::string_view kind) {
+  require(depth_ <= kMaxSequenceDepth, "sequences lie in one another deeper than is recorded");
+  ++depth_;
   text_.append("{\"").append(kind).append("\":[");
   for (uint64_t i = 0; i < count; ++i) {
     if (i != 0) text_ += ",";
-    word = describe(follow(word));
+    describe(payload, payload.next());
   }
   text_ += "]}";
-  return word;
+  --depth_;
 }
 
-const uint64_t* ArgumentWriter::describe_list(const uint64_t* word) {
-  const size_t kept = detail_of(*word) & 0xffffff;
-  const Tag tag = tag_of(*word);
+void ArgumentWriter::describe_list(PayloadReader& payload, uint64_t word) {
+  const PackedList list(payload, word);
   text_ += "{\"GenericList\":[";
-  for (size_t i = 0; i < kept; ++i) {
-    const uint64_t bits = word[1 + i];
+  for (size_t i = 0; i < list.kept; ++i) {
+    const uint64_t bits = list.numbers[i];
     if (i != 0) text_ += ",";
-    text_ += tag == Tag::kIntList ? "{\"Int\":" : tag == Tag::kDoubleList ? "{\"Double\":" : "{\"Bool\":";
-    if (tag == Tag::kIntList) append_int(text_, static_cast<int64_t>(bits));
-    if (tag == Tag::kDoubleList) append_json_double(text_, as_double(bits));
-    if (tag == Tag::kBoolList) text_ += bits != 0 ? "true" : "false";
+    text_ += list.tag == Tag::kIntList      ? "{\"Int\":"
+             : list.tag == Tag::kDoubleList ? "{\"Double\":"
+                                            : "{\"Bool\":";
+    if (list.tag == Tag::kIntList) append_int(text_, static_cast<int64_t>(bits));
+    if (list.tag == Tag::kDoubleList) append_json_double(text_, as_double(bits));
+    if (list.tag == Tag::kBoolList) text_ += bits != 0 ? "true" : "false";
     text_ += "}";
   }
   text_ += "]}";
-  return word + 1 + kept;
 }
 
-const uint64_t* ArgumentWriter::write_tensor(const uint64_t* word, int32_t element) {
+void ArgumentWriter::write_tensor(PayloadReader& payload, uint64_t word, int32_t element) {
   TensorColumns& t = out_.tensors;
-  const PackedTensor tensor(word);
+  const PackedTensor tensor(payload, word);
   const bool has_version = tensor.is_defined && (tensor.detail.flags & kNoVersion) == 0;
   t.event.push_back(event_);
   t.argument.push_back(argument_);
@@ -463,7 +434,7 @@ const uint64_t* ArgumentWriter::write_tensor(const uint64_t* word, int32_t eleme
   t.storage_impl.push_back(tensor.is_defined ? tensor.addresses[1] : 0);
   t.storage_offset.push_back(tensor.is_defined ? tensor.number(0) : 0);
   t.version.push_back(has_version ? tensor.number(1) : -1);
-  return write_shape(t, tensor);
+  write_shape(t, tensor);
 }
 
 void ArgumentWriter::write_scalar(uint8_t type, std::string_view text) {

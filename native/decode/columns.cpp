@@ -16,10 +16,6 @@ namespace opscope {
 
 namespace {
 
-uint32_t want_of(RecordKind kind) {
-  return is_span(kind) ? kWantedBy[static_cast<size_t>(kind)] : uint32_t{kWantMemory};
-}
-
 class WindowDecoder {
  public:
   // `piece`: nullptr for all of the window.
@@ -106,6 +102,7 @@ class WindowDecoder {
     // window does not want hands its children to its own parent.
     std::vector<int32_t> enclosing(view.end - std::min(view.begin, view.end), kNone);
     for_each_record(view, [&](uint64_t index, const Record& record) {
+      check_record(record);
       if (index >= end) return expect_later(record);
       const uint32_t offset = record.parent - static_cast<uint32_t>(view.begin);
       const bool known = record.parent != kNoParent && offset < enclosing.size();
@@ -213,12 +210,6 @@ class WindowDecoder {
     return static_cast<int32_t>(thread.spans.size() - 1);
   }
 
-  static bool ends_in(const Record& span, const Record* parent) {
-    if (!is_closed(span.load_state())) return false;
-    const bool is_over = parent != nullptr && is_closed(parent->load_state());
-    return !is_over || parent->load_end() >= span.load_end();
-  }
-
   std::vector<WrittenSpan> spans_of(RecordKind kind) const {
     std::vector<WrittenSpan> found;
     for (const ThreadSpans& thread : threads_) {
@@ -240,10 +231,10 @@ class WindowDecoder {
   void write_events() {
     reserve_events();
     std::vector<size_t> next;
-    std::vector<ArenaCursor> cursors;
+    std::vector<Payloads> payloads;
     for (const ThreadSpans& thread : threads_) {
       next.push_back(thread.carried.size());
-      cursors.push_back(cursor_of(thread));
+      payloads.push_back(payloads_of(thread));
     }
     const bool inputs = (window_.wants & kWantInputs) != 0;
     ArgumentWriter writer(out_);
@@ -253,9 +244,11 @@ class WindowDecoder {
       write_event(t, i, record, thread_row(t));
       const bool has_payload = record.kind == RecordKind::kOperator || record.kind == RecordKind::kAnnotation;
       if (!has_payload || record.op.inputs == kNoArena) continue;
-      const PayloadPlace payload = cursors[t].at(record.op.inputs);
-      if (!inputs && (payload.word == nullptr || !head_for_all(*payload.word))) continue;
-      writer.write(payload, last_event(), /*output=*/false);
+      const bool is_whole = payloads[t].read(record.op.inputs, [&](PayloadReader& payload) {
+        if (inputs || head_for_all(*PayloadReader(payload).take(1)))
+          writer.write(payload, last_event(), /*output=*/false);
+      });
+      out_.cut_payloads += inputs && !is_whole ? 1 : 0;
     }
   }
 
@@ -326,8 +319,8 @@ class WindowDecoder {
     return static_cast<int64_t>(thread.log->facts.number << 32) + thread.indices[i] + 1;
   }
 
-  static ArenaCursor cursor_of(const ThreadSpans& thread) {
-    return thread.log == nullptr ? ArenaCursor() : ArenaCursor(thread.log->arena);
+  static Payloads payloads_of(const ThreadSpans& thread) {
+    return thread.log == nullptr ? Payloads() : Payloads(thread.log->arena);
   }
 
   int64_t end_of(const ThreadSpans& thread, size_t i, int32_t parent, bool* unfinished, bool* is_async) {
@@ -367,11 +360,15 @@ class WindowDecoder {
   void write_outputs() {
     ArgumentWriter writer(out_);
     for (size_t t = 0; t < threads_.size(); ++t) {
-      ArenaCursor cursor = cursor_of(threads_[t]);
+      Payloads payloads = payloads_of(threads_[t]);
       for (size_t i = 0; i < threads_[t].outputs.size(); ++i) {
         const Record& record = *threads_[t].outputs[i];
         if (record.results.values == kNoArena) continue;
-        writer.write(cursor.at(record.results.values), threads_[t].ids[threads_[t].output_spans[i]], true);
+        const int32_t event = threads_[t].ids[threads_[t].output_spans[i]];
+        const bool is_whole = payloads.read(record.results.values, [&](PayloadReader& payload) {
+          writer.write(payload, event, /*output=*/true);
+        });
+        out_.cut_payloads += is_whole ? 0 : 1;
       }
     }
   }
@@ -382,14 +379,17 @@ class WindowDecoder {
     std::set<std::pair<Owner, uint32_t>> own;
     std::set<std::pair<Owner, uint32_t>>& read = piece_ == nullptr ? own : piece_->state().parameters_read;
     for (const ThreadSpans& thread : threads_) {
-      ArenaCursor cursor = cursor_of(thread);
+      Payloads payloads = payloads_of(thread);
       for (const Record* record : thread.parameters) {
         const auto [instance, values, owner] = record->parameters;
         if (!read.emplace(owner, instance).second) continue;
         const bool is_module = owner == Owner::kModule;
         const int32_t module = is_module ? python_.module_row(instance) : kNone;
         const int32_t optimizer = is_module ? kNone : python_.optimizer_row(instance);
-        writer.write_parameters(cursor.at(values), module, optimizer, clock_ns(record->ticks));
+        const bool is_whole = payloads.read(values, [&, when = record->ticks](PayloadReader& payload) {
+          writer.write_parameters(payload, module, optimizer, clock_ns(when));
+        });
+        out_.cut_payloads += is_whole ? 0 : 1;
       }
     }
   }
@@ -401,9 +401,9 @@ class WindowDecoder {
       uint32_t index;
     };
     std::vector<Row> rows;
-    std::vector<ArenaCursor> cursors;
+    std::vector<Payloads> payloads;
     for (uint32_t t = 0; t < threads_.size(); ++t) {
-      cursors.push_back(cursor_of(threads_[t]));
+      payloads.push_back(payloads_of(threads_[t]));
       for (uint32_t i = 0; i < threads_[t].memory.size(); ++i) {
         rows.push_back({threads_[t].memory[i]->ticks, t, i});
       }
@@ -414,8 +414,10 @@ class WindowDecoder {
       const Record& record = *threads_[row.thread].memory[row.index];
       const int32_t span = threads_[row.thread].memory_spans[row.index];
       const MemoryPart& memory = record.memory;
-      const uint64_t* reserved =
-          memory.reserved == kNoArena ? nullptr : cursors[row.thread].at(memory.reserved).word;
+      uint64_t reserved = 0;
+      if (memory.reserved != kNoArena)
+        payloads[row.thread].read(memory.reserved,
+                                  [&](PayloadReader& payload) { reserved = *payload.take(1); });
       a.event.push_back(span == kNone ? kNone : threads_[row.thread].ids[span]);
       a.thread.push_back(thread_row(row.thread));
       a.action.push_back(static_cast<uint8_t>(record.kind) - static_cast<uint8_t>(RecordKind::kAllocate));
@@ -423,7 +425,7 @@ class WindowDecoder {
       a.address.push_back(memory.address);
       a.size_bytes.push_back(memory.size_bytes);
       a.total_allocated_bytes.push_back(static_cast<int64_t>(memory.total_allocated_bytes));
-      a.total_reserved_bytes.push_back(reserved == nullptr ? 0 : static_cast<int64_t>(*reserved));
+      a.total_reserved_bytes.push_back(static_cast<int64_t>(reserved));
       a.device_type.push_back(memory.device_type);
       a.device_index.push_back(memory.device_index);
     }

@@ -38,7 +38,7 @@ class LocalNames {
     int32_t text = -2;  // -2: not looked up yet
     int32_t overload = -1;
   };
-  Global& global(const Texts& texts, uint32_t id);
+  Global global(const Texts& texts, uint32_t id);
 
   std::unordered_map<std::string, int32_t> ids_;
   std::vector<Global> globals_;

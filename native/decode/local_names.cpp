@@ -20,7 +20,8 @@ LocalNames LocalNames::from(size_t first) const {
   return later;
 }
 
-LocalNames::Global& LocalNames::global(const Texts& texts, uint32_t id) {
+LocalNames::Global LocalNames::global(const Texts& texts, uint32_t id) {
+  if (!texts.has_name(id)) return {add({}), kNone};
   if (id >= globals_.size()) globals_.resize(id + 1);
   Global& entry = globals_[id];
   if (entry.text == -2) {

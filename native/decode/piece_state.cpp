@@ -3,6 +3,7 @@
 
 #include "decode/pieces.h"
 #include "log/bytes.h"
+#include "log/checked_view.h"
 
 namespace opscope {
 
@@ -28,6 +29,90 @@ void get_map(ByteReader& in, Map& map) {
     map.emplace(key, value);
   }
 }
+
+constexpr int32_t kMostInstances = 1 << 30;
+
+// A row of as many, or kNone.
+bool is_row(int64_t row, size_t count) { return row >= kNone && row < static_cast<int64_t>(count); }
+
+template <typename Map>
+bool are_rows(const Map& map, size_t count) {
+  return std::all_of(map.begin(), map.end(), [count](const auto& entry) {
+    return entry.second >= 0 && static_cast<size_t>(entry.second) < count;
+  });
+}
+
+// Checks what decoding goes on with: it is as large as it says, and every number in it is a place in what
+// it is used for.
+class StateCheck {
+ public:
+  explicit StateCheck(const PieceState& state) : state_(state) {}
+
+  void run() const {
+    require(state_.clock->is_sound(), "the clock of its segments has times that cannot be");
+    require(state_.latest_start_ns < kLatest_ns, "its segments end at a time that cannot be");
+    require(state_.events >= 0, "its segments have fewer events than none");
+    check_threads();
+    check_names();
+  }
+
+ private:
+  void check_threads() const {
+    const auto written = static_cast<size_t>(state_.threads_written);
+    require(state_.threads_written >= 0 && written <= state_.threads.size(),
+            "its segments have more threads than are known");
+    std::set<uint64_t> numbers;
+    for (const CarriedThread& thread : state_.threads) {
+      const CarriedThread::Facts& facts = thread.facts;
+      require(is_flag(facts.has_log) && is_flag(facts.is_new), "a flag is neither 0 nor 1");
+      require(is_row(facts.row, written), "a thread of its segments has a row that there is not");
+      require(facts.end <= kMostRecords && facts.next_root >= 0,
+              "a thread of its segments has no such place");
+      require(!facts.has_log || numbers.insert(facts.number).second, "two threads have the same number");
+      for (size_t i = 0; i < thread.spans.size(); ++i) check_span(thread, i);
+      for (const CarriedPlace& place : thread.places)
+        require(is_row(place.around, thread.spans.size()), "a place lies in a span that there is not");
+    }
+  }
+
+  // Those that ran at the start come first.
+  void check_span(const CarriedThread& thread, size_t i) const {
+    const CarriedSpan& span = thread.spans[i];
+    const WrittenRow& row = span.row;
+    require(
+        is_flag(span.is_initial) && is_flag(row.unfinished) && is_flag(row.raised) && is_flag(row.is_async),
+        "a flag is neither 0 nor 1");
+    check_record(span.record);
+    require(is_span(span.record.kind), "what goes on after its segments is no span");
+    require(!span.is_initial || i == 0 || thread.spans[i - 1].is_initial,
+            "what ran at the start comes later");
+    require(is_row(span.caller, i), "a span was called by a later one");
+    require(row.event >= 0 && row.event < state_.events, "a span has a row that there is not");
+    require(is_row(row.parent, static_cast<size_t>(row.event)), "a span lies in a later one");
+    require(row.start_ns > -kLatest_ns && row.start_ns < kLatest_ns && row.duration_ns >= 0,
+            "a span has times that cannot be");
+    require(span.index <= kMostRecords, "a span has a place that there is not");
+  }
+
+  void check_names() const {
+    const PythonRows& python = state_.python;
+    const size_t names = state_.names.size();
+    for (const auto& [number, frame] : python.frames) {
+      require(frame.row >= 0 && static_cast<size_t>(frame.row) < python.frames.size(),
+              "a function has a row that there is not");
+      require(frame.name >= 0 && static_cast<size_t>(frame.name) < names, "a function has no such name");
+    }
+    for (const int32_t name : python.module_names)
+      require(name >= 0 && static_cast<size_t>(name) < names, "a module has no such name");
+    require(python.module_names.size() == python.modules.size(), "there are more modules than names of them");
+    require(are_rows(python.modules, python.modules.size()), "a module has a row that there is not");
+    require(are_rows(python.optimizers, python.optimizers.size()),
+            "an optimizer has a row that there is not");
+    require(are_rows(python.instances_of_class, kMostInstances), "a class has no such number of modules");
+  }
+
+  const PieceState& state_;
+};
 
 }  // namespace
 
@@ -71,12 +156,11 @@ void PieceState::restore(std::string_view bytes) {
   in.get(threads_written);
   in.get(unmatched_ends);
   in.get(cut_payloads);
-  threads.resize(in.get_count(sizeof(CarriedThread::Facts)));
-  for (CarriedThread& thread : threads) {
+  in.get_each(threads, [&in](CarriedThread& thread) {
     in.get(thread.facts);
     in.get_all(thread.spans);
     in.get_all(thread.places);
-  }
+  });
   get_map(in, python.frames);
   get_map(in, python.modules);
   get_map(in, python.optimizers);
@@ -91,13 +175,14 @@ void PieceState::restore(std::string_view bytes) {
     in.get(read.second);
     parameters_read.insert(read);
   }
+  require(in.is_empty(), "what decoding goes on with does not end where it should");
+  StateCheck(*this).run();
 }
 
-std::vector<DrainedPart> PieceState::drained() const {
-  std::vector<DrainedPart> parts;
+DrainedParts PieceState::drained() const {
+  DrainedParts parts;
   for (const CarriedThread& thread : threads) {
     if (!thread.facts.has_log) continue;
-    if (thread.facts.number >= parts.size()) parts.resize(thread.facts.number + 1);
     const uint64_t end = thread.facts.end;
     DrainedPart& part = parts[thread.facts.number];
     part.end = end;

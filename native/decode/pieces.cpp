@@ -15,14 +15,16 @@ const Record* record_at(const ThreadView& view, uint64_t index) {
                        [](uint64_t i, const Chunk* chunk) { return i < chunk->first_index(); });
   if (after == view.chunks.begin()) return nullptr;
   const Chunk& chunk = **std::prev(after);
-  return index < chunk.end_index() ? &chunk.records[index - chunk.first_index()] : nullptr;
+  const uint64_t place = index - chunk.first_index();
+  return place < chunk.count() ? &chunk.records[place] : nullptr;
 }
 
 uint64_t index_after(const ThreadView& view, uint64_t ticks) {
   for (const Chunk* chunk : view.chunks) {
-    const uint64_t last = std::min(chunk->end_index(), view.end);
-    for (uint64_t index = std::max(chunk->first_index(), view.begin); index < last; ++index) {
-      if (chunk->records[index - chunk->first_index()].ticks > ticks) return index;
+    const uint64_t first = chunk->first_index();
+    const uint64_t last = std::min(first + chunk->count(), view.end);
+    for (uint64_t index = std::max(first, view.begin); index < last; ++index) {
+      if (chunk->records[index - first].ticks > ticks) return index;
     }
   }
   return view.end;
@@ -42,6 +44,8 @@ bool has_left(const CarriedSpan& span) { return span.record.load_state() == Span
 
 Piece::Piece(PieceState& state, const LogView& log, uint64_t until)
     : state_(state), log_(log), until_(until) {
+  // Runs of tasks are told from those before, so such a recording is never divided.
+  require((log.window.wants & kWantAsyncio) == 0, "it is in pieces, and has runs of asyncio's tasks");
   if (!state_.clock) state_.clock = clock_of(log).continued();
   for (const ThreadView& view : log.threads)
     ends_.push_back(until == UINT64_MAX ? view.end : index_after(view, until));

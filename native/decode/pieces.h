@@ -62,14 +62,14 @@ struct PieceState {
 
   // All but the names, which are in the files of the pieces.
   std::string bytes() const;
-  // Raises std::invalid_argument where they are none.
+  // `names` must be there. Raises Damage where the bytes are none, or hold a number that cannot be.
   void restore(std::string_view bytes);
 
   // Log index from which on a thread's records are not decoded; 0 for one that is not known.
   uint64_t position(uint64_t thread) const;
-  // By number of the thread: where its decoded part ends, and the log indices before that of spans whose end
-  // may be written to their record still.
-  std::vector<DrainedPart> drained() const;
+  // Where the decoded part of each thread ends, and the log indices before that of spans whose end may be
+  // written to their record still.
+  DrainedParts drained() const;
 };
 
 class Piece {

@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "log/checked_view.h"
+#include "log/core_api.h"
 #include "log/log_view.h"
 #include "log/record.h"
 
@@ -15,6 +17,19 @@ namespace opscope {
 constexpr int32_t kNone = -1;
 
 constexpr uint32_t kNoIndex = UINT32_MAX;  // of a span that is not in the log
+
+// Which windows want records of this kind.
+inline uint32_t want_of(RecordKind kind) {
+  if (!is_span(kind)) return kWantMemory;
+  return is_known(kind) ? kWantedBy[static_cast<size_t>(kind)] : 0;
+}
+
+// Whether a span ended on its stack, and within its parent, if that has an end.
+inline bool ends_in(const Record& span, const Record* parent) {
+  if (!is_closed(span.load_state())) return false;
+  const bool is_over = parent != nullptr && is_closed(parent->load_state());
+  return !is_over || parent->load_end() >= span.load_end();
+}
 
 // What of a row in `events` may become known when that has been written already.
 struct WrittenRow {

@@ -38,7 +38,8 @@ class WindowClock {
 
   int64_t duration_ns(uint64_t from, uint64_t to) const {
     const auto ticks = static_cast<int64_t>(to - from);
-    return static_cast<int64_t>((static_cast<__int128>(ticks) * ns_per_tick_) >> 32);
+    const __int128 time_ns = (static_cast<__int128>(ticks) * ns_per_tick_) >> 32;
+    return static_cast<int64_t>(std::clamp<__int128>(time_ns, -kLongest_ns, kLongest_ns));
   }
 
   // The same line of times, whatever clocks have done: for what goes on after the window's end.
@@ -46,6 +47,13 @@ class WindowClock {
     WindowClock clock = *this;
     clock.jumped_ns_ = clock.set_by_ns_ = 0;
     return clock;
+  }
+
+  // Of one that was read from a file: whether its times can be added to.
+  bool is_sound() const {
+    const int64_t most_ns = 4 * (kLongest_ns - 1);
+    return elapsed_ns_ >= 0 && elapsed_ns_ <= kLongest_ns && stopped_.unix_ns <= most_ns &&
+           stopped_.unix_ns >= -most_ns;
   }
 
   int64_t start_ns() const { return stopped_.unix_ns - elapsed_ns_; }
@@ -59,6 +67,7 @@ class WindowClock {
  private:
   static constexpr double kOne = 4294967296.0;  // 32.32 fixed point keeps nanoseconds over days
   static constexpr int64_t kTolerance_ns = 1'000'000;
+  static constexpr int64_t kLongest_ns = int64_t{1} << 60;  // 36 years: two of these can be added to a time
 
   ClockAnchor stopped_;
   int64_t elapsed_ns_;

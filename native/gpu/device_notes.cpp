@@ -12,9 +12,20 @@ namespace {
 constexpr size_t kRowsAtOnce = 4096;
 
 template <typename T>
+bool has_flags(const T& /*row*/) {
+  return true;
+}
+bool has_flags(const Call& call) { return is_flag(call.tells_by_itself); }
+bool has_flags(const MemoryOperation& operation) { return is_flag(operation.is_pool); }
+
+template <typename T>
 void read_table(ByteReader& in, Blocks<T>& rows) {
   uint64_t count = in.get_count(sizeof(T));
-  while (count-- > 0) in.get(rows.append());
+  while (count-- > 0) {
+    T& row = rows.append();
+    in.get(row);
+    require(has_flags(row), "a flag is neither 0 nor 1");
+  }
 }
 
 }  // namespace
@@ -159,8 +170,7 @@ void NotedDevices::add(NoteKind kind, std::string_view bytes) {
   in.get(source.clock_is_ours);
   in.get(source.clock_error_ns);
   in.get(source.refused_buffers);
-  source.missing_kinds.resize(in.get_count(sizeof(uint64_t)));
-  for (std::string& missing : source.missing_kinds) missing = in.get_text();
+  in.get_each(source.missing_kinds, [&in](std::string& missing) { missing = in.get_text(); });
   has_source = true;
 }
 

@@ -62,7 +62,7 @@ class DeviceNotes {
 
 // What notes said.
 struct NotedDevices {
-  // Of notes in their order. Raises std::invalid_argument where one is none of opscope's.
+  // Of notes in their order. Raises Damage where one is none of opscope's.
   void add(NoteKind kind, std::string_view bytes);
   std::string call_name(RuntimeApi api, uint32_t function) const;
 

@@ -345,7 +345,7 @@ std::optional<DeviceColumns> decode_noted(const StreamedLog& log) {
       if (head.kind == EntryKind::kDevices)
         noted.add(static_cast<gpu::NoteKind>(head.id), take_field(fields));
     });
-  } catch (const std::invalid_argument&) {
+  } catch (const Damage&) {
     // Pages of the file never reached the disk. What was read before them is whole.
   }
   if (!noted.has_source) return std::nullopt;

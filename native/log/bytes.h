@@ -1,4 +1,5 @@
-// Plain data as bytes, and back.
+// Plain data as bytes, and back. What was read from a file may say anything: each length and number is held
+// against what there is before it is used.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,23 @@
 #include <vector>
 
 namespace opscope {
+
+// What a file says cannot be true.
+class Damage : public std::invalid_argument {
+  using std::invalid_argument::invalid_argument;
+};
+
+inline void require(bool is_so, const char* problem) {
+  if (!is_so) [[unlikely]]
+    throw Damage(problem);
+}
+
+// Whether a flag that was copied from a file is 0 or 1, which a bool has to be before it is one.
+inline bool is_flag(const bool& flag) {
+  uint8_t byte = 0;
+  std::memcpy(&byte, &flag, sizeof(byte));
+  return byte <= 1;
+}
 
 class ByteWriter {
  public:
@@ -31,7 +49,7 @@ class ByteWriter {
   std::string bytes;
 };
 
-// Raises std::invalid_argument where there are too few.
+// Raises Damage where there are too few.
 class ByteReader {
  public:
   explicit ByteReader(std::string_view bytes) : bytes_(bytes) {}
@@ -39,7 +57,7 @@ class ByteReader {
   bool is_empty() const { return bytes_.empty(); }
 
   std::string_view take(size_t count) {
-    if (count > bytes_.size()) throw std::invalid_argument("what is known of a recording ends early");
+    require(count <= bytes_.size(), "what is known of a recording ends early");
     const std::string_view taken = bytes_.substr(0, count);
     bytes_.remove_prefix(count);
     return taken;
@@ -48,12 +66,12 @@ class ByteReader {
     requires std::is_trivially_copyable_v<Value>
   void get(Value& value) {
     std::memcpy(&value, take(sizeof(value)).data(), sizeof(value));
+    if constexpr (std::is_same_v<Value, bool>) require(is_flag(value), "a flag is neither 0 nor 1");
   }
   uint64_t get_count(size_t bytes_each) {
     uint64_t count = 0;
     get(count);
-    if (count > bytes_.size() / bytes_each)
-      throw std::invalid_argument("what is known of a recording ends early");
+    require(count <= bytes_.size() / bytes_each, "what is known of a recording ends early");
     return count;
   }
   std::string get_text() { return std::string(take(get_count(1))); }
@@ -61,6 +79,12 @@ class ByteReader {
   void get_all(std::vector<Value>& values) {
     values.resize(get_count(sizeof(Value)));
     for (Value& value : values) get(value);
+  }
+  // Calls function(value) for each new one, which reads it: no room is taken before that.
+  template <typename Values, typename Function>
+  void get_each(Values& values, Function&& function) {
+    values.clear();
+    for (uint64_t left = get_count(1); left > 0; --left) function(values.emplace_back());
   }
 
  private:

@@ -23,7 +23,9 @@ struct Chunk {
   alignas(16) Record records[kRecords];
 
   uint64_t first_index() const { return header.sequence; }
-  uint64_t end_index() const { return header.sequence + header.used.load(std::memory_order_relaxed); }
+  // Of places for records; also in a file, which may say anything, no more than there are.
+  size_t count() const { return std::min<size_t>(header.used.load(std::memory_order_relaxed), kRecords); }
+  uint64_t end_index() const { return header.sequence + count(); }
 };
 static_assert(sizeof(Chunk) <= kBlockBytes);
 
@@ -139,8 +141,7 @@ class ChunkLog {
 
  private:
   static bool has_open_span(const Chunk& chunk) {
-    const Record* const end = chunk.records + (chunk.end_index() - chunk.first_index());
-    return std::any_of(chunk.records, end, [](const Record& record) {
+    return std::any_of(chunk.records, chunk.records + chunk.count(), [](const Record& record) {
       return is_span(record.kind) && record.load_state() == SpanState::kOpen;
     });
   }

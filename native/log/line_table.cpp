@@ -4,6 +4,11 @@ namespace opscope {
 
 namespace {
 
+// A table that was damaged may lead anywhere.
+int32_t further(int32_t line, int32_t by) {
+  return static_cast<int32_t>(static_cast<uint32_t>(line) + static_cast<uint32_t>(by));
+}
+
 // Pairs of bytes: how many bytes of code, and how many lines further down those are.
 int32_t line_in_lines(std::string_view table, int32_t line, int32_t offset) {
   constexpr int8_t kNoLine = -128;
@@ -11,7 +16,7 @@ int32_t line_in_lines(std::string_view table, int32_t line, int32_t offset) {
   for (size_t i = 0; i + 1 < table.size(); i += 2) {
     const auto delta = static_cast<int8_t>(table[i + 1]);
     end += static_cast<uint8_t>(table[i]);
-    if (delta != kNoLine) line += delta;
+    if (delta != kNoLine) line = further(line, delta);
     if (offset < end) return delta == kNoLine ? -1 : line;
   }
   return -1;
@@ -38,9 +43,9 @@ int32_t line_in_locations(std::string_view table, int32_t line, int32_t offset) 
     const uint8_t code = first >> 3 & 15;
     end += ((first & 7) + 1) * 2;
     if (code == kLong || code == kNoColumns) {
-      line += signed_number(table, i + 1);
+      line = further(line, signed_number(table, i + 1));
     } else if (code >= kFirstOneLine && code < kNoColumns) {
-      line += code - kFirstOneLine;
+      line = further(line, code - kFirstOneLine);
     }
     if (offset < end) return code == kNone ? -1 : line;
     for (++i; i < table.size() && (static_cast<uint8_t>(table[i]) & 0x80) == 0;) ++i;

@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "log/checked_view.h"
+#include "log/stream.h"
 #include "log/window_facts.h"
 
 namespace opscope {
@@ -47,11 +49,10 @@ void put_threads(ByteWriter& out, const LogView& view) {
 }
 
 void get_threads(ByteReader& in, LogView& view) {
-  view.threads.resize(in.get_count(sizeof(uint64_t)));
-  for (ThreadView& thread : view.threads) {
-    for_each_field_of_thread(thread, [&](auto& field) { in.get(field); });
+  in.get_each(view.threads, [&in](ThreadView& thread) {
+    for_each_field_of_thread(thread, [&in](auto& field) { in.get(field); });
     thread.facts.name = in.get_text();
-  }
+  });
 }
 
 // What a block is, also where a stream has marked it as spent.
@@ -132,7 +133,7 @@ CopiedLog::CopiedLog(std::string_view bytes) {
   ByteReader in(bytes);
   const std::string expected = signature();
   if (!bytes.starts_with(expected))
-    throw std::invalid_argument("not the copy of a log, or one of another version of opscope");
+    throw Damage("not the copy of a log, or one of another version of opscope");
   in.take(expected.size());
   get_window(in, view_);
   get_threads(in, view_);
@@ -142,12 +143,14 @@ CopiedLog::CopiedLog(std::string_view bytes) {
   std::memcpy(blocks_.get(), in.take(size).data(), size);
   for (size_t at = 0; at < size; at += kBlockBytes)
     add_block(*reinterpret_cast<const BlockHeader*>(blocks_.get() + at));
+  check_view(view_);
   view_.texts = Texts(view_.journals);
 }
 
 void CopiedLog::add_block(const BlockHeader& block) {
   const BlockKind kind = block.kind.load(std::memory_order_relaxed);
   if (kind == BlockKind::kJournal) {
+    require(block.owner <= Stream::kJournal, "there is no journal of this number");
     if (block.owner >= view_.journals.size()) view_.journals.resize(block.owner + 1);
     return add_in_order(view_.journals[block.owner], block);
   }

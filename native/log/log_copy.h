@@ -25,7 +25,7 @@ int write_bytes(int file, std::string_view bytes);
 
 class CopiedLog {
  public:
-  // Raises std::invalid_argument where the bytes are no copy of a log, or one of another version.
+  // Raises Damage where the bytes are no copy of a log, or one of another version.
   explicit CopiedLog(std::string_view bytes);
   CopiedLog(const CopiedLog&) = delete;
   CopiedLog& operator=(const CopiedLog&) = delete;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,7 @@ struct DrainedPart {
   uint64_t end = 0;            // log index: what is before it is elsewhere
   std::vector<uint64_t> open;  // but for the ends of these
 };
+using DrainedParts = std::map<uint64_t, DrainedPart>;  // by number of the thread
 
 struct LogView {
   ClockAnchor origin;      // an older reading of the clocks than the window's
@@ -58,10 +60,10 @@ void add_in_order(std::vector<const Block*>& blocks, const BlockHeader& block) {
 template <typename Function>
 void for_each_record(const ThreadView& thread, Function&& function) {
   for (const Chunk* chunk : thread.chunks) {
-    const uint64_t last = std::min(chunk->end_index(), thread.end);
-    for (uint64_t index = std::max(chunk->first_index(), thread.begin); index < last; ++index) {
-      function(index, chunk->records[index - chunk->first_index()]);
-    }
+    const uint64_t first = chunk->first_index();
+    const uint64_t last = std::min(first + chunk->count(), thread.end);
+    for (uint64_t index = std::max(first, thread.begin); index < last; ++index)
+      function(index, chunk->records[index - first]);
   }
 }
 

@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "log/checked_view.h"
 #include "log/stream.h"
 #include "log/window_facts.h"
 
@@ -36,7 +37,7 @@ std::vector<const Block*> blocks_of(const std::vector<const Block*>& sorted, uin
 
 // How many of its records are whole.
 size_t count_published(const Chunk& chunk) {
-  const size_t used = std::min<size_t>(chunk.header.used.load(std::memory_order_acquire), Chunk::kRecords);
+  const size_t used = chunk.count();
   size_t count = 0;
   while (count < used && __atomic_load_n(&chunk.records[count].is_published, __ATOMIC_ACQUIRE) != 0) ++count;
   return count;
@@ -54,7 +55,7 @@ size_t leave_after_gap(std::vector<const JournalBlock*>& journal) {
 
 }  // namespace
 
-StreamedLog::StreamedLog(const std::string& path, std::vector<DrainedPart> drained)
+StreamedLog::StreamedLog(const std::string& path, DrainedParts drained)
     : path_(path), drained_(std::move(drained)) {
   map(path);
   try {
@@ -65,6 +66,7 @@ StreamedLog::StreamedLog(const std::string& path, std::vector<DrainedPart> drain
     if (!has_window_) throw NothingRecorded("it ended before anything was recorded");
     keep_covered_threads();
     find_ends();
+    check_view(view_);
     if (!has_end_) end_now();
     view_.texts = Texts(view_.journals);
   } catch (...) {
@@ -94,9 +96,9 @@ void StreamedLog::map(const std::string& path) {
   if (is_stream && is_same) return;
   const std::string magic(head.magic, sizeof(head.magic));
   munmap(memory_, bytes_);
-  if (is_stream) throw std::invalid_argument("it was written by another version of opscope");
+  if (is_stream) throw Damage("it was written by another version of opscope");
   if (magic == std::string(magic.size(), '\0')) throw NothingRecorded("it was lost as it began");
-  throw std::invalid_argument("it is no recording");
+  throw Damage("it is no recording");
 }
 
 void StreamedLog::read_blocks() {
@@ -166,7 +168,6 @@ void StreamedLog::choose_journal() {
 // What threads recorded before its oldest window is of no use.
 void StreamedLog::find_begins_of_ring() {
   for (const auto& [slot, number] : slots_) {
-    if (number >= drained_.size()) drained_.resize(number + 1);
     drained_[number].end = slot->drained.load(std::memory_order_acquire);
   }
 }
@@ -203,6 +204,11 @@ void StreamedLog::find_ends() {
     thread.arena = blocks_of(arenas_, thread.facts.number);
     find_end(thread);
   }
+}
+
+uint64_t StreamedLog::drained_of(uint64_t thread) const {
+  const auto known = drained_.find(thread);
+  return known == drained_.end() ? 0 : known->second.end;
 }
 
 // Of a ring's what its window needs. Where the file had no room for some, what came after that is of more
@@ -269,9 +275,10 @@ uint64_t StreamedLog::moment_of(uint64_t records) const {
   std::vector<Part> parts;
   for (const ThreadView& thread : view_.threads) {
     for (const Chunk* chunk : thread.chunks) {
-      const uint64_t begin = std::max(chunk->first_index(), thread.begin);
-      const uint64_t end = std::min(chunk->end_index(), thread.published);
-      if (begin < end) parts.push_back({chunk->records[begin - chunk->first_index()].ticks, end - begin});
+      const uint64_t first = chunk->first_index();
+      const uint64_t begin = std::max(first, thread.begin);
+      const uint64_t end = std::min(first + chunk->count(), thread.published);
+      if (begin < end) parts.push_back({chunk->records[begin - first].ticks, end - begin});
     }
   }
   std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.ticks < b.ticks; });
@@ -285,8 +292,7 @@ uint64_t StreamedLog::moment_of(uint64_t records) const {
 namespace {
 
 bool has_open_span(const Chunk& chunk) {
-  const Record* const end = chunk.records + (chunk.end_index() - chunk.first_index());
-  return std::any_of(chunk.records, end, [](const Record& record) {
+  return std::any_of(chunk.records, chunk.records + chunk.count(), [](const Record& record) {
     return is_span(record.kind) && record.load_state() == SpanState::kOpen;
   });
 }
@@ -312,11 +318,11 @@ class Marks {
 
 }  // namespace
 
-void StreamedLog::narrow(const std::vector<DrainedPart>& drained, uint64_t records) {
+void StreamedLog::narrow(const DrainedParts& drained, uint64_t records) {
   for (ThreadView& thread : view_.threads) {
-    const uint64_t number = thread.facts.number;
+    const auto part = drained.find(thread.facts.number);
     const uint64_t before = thread.begin;
-    if (number < drained.size()) thread.begin = std::max(before, drained[number].end);
+    if (part != drained.end()) thread.begin = std::max(before, part->second.end);
     leave_before(thread, before);
   }
   const uint64_t until = moment_of(records);
@@ -352,7 +358,7 @@ void StreamedLog::leave_before(ThreadView& thread, uint64_t from) const {
 }
 
 // A thread's last chunk is the one it writes to. Written with calls, as the mapping is for reading alone.
-void StreamedLog::mark_spent(const std::vector<DrainedPart>& drained) const {
+void StreamedLog::mark_spent(const DrainedParts& drained) const {
   const Marks marks(path_);
   uint64_t spent = header().spent_blocks.load();
   const auto place = [this](const void* at) {
@@ -363,8 +369,9 @@ void StreamedLog::mark_spent(const std::vector<DrainedPart>& drained) const {
     ++spent;
   };
   for (const ThreadView& thread : view_.threads) {
-    if (thread.facts.number >= drained.size()) continue;
-    const DrainedPart& part = drained[thread.facts.number];
+    const auto known = drained.find(thread.facts.number);
+    if (known == drained.end()) continue;
+    const DrainedPart& part = known->second;
     uint64_t first_arena_block = 0;
     for (size_t i = 0; i + 1 < thread.chunks.size(); ++i) {
       const Chunk& chunk = *thread.chunks[i];
@@ -380,7 +387,8 @@ void StreamedLog::mark_spent(const std::vector<DrainedPart>& drained) const {
     }
   }
   for (const auto& [slot, number] : slots_) {
-    if (number < drained.size()) marks.write(place(&slot->drained), drained[number].end);
+    const auto part = drained.find(number);
+    if (part != drained.end()) marks.write(place(&slot->drained), part->second.end);
   }
   marks.write(place(&header().spent_blocks), spent);
 }

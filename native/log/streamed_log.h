@@ -21,10 +21,9 @@ class NothingRecorded : public std::invalid_argument {
 
 class StreamedLog {
  public:
-  // Raises std::system_error where the file cannot be read, NothingRecorded, or std::invalid_argument where
-  // it is no stream, or one of another version. `drained`: by number of the thread, what has been moved
-  // elsewhere.
-  explicit StreamedLog(const std::string& path, std::vector<DrainedPart> drained = {});
+  // Raises std::system_error where the file cannot be read, NothingRecorded, or Damage where it is no stream,
+  // one of another version, or one that was changed. `drained`: what has been moved elsewhere.
+  explicit StreamedLog(const std::string& path, DrainedParts drained = {});
   StreamedLog(const StreamedLog&) = delete;
   StreamedLog& operator=(const StreamedLog&) = delete;
   ~StreamedLog();
@@ -47,10 +46,10 @@ class StreamedLog {
   // The moment, in ticks, until which there are about so many records; UINT64_MAX if there are no more.
   uint64_t moment_of(uint64_t records) const;
   // Leaves out what is elsewhere, and of the rest all but about so many records.
-  void narrow(const std::vector<DrainedPart>& drained, uint64_t records);
+  void narrow(const DrainedParts& drained, uint64_t records);
   // Marks what is of no use any more once so much is elsewhere, so that the program may use it again. Raises
   // std::system_error.
-  void mark_spent(const std::vector<DrainedPart>& drained) const;
+  void mark_spent(const DrainedParts& drained) const;
   // In ticks: when the first record was lost for want of room, and the last; 0 if none was.
   uint64_t first_loss() const { return first_loss_; }
   uint64_t last_loss() const { return last_loss_; }
@@ -70,10 +69,10 @@ class StreamedLog {
   void end_now();
   void leave_before(ThreadView& thread, uint64_t from) const;
 
-  uint64_t drained_of(uint64_t thread) const { return thread < drained_.size() ? drained_[thread].end : 0; }
+  uint64_t drained_of(uint64_t thread) const;
 
   const std::string path_;
-  std::vector<DrainedPart> drained_;
+  DrainedParts drained_;
   char* memory_ = nullptr;
   size_t bytes_ = 0;
   LogView view_;

@@ -13,11 +13,14 @@ Number number_in(std::string_view field) {
   return number;
 }
 
-// Ids are given in order, but by several threads.
+// The least that an entry takes: its head, and the lengths of its fields.
+constexpr size_t entry_bytes(size_t fields) { return sizeof(EntryHead) + fields * sizeof(uint32_t); }
+
+// Ids are given in order, but by several threads. None is higher than the number of entries that there is
+// room for in all journals.
 template <typename Text>
-void set_at(std::vector<Text>& texts, uint32_t id, const Text& text) {
-  constexpr uint32_t kMost = 1u << 28;
-  if (id >= kMost) return;
+void set_at(std::vector<Text>& texts, uint32_t id, size_t most, const Text& text) {
+  if (id >= most) return;
   if (id >= texts.size()) texts.resize(id + 1);
   texts[id] = text;
 }
@@ -35,8 +38,9 @@ InstanceText instance_in(std::string_view fields) {
 Texts::Texts(const std::vector<std::vector<const JournalBlock*>>& journals) {
   for (const std::vector<const JournalBlock*>& blocks : journals) {
     journals_.push_back(std::make_unique<const std::string>(joined(blocks)));
-    read(*journals_.back());
+    bytes_ += journals_.back()->size();
   }
+  for (const auto& journal : journals_) read(*journal);
 }
 
 void Texts::read(std::string_view journal) {
@@ -47,7 +51,7 @@ void Texts::add(const EntryHead& head, std::string_view fields) {
   switch (head.kind) {
     case EntryKind::kName: {
       const std::string_view text = take_field(fields);
-      return set_at(names_, head.id, {text, take_field(fields)});
+      return set_at(names_, head.id, bytes_ / entry_bytes(2), {text, take_field(fields)});
     }
     case EntryKind::kFunction: {
       FunctionText function;
@@ -55,12 +59,12 @@ void Texts::add(const EntryHead& head, std::string_view fields) {
       function.function = take_field(fields);
       function.line = number_in<int32_t>(take_field(fields));
       function.line_table = take_field(fields);
-      return set_at(functions_, head.id, function);
+      return set_at(functions_, head.id, bytes_ / entry_bytes(4), function);
     }
     case EntryKind::kModule:
-      return set_at(modules_, head.id, instance_in(fields));
+      return set_at(modules_, head.id, bytes_ / entry_bytes(3), instance_in(fields));
     case EntryKind::kOptimizer:
-      return set_at(optimizers_, head.id, instance_in(fields));
+      return set_at(optimizers_, head.id, bytes_ / entry_bytes(3), instance_in(fields));
     case EntryKind::kWindow:
     case EntryKind::kAbout:
     case EntryKind::kNote:

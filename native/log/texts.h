@@ -43,6 +43,7 @@ class Texts {
 
   // What is not known is described as that: a journal may be cut off.
   NameText name(uint32_t id) const { return at(names_, id); }
+  bool has_name(uint32_t id) const { return id < names_.size(); }
   FunctionText function(uint32_t id) const { return at(functions_, id); }
   InstanceText module(uint32_t id) const { return at(modules_, id); }
   InstanceText optimizer(uint32_t id) const { return at(optimizers_, id); }
@@ -56,6 +57,7 @@ class Texts {
   void add(const EntryHead& head, std::string_view fields);
 
   std::vector<std::unique_ptr<const std::string>> journals_;  // what the views below point into
+  size_t bytes_ = 0;                                          // of all of them
   std::vector<NameText> names_;
   std::vector<FunctionText> functions_;
   std::vector<InstanceText> modules_;

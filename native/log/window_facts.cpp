@@ -45,19 +45,17 @@ void put_window(ByteWriter& out, const LogView& view) {
 void get_window(ByteReader& in, LogView& view) {
   for_each_field(view, [&](auto& field) { in.get(field); });
   in.get_all(view.window.pauses);
-  view.window.initial_stacks.resize(in.get_count(sizeof(uint64_t)));
-  for (InitialStack& stack : view.window.initial_stacks) {
+  in.get_each(view.window.initial_stacks, [&in](InitialStack& stack) {
     in.get(stack.native_thread);
     in.get(stack.system_thread_id);
     in.get_all(stack.frames);
-  }
+  });
   view.window.fault = in.get_text();
-  view.window.notes.resize(in.get_count(sizeof(uint64_t)));
-  for (LedgerNote& note : view.window.notes) {
+  in.get_each(view.window.notes, [&in](LedgerNote& note) {
     note.source = in.get_text();
     note.what = in.get_text();
     in.get(note.value);
-  }
+  });
 }
 
 }  // namespace opscope

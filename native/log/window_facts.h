@@ -8,7 +8,7 @@ namespace opscope {
 
 // All but the threads.
 void put_window(ByteWriter& out, const LogView& view);
-// Raises std::invalid_argument where the bytes are no such thing.
+// Raises Damage where the bytes are no such thing.
 void get_window(ByteReader& in, LogView& view);
 
 }  // namespace opscope

@@ -16,6 +16,7 @@
 #include "decode/window_clock.h"
 #include "gpu/bindings.h"
 #include "interpreter/without_gil.h"
+#include "log/bytes.h"
 #include "log/log_copy.h"
 #include "log/recorder.h"
 #include "log/streamed_log.h"
@@ -107,12 +108,14 @@ class PieceDecoder {
 
   // `state` and names as they were when the last piece was kept.
   void restore(const nb::bytes& state, std::vector<int64_t> offsets, const nb::bytes& text) {
-    state_.restore({state.c_str(), state.size()});
     const std::string_view blob(text.c_str(), text.size());
     for (size_t i = 0; i + 1 < offsets.size(); ++i) {
-      const auto begin = static_cast<size_t>(offsets[i]);
-      state_.names.add(blob.substr(begin, static_cast<size_t>(offsets[i + 1]) - begin));
+      const int64_t begin = offsets[i], end = offsets[i + 1];
+      require(begin >= 0 && begin <= end && static_cast<size_t>(end) <= blob.size(),
+              "a name of its segments lies outside their text");
+      state_.names.add(blob.substr(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
     }
+    state_.restore({state.c_str(), state.size()});
   }
 
   nb::bytes state() const {

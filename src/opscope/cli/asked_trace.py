@@ -64,6 +64,6 @@ def keep(log: bytes, answer: dict[str, Any], folder: Path) -> None:
 def _written(log: bytes, answer: dict[str, Any], folder: Path) -> tuple[Trace, Path]:
     if "trace" in answer:
         return load_trace(answer["trace"]), Path(answer["trace"])
-    trace = trace_elsewhere(log, answer["facts"])
+    trace = trace_elsewhere(log, answer.get("facts", {}))
     trace.save(folder)
     return trace, folder

@@ -69,7 +69,7 @@ def _take(asking: Asking) -> tuple[bytes, dict[str, Any]]:
 def _looked(asking: Asking, rows: int) -> tuple[Any, Any, dict[str, Any]]:
     """The trace of the last while, its operators, and what else the process said."""
     log, answer = _take(asking)
-    trace = trace_elsewhere(log, answer["facts"])
+    trace = trace_elsewhere(log, answer.get("facts", {}))
     period = period_of(trace, Which.ALL)
     return trace, find_top_operators(period, sort_by=DEFAULT_SORT, row_limit=rows), answer
 

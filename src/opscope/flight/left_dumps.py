@@ -42,7 +42,7 @@ def finish_dump(spool: Path) -> Path | None:
 
     Raises:
         OpscopeError: it cannot be written.
-        OSError, ValueError: what was left cannot be read.
+        OSError: what was left cannot be read.
     """
     # Recording takes NumPy alone, which this does not.
     from opscope.recording.recovered import left_to_be_recovered

@@ -20,7 +20,9 @@ from opscope.flight.write_dump import PLACES, write_dump
 from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN, RING_PREFIX
 from opscope.recording.recovered import HOW_UNKNOWN, is_running, left_to_be_recovered
 from opscope.running_process import is_there
+from opscope.trace.left_files import COUNT, reading, said
 
+_FACTS = {"max_disk_bytes": COUNT, "ledger": list}
 _SHORT = "its file had no room, or another recording had it: what came last is not there"
 _WELL = frozenset({BECAME_ANOTHER, f"its process exited with code 0 {NOT_WRITTEN}"})
 """Ends that programs choose, and that are no reason for a dump."""
@@ -47,9 +49,10 @@ def dump_ring(name: Path, how: str = "") -> Path | None:
     Raises:
         LifecycleError: its process is still there.
         OpscopeError: it cannot be written, or dumps fill what they may; then the ring stays.
-        OSError, ValueError: it cannot be read.
+        OSError: it cannot be read.
     """
-    with turn_of(name.parent), left_to_be_recovered(name.name, name.parent):
+    beside = left_to_be_recovered(name.name, name.parent)
+    with turn_of(name.parent), beside, reading(name):
         log = _read(name)
         if log is None:
             return None
@@ -64,7 +67,7 @@ def dump_ring(name: Path, how: str = "") -> Path | None:
         if how in _WELL or not log.about:
             remove_ring(name)
             return None
-        facts = json.loads(log.about)
+        facts = said(log.about, _FACTS)
         _refuse_if_full(name, facts)
         saved = _write(name, log, facts, how or HOW_UNKNOWN)
         remove_ring(name)
@@ -84,7 +87,7 @@ def _read(name: Path) -> _native.StreamedLog | None:
 
 
 def _refuse_if_full(name: Path, facts: dict[str, Any]) -> None:
-    used, most = disk_bytes(name.parent), int(facts["max_disk_bytes"])
+    used, most = disk_bytes(name.parent), facts["max_disk_bytes"]
     if used >= most:
         raise TraceFormatError(
             f"No dump was made of {name}: dumps fill {used >> 20:,} MiB, the limit is "

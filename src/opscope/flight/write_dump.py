@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import sys
@@ -19,9 +18,19 @@ from opscope.flight.recorded_track import rows_of_steps, with_track
 from opscope.recording.compiled.told_places import read_places
 from opscope.recording.elsewhere import trace_elsewhere
 from opscope.trace.ledger_rows import NOT_KNOWN_MS
+from opscope.trace.left_files import COUNT, TIME_NS, Between, reading, said
 from opscope.trace.metadata_kinds import ENDED
 from opscope.trace.trace import Trace
+from opscope.trace.validate import checked_trace
 
+_FACTS = {
+    "asked_s": (int, float),
+    "limited_by": str,
+    "said_ns": TIME_NS,
+    "ledger": [list],
+    "metadata": {"process_id": COUNT},
+}
+_REASON = {"time_ns": Between(0, 2**62)}
 _NICE = 10
 PLACES = "places.jsonl"
 """In a spool: places in the code that torch.compile generated, see ``told_places.py``."""
@@ -31,20 +40,22 @@ def write_dump(spool: Path) -> Path:
     """Make a trace of what a program left in ``spool``, and remove that; returns the trace.
 
     Raises:
-        OpscopeError: it cannot be written.
-        OSError, ValueError: there is no dump in ``spool``.
+        OpscopeError: it cannot be written, or is damaged.
+        OSError: there is no dump in ``spool``.
     """
-    facts = json.loads((spool / "facts.json").read_text(encoding="utf-8"))
-    said = json.loads((spool / "reason.json").read_text(encoding="utf-8"))
-    reason = _reason(said)
-    places = read_places(_bytes(spool / PLACES))
-    trace = trace_elsewhere((spool / "log").read_bytes(), facts, _rows(facts), places)
-    trace = _with_end_not_known(_with_what_was_left_out(trace, facts), facts)
-    known = {"dump": about(trace, facts, reason, _stacks(spool))}
-    if "ended" in said:
-        known[ENDED] = said["ended"]
-    trace = trace.with_metadata(known)
-    folder = place_of(spool, reason, int(facts["metadata"]["process_id"]))
+    with reading(spool):
+        facts = said((spool / "facts.json").read_text(encoding="utf-8"), _FACTS)
+        why = said((spool / "reason.json").read_text(encoding="utf-8"), _REASON)
+        reason = _reason(why)
+        places = read_places(_bytes(spool / PLACES))
+        log = (spool / "log").read_bytes()
+        trace = trace_elsewhere(log, facts, _rows(facts), places, spool)
+        trace = _with_end_not_known(_with_what_was_left_out(trace, facts), facts)
+        known = {"dump": about(trace, facts, reason, _stacks(spool))}
+        if "ended" in why:
+            known[ENDED] = why["ended"]
+        trace = checked_trace(trace.with_metadata(known), str(spool))
+        folder = place_of(spool, reason, facts["metadata"]["process_id"])
     trace.save(spool / "trace")
     os.rename(spool / "trace", folder)  # so that it is there whole or not at all
     shutil.rmtree(spool, ignore_errors=True)
@@ -59,7 +70,7 @@ def _with_what_was_left_out(trace: Trace, facts: dict[str, Any]) -> Trace:
 
 def _with_end_not_known(trace: Trace, facts: dict[str, Any]) -> Trace:
     """A process that was killed, or whose GIL is held, had no time to say what it left out last."""
-    since_ms = (trace.metadata["end_ns"] - int(facts["said_ns"])) / 1e6
+    since_ms = (trace.metadata["end_ns"] - facts["said_ns"]) / 1e6
     if not facts.get("collected") or since_ms <= 0:
         return trace
     return _with_rows(trace, [("flight recorder", NOT_KNOWN_MS, since_ms)])
@@ -100,10 +111,10 @@ def place_of(spool: Path, reason: Reason, process: int) -> Path:
     return spool.parent / name
 
 
-def _reason(said: dict[str, Any]) -> Reason:
-    if "kind" in said:
-        return Reason(str(said["kind"]), str(said["detail"]), int(said["time_ns"]))
-    return Reason.of_news(str(said["news"]), int(said["value"]), int(said["time_ns"]))
+def _reason(why: dict[str, Any]) -> Reason:
+    if "kind" in why:
+        return Reason(str(why["kind"]), str(why["detail"]), why["time_ns"])
+    return Reason.of_news(str(why["news"]), int(why["value"]), why["time_ns"])
 
 
 def _rows(facts: dict[str, Any]) -> list[tuple[str, str, float]]:

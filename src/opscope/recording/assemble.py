@@ -108,10 +108,15 @@ def engine_names(names: Names) -> list[int]:
     return [i for i, name in enumerate(names) if name.startswith(_ENGINE_PREFIX)]
 
 
+_MOST_DIGITS = 9
+"""Of the number of a step: one of 32 bits."""
+
+
 def step_number(name: str) -> int | None:
     """N of ``ProfilerStep#N``; None for any other name."""
     number = name[len(STEP_PREFIX) :]
-    return int(number) if name.startswith(STEP_PREFIX) and number.isdigit() else None
+    is_number = name.startswith(STEP_PREFIX) and number.isascii() and number.isdigit()
+    return int(number) if is_number and len(number) <= _MOST_DIGITS else None
 
 
 def _trace(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from opscope import _native
@@ -27,9 +28,12 @@ from opscope.recording.processor_time import ProcessorTime
 from opscope.recording.python_source import path_prefixes
 from opscope.recording.sources import SOURCES, RecordingOptions, native_wants
 from opscope.recording.thread_samples import ThreadSamples
+from opscope.trace.left_files import has_shape, reading
 from opscope.trace.overloads import described
 from opscope.trace.trace import Trace
+from opscope.trace.validate import checked_trace
 
+_FACTS = {"options": dict, "prefixes": [str], "metadata": dict, "cost_ns": dict, "known": dict}
 _ASKED_AT_ONCE = 3
 """Operators whose overloads are asked for with the GIL: some 60 µs for each."""
 
@@ -93,6 +97,7 @@ def trace_elsewhere(
     facts: Mapping[str, Any],
     more_rows: Sequence[Row] = (),
     places: PlacedFiles | None = None,
+    source: Path | str = "what was recorded",
 ) -> Trace:
     """The trace of a log that another process wrote, which may be gone.
 
@@ -101,13 +106,16 @@ def trace_elsewhere(
         facts: what that process knew.
         more_rows: of the ledger.
         places: in the code that torch.compile generated; None: ``facts`` may have them.
+        source: what errors call it.
 
     Raises:
         InsufficientMemoryError: it does not fit in memory.
-        ValueError: it is no log, or one of another version.
+        TraceFormatError: it is no log, one of another version, or damaged.
     """
-    options = RecordingOptions.of_known(facts["options"])
-    with memory_for("decoding what was recorded"):
+    with memory_for("decoding what was recorded"), reading(source):
+        if not has_shape(facts, _FACTS):
+            raise ValueError("what is known beside it is not what opscope writes")
+        options = RecordingOptions.of_known(facts["options"])
         decoded = read_decoded(_native.decode_copy(log, list(facts["prefixes"])))
         for listener in _listeners(options):
             listener.learn(facts["known"][type(listener).__name__])
@@ -116,7 +124,8 @@ def trace_elsewhere(
             decoded = listener.added_to(decoded)
         cost = Cost(facts["cost_ns"], {}, facts.get("cost_by_kind", {}))
         trace = assemble_trace(decoded.with_notes(more_rows), options, cost)
-    return trace.with_metadata({**_overloads_in(trace, facts), **facts["metadata"]})
+        known = {**_overloads_in(trace, facts), **facts["metadata"]}
+        return checked_trace(trace.with_metadata(known), str(source))
 
 
 def _overloads_in(trace: Trace, facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -38,6 +37,7 @@ from opscope.recording.sources import RecordingOptions
 from opscope.recording.stream import NO_ROOM
 from opscope.running_process import is_there
 from opscope.trace.job import place_in_job
+from opscope.trace.left_files import COUNT, TIME_NS, has_shape, reading, said
 from opscope.trace.long_trace import end_of_trace
 from opscope.trace.metadata_kinds import ENDED
 from opscope.trace.partition import RANK, Partition, asked_partition
@@ -45,6 +45,7 @@ from opscope.trace.read_part import load_folder
 from opscope.trace.save_apart import save_trace
 from opscope.trace.trace import Trace
 from opscope.trace.unfinished_recordings import is_later, process_of_recording
+from opscope.trace.validate import checked_trace
 
 HOW_UNKNOWN = "its process ended without stopping it (killed, crashed, os._exit or exec)"
 STOPPED = "it was stopped, but its trace was not written"
@@ -53,7 +54,15 @@ LONG_BYTES = 512 << 20
 """A file that is larger is decoded in pieces."""
 
 RUNNING = "it is still being recorded"
-_SAID = {"asked", "recorded", "prefixes", "process", "rank", "metadata", "first_id"}
+_SAID = {
+    "asked": dict,
+    "recorded": dict,
+    "prefixes": [str],
+    "process": dict,
+    "rank": (COUNT, None),
+    "metadata": dict,
+    "first_id": TIME_NS,
+}
 """Of every recording, see ``about_recording``."""
 
 
@@ -87,11 +96,12 @@ def recover(path: Path, how: str = "") -> Recovered:
         TraceFormatError: there is nothing in it, or another version wrote it.
         InsufficientMemoryError: it does not fit in memory.
     """
-    with memory_for(f"reading {path.name}"):
+    with memory_for(f"reading {path.name}"), reading(path):
         log, about = _opened(path)
         part, is_there = _asked(about), is_running(log.describe())
         if not segments_of(path):
-            return Recovered(_trace(log, about, how), part, is_there)
+            trace = checked_trace(_trace(log, about, how), str(path))
+            return Recovered(trace, part, is_there)
         return Recovered(_trace_of_long(path, about, how), part, is_there)
 
 
@@ -102,7 +112,10 @@ def _trace_of_long(path: Path, about: Mapping[str, Any], how: str) -> Trace:
         drain.finish()
         folder = Path(place) / "trace"
         _merge(path, drain.segments, folder, how)
-        return load_folder(folder)
+        try:
+            return load_folder(folder)
+        except TraceFormatError as error:  # which names a folder that is gone in a moment
+            raise ValueError(str(error)) from error
 
 
 def unfinished_trace(
@@ -185,21 +198,20 @@ def about_of(path: Path) -> dict[str, Any]:
 
 def _opened(path: Path) -> tuple[_native.StreamedLog, dict[str, Any]]:
     """What is in the file, and what was said of it when it was begun."""
-    try:
-        log = _native.read_stream(os.fspath(path))
-        about = json.loads(log.about)
-        if not isinstance(about, dict) or not about.keys() >= _SAID:
-            raise ValueError("what was said of it as it began is not whole")
-        return log, about
-    except OSError as error:
-        raise TraceFormatError(_unreadable(path, error.strerror or str(error))) from error
-    except _native.NothingRecordedError as error:
-        raise NothingRecorded(
-            f"Nothing can be recovered from {path}: {error}. What its process did before is in no "
-            "recording."
-        ) from error
-    except ValueError as error:
-        raise TraceFormatError(_unreadable(path, str(error))) from error
+    with reading(path):
+        try:
+            log = _native.read_stream(os.fspath(path))
+            about: dict[str, Any] = said(log.about, _SAID)
+            if not has_shape(about.get("process_number"), (COUNT, None)):
+                raise ValueError("it has no such number of a process")
+            return log, about
+        except OSError as error:
+            raise ValueError(error.strerror or str(error)) from error
+        except _native.NothingRecordedError as error:
+            raise NothingRecorded(
+                f"Nothing can be recovered from {path}: {error}. What its process did before is in "
+                "no recording."
+            ) from error
 
 
 def recover_file(path: Path, how: str = "") -> tuple[Trace, Path]:
@@ -250,7 +262,7 @@ def save_long(path: Path, folder: Path, how: str = "", own: OwnFacts | None = No
         UsageError: nothing can be written there.
     """
     try:
-        with draining(path):
+        with draining(path), reading(path):
             drain = Drain(path, _opened(path)[1]["prefixes"])
             drain.finish()
             return _merge(path, drain.segments, folder, how, own)
@@ -391,10 +403,3 @@ def _ledger(described: _native.StreamDescription) -> Iterator[Row]:
         )
     if not described["has_end"]:
         yield "recording", "has no end: its process ended first", 1
-
-
-def _unreadable(path: Path, reason: str) -> str:
-    return (
-        f"Nothing can be recovered from {path}: {reason}. Delete the file, or read it with the "
-        "version of opscope that wrote it."
-    )

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,11 @@ import numpy.typing as npt
 
 from opscope import _native
 from opscope.recording.decoded import Decoded, read_decoded
+from opscope.recording.segment_arrays import Arrays, read_arrays, write_arrays
+from opscope.trace.left_files import COUNT, ROW, TIME_NS, has_shape, reading, said
 from opscope.trace.names import Names
 from opscope.trace.row_group_files import read_part, write_part
+from opscope.trace.schema import TABLES
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
 from opscope.trace.unfinished_recordings import SEGMENTS
@@ -60,35 +63,98 @@ class RecordingSegment:
     @staticmethod
     def at(folder: Path) -> RecordingSegment:
         """Read what it says of itself."""
-        about = json.loads((folder / _ABOUT).read_text())
+        about = _about(folder)
         return RecordingSegment(folder, about["rows"], about["first_event"], about["is_last"])
 
     def table(self, name: str) -> Table:
         """One of its tables."""
-        return read_part(self.folder, name, self.rows.get(name, 0))
+        rows = self.rows.get(name, 0)
+        with _reading(self.folder):
+            table = read_part(self.folder, name, rows)
+            if len(table) != rows:
+                raise ValueError(f"{name} has {len(table)} rows, not {rows}")
+        return table
 
     def names(self) -> Names:
         """Those that it has first."""
-        with np.load(self.folder / _STATE) as state:
-            return Names(state["name_offsets"], state["name_text"].tobytes())
+        state = self._arrays(_STATE, {"name_offsets": "int64", "name_text": "uint8"})
+        offsets, text = state["name_offsets"], state["name_text"].tobytes()
+        with _reading(self.folder):
+            if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(text):
+                raise ValueError("its names do not fit their text")
+            if (offsets[1:] < offsets[:-1]).any():
+                raise ValueError("a name ends before it begins")
+        return Names(offsets, text)
 
     def state(self) -> bytes:
         """What decoding goes on with."""
-        with np.load(self.folder / _STATE) as state:
-            return bytes(state["state"].tobytes())
+        return self._arrays(_STATE, {"state": "uint8"})["state"].tobytes()
 
     def account(self) -> dict[str, Any]:
         """What was known of the recording then."""
-        found: dict[str, Any] = json.loads((self.folder / _ABOUT).read_text())["account"]
-        return found
+        account: dict[str, Any] = _about(self.folder)["account"]
+        return account
 
     def late(self) -> Late:
         """Rows of events in segments before, as they were known to be when this was written."""
-        with np.load(self.folder / _LATE) as rows:
-            return {name: rows[name] for name in rows.files}
+        late = self._arrays(_LATE, _LATE_COLUMNS)
+        event, parent = late["event"], late["parent"]
+        with _reading(self.folder):
+            if len({len(column) for column in late.values()}) != 1:
+                raise ValueError("its late rows are not whole")
+            if len(event) and not 0 <= event.min() <= event.max() < self.first_event:
+                raise ValueError("a late row is of no event before it")
+            if ((parent < -1) | (parent >= event)).any() or (late["duration_ns"] < 0).any():
+                raise ValueError("a late row has a parent or a duration that cannot be")
+        return late
+
+    def _arrays(self, name: str, dtypes: Mapping[str, str]) -> Arrays:
+        with _reading(self.folder):
+            return read_arrays(self.folder / name, dtypes)
 
 
 _ABOUT, _STATE, _LATE = "about.json", "state.npz", "late.npz"
+_LATE_COLUMNS = {
+    "event": "int32",
+    "parent": "int32",
+    "duration_ns": "int64",
+    "unfinished": "bool",
+    "raised": "bool",
+    "is_async": "bool",
+}
+_NUMBER = (int, float)
+_SAID = {
+    "rows": dict,
+    "first_event": ROW,
+    "is_last": bool,
+    "account": {
+        "start_ns": TIME_NS,
+        "end_ns": TIME_NS,
+        "end_monotonic_ns": TIME_NS,
+        "missing_blocks": COUNT,
+        "fault": str,
+        "notes": [[(str, *_NUMBER)]],
+    },
+}
+
+
+@contextmanager
+def _reading(folder: Path) -> Iterator[None]:
+    """What is wrong with a segment, or missing in it, is damage of a file of that name."""
+    with reading(folder):
+        try:
+            yield
+        except OSError as error:
+            raise ValueError(error.strerror or str(error)) from error
+
+
+def _about(folder: Path) -> dict[str, Any]:
+    with _reading(folder):
+        about: dict[str, Any] = said((folder / _ABOUT).read_text(), _SAID)
+        for name, rows in about["rows"].items():
+            if name not in TABLES or not has_shape(rows, ROW):
+                raise ValueError(f"it says that it has {rows} rows of {name}")
+    return about
 
 
 def segments_folder(recording: Path) -> Path:
@@ -106,6 +172,20 @@ def segments_of(recording: Path) -> list[RecordingSegment]:
     return []
 
 
+def _check_order(segments: Sequence[RecordingSegment]) -> None:
+    """Each begins where the one before it ends, and nothing comes after the last.
+
+    Raises:
+        TraceFormatError: one is missing, or of another recording.
+    """
+    first = 0
+    for segment, later in zip(segments, (*segments, None)[1:], strict=True):
+        with _reading(segment.folder):
+            if segment.first_event != first or (segment.is_last and later is not None):
+                raise ValueError("it does not follow what is before it")
+        first += segment.rows.get("events", 0)
+
+
 def remove_segments(recording: Path) -> None:
     """They are elsewhere now."""
     shutil.rmtree(segments_folder(recording), ignore_errors=True)
@@ -121,9 +201,12 @@ class Drain:
         self._is_kept = into is None
         self.segments = segments_of(recording)
         self._decoder = _native.PieceDecoder(os.fspath(recording), list(prefixes))
+        _check_order(self.segments)
         if self.segments:
             names = Names.joined([segment.names() for segment in self.segments])
-            self._decoder.restore(self.segments[-1].state(), names.offsets.tolist(), names.blob)
+            last = self.segments[-1]
+            with reading(last.folder):
+                self._decoder.restore(last.state(), names.offsets.tolist(), names.blob)
             if self._is_kept:  # whoever wrote the last one may not have come to this
                 self._decoder.mark_spent()
 
@@ -145,7 +228,8 @@ class Drain:
         """
         if self.is_done:
             return False
-        piece = self._decoder.decode(RECORDS, MARGIN_NS, is_last)
+        with reading(self._recording):
+            piece = self._decoder.decode(RECORDS, MARGIN_NS, is_last)
         if piece is not None:
             self.segments.append(self._write(piece))
             if self._is_kept and not is_last:
@@ -168,13 +252,13 @@ class Drain:
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir()
         rows = _write_tables(read_decoded(piece), unfinished)
-        np.savez(
-            unfinished / _STATE,
-            state=np.frombuffer(self._decoder.state(), np.uint8),
-            name_offsets=piece["name_offsets"],
-            name_text=np.frombuffer(piece["name_text"], np.uint8),
-        )
-        np.savez(unfinished / _LATE, **piece["late"])
+        state = {
+            "state": np.frombuffer(self._decoder.state(), np.uint8),
+            "name_offsets": piece["name_offsets"],
+            "name_text": np.frombuffer(piece["name_text"], np.uint8),
+        }
+        write_arrays(unfinished / _STATE, state)
+        write_arrays(unfinished / _LATE, piece["late"])
         about = {
             "rows": rows,
             "first_event": first_event,

@@ -6,6 +6,8 @@ Read when a recording is decoded, while the files are still what ran; installed 
 from __future__ import annotations
 
 import linecache
+import os
+import stat
 import sys
 from collections import defaultdict
 from types import ModuleType
@@ -18,6 +20,8 @@ from opscope.trace.program_files import is_library
 
 _MOST_LINES = 10_000
 _LONGEST = 200
+_LARGEST_BYTES = 16 << 20
+"""Of a file of source."""
 
 
 def source_lines(decoded: Decoded) -> dict[str, Any]:
@@ -37,7 +41,7 @@ def source_lines(decoded: Decoded) -> dict[str, Any]:
 
 def _lines_of(file: str) -> list[str]:
     """Of a file, or of a module in a zip file, whose loader has its text."""
-    if lines := linecache.getlines(file):
+    if _may_read(file) and (lines := linecache.getlines(file)):
         return lines
     for module in list(sys.modules.values()):
         # Not by getattr(): modules that load their parts when asked would do so.
@@ -45,6 +49,18 @@ def _lines_of(file: str) -> list[str]:
         if inside.get("__file__") == file:
             return linecache.getlines(file, inside)
     return []
+
+
+def _may_read(file: str) -> bool:
+    """What was recorded elsewhere may name anything: a pipe that nothing is written to, a device
+    that has no end."""
+    if file in linecache.cache:  # the text of a cell of a notebook is nowhere else
+        return True
+    try:
+        status = os.stat(file)
+    except (OSError, ValueError):
+        return True  # linecache looks for it in the places that modules come from
+    return stat.S_ISREG(status.st_mode) and status.st_size <= _LARGEST_BYTES
 
 
 def _lines_by_file(decoded: Decoded) -> dict[int, list[int]]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from opscope.trace.left_files import COUNT, TIME_NS, has_shape, said
 from opscope.trace.partition import PROCESS, RANK, Partition
 
 PROCESSES = "processes.jsonl"
@@ -22,6 +23,8 @@ BECAME_ANOTHER = "became another program (exec)"
 AGAIN = 10_000_000
 """Added to the number of a part where an earlier one of the folder has it: process ids come again,
 and a process that becomes another program keeps its own."""
+_LINE = {"process": COUNT, "event": str}
+_BEGAN = {"start": COUNT, "parent": COUNT, "how": str, "time_ns": TIME_NS, "command": [str]}
 _MOST_BYTES = 64 << 20
 """Of a file that may come from anywhere: some hundred thousand processes."""
 
@@ -77,8 +80,8 @@ def read_journal(folder: Path) -> list[ProcessEntry]:
     entries: list[ProcessEntry] = []
     latest: dict[int, int] = {}
     for line in _lines(_journal_of(folder)):
-        with suppress(ValueError, TypeError, KeyError):
-            _apply(json.loads(line), entries, latest)
+        with suppress(ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
+            _apply(said(line, _LINE), entries, latest)
     return entries
 
 
@@ -107,15 +110,17 @@ def _lines(file: Path) -> Iterator[bytes]:
 
 
 def _apply(line: dict[str, Any], entries: list[ProcessEntry], latest: dict[int, int]) -> None:
-    process, event = int(line["process"]), line["event"]
+    process, event = line["process"], line["event"]
     if event == BEGAN:
+        if not has_shape(line, _BEGAN):
+            return
         began = ProcessEntry(
             process,
-            int(line["start"]),
-            int(line["parent"]),
-            str(line["how"]),
-            int(line["time_ns"]),
-            tuple(map(str, line["command"])),
+            line["start"],
+            line["parent"],
+            line["how"],
+            line["time_ns"],
+            tuple(line["command"]),
             has_torch=bool(line.get("has_torch")),
         )
         earlier = latest.get(process)
@@ -130,9 +135,10 @@ def _apply(line: dict[str, Any], entries: list[ProcessEntry], latest: dict[int, 
 
 def _changed(entry: ProcessEntry, event: str, line: dict[str, Any]) -> ProcessEntry:
     if event == RECORDING:
-        rank = line.get("rank")
-        number = int(line.get("part", entry.process_id))
-        part = Partition(PROCESS, number) if rank is None else Partition(RANK, int(rank))
+        rank, number = line.get("rank"), line.get("part", entry.process_id)
+        if not has_shape(number, COUNT) or not has_shape(rank, (COUNT, None)):
+            return entry
+        part = Partition(PROCESS, number) if rank is None else Partition(RANK, rank)
         return replace(entry, partition=part)
     if event == REFUSED:
         return replace(entry, refused=str(line["why"]))

@@ -1,0 +1,31 @@
+// Whether what a file or a copy says of its threads and blocks fits together, so that decoding can go by it.
+#pragma once
+
+#include <iterator>
+
+#include "log/bytes.h"
+#include "log/log_view.h"
+#include "schema/codes.h"
+
+namespace opscope {
+
+// Sums of two such numbers are numbers still.
+constexpr uint64_t kMostRecords = uint64_t{1} << 60;
+constexpr int64_t kLatest_ns = int64_t{1} << 62;
+
+// Raises Damage. Records and payloads are checked as they are decoded, so that each is read once.
+void check_view(const LogView& view);
+
+inline bool is_known(RecordKind kind) {
+  const auto number = static_cast<size_t>(kind);
+  return is_span(kind) ? number < std::size(kWantedBy) : kind <= RecordKind::kScript;
+}
+
+// Raises Damage.
+inline void check_record(const Record& record) {
+  require(is_known(record.kind), "a record is of a kind that there is not");
+  require(!is_span(record.kind) || record.load_state() <= SpanState::kRaised,
+          "a span is in a state that there is not");
+}
+
+}  // namespace opscope
