@@ -11,6 +11,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from opscope._native import keep_freed_memory
+from opscope.analysis.doubts import doubts_text
 from opscope.cli.console import Messages
 from opscope.cli.parameters import Argument, Option
 from opscope.cli.part_option import ALL, PartOption
@@ -78,6 +79,9 @@ PeriodOption: TypeAlias = Annotated[
 
 
 _NUMBERS = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
+
+_MOST_DOUBTS = 4
+"""Of several processes: so many sentences about what is doubtful."""
 
 LONG_EVENTS = 10_000_000
 """A recording of more is summarised and asked without having all of it in memory."""
@@ -209,6 +213,8 @@ def load_chosen(chosen: Chosen, part: PartOption = ALL) -> Trace:
         loaded = _whole(chosen) if part.is_all else part.of(_on_disk(chosen))
     if missing := missing_ranks(loaded.ledger):
         messages.say(f"{missing}: this is not the whole job")
+    if doubtful := doubts_text(loaded):
+        messages.say(doubtful)
     _say_what_cannot_be_read(chosen, messages)
     return loaded
 
@@ -256,11 +262,14 @@ def each_process(chosen: Chosen, doing: str) -> Iterator[tuple[Partition, Trace]
     empty: list[Partition] = []
     incomplete: list[Partition] = []
     damaged: dict[Partition, TraceFormatError] = {}
+    doubtful_of: dict[Partition, list[str]] = {}
     with messages.progress(f"{doing} {len(chosen.parts)} processes"):
         job = chosen.job
         for number, trace in job.traces(damaged.__setitem__):
             if trace.ledger.missing():
                 incomplete.append(number)
+            if doubtful := doubts_text(trace):
+                doubtful_of[number] = [doubtful]
             if len(trace.events):
                 yield number, trace
             else:
@@ -272,6 +281,8 @@ def each_process(chosen: Chosen, doing: str) -> Iterator[tuple[Partition, Trace]
             f"{chosen.path} holds no event of any process{_beside(damaged)}. Record a program that "
             "runs torch operators."
         )
+    for line in said_once(doubtful_of, len(chosen.parts), _MOST_DOUBTS):
+        messages.say(line)
     for part, error in damaged.items():
         messages.say(f"{part} is left out: {error}")
     if empty:
