@@ -16,11 +16,13 @@ from opscope.cli.console import Messages
 from opscope.cli.parameters import Argument, Option
 from opscope.cli.part_option import ALL, PartOption
 from opscope.cli.readable_processes import of_readable
+from opscope.cli.several_processes import said_once
 from opscope.cli.whole_job import say_what_is_missing
 from opscope.errors import InsufficientMemoryError, TraceFormatError, UsageError
+from opscope.job.chrome_file import ChromeFile
 from opscope.job.job import Job
 from opscope.job.load import load
-from opscope.job.recordings import find_recordings, folder_of
+from opscope.job.recordings import Recordings, find_recordings, folder_of
 from opscope.job.together import SOURCE
 from opscope.trace.job import missing_ranks
 from opscope.trace.manifest import MANIFEST
@@ -96,11 +98,13 @@ class Chosen:
         part: which process was asked for; None where that was not said.
         parts: the processes that are meant, all of the folder's where none was asked for; empty
             for what is no folder of ours.
+        source: what holds them, kept so that a file is read once.
     """
 
     path: Path
     part: Partition | None
     parts: tuple[Partition, ...] = ()
+    source: Recordings | None = None
 
     @property
     def job(self) -> Job:
@@ -135,7 +139,9 @@ def choose_trace(
     part = asked_partition(ranks[0] if ranks else None, process)
     if len(ranks) < 2:
         source = find_recordings(path)
-        return Chosen(path, part, () if source is None else source.parts)
+        if isinstance(source, ChromeFile):
+            messages.say(f"{path} holds {len(source.parts)} processes in one file")
+        return Chosen(path, part, () if source is None else source.parts, source)
     return Chosen(path, None, Job(path, ranks).parts)
 
 
@@ -270,7 +276,7 @@ def each_process(chosen: Chosen, doing: str) -> Iterator[tuple[Partition, Trace]
                 incomplete.append(number)
             if doubtful := doubts_text(trace):
                 doubtful_of[number] = [doubtful]
-            if len(trace.events):
+            if not trace.is_empty:
                 yield number, trace
             else:
                 empty.append(number)

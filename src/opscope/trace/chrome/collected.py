@@ -108,6 +108,8 @@ class CollectedEvents:
         found = copy(self)
         found.texts, found.skipped = dict(self.texts), self.skipped.copy()
         found.not_shown, found.doubts = self.not_shown.copy(), [*self.doubts]
+        found.overheads = dict(self.overheads)
+        found.launch_arrows = self.launch_arrows[:0]  # which are whose is not said
         found.keep("gpu", work)
         for name in ("spans", "allocations", "flows"):
             found.keep(name, threads[getattr(self, name)["thread"]])
