@@ -153,12 +153,13 @@ def _may_overlap(trace: Trace, rows: Values) -> npt.NDArray[np.bool_]:
 def _overlapping(
     stream: Values, start: Values, end: Values, ordered: npt.NDArray[np.bool_], tolerance: int
 ) -> Values:
-    """How long pieces of work overlap the one before them on their stream, of those that must not."""
+    """How long work overlaps what is before it on its stream, of that which must not."""
     order = np.lexsort((end, start, stream))
     stream, start, end, ordered = stream[order], start[order], end[order], ordered[order]
     same = stream[1:] == stream[:-1]
     overlap: Values = end[:-1] - start[1:]
-    return overlap[same & ordered[1:] & (overlap > tolerance)]
+    found: Values = overlap[same & ordered[1:] & (overlap > tolerance)]
+    return found
 
 
 def _twice(trace: Trace, rows: Values, stream: Values) -> int:

@@ -7,7 +7,7 @@ them for every view, so that a new kind of doubt needs no view to know of it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 DOUBTFUL = "doubtful"
 """The source of these rows in the ledger."""
@@ -16,7 +16,8 @@ OF, LONGEST_NS = ", of", ", longest in ns"
 """Behind what is doubtful: of how many it is so many, and by how much the worst is off."""
 
 
-class Doubt(NamedTuple):
+@dataclass(frozen=True)
+class Doubt:
     """What is doubtful.
 
     Attributes:

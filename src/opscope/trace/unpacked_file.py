@@ -42,7 +42,7 @@ _DAMAGED = (
 
 
 class _Source(Protocol):
-    def read(self, size: int = ..., /) -> bytes: ...
+    def read(self, size: int, /) -> bytes: ...
 
 
 class UnpackedFile:
@@ -57,7 +57,8 @@ class UnpackedFile:
         """Open it.
 
         Raises:
-            TraceFormatError: nothing is there, it is no plain file, damaged, or holds several files.
+            TraceFormatError: nothing is there, it is no plain file, it is damaged, or it holds
+                several files.
         """
         self._path, self._read_bytes = path, 0
         try:
@@ -82,7 +83,7 @@ class UnpackedFile:
         """The next bytes, not more than ``size``; none at the end.
 
         Raises:
-            TraceFormatError: it is damaged, or more comes out of it than any trace of its size holds.
+            TraceFormatError: it is damaged, or more comes out of it than a trace of its size has.
         """
         with self._unpacking():
             piece = self._source.read(size)
@@ -191,7 +192,8 @@ class _Tar:
 
     def __init__(self, path: Path, below: _Source) -> None:
         self._path = path
-        self._members = self._files(tarfile.open(fileobj=_Whole(below), mode="r|"))
+        archive = tarfile.open(fileobj=_Whole(below), mode="r|")  # noqa: SIM115
+        self._members = self._files(archive)
         self._file = next(self._members, None)
 
     def read(self, size: int) -> bytes:
@@ -239,7 +241,7 @@ def _zstd(below: _Source) -> _Source:
     return found
 
 
-_LAYERS: tuple[tuple[bytes, Callable[[Any], _Source]], ...] = (
+_LAYERS: tuple[tuple[bytes, Callable[[Any], Any]], ...] = (
     (b"\x1f\x8b", _Gzip),
     (b"BZh", bz2.BZ2File),
     (b"\xfd7zXZ\0", lzma.LZMAFile),

@@ -66,8 +66,12 @@ def is_known(category: str) -> bool:
 
 
 _DEVICE_TYPES = {
-    **{"mtia": DeviceType.MTIA, "hpu": DeviceType.HPU, "xpu": DeviceType.XPU},
-    **{"privateuse1": DeviceType.PrivateUse1, "gpu": DeviceType.CUDA, "cuda": DeviceType.CUDA},
+    "mtia": DeviceType.MTIA,
+    "hpu": DeviceType.HPU,
+    "xpu": DeviceType.XPU,
+    "privateuse1": DeviceType.PrivateUse1,
+    "gpu": DeviceType.CUDA,
+    "cuda": DeviceType.CUDA,
 }
 
 

@@ -48,7 +48,10 @@ def device_activities(collector: CollectedEvents, base: int, events: Columns) ->
     is_runtime = events["kind"] == EventKind.RUNTIME_CALL
     earlier = np.searchsorted(events["start_ns"], columns["start_ns"], side="right")
     launch = _last_with(
-        events["correlation_id"], is_runtime, columns["correlation_id"], earlier.astype(np.int64)
+        events["correlation_id"],
+        is_runtime,
+        columns["correlation_id"],
+        np.asarray(earlier, dtype=np.int64),
     )
     by_operator = row_with(events["external_id"], ~is_runtime, external)
     columns["launch"] = np.where(launch >= 0, launch, by_operator)
@@ -86,9 +89,7 @@ def row_with(ids: Int64, wanted: npt.NDArray[np.bool_], looked_up: Int64) -> Int
     return np.where(sorted_ids[place] == looked_up, rows[order][place], -1)
 
 
-def _last_with(
-    ids: Int64, wanted: npt.NDArray[np.bool_], looked_up: Int64, before: Int64
-) -> Int64:
+def _last_with(ids: Int64, wanted: npt.NDArray[np.bool_], looked_up: Int64, before: Int64) -> Int64:
     """As :func:`row_with`; of several rows with one id the last before a row, if there is one."""
     found = row_with(ids, wanted, looked_up)
     rows = np.flatnonzero(wanted & (ids > 0))
@@ -113,7 +114,8 @@ def launch_doubts(gpu: Columns, events: Columns, texts: Iterable[str]) -> list[D
     """What is wrong with launches and their work, where that is more than a border of the recording
     cutting some apart."""
     is_launch = np.array([_LAUNCH.match(text) is not None for text in texts], dtype=np.bool_)
-    calls = np.flatnonzero((events["kind"] == EventKind.RUNTIME_CALL) & (events["correlation_id"] > 0))
+    is_call = (events["kind"] == EventKind.RUNTIME_CALL) & (events["correlation_id"] > 0)
+    calls = np.flatnonzero(is_call)
     calls = calls[is_launch[events["name"][calls]]]
     ids, count = np.unique(events["correlation_id"][calls], return_counts=True)
     without = int((~np.isin(ids, gpu["correlation_id"])).sum())

@@ -145,9 +145,7 @@ def _cut_spans(collected: CollectedEvents, believed: _Believed) -> None:
     longest = int(spans["duration_ns"][too_long].max())
     spans["duration_ns"] = np.where(too_long, 0, spans["duration_ns"])
     spans["unfinished"] = np.where(too_long, 1, spans["unfinished"]).astype(np.uint8)
-    collected.doubts.append(
-        Doubt(TOO_LONG_SPANS, int(too_long.sum()), len(too_long), longest)
-    )
+    collected.doubts.append(Doubt(TOO_LONG_SPANS, int(too_long.sum()), len(too_long), longest))
 
 
 def _cut_work(collected: CollectedEvents) -> None:
@@ -180,7 +178,9 @@ def overrun_doubts(events: dict[str, Any]) -> list[Doubt]:
     Threads do one thing after another, so that an operator, a Python call or a call of a runtime
     ends before what it is in. That some end a little later is how clocks are read.
     """
-    sync = np.isin(events["kind"], (EventKind.OPERATOR, EventKind.PYTHON_CALL, EventKind.RUNTIME_CALL))
+    sync = np.isin(
+        events["kind"], (EventKind.OPERATOR, EventKind.PYTHON_CALL, EventKind.RUNTIME_CALL)
+    )
     rows = np.flatnonzero(events["is_async"].astype(np.bool_) & sync)
     if not len(rows):
         return []
