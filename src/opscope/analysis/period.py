@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
+from opscope.analysis.doubts import doubts_text
 from opscope.analysis.program_steps import count_steps
 from opscope.analysis.quantity_text import time_text
 from opscope.analysis.steady_state import StartUp, find_start_up
@@ -72,14 +73,15 @@ class Period:
         return np.asarray(place[self.rows[place] == events]) if len(self.rows) else events[:0]
 
     def __str__(self) -> str:
-        """In one line: what it is, how long, how many steps."""
+        """In one line: what it is, how long, how many steps, and what of its times is doubtful."""
         count, of_what = count_steps(self.trace)
         what = "recording"
         if self.start_up.took_ns and self.which is not Which.ALL:
             what = "steady state" if self.which is Which.STEADY else "start-up"
         # Two steps may be anything; a program that makes a few more is a loop.
         steps = f", {count:,} {of_what}" if count > 1 and what != "start-up" else ""
-        return f"{what}, {time_text(self.wall_ns)}{steps}"
+        doubtful = doubts_text(self.trace)
+        return f"{what}, {time_text(self.wall_ns)}{steps}{'. ' * bool(doubtful)}{doubtful}"
 
 
 _PARTS: WeakKeyDictionary[Trace, dict[Which, Part]] = WeakKeyDictionary()

@@ -118,7 +118,8 @@ def check_row_limit(limit: int) -> int:
 
 def ran_anything(trace: Trace) -> bool:
     """Whether anything but collections of garbage was recorded."""
-    return bool((trace.events["kind"] != EventKind.GC_PAUSE).any())
+    ran = (trace.events["kind"] != EventKind.GC_PAUSE).any()
+    return bool(ran) or len(trace.table("gpu")) > 0
 
 
 def find_top_operators(

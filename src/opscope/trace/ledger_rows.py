@@ -18,6 +18,12 @@ threads that record. Their kernel counts those pages as faults of theirs."""
 WITHOUT_DURATION = "durations that are missing or negative, taken for 0"
 """Of the source ``import``."""
 
+NOT_SHOWN = "not shown: "
+"""Of the source ``import``; what follows is in the file, and no table is for it."""
+
+END_MISSING = "the end of the file is missing"
+"""Of the source ``import``: its writer was killed, or the disk was full."""
+
 NOT_EXPORTED = "rows that the file was not given: "
 """Of the source ``import``; a table follows, of a kind that such files have no room for."""
 

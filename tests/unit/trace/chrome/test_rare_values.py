@@ -99,8 +99,8 @@ def test_categories_are_asked_for_once_each(read, monkeypatch):
     monkeypatch.setattr(
         RareValues, "category", lambda self, text: asked.append(text) or answer(self, text)
     )
-    trace = read(*[event(cat='"Mine"')] * 9, *[event(cat='"hpu_op"')] * 9, event())
-    assert asked == ["Mine", "hpu_op", ""]
+    trace = read(*[event(cat='"Mine"')] * 9, *[event(cat='"mtia_insight"')] * 9, event())
+    assert asked == ["Mine", "mtia_insight", ""]
     assert set(trace.events["kind"].tolist()) == {EventKind.ANNOTATION, UNKNOWN_KIND}
 
 
