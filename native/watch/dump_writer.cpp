@@ -53,12 +53,11 @@ bool is_there(const std::string& kind) {
   const int asking = own.get();
   if (asking < 0) return false;
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + kind.size());
-  const int error = connect(asking, reinterpret_cast<const sockaddr*>(&name), length) == 0 ? 0 : errno;
+  // Where so many wait to be answered that no more can, the kernel does not say whose it is.
+  if (connect(asking, reinterpret_cast<const sockaddr*>(&name), length) != 0) return false;
   ucred owner{};
   socklen_t size = sizeof(owner);
-  const bool is_known = error == 0 && getsockopt(asking, SOL_SOCKET, SO_PEERCRED, &owner, &size) == 0;
-  // It answers nobody: so many may have asked that no more can.
-  return error == EAGAIN || (is_known && owner.uid == getuid());
+  return getsockopt(asking, SOL_SOCKET, SO_PEERCRED, &owner, &size) == 0 && owner.uid == getuid();
 }
 
 // Runs a program that outlives this process if need be; its first process ends at once, and is waited for.

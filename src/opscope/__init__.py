@@ -1,6 +1,16 @@
-"""opscope: an independent, low-overhead profiler for PyTorch, with torch.profiler's API."""
+"""opscope: an independent, low-overhead profiler for PyTorch, with torch.profiler's API.
 
-from __future__ import annotations
+``PYTEST_DONT_REWRITE``: its plugin is of the same distribution, whose modules pytest would rewrite.
+"""
+
+import sys
+
+# `python -m opscope`, and nothing else is imported yet: the current folder, which may be anybody's,
+# comes first where modules are looked for. With the script `opscope` it does not. Programs that
+# opscope runs get it back.
+_is_run = sys.argv[:1] == ["-m"] and "opscope" in sys.orig_argv[-len(sys.argv)]
+if _is_run and not getattr(sys.flags, "safe_path", sys.flags.isolated):
+    sys.path[0] = sys.exec_prefix + "/bin"
 
 import importlib
 import os

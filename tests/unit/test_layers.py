@@ -32,6 +32,7 @@ LEAVES = [
     "announced_steps",
     "optimizer_steps",
     "own_file",
+    "own_python",
     "own_thread",
     "short_turns",
     "thread_pool",

@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from opscope.children import keeper_process, start_hook
+from opscope.children import keeper_process, recovery, start_hook
 from opscope.children.child import ChildRecording, own_rank, take_rank
 from opscope.children.recovery import recover_ended
 from opscope.children.settings import ChildSettings
@@ -22,6 +22,7 @@ from opscope.children.start_hook.opscope_children import (
     note_process,
 )
 from opscope.errors import OpscopeError, UsageError
+from opscope.own_python import bare_python, own_python
 from opscope.trace.manifest import is_opscope_rank
 from opscope.trace.partition import cycle_folders, partition_folders
 from opscope.trace.process_journal import PROCESSES
@@ -113,11 +114,14 @@ def _clear(folder: Path) -> None:
 
 def _begin_keeper(folder: Path) -> None:
     """Without one, how processes ended is not known, and what outlives this is not finished."""
-    package = Path(__file__).parents[2]
-    command = [sys.executable, "-I", "-S", keeper_process.__file__, str(os.getpid())]
     with suppress(OSError, ValueError):
+        becomes = own_python(recovery.__file__)
         subprocess.run(
-            [*command, os.fspath(folder / PROCESSES), os.fspath(package)],
+            [
+                *bare_python(keeper_process.__file__, str(os.getpid())),
+                os.fspath(folder / PROCESSES),
+                *becomes,
+            ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -18,31 +18,25 @@ else:  # run by its path: importing the package would import all that recording 
     sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../launch"))
     from process_end import START, fields_of, how_it_ended
 
-_NICENESS = 10
-"""Of making traces. To watch costs nothing, but one that comes late does not see how they ended."""
 _LOOK_EVERY_S = 0.5
 _MOST_LEFT = 32
 """So many recordings may wait before traces are made of them while the program still runs."""
-_THEN = (
-    f"import os, sys; os.nice({_NICENESS}); sys.path.append(sys.argv[1]); "
-    "from opscope.children.recovery import recover_quietly; recover_quietly(sys.argv[2])"
-)
 
 
-def main(root: int, journal: str, package: str) -> None:
+def main(root: int, journal: str, command: "list[str]") -> None:
     """Watch the processes that a job lists, until the last of them has ended.
 
     Args:
         root: process id of the program.
         journal: the list of processes.
-        package: where opscope can be imported from.
+        command: what runs ``opscope.children.recovery``; see ``own_python.py``.
     """
     if os.fork():  # so that the program has no child that it does not know of
         os._exit(0)
     os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.chdir("/")
-    job = KeptJob(root, journal, package)
+    job = KeptJob(root, journal, command)
     while job.goes_on():
         job.look()
     job.make_traces(wait=True)
@@ -52,8 +46,8 @@ def main(root: int, journal: str, package: str) -> None:
 class KeptJob:
     """What is known of the processes of one folder."""
 
-    def __init__(self, root: int, journal: str, package: str) -> None:
-        self._journal, self._package = journal, package
+    def __init__(self, root: int, journal: str, command: "list[str]") -> None:
+        self._journal, self._command = journal, command
         self._folder = os.path.dirname(journal)
         self._watched: dict[int, tuple[int, int]] = {}
         self._read_to = 0
@@ -93,9 +87,9 @@ class KeptJob:
             self._maker = 0
         if self._maker or not self._count_left():
             return
-        command = [sys.executable, "-c", _THEN, self._package, self._folder]
+        command = [*self._command, self._folder]
         with contextlib.suppress(OSError):
-            self._maker = os.posix_spawn(sys.executable, command, _plain_environment())
+            self._maker = os.posix_spawn(command[0], command, _plain_environment())
             if wait:
                 os.waitpid(self._maker, 0)
 
@@ -204,4 +198,4 @@ def _plain_environment() -> "dict[str, str]":
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2], sys.argv[3])
+    main(int(sys.argv[1]), sys.argv[2], sys.argv[3:])

@@ -56,3 +56,7 @@ def _is_of_a_full_disk(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+if __name__ == "__main__":
+    (finish if sys.argv[1] == "finish" else drain)(*sys.argv[2:])

@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import subprocess
-import sys
+from pathlib import Path
 
 from opscope.errors import BridgeError
+from opscope.own_python import own_python
 from opscope.recording import bridge, prebuilt_bridges
 
 
@@ -27,7 +28,8 @@ def check() -> None:
         )
     if _some_bridge_is_built():
         return
-    built = subprocess.run([sys.executable, "-m", "opscope", "build"], stdin=subprocess.DEVNULL)
+    command = own_python(str(Path(__file__).parents[1] / "__main__.py"), "build")
+    built = subprocess.run(command, stdin=subprocess.DEVNULL)
     if built.returncode != 0:
         # The child has printed the reason to standard error, which it shares with us.
         raise SystemExit(built.returncode)

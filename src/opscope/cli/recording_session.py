@@ -30,6 +30,7 @@ from opscope.cli.termination import interrupts_wait
 from opscope.cli.top_operators import find_top_operators, ran_anything
 from opscope.drop_in.install import install_and_answer
 from opscope.optimizer_steps import after_each_optimizer_step
+from opscope.own_python import own_python
 from opscope.profile_recording import ProfileRecording
 from opscope.recording.distributed_job import is_rank_of_several, launched_rank
 from opscope.recording.keeper import dismiss_keepers
@@ -341,7 +342,8 @@ class RecordingSession:
         if self._results.findings is None:
             return
         rank = [] if self._rank is None else ["--rank", str(self._rank)]
-        command = [sys.executable, "-m", "opscope", "findings", str(saved), *rank]
+        words = ["findings", str(saved), *rank]
+        command = own_python(str(Path(__file__).parents[1] / "__main__.py"), *words)
         with self._messages.progress("looking for what to change"):
             done = subprocess.run(
                 command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
@@ -349,7 +351,7 @@ class RecordingSession:
         self._messages.show(Text(done.stdout.rstrip()))
         if done.returncode:
             self._messages.fail(
-                f"What to change could not be found out: `{shlex.join(command)}` ended with "
+                f"What to change could not be found out: `opscope {shlex.join(words)}` ended with "
                 f"{done.returncode}. {done.stderr.strip()}"
             )
 

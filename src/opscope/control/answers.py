@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from opscope import _native
+from opscope.control.protocol import VERSION
 from opscope.errors import OpscopeError, ReachError
 from opscope.flight.steps import StepClock
 from opscope.own_file import OwnFile
@@ -26,6 +27,16 @@ class AskedSession:
         self._started = started
         self._bound: AskedRecording | None = None
         self._steps: StepClock | None = None
+
+    def answer_in_version(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
+        """As :meth:`answer`, to one who speaks the same version of the protocol."""
+        version = said.get("opscope")
+        if version != VERSION:
+            return {
+                "error": f"This process speaks version {VERSION} of the protocol, and was asked in "
+                f"version {version}. Use the same version of opscope on both sides."
+            }
+        return self.answer(said, file)
 
     def answer(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
         """Do what is asked; what goes wrong is an answer too."""

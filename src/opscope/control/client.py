@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from opscope.control.address import Address, address_of
+from opscope.control.peer import is_process, peer_of
 from opscope.control.protocol import VERSION, ReceivedLines, send
 from opscope.errors import ReachError
 from opscope.running_process import is_there, state_of
@@ -115,6 +116,11 @@ class Asking:
         try:
             self._socket.settimeout(answer_s)
             self._socket.connect(str(self._address.path))
+            if not is_process(peer_of(self._socket), self._address.process):
+                raise ReachError(
+                    f"Another process listens at {self._address.path} than its name says, so it "
+                    "is not asked. It may be of another container; see with `opscope ps` who can."
+                )
             return self._answered({"do": "status"}, answer_s)
         except BaseException:
             self._socket.close()
@@ -125,7 +131,8 @@ class Asking:
     ) -> dict[str, Any]:
         until_s = time.monotonic() + limit_s
         self._socket.settimeout(limit_s)
-        send(self._socket, said, file)
+        with contextlib.suppress(ConnectionError):  # it may have said why it ends the connection
+            send(self._socket, said, file)
         answer = self._next(until_s)
         if "error" in answer:
             raise ReachError(f"Process {self._address.process} says: {answer['error']}")

@@ -15,16 +15,26 @@ from opscope.own_file import OwnFile
 
 VERSION = 1
 _MOST_BYTES = 64 << 20
-"""Of a line: what a program with very many modules says of them."""
+"""Of an answer: what a program with very many modules says of them."""
+_MOST_FILES = 4
+"""That came along and were not taken yet."""
 _PART = 1 << 16
 
 
 class ReceivedLines:
     """Lines from one socket, with the files that came along."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(
+        self,
+        connection: socket.socket,
+        most_bytes: int = _MOST_BYTES,
+        most_brackets: int | None = None,
+    ) -> None:
+        """Refuse lines that are longer or have more brackets; None: as many as Python parses."""
         self._connection = connection
+        self._most_bytes, self._most_brackets = most_bytes, most_brackets
         self._received = bytearray()
+        self._looked_to = 0
         self.files: list[OwnFile] = []
 
     def close(self) -> None:
@@ -36,15 +46,22 @@ class ReceivedLines:
         """Take what has arrived; False at the end.
 
         Raises:
-            ValueError: a line is too long.
+            ValueError: a line is too long, or too many files came.
             OSError: the connection is gone, or nothing arrived in time.
         """
-        data, files, _, _ = socket.recv_fds(self._connection, _PART, 4)
+        data, files, _, _ = socket.recv_fds(self._connection, _PART, _MOST_FILES)
         self.files += map(OwnFile, files)
         self._received += data
-        if len(self._received) > _MOST_BYTES:
+        if len(self._received) > self._most_bytes:
             raise ValueError("a line is too long")
+        if len(self.files) > _MOST_FILES:
+            raise ValueError("too many files")
         return bool(data)
+
+    @property
+    def has_part(self) -> bool:
+        """Whether a line has begun that is not taken yet."""
+        return bool(self._received)
 
     def next(self) -> dict[str, Any] | None:
         """The next whole line, if it is there.
@@ -52,14 +69,28 @@ class ReceivedLines:
         Raises:
             ValueError: it is no JSON object.
         """
-        text, newline, rest = self._received.partition(b"\n")
-        if not newline:
+        end = self._received.find(b"\n", self._looked_to)
+        if end < 0:
+            self._looked_to = len(self._received)
             return None
-        self._received = bytearray(rest)
-        said = json.loads(text)
+        text = bytes(self._received[:end])
+        del self._received[: end + 1]
+        self._looked_to = 0
+        brackets = text.count(b"[") + text.count(b"{")
+        if self._most_brackets is not None and brackets > self._most_brackets:
+            raise ValueError("too many brackets")
+        try:
+            said = json.loads(text)
+        except RecursionError:
+            raise ValueError("brackets in brackets, too many") from None
         if not isinstance(said, dict):
             raise ValueError("not a JSON object")
         return said
+
+
+def line_of(said: dict[str, Any]) -> bytes:
+    """A message as it is sent."""
+    return json.dumps({"opscope": VERSION, **said}).encode() + b"\n"
 
 
 def send(connection: socket.socket, said: dict[str, Any], file: int | None = None) -> None:
@@ -68,7 +99,7 @@ def send(connection: socket.socket, said: dict[str, Any], file: int | None = Non
     Raises:
         OSError: the connection is gone.
     """
-    data = json.dumps({"opscope": VERSION, **said}).encode() + b"\n"
+    data = line_of(said)
     if file is None:
         connection.sendall(data)
     else:

@@ -16,26 +16,22 @@ import importlib
 import os
 import selectors
 import socket
-import struct
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from opscope.control.address import addresses, bound, no_socket, remove_if_stale, socket_path
-from opscope.control.protocol import VERSION, ReceivedLines, send
+from opscope.control.connection import PATIENCE_S, Connection, refuse
+from opscope.control.peer import may_ask, peer_of
 from opscope.errors import ReachError
 from opscope.launch.torch_import import when_imported
 from opscope.notice import notice
-from opscope.own_file import OwnFile, OwnSocket
+from opscope.own_file import OwnSocket
 from opscope.own_thread import OwnThread
 from opscope.short_turns import short_turns
 
-if TYPE_CHECKING:
-    from opscope.control.answers import AskedSession
-
-_ANSWER_S = 20.0
-"""So long one who asks may take to read an answer."""
+_MOST_CONNECTIONS = 16
 _FIRST_S = 10.0
 """So long one that was asked to be there waits for the first who asks."""
 _BETWEEN_TRIES_S = 0.05
@@ -139,7 +135,7 @@ class Server:
         except OSError as error:
             raise ReachError(no_socket(self._path, error)) from error
         self._thread = OwnThread(self._run, self._ask_to_end)
-        self._sessions: dict[OwnSocket, tuple[AskedSession, ReceivedLines]] = {}
+        self._connections: dict[OwnSocket, Connection] = {}
         self._started: Any = None
         self._listening_since_ns = time.time_ns()
 
@@ -178,7 +174,7 @@ class Server:
     def end(self) -> None:
         """Answer no more."""
         self._thread.ask_to_end()
-        self._thread.join(_ANSWER_S)
+        self._thread.join(PATIENCE_S)
 
     def _ask_to_end(self) -> None:
         self._ends = True
@@ -195,9 +191,8 @@ class Server:
     def forget(self) -> None:
         """In a forked child: the sockets are the parent's, and end with that."""
         self._close()
-        for own, (_, lines) in self._sessions.items():
-            lines.close()
-            own.close()
+        for connection in self._connections.values():
+            connection.forget()
 
     def _close(self) -> None:
         if self._modules is not None:
@@ -242,14 +237,16 @@ class Server:
     def _end_if_nobody_is_left(self) -> None:
         """One that was asked to be there, and is not any more, is gone at once."""
         with _deciding:
-            is_wanted = self._sessions or (self._started is not None and self._started.recording)
+            is_wanted = self._connections or (self._started is not None and self._started.recording)
             if self._is_asked_for and not is_wanted and time.monotonic() >= self._until_s:
                 self._remove()
                 self._end_from_inside()
 
     def _longest_wait_s(self) -> float | None:
-        is_first_expected = self._is_asked_for and self._until_s > 0
-        return max(self._until_s - time.monotonic(), 0.0) if is_first_expected else None
+        limits = [one.until_s for one in self._connections.values() if one.until_s is not None]
+        if self._is_asked_for and self._until_s > 0:
+            limits.append(self._until_s)
+        return max(min(limits) - time.monotonic(), 0.0) if limits else None
 
     def _answer_all(self) -> None:
         while not self._ends:
@@ -259,15 +256,16 @@ class Server:
                 for own in () if self._ends else ready:
                     if own is self._socket:
                         self._accept()
-                    elif own in self._sessions and not self._serve(own):
-                        self._drop(own)
+                    elif own in self._connections:
+                        self._serve(own)
+                self._drop_late()
                 self._replace_lost()  # before it waits for what may be others' by now
                 self._end_if_nobody_is_left()
         self._leave()
 
     def _replace_lost(self) -> None:
         """What the program has closed is asked for nothing any more."""
-        for own in [own for own in self._sessions if not own.is_ours()]:
+        for own in [own for own in self._connections if not own.is_ours()]:
             self._drop(own)
         if self._ends or all(own.is_ours() for own in (self._socket, self._wake, self._woken)):
             return
@@ -287,12 +285,23 @@ class Server:
             _server = None
         self._ends = True
 
+    def _serve(self, own: OwnSocket) -> None:
+        connection = self._connections[own]
+        if connection.serve():
+            self._selector.modify(own.socket, connection.waits_for, own)
+        else:
+            self._drop(own)
+
+    def _drop_late(self) -> None:
+        """Those that have begun a request and do not end it, or do not read the answer."""
+        now_s = time.monotonic()
+        for own, connection in list(self._connections.items()):
+            if connection.until_s is not None and now_s >= connection.until_s:
+                self._drop(own)
+
     def _drop(self, own: OwnSocket) -> None:
-        session, lines = self._sessions.pop(own)
         self._selector.unregister(own.socket)
-        session.close()
-        lines.close()
-        own.close()
+        self._connections.pop(own).close()
 
     def _accept(self) -> None:
         try:
@@ -300,65 +309,25 @@ class Server:
         except OSError:  # it is gone already, or there are too many open files
             time.sleep(_BETWEEN_TRIES_S)
             return
-        own.socket.settimeout(_ANSWER_S)
-        if not _is_allowed(own.socket):
+        if not may_ask(peer_of(own.socket)):
             return own.close()
+        if len(self._connections) >= _MOST_CONNECTIONS:
+            return refuse(own, f"It answers {_MOST_CONNECTIONS} already. Ask when one has ended.")
         try:
             from opscope.control.answers import AskedSession, Started
         except _NO_FILES:
             return own.close()
         if self._started is None:
             self._started = Started(self._listening_since_ns)
-        self._sessions[own] = AskedSession(self._started), ReceivedLines(own.socket)
+        self._connections[own] = Connection(own, AskedSession(self._started))
         self._until_s = 0.0
         self._selector.register(own.socket, selectors.EVENT_READ, own)
 
-    def _serve(self, own: OwnSocket) -> bool:
-        """Answer what has arrived; whether the connection goes on."""
-        session, line = self._sessions[own]
-        try:
-            if not own.is_ours() or not line.read_some():
-                return False
-            while (said := line.next()) is not None:
-                file = line.files.pop(0) if line.files else None
-                try:
-                    answer = _answer(session, said, file)
-                finally:
-                    if file is not None:
-                        file.close()
-                if not own.is_ours():
-                    return False
-                send(own.socket, answer)
-            return True
-        except (OSError, ValueError):
-            return False
-
     def _leave(self) -> None:
-        for own in list(self._sessions):
+        for own in list(self._connections):
             self._drop(own)
         if self._started is not None and self._started.recording is not None:
             self._started.recording.discard()
-
-
-def _answer(session: AskedSession, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
-    version = said.get("opscope")
-    if version != VERSION:
-        return {
-            "error": f"This process speaks version {VERSION} of the protocol, and was asked in "
-            f"version {version}. Use the same version of opscope on both sides."
-        }
-    return session.answer(said, file)
-
-
-def _is_allowed(connection: socket.socket) -> bool:
-    """Whether the one who asks is the same user, or root: as the kernel says."""
-    size = struct.calcsize("3i")
-    try:
-        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-    except OSError:
-        return False
-    _, user, _ = struct.unpack("3i", credentials)
-    return user in (os.getuid(), 0)
 
 
 def _after_fork() -> None:

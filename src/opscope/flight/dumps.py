@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -20,39 +20,10 @@ from opscope.flight.limits import SPOOL_PREFIX, TRACE_SUFFIX
 from opscope.flight.reason import Reason
 from opscope.flight.write_dump import place_of
 from opscope.notice import notice
+from opscope.own_python import own_python
 from opscope.own_thread import let_others_run
 
-_WRITER = """
-import errno, json, os, socket, struct, sys
-folder = os.path.dirname(sys.argv[-1])
-try:
-    with open(sys.argv[-1] + "/writer") as file:
-        kind = file.read()
-except FileNotFoundError:
-    os._exit(0)  # its trace is there
-own = socket.socket(socket.AF_UNIX)
-try:
-    own.bind("\\0" + kind)
-    own.listen()
-except OSError:
-    with socket.socket(socket.AF_UNIX) as other:
-        other.setblocking(False)
-        error = other.connect_ex("\\0" + kind)
-        if error == errno.EAGAIN:
-            os._exit(0)  # so many have asked
-        if not error:
-            owner = other.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-            if struct.unpack("3i", owner)[1] == os.getuid():
-                os._exit(0)  # there is one, which sees this dump too
-if os.fork():
-    os._exit(0)
-os.environ.pop("OPSCOPE_CONTROL", None)
-sys.path[:] = json.loads(sys.argv[1])
-from opscope.flight.dump_writer import main
-main(own, folder, kind)
-"""
-
-
+_BEGINS_WRITER = str(Path(__file__).with_name("begin_writer.py"))
 _LOOK_AT_WRITER_S = 1.0
 _MOST_RESTARTS = 3
 """Of the process that makes traces, while the end of the program waits for it."""
@@ -79,10 +50,9 @@ class Dumps:
 
     def command(self, spool: Path) -> list[str]:
         """What makes a trace of a spool; empty where no process can be started."""
-        if not sys.executable:
-            return []
-        search = [os.path.abspath(folder) for folder in sys.path]
-        return [sys.executable, "-c", _WRITER, json.dumps(search), str(spool)]
+        with contextlib.suppress(OSError):
+            return own_python(_BEGINS_WRITER, str(spool))
+        return []
 
     def write(
         self,

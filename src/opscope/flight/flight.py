@@ -12,6 +12,7 @@ from typing import Any
 
 from opscope import _native
 from opscope.errors import LifecycleError
+from opscope.flight.conditions import end_triggers
 from opscope.flight.dumps import Dumps
 from opscope.flight.governor import Governor
 from opscope.flight.keeper import Keeper
@@ -124,9 +125,7 @@ class Flight:
 
     def leave_program(self) -> None:
         """Take back what was put into the program's hooks."""
-        for trigger in reversed(self._settings.triggers):  # hooks that stand before each other
-            with contextlib.suppress(Exception):
-                trigger.end()
+        end_triggers(reversed(self._settings.triggers))
         self.steps.end()
 
     def _watched_by(self, trigger: Trigger) -> Watched:

@@ -1,4 +1,4 @@
-"""The recorder's own thread in Python: it rotates the ring, answers news, and asks conditions."""
+"""The recorder's own thread in Python: it rotates the ring and answers news."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope import _native
+from opscope.flight.conditions import LIMIT_S, Condition, LimitedCalls
 from opscope.flight.dumps import Dumps
 from opscope.flight.governor import Governor, OwnCost
 from opscope.flight.limits import DumpLimits
@@ -35,7 +36,7 @@ class DumpRequest:
     Attributes:
         reason: why.
         is_called_for: by a call or a signal, rather than by what was noticed.
-        is_worth_it: asked on the keeper's thread before anything is written; None: it is.
+        is_worth_it: asked, in a thread of its own, before anything is written; None: it is.
         done: set when it has been dealt with.
         path: where the trace is going to be; None if there is none.
         refusal: why there is none.
@@ -70,7 +71,10 @@ class Keeper:
         self._limits, self._governor = limits, governor
         self._facts, self._places = facts, places
         self._part_s = part_s
-        self._looks = [_Look(one) for one in triggers if one.every_s is not None]
+        self._conditions = [
+            Condition(one, self._ask_for, self._failed) for one in triggers if one.every_s
+        ]
+        self._questions = LimitedCalls()
         self._requests: dict[int, DumpRequest] = {}
         self._rotate_at_s = 0.0
         self._cost_at_s = 0.0
@@ -88,9 +92,12 @@ class Keeper:
         self._cost_at_s = now_s
         self._arm()
         self._thread.start()
+        for condition in self._conditions:
+            condition.begin()
 
     def end(self, patience_s: float) -> None:
         """Do what was asked for, then end."""
+        self._end_conditions(time.monotonic() + min(patience_s, LIMIT_S))
         until_s = time.monotonic() + patience_s
         is_there = self._thread.is_alive()
         for request in list(self._requests.values()) if is_there else ():
@@ -98,6 +105,16 @@ class Keeper:
         self._watch.stop()
         if is_there:
             self._thread.join(patience_s)
+
+    def _end_conditions(self, until_s: float) -> None:
+        """All are asked before any is waited for."""
+        for condition in self._conditions:
+            condition.ask_to_end()
+        for condition in self._conditions:
+            condition.join(until_s)
+
+    def _ask_for(self, trigger: Trigger, detail: str) -> None:
+        self.ask(Reason(trigger.name, detail))
 
     def ask(
         self,
@@ -107,9 +124,6 @@ class Keeper:
     ) -> DumpRequest:
         """Have a dump made; returns at once. From any thread."""
         request = DumpRequest(reason, is_called_for, is_worth_it)
-        if self._thread.is_current():  # a condition of the program's asks: who else could answer?
-            self._dump(request)
-            return request
         number = _native.new_number()
         self._requests[number] = request
         if not self._watch.ask(number, reason.said()):
@@ -137,7 +151,7 @@ class Keeper:
             request.done.set()
 
     def _next_s(self) -> float:
-        return min(self._rotate_at_s, self._cost_at_s, *(look.at_s for look in self._looks))
+        return min(self._rotate_at_s, self._cost_at_s)
 
     def _answer(self, news: str, value: int, age_ns: int) -> None:
         if news == "asked":
@@ -171,19 +185,6 @@ class Keeper:
             if self._governor.collected.count != self._told_changes:
                 self._told_changes = self._governor.collected.count
                 self._arm()
-        for look in self._looks:
-            if now_s >= look.at_s:
-                self._look(look)
-
-    def _look(self, look: _Look) -> None:
-        try:
-            detail = look.trigger.look()
-        except BaseException as error:  # also sys.exit(): it is not the program's thread
-            self._failed(f"the trigger {look.trigger.name!r}", error)
-            detail = None
-        look.at_s = time.monotonic() + look.every_s
-        if detail is not None:
-            self._dump(DumpRequest(Reason(look.trigger.name, detail)))
 
     def _rotate(self) -> None:
         self._rotate_at_s = time.monotonic() + self._part_s
@@ -202,7 +203,7 @@ class Keeper:
 
     def _dump(self, request: DumpRequest) -> None:
         reason = request.reason
-        if request.is_worth_it is not None and not request.is_worth_it():
+        if request.is_worth_it is not None and not self._is_worth_it(request):
             return request.done.set()
         request.refusal = self._limits.refusal(reason.kind, request.is_called_for)
         if request.refusal:
@@ -225,6 +226,13 @@ class Keeper:
             _native.discard_window(snapshot)
             request.done.set()
 
+    def _is_worth_it(self, request: DumpRequest) -> bool:
+        try:
+            return bool(self._questions.call(request.is_worth_it or bool))
+        except Exception as error:
+            self._failed(f"the trigger {request.reason.kind!r}", error)
+            return False
+
     def _failed(self, what: str, error: BaseException) -> None:
         self.faults[what] += 1
         if self.faults[what] == 1:
@@ -237,12 +245,3 @@ def _own_cost(processor_ns: int) -> OwnCost:
     counts, now_ns = processor_counts(os.getpid()), time.monotonic_ns()
     waited_ns = counts[1] if counts is not None else 0
     return OwnCost(now_ns - waited_ns, now_ns, _native.record_count(), processor_ns)
-
-
-class _Look:
-    """When a trigger is looked at next."""
-
-    def __init__(self, trigger: Trigger) -> None:
-        self.trigger = trigger
-        self.every_s = max(trigger.every_s or 0.0, 0.01)
-        self.at_s = time.monotonic() + self.every_s

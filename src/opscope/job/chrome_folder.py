@@ -10,7 +10,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import time
 import zlib
 from collections.abc import Collection, Mapping
@@ -19,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from opscope.errors import TraceFormatError, UsageError
+from opscope.job import read_chrome_file
 from opscope.memory_limit import memory_left
+from opscope.own_python import own_python
 from opscope.progress import tell
 from opscope.scratch import Scratch
 from opscope.trace.chrome import load_chrome_trace
@@ -220,7 +221,7 @@ def _at_once(files: list[Path]) -> int:
 def _begin(part: Partition, file: Path, folder: Path) -> subprocess.Popen[str]:
     arguments = [str(file), str(folder), part.kind, str(part.number)]
     return subprocess.Popen(
-        [sys.executable, "-m", "opscope.job.read_chrome_file", *arguments],
+        own_python(read_chrome_file.__file__, *arguments),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -1,7 +1,4 @@
-"""Reads one Chrome trace in a process of its own, for jobs of many:
-
-``python -m opscope.job.read_chrome_file FILE FOLDER rank 3``.
-"""
+"""Reads one Chrome trace in a process of its own, for jobs of many: ``FILE FOLDER rank 3``."""
 
 from __future__ import annotations
 

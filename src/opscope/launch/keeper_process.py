@@ -46,24 +46,15 @@ _ROOM_BYTES = 64 << 20
 _BETWEEN_TRIES_S = 5.0
 """A file may be refused for other reasons than that nothing is left: a quota, say."""
 
-_DRAIN = (
-    "import sys; sys.path.append(sys.argv[1]); "
-    "from opscope.cli.keeper import drain; drain(*sys.argv[2:])"
-)
-_THEN = (
-    "import sys; sys.path.append(sys.argv[1]); "
-    "from opscope.cli.keeper import finish; finish(*sys.argv[2:])"
-)
 
-
-def main(program: int, pipe: int, folder: str, package: str) -> None:
+def main(program: int, pipe: int, folder: str, command: "list[str]") -> None:
     """Wait for ``program``; then, if it left something unfinished, become what finishes that.
 
     Args:
         program: process id.
         pipe: the program has its other end open for as long as it is there.
         folder: of the trace.
-        package: where opscope can be imported from.
+        command: what runs ``opscope.cli.keeper``; see ``own_python.py``.
     """
     try:
         child = os.fork()  # so that the program has no child that it does not know of
@@ -76,15 +67,14 @@ def main(program: int, pipe: int, folder: str, package: str) -> None:
     os.nice(_NICENESS)
     os.chdir("/")
     os.environ.pop("OPSCOPE_CHILDREN", None)  # this is no process of the program's
-    how = wait_for(program, pipe, folder, package)
+    how = wait_for(program, pipe, folder, command)
     os.close(pipe)
     if is_unfinished(program, folder):
-        found = [package, folder, str(program), how]
-        os.execv(sys.executable, [sys.executable, "-c", _THEN, *found])
+        os.execv(command[0], [*command, "finish", folder, str(program), how])
     remove_lost_rings(program, folder)
 
 
-def wait_for(program: int, pipe: int, folder: str, package: str) -> str:
+def wait_for(program: int, pipe: int, folder: str, command: "list[str]") -> str:
     """Wait until it has ended, is another program, or says that all is done; how it ended.
 
     Meanwhile, a recording that becomes long is drained by a process of its own.
@@ -97,7 +87,7 @@ def wait_for(program: int, pipe: int, folder: str, package: str) -> str:
     poll = select.poll()
     poll.register(process, select.POLLIN)
     poll.register(pipe, select.POLLIN)
-    drainers = Drainers(program, process, folder, package)
+    drainers = Drainers(program, process, folder, command)
     while process not in (ended := [file for file, _ in poll.poll(_BETWEEN_LOOKS_MS)]):
         let_go_of_error(program)
         drainers.look()
@@ -140,10 +130,10 @@ def _identity_of(file: str) -> "tuple[int, int] | None":
 class Drainers:
     """The processes that drain what ``program`` records into ``folder``."""
 
-    def __init__(self, program: int, process: int, folder: str, package: str) -> None:
+    def __init__(self, program: int, process: int, folder: str, command: "list[str]") -> None:
         """``process``: a file that can be read once the program has ended."""
         self._program, self._folder = program, folder
-        self._command = [sys.executable, "-c", _DRAIN, package, str(program), str(process)]
+        self._command = [*command, "drain", str(program), str(process)]
         self._running: dict[int, str] = {}
         self._begun: dict[str, int] = {}
         self._full_until_s: dict[str, float] = {}
@@ -183,7 +173,7 @@ class Drainers:
         # Whoever reads the program's error stream waits for all that have it: see let_go_of_error.
         silent = [(os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]
         command = [*self._command, file]
-        return os.posix_spawn(sys.executable, command, os.environ, file_actions=silent)
+        return os.posix_spawn(command[0], command, os.environ, file_actions=silent)
 
     def wait(self) -> None:
         """Until all have ended, which they do once the program has."""
@@ -275,4 +265,4 @@ def end_of(program: int, process: int) -> str:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4])
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4:])

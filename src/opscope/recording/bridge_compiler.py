@@ -18,12 +18,22 @@ _NEEDED_BYTES = 1 << 20
 
 
 def find_compiler() -> str | None:
-    """The C++ compiler that ``CXX`` names, else one that is usual; None without any."""
+    """The C++ compiler that ``CXX`` names, else one that is usual; None without any.
+
+    Names are looked up in the absolute folders of ``PATH``: the current one may be anybody's.
+    """
     for candidate in (*_chosen()[:1], "g++", "c++", "clang++"):
-        found = shutil.which(candidate)
+        found = _place_of(candidate)
         if found:
             return found
     return None
+
+
+def _place_of(name: str) -> str | None:
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    search = os.pathsep.join(folder for folder in folders if os.path.isabs(folder))
+    found = shutil.which(name, path=search)
+    return found and os.path.abspath(found)
 
 
 def _chosen() -> list[str]:
@@ -43,6 +53,7 @@ def compile_bridge(
     Raises:
         BridgeError: there is no compiler, or it did not make a library.
     """
+    source, library = source.absolute(), library.absolute()
     compiler = find_compiler()
     if compiler is None:
         raise BridgeError(
@@ -53,7 +64,10 @@ def compile_bridge(
         )
     command = [*_command(compiler, torch, source, library), *more]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+        # Where it lies is also where it looks if a variable (CPATH, say) has an empty folder in it.
+        done = subprocess.run(
+            command, cwd=library.parent, capture_output=True, text=True, errors="replace"
+        )
     except OSError as error:
         raise BridgeError(
             f"The compiler {compiler} cannot be run ({error.strerror or error}). Set CXX to one "
@@ -76,7 +90,7 @@ def _command(compiler: str, torch: TorchBuild, source: Path, library: Path) -> l
     chosen = _chosen()
     return [
         compiler,
-        *(chosen[1:] if chosen and shutil.which(chosen[0]) == compiler else ()),
+        *(chosen[1:] if chosen and _place_of(chosen[0]) == compiler else ()),
         *FLAGS,
         *_speed_flags(compiler),
         f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.cxx11_abi)}",

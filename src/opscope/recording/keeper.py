@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
-import sys
 from pathlib import Path
 from shlex import quote
 
 from opscope.launch import keeper_process
 from opscope.notice import notice
 from opscope.own_file import OwnFile
+from opscope.own_python import bare_python, own_python
 
 _pipes: dict[Path, tuple[int, OwnFile]] = {}
 """By folder: the process that has a keeper for it, and this end of the pipe to that."""
@@ -40,15 +40,15 @@ def _begun(folder: Path) -> OwnFile:
     Raises:
         OSError, ValueError, TypeError: there can be none.
     """
-    command = [sys.executable, "-I", "-S", keeper_process.__file__, str(os.getpid())]
+    becomes = own_python(str(Path(__file__).parents[1] / "cli" / "keeper.py"))
     theirs, ours = map(OwnFile, os.pipe())
     try:
         begun = subprocess.run(
             [
-                *command,
+                *bare_python(keeper_process.__file__, str(os.getpid())),
                 str(theirs.descriptor),
                 os.fspath(folder),
-                os.fspath(Path(__file__).parents[2]),
+                *becomes,
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

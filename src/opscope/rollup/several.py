@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
@@ -14,7 +13,9 @@ from queue import SimpleQueue
 
 from opscope.errors import TraceFormatError
 from opscope.memory_limit import memory_left
+from opscope.own_python import own_python
 from opscope.progress import tell
+from opscope.rollup import worker
 from opscope.rollup.schema import ROLLUP_TABLES
 from opscope.rollup.write import BYTES_PER_EVENT_READ
 from opscope.thread_pool import ThreadPool
@@ -129,7 +130,7 @@ class _Worker:
 
 def _begin() -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "opscope.rollup.worker"],
+        own_python(worker.__file__),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

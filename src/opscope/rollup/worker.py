@@ -1,5 +1,5 @@
-"""Makes rollups of what it is told to on standard input, one after the other:
-``python -m opscope.rollup.worker``.
+"""Makes rollups of what it is told to on standard input, one after the other, in a
+process of its own.
 
 Each line is the folder of a part, the one to write to and the tables to make; each answer why that
 failed, or empty.

@@ -67,3 +67,43 @@ def test_the_end_is_told(pair):
     one, other = pair
     one.close()
     assert not ReceivedLines(other).read_some()
+
+
+def test_what_is_nested_too_deeply_is_refused(pair):
+    one, other = pair
+    one.sendall(b"[" * 50_000 + b"\n")
+    line = ReceivedLines(other)
+    line.read_some()
+    with pytest.raises(ValueError, match="brackets"):
+        while line.next() is None:
+            line.read_some()
+
+
+@pytest.mark.parametrize("sent", [b"[" * 20 + b"\n", b'{"a": ' * 20 + b"\n"])
+def test_a_limit_of_brackets_is_kept_before_anything_is_parsed(pair, sent):
+    one, other = pair
+    one.sendall(sent)
+    line = ReceivedLines(other, most_brackets=10)
+    line.read_some()
+    with pytest.raises(ValueError, match="too many brackets"):
+        line.next()
+
+
+def test_a_line_that_is_too_long_is_refused_before_it_ends(pair):
+    one, other = pair
+    one.sendall(b"x" * 1001)
+    with pytest.raises(ValueError, match="too long"):
+        ReceivedLines(other, most_bytes=1000).read_some()
+
+
+def test_more_files_than_anything_takes_are_refused_and_closed(pair):
+    one, other = pair
+    line = ReceivedLines(other)
+    with open(os.devnull, "rb") as file:
+        for _ in range(2):
+            socket.send_fds(one, [b"part"], [file.fileno()] * 3)
+    line.read_some()
+    with pytest.raises(ValueError, match="too many files"):
+        line.read_some()
+    line.close()
+    assert line.files == []

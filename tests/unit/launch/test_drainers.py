@@ -1,6 +1,7 @@
 """Processes that drain a long recording: begun again where they were killed, or a disk was full."""
 
 import os
+import sys
 
 import pytest
 
@@ -17,7 +18,7 @@ class Watched:
         monkeypatch.setattr(keeper_process, "_is_long", lambda file: True)
         monkeypatch.setattr(keeper_process, "_has_room", lambda folder: self.has_room)
         monkeypatch.setattr(keeper_process.time, "monotonic", lambda: self.now_s)
-        self._monkeypatch, self._folder = monkeypatch, folder
+        self._folder = folder
         self._read, self._write = os.pipe()
         self._drainers = self._ending_with("0")
 
@@ -26,8 +27,8 @@ class Watched:
         os.close(self._write)
 
     def _ending_with(self, how):
-        self._monkeypatch.setattr(keeper_process, "_DRAIN", f"import os; os._exit({how})")
-        return Drainers(os.getpid(), self._read, str(self._folder), "")
+        command = [sys.executable, "-I", "-S", "-c", f"import os; os._exit({how})"]
+        return Drainers(os.getpid(), self._read, str(self._folder), command)
 
     def begun(self, looks, how):
         """How many processes so many looks begin, each of which ends ``how`` before the next."""

@@ -7,7 +7,6 @@ import contextlib
 import errno
 import os
 import select
-import socket
 import threading
 import time
 import uuid
@@ -24,6 +23,7 @@ from opscope.own_thread import OwnThread
 from opscope.recording.recorder import Recording
 from opscope.settings import ProfileSettings
 from opscope.short_turns import short_turns
+from opscope.trace.trace import Trace
 
 _EVERY_S = 1.0
 _ANSWER_S = 0.5
@@ -40,14 +40,12 @@ class DaemonClient:
         self._pids = messages.ancestors()
         self._ending = threading.Event()
         self._open()
-        self._is_registered = False
+        self._is_registered = self._has_refused = False
         self._thread = OwnThread(self._run, self._ending.set)
 
     def _open(self) -> None:
-        self._endpoint = OwnSocket(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
         self._name = messages.address(f"dynoconfigclient{uuid.uuid4()}")
-        self._endpoint.socket.bind(self._name)
-        self._endpoint.socket.setblocking(False)
+        self._endpoint = OwnSocket(messages.open_endpoint(self._name))
 
     def begin(self) -> None:
         """Ask from now on."""
@@ -103,10 +101,24 @@ class DaemonClient:
             if not endpoint.is_ours():  # the program has closed it meanwhile
                 raise OSError(errno.EBADF, os.strerror(errno.EBADF))
             with contextlib.suppress(BlockingIOError):
-                answered, content = messages.receive(endpoint.socket)
-                if answered == kind:
+                content = self._received(kind)
+                if content is not None:
                     return content
         raise TimeoutError
+
+    def _received(self, kind: str) -> bytes | None:
+        """What has arrived, if it is of that kind, and of one whose orders are taken."""
+        try:
+            answered, content = messages.receive(self._endpoint.socket, {0, os.getuid()})
+        except messages.ForeignSenderError as sender:
+            if not self._has_refused:
+                self._has_refused = True
+                notice(
+                    f"user {sender} answers as Dynolog's daemon, and is not obeyed: traces are "
+                    "made for a daemon of root or of the program's own user alone"
+                )
+            return None
+        return content if answered == kind else None
 
     def _record(self, request: TraceRequest) -> None:
         self._ending.wait(max(request.start_ns / 1e9 - time.time(), 0) if request.start_ns else 0)
@@ -128,8 +140,20 @@ class DaemonClient:
             with short_turns:
                 recording.stop()
         with short_turns:
-            write_chrome_trace(recording.trace.with_metadata(settings.metadata()), request.path)
+            _write(recording.trace.with_metadata(settings.metadata()), request.path)
         notice(f"trace that Dynolog asked for written to {request.path}")
+
+
+def _write(trace: Trace, path: str) -> None:
+    """In the place of what is there, as Kineto does; a link is replaced, and not followed: the
+    names that Dynolog gives are in folders of everybody, and known before."""
+    beside = os.path.join(os.path.dirname(path), f".{uuid.uuid4()}-{os.path.basename(path)}")
+    try:
+        write_chrome_trace(trace, beside)
+        os.replace(beside, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(beside)
 
 
 class _StepWait:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 DAEMON = "dynolog"
 _HEAD = struct.Struct("=Q32s")
@@ -23,6 +23,11 @@ _PROCESS = struct.Struct("=iiq")
 _ACTIVITIES = 2
 _MOST_BYTES = 1 << 16
 _MOST_ANCESTORS = 16
+_CREDENTIALS = struct.Struct("3i")
+
+
+class ForeignSenderError(Exception):
+    """A message is of a user whose orders this process does not take; of which one."""
 
 
 def address(name: str) -> str | bytes:
@@ -62,14 +67,42 @@ def read_message(data: bytes) -> tuple[str, bytes]:
     return kind.partition(b"\0")[0].decode("ascii", "replace"), content[:size]
 
 
-def receive(endpoint: socket.socket) -> tuple[str, bytes]:
+def open_endpoint(name: str | bytes) -> socket.socket:
+    """A socket of that name, which does not wait, and is told who sent what arrives.
+
+    Raises:
+        OSError: there can be none.
+    """
+    endpoint = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        endpoint.bind(name)
+        endpoint.setblocking(False)
+    except OSError:
+        endpoint.close()
+        raise
+    return endpoint
+
+
+def receive(endpoint: socket.socket, trusted: Collection[int]) -> tuple[str, bytes]:
     """The next message.
+
+    Args:
+        endpoint: from :func:`open_endpoint`.
+        trusted: users that may send one.
 
     Raises:
         OSError: none arrived in time.
+        ForeignSenderError: another user has sent it, who may have taken a name that was free.
         ValueError: it is none.
     """
-    return read_message(endpoint.recv(_MOST_BYTES))
+    data, about, _, _ = endpoint.recvmsg(_MOST_BYTES, socket.CMSG_SPACE(_CREDENTIALS.size))
+    user = next((_CREDENTIALS.unpack(said)[1] for level, kind, said in about
+                 if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS)
+                 and len(said) == _CREDENTIALS.size), None)  # fmt: skip
+    if user not in trusted:
+        raise ForeignSenderError("unknown" if user is None else str(user))
+    return read_message(data)
 
 
 def ancestors() -> list[int]:

@@ -17,7 +17,8 @@ class Watched:
         dump: asks for a dump and returns at once; takes what happened, in words. From any thread.
         watch: the recorder's native thread.
         steps: of the program.
-        dump_if: as ``dump``, but first the recorder's thread asks whether it is worth it after all.
+        dump_if: as ``dump``, but first it is asked whether it is worth it after all, which has to
+            be said within two seconds.
     """
 
     dump: Callable[[str], None]
@@ -52,5 +53,5 @@ class Trigger:
         """The recorder stops: leave everything as it was. May be called without ``begin``."""
 
     def look(self) -> str | None:
-        """What is worth a dump at this moment, in words. Called on a thread of the recorder's."""
+        """What is worth a dump at this moment, in words. Called on a thread of its own."""
         return None

@@ -10,7 +10,9 @@ from opscope.quantities import nanoseconds
 
 
 class When(Trigger):
-    """Dumps when ``condition()`` says so, looked at every ``every`` on a thread of the recorder's.
+    """Dumps when ``condition()`` says so, asked every ``every`` on a thread of its own.
+
+    A condition that waits is asked again when it has returned, and nothing else waits for it.
 
     It is true from one dump until it has been false: a condition that stays true is one dump.
     """

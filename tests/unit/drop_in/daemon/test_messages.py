@@ -1,6 +1,7 @@
 """Datagrams between a process and Dynolog's daemon, byte by byte."""
 
 import os
+import socket
 
 import pytest
 
@@ -43,3 +44,17 @@ def test_the_scheduler_says_the_job(monkeypatch):
     assert messages.job_id() == 31
     monkeypatch.setenv("SLURM_JOB_ID", "none")
     assert messages.job_id() == 0
+
+
+def test_only_messages_of_users_who_are_trusted_are_taken(tmp_path):
+    with (
+        messages.open_endpoint(str(tmp_path / "ours")) as ours,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as daemon,
+    ):
+        for _ in range(2):
+            daemon.sendto(messages.message("req", b"A=B"), str(tmp_path / "ours"))
+        with pytest.raises(messages.ForeignSenderError, match=str(os.getuid())):
+            messages.receive(ours, {os.getuid() + 1})
+        assert messages.receive(ours, {os.getuid()}) == ("req", b"A=B")
+        with pytest.raises(BlockingIOError):
+            messages.receive(ours, {os.getuid()})
