@@ -113,10 +113,11 @@ SHARED_IDS = "launches have the number of another: whose work is whose is told b
 def launch_doubts(gpu: Columns, events: Columns, texts: Iterable[str]) -> list[Doubt]:
     """What is wrong with launches and their work, where that is more than a border of the recording
     cutting some apart."""
+    texts = list(texts)
     is_launch = np.array([_LAUNCH.match(text) is not None for text in texts], dtype=np.bool_)
     is_call = (events["kind"] == EventKind.RUNTIME_CALL) & (events["correlation_id"] > 0)
     calls = np.flatnonzero(is_call)
-    calls = calls[is_launch[events["name"][calls]]]
+    calls = calls[is_launch[events["name"][calls]] & ~_is_captured(events, texts)[calls]]
     ids, count = np.unique(events["correlation_id"][calls], return_counts=True)
     without = int((~np.isin(ids, gpu["correlation_id"])).sum())
     is_much = without >= _MANY and without * 2 >= len(ids)
@@ -124,6 +125,16 @@ def launch_doubts(gpu: Columns, events: Columns, texts: Iterable[str]) -> list[D
         Doubt(NO_WORK, without if is_much else 0, len(ids)),
         Doubt(SHARED_IDS, int((count - 1).sum()), len(calls)),
     ]
+
+
+def _is_captured(events: Columns, texts: list[str]) -> npt.NDArray[np.bool_]:
+    """What happens while a graph is captured: launches are noted then, and no work is done."""
+    change = np.array(
+        [text.endswith("StreamBeginCapture") - text.endswith("StreamEndCapture") for text in texts],
+        dtype=np.int64,
+    )
+    captured: npt.NDArray[np.bool_] = np.cumsum(change[events["name"]]) > 0
+    return captured
 
 
 _MANY = 4
