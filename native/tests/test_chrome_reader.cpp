@@ -86,9 +86,9 @@ const std::string kFile = R"({"schemaVersion": 1, "deviceProperties": [{"id": 0,
   {"ph": "i", "name": "[memory]", "pid": 9, "tid": 1, "ts": 13,
    "args": {"Addr": 18446744073709551600, "Bytes": 64, "Device Id": -1}},
   {"ph": "s", "cat": "fwdbwd", "id": 1, "pid": 9, "tid": 1, "ts": 12},
-  {"ph": "s", "cat": "ac2g", "id": 77, "pid": 9, "tid": 1, "ts": 12},
+  {"ph": "f", "cat": "ac2g", "id": 77, "pid": 0, "tid": 7, "ts": 12},
   {"ph": "B", "name": "open", "pid": 9, "tid": 2, "ts": 3}, {"ph": "E", "pid": 9, "tid": 2, "ts": 5},
-  {"ph": "C", "name": "counter", "pid": 1, "ts": 0}
+  {"ph": "?", "name": "unknown", "pid": 1, "ts": 0}
  ], "traceName": "x", "last": [1.5, {"a": null}]})";
 
 void check_whole(Read& read) {
@@ -175,12 +175,12 @@ TEST(what_cannot_be_held_is_a_problem_of_its_own) {
 
 TEST(events_are_found_at_any_depth_inner_ones_first) {
   Read read(
-      R"({"a": [[{"ph": "b", "pid": {"ph": "a", "ts": 1}}]], "ph": "c", "ts": [{"ph": "d", "pid": 1}]})", 5);
+      R"({"a": [[{"ph": "w", "pid": {"ph": "u", "ts": 1}}]], "ph": "y", "ts": [{"ph": "z", "pid": 1}]})", 5);
   CHECK(read.is_sound);
   std::string phases;
   for (size_t row = 0; row < read.all().other_phases.texts.size(); ++row)
     phases += read.all().other_phases.texts[static_cast<int32_t>(row)];
-  CHECK_SAME(phases, "abdc");
+  CHECK_SAME(phases, "uwzy");
   CHECK(!Read(R"({"a": 1, "traceEvents": 5})", 5).reader->has_events());
   CHECK(Read(R"({"a": 1, "traceEvents": []})", 5).reader->has_events());
 }
