@@ -7,12 +7,16 @@ from opscope.trace.doubts import Doubt, doubts_in
 from opscope.trace.ledger_rows import END_MISSING, WITHOUT_DURATION
 from opscope.trace.trace import Trace
 
+_FEW = 0.01
+"""So small a share of the durations may be missing from what is said of times without any."""
+
 
 def doubts(trace: Trace) -> list[str]:
     """One for each kind; empty for nearly all traces."""
     ledger = trace.ledger
     found = [sentence(doubt) for doubt in doubts_in(ledger)]
-    if unknown := int(ledger.get("import", {}).get(WITHOUT_DURATION, 0)):
+    unknown = int(ledger.get("import", {}).get(WITHOUT_DURATION, 0))
+    if unknown > _FEW * len(trace.events):
         found.append(f"{unknown:,} {WITHOUT_DURATION}")
     if END_MISSING in ledger.get("import", {}):
         found.append(f"{END_MISSING}: this is what was whole of it")

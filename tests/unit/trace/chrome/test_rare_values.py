@@ -69,7 +69,7 @@ def test_threads_are_those_that_python_takes_for_different(read):
     assert trace.events["thread"].tolist() == [0, 0, 1, 2, 3, 4, 5, 6, 5]
     names = [trace.names[i] for i in trace.table("threads")["name"]]
     assert names[1] == " (process a)"
-    assert trace.table("threads")["system_thread_id"].tolist() == [0, 0, 1, 1, 0, 0, 0]
+    assert trace.table("threads")["system_thread_id"].tolist() == [0, 0, 1, 1 + (1 << 48), 0, 0, 0]
 
 
 def test_a_border_between_process_and_thread_is_seen(read):
