@@ -24,7 +24,6 @@ from opscope.trace.part import LATEST_NS, Part, part_from, part_until
 from opscope.trace.row_blocks import row_blocks
 from opscope.trace.trace import Trace
 from opscope.tree.event_tree import event_tree
-from opscope.tree.own_time import keep_own_times
 
 
 class Which(str, Enum):
@@ -106,7 +105,6 @@ def period_of(trace: Trace, which: Which | str = Which.STEADY) -> Period:
             parts[which] = part_from(trace, start_up.end_ns, start_up.over_ns or LATEST_NS)
         else:
             parts[which] = part_until(trace, start_up.end_ns)
-        keep_own_times(parts[which], trace)
     return _period(which, parts[which].trace, parts[which].rows, start_up)
 
 

@@ -17,8 +17,9 @@ from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 from opscope.tree.arguments import Arguments
 from opscope.tree.frame_text import own_texts
+from opscope.tree.line_nesting import Line
 from opscope.tree.links import arrows
-from opscope.tree.timeline import Line, Placement, place_events, place_gpu
+from opscope.tree.timeline import Placement, place_events, place_gpu
 
 Values = npt.NDArray[np.int64]
 

@@ -25,10 +25,10 @@ from opscope.trace.chrome.own_columns import KEY, trace_in
 from opscope.trace.chrome.python_calls import python_tables
 from opscope.trace.chrome.read_json import read_json
 from opscope.trace.column import DURATION
-from opscope.trace.ledger_rows import WITHOUT_DURATION
+from opscope.trace.ledger_rows import OVERLAP_NS, OVERLAPS, WITHOUT_DURATION
 from opscope.trace.metadata_kinds import sound_metadata
 from opscope.trace.names import Names
-from opscope.trace.nesting import parents_by_nesting
+from opscope.trace.nesting import parents_by_nesting, rounding_of
 from opscope.trace.schema import UNKNOWN_KIND, EventKind
 from opscope.trace.shapes import sound_shapes
 from opscope.trace.trace import Trace
@@ -104,14 +104,16 @@ def _events(collector: CollectedEvents, base: int) -> tuple[Columns, Int64]:
     open_ended = spans["unfinished"] == 1
     until_last = last - spans["start_ns"][open_ended]
     spans["duration_ns"][open_ended] = np.clip(until_last, 0, DURATION["most"])
+    rounding_ns = rounding_of(spans["start_ns"], spans["duration_ns"])
     spans["start_ns"] += base
     outer = _OUTER_FIRST[spans["kind"]]
     order = np.lexsort((outer, -spans["duration_ns"], spans["start_ns"]))
     events: Columns = {name: spans.pop(name)[order] for name in list(spans)}
     events["end_ns"] = events["start_ns"] + events["duration_ns"]
-    events["parent"], events["is_async"] = parents_by_nesting(
-        events["thread"], events["start_ns"], events["end_ns"]
+    events["parent"], overlap_ns = parents_by_nesting(
+        events["thread"], events["start_ns"], events["end_ns"], rounding_ns
     )
+    collector.count_overlaps(overlap_ns)
     add_meaning(events, collector)
     return events, order
 
@@ -158,6 +160,9 @@ def _ledger(collector: CollectedEvents, spans: int) -> Columns:
         rows.append(("import", "marks of the profiler that wrote the file", collector.marks))
     if collector.without_duration:
         rows.append(("import", WITHOUT_DURATION, collector.without_duration))
+    if collector.overlaps:
+        rows.append(("import", OVERLAPS, collector.overlaps))
+        rows.append(("import", OVERLAP_NS, collector.overlap_ns))
     lost = unmatched_arrows(collector)
     if lost:
         collector.skipped["arrows to what a device did, which is not in the file"] += lost
