@@ -94,9 +94,7 @@ def test_enclosing_is_the_last_started_span_or_one_around_it(rows, points):
 
 def test_siblings_that_touch_are_siblings():
     thread = np.zeros(4, dtype=np.int64)
-    parent, overlap = parents_by_nesting(
-        thread, np.array([0, 0, 5, 10]), np.array([10, 5, 10, 10])
-    )
+    parent, overlap = parents_by_nesting(thread, np.array([0, 0, 5, 10]), np.array([10, 5, 10, 10]))
     assert parent.tolist() == [-1, 0, 0, -1]
     assert not overlap.any()
 
