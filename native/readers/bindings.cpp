@@ -77,6 +77,8 @@ class PyRareValues : public RareValues {
         .device_type = static_cast<uint8_t>(number("device_type")),
         .is_mark = flag("is_mark"),
         .is_overhead = flag("is_overhead"),
+        .is_unknown = flag("is_unknown"),
+        .has_counters = flag("has_counters"),
         .keeps_gpu = flag("keeps_gpu"),
         .keeps_driver = flag("keeps_driver"),
         .keeps_other = flag("keeps_other"),
@@ -193,7 +195,12 @@ class PyChromeReader {
                                     text_object(thread.name.value_or(""))));
     }
     for (const ThreadRows::Process& process : all.threads.processes())
-      processes.append(nb::make_tuple(to_tuple(process.process), text_object(process.name)));
+      processes.append(nb::make_tuple(to_tuple(process.process), text_object(process.name),
+                                      text_object(process.labels)));
+    nb::list owners;
+    for (const Label& owner : all.threads.owners()) owners.append(to_tuple(owner));
+    taken["owners"] = owners;
+    taken["categories"] = to_list(all.categories());
     taken["threads"] = threads;
     taken["processes"] = processes;
     taken["seen"] = all.seen;
@@ -201,6 +208,8 @@ class PyChromeReader {
     taken["without_time"] = all.without_time;
     taken["without_duration"] = all.without_duration;
     taken["ends_without_beginning"] = all.ends_without_beginning;
+    taken["ends_before_beginning"] = all.ends_before_beginning;
+    taken["counters"] = all.counters;
     taken["other_instants"] = all.other_instants;
     taken["other_phases"] = to_list(all.other_phases);
     taken["other_flows"] = to_list(all.other_flows);
@@ -208,6 +217,7 @@ class PyChromeReader {
   }
 
   bool has_events() const { return reader_.has_events(); }
+  bool is_cut() const { return reader_.is_cut(); }
   int64_t mended_names() const { return reader_.mended_names(); }
   nb::object others() const { return text_object(reader_.others()); }
 
@@ -246,6 +256,7 @@ void bind_readers(nb::module_& m) {
       .def("take", &PyChromeReader::take, nb::lock_self())
       .def_prop_ro("problem", &PyChromeReader::problem, nb::lock_self())
       .def_prop_ro("has_events", &PyChromeReader::has_events, nb::lock_self())
+      .def_prop_ro("is_cut", &PyChromeReader::is_cut, nb::lock_self())
       .def_prop_ro("mended_names", &PyChromeReader::mended_names, nb::lock_self())
       .def_prop_ro("others", &PyChromeReader::others, nb::lock_self());
   m.def("pair_allocations", &readers::pairs_of, "columns"_a);

@@ -17,7 +17,7 @@ bool ChromeReader::finish() {
     mender_.finish(mended_);
     add_text(mended_);
   }
-  if (problem_ == Problem::kNone && read(true)) has_events_ = has_list_ || collector_.seen > 0;
+  if (problem_ == Problem::kNone && read_to_the_end()) has_events_ = has_list_ || collector_.seen > 0;
   place_.add({text_.data(), length_});
   length_ = 0;
   return problem_ == Problem::kNone;
@@ -39,6 +39,19 @@ bool ChromeReader::add_text(std::string_view text) {
   length_ += text.size();
   std::memset(text_.data() + length_, 0, Scanner::kPadding);
   return length_ < wanted_ || read(false);
+}
+
+// A text that could go on where it ends, and is no JSON without that, was cut there: by the death of its
+// writer, or by one that never ends its list, which Chrome's format allows. What is whole was read.
+bool ChromeReader::read_to_the_end() {
+  if (!read(false)) return false;
+  const bool may_go_on = at_ != At::kEnd;
+  if (read(true)) return true;
+  if (!may_go_on || problem_ != Problem::kNotJson || collector_.seen == 0) return false;
+  problem_ = Problem::kNone;
+  is_cut_ = true;
+  if (is_in_object_ && !others_.empty()) others_ += '}';
+  return true;
 }
 
 bool ChromeReader::read(bool is_last) {
@@ -72,7 +85,7 @@ bool ChromeReader::read_next() {
       break;
     case At::kFirstElement:
     case At::kElement:
-      if (at_ == At::kFirstElement && scanner_.peek() == ']') {
+      if ((at_ == At::kFirstElement || collector_.seen > 0) && scanner_.peek() == ']') {
         scanner_.step();
         next = is_in_object_ ? At::kAfterValue : At::kEnd;
         break;
@@ -94,7 +107,7 @@ bool ChromeReader::read_next() {
       break;
     case At::kFirstKey:
     case At::kKey:
-      if (at_ == At::kFirstKey && scanner_.peek() == '}') {
+      if ((at_ == At::kFirstKey || collector_.seen > 0) && scanner_.peek() == '}') {
         scanner_.step();
         close_object();
         next = At::kEnd;
@@ -116,13 +129,24 @@ bool ChromeReader::read_next() {
       }
       break;
     case At::kEnd:
-      if (!scanner_.is_at_end()) scanner_.fail("Extra data");
-      read_ = length_;
-      return false;
+      if (scanner_.is_at_end()) {
+        read_ = length_;
+        return false;
+      }
+      begin_another();
+      next = At::kStart;
+      break;
   }
   at_ = next;
   read_ = static_cast<size_t>(scanner_.at() - text_.data());
   return true;
+}
+
+// Lists and single events may follow each other, as in a file with an event in each line; traces may not.
+void ChromeReader::begin_another() {
+  if (has_list_ || collector_.seen == 0 || (is_in_object_ && others_ != "{}")) scanner_.fail("Extra data");
+  is_in_object_ = has_phase_ = has_time_or_process_ = false;
+  others_.clear();
 }
 
 void ChromeReader::read_start() {

@@ -38,6 +38,7 @@ class ChromeReader {
   EventCollector& collector() { return collector_; }
   bool has_events() const { return has_events_; }        // or a list of none
   const std::string& others() const { return others_; }  // JSON of the file's other keys
+  bool is_cut() const { return is_cut_; }                // the text ends in the middle; what is whole was read
   int64_t mended_names() const { return mender_.names(); }
 
  private:
@@ -54,9 +55,11 @@ class ChromeReader {
 
   bool add_text(std::string_view text);
   bool read(bool is_last);
+  bool read_to_the_end();
   bool read_next();
   void read_key();
   void read_start();
+  void begin_another();
   void close_object();
   void take_events();
   void fail(Problem problem, const char* what, const char* at);
@@ -72,6 +75,7 @@ class ChromeReader {
   size_t read_ = 0;         // of it
   size_t wanted_ = 0;       // so much text there must be before reading goes on
   At at_ = At::kStart;
+  bool is_cut_ = false;
   bool is_in_object_ = false;  // the list of events is a value of the file's object
 
   TextPlace place_;  // of the first byte of `text_`

@@ -18,6 +18,11 @@ bool is_text(const Value& value, std::string_view text, std::string& scratch) {
   return value.is_text() && text_of(value, scratch) == text;
 }
 
+// Whatever it is, the file says on which stream of which device it happened.
+bool is_on_device(const FoundEvent& event) {
+  return event.argument("stream").sort == Sort::kInteger && event.argument("device").sort == Sort::kInteger;
+}
+
 bool is_launch_arrow(std::string_view category) {
   return category == "ac2g" || category == "async_cpu_to_gpu" || category == "async_gpu";
 }
@@ -38,9 +43,23 @@ void EventCollector::take(const FoundEvent& event) {
       case 'X':
         return complete(event);
       case 'B':
-        return begin(event);
+        return begin(event, false);
       case 'E':
-        return end(event);
+        return end(event, open_on_thread(event));
+      case 'b':
+      case 'S':
+        return begin(event, true);
+      case 'e':
+      case 'F':
+        return end(event, open_of_id(event));
+      case 'n':
+      case 'T':
+      case 'p':
+        ++other_instants;
+        return;
+      case 'C':
+        ++counters;
+        return;
       case 'M':
         return describe(event);
       case 'i':
@@ -63,7 +82,7 @@ void EventCollector::complete(const FoundEvent& event) {
   const std::optional<int64_t> start = nanoseconds(event.time, rare_);
   if (!start) {
     ++without_time;
-  } else if (category.gpu_kind >= 0) {
+  } else if (category.gpu_kind >= 0 || (category.is_unknown && is_on_device(event))) {
     add_gpu(event, category, *start);
   } else if (category.is_mark) {
     ++marks;
@@ -89,6 +108,7 @@ void EventCollector::add_span(const FoundEvent& event, const CategoryMeaning& ca
   spans.start_ns.push_back(start_ns);
   spans.duration_ns.push_back(duration_ns);
   spans.unfinished.push_back(0);
+  spans.is_async.push_back(0);
   spans.sequence_number.push_back(number(event, "Sequence number", -1));
   spans.forward_thread.push_back(static_cast<int32_t>(number(event, "Fwd thread id", 0, kInt32)));
   spans.external_id.push_back(number(event, "External id", -1));
@@ -100,29 +120,56 @@ void EventCollector::add_span(const FoundEvent& event, const CategoryMeaning& ca
   if (is_operator) arguments.add_keywords(row, event);
 }
 
-void EventCollector::begin(const FoundEvent& event) {
+std::vector<int32_t>& EventCollector::open_on_thread(const FoundEvent& event) {
+  const auto thread = static_cast<size_t>(threads.row_of(event));
+  if (open_.size() <= thread) open_.resize(thread + 1);
+  return open_[thread];
+}
+
+// Asynchronous spans of one category, id and scope nest in each other, on whatever thread they begin or end.
+std::vector<int32_t>& EventCollector::open_of_id(const FoundEvent& event) {
+  async_key_.clear();
+  for (const Value* const part : {&event.category, &event.id, &event.id2, &event.scope, &event.process}) {
+    async_key_.append(part->raw);
+    async_key_ += '\0';
+  }
+  const auto row = static_cast<size_t>(async_keys_.row_of(async_key_));
+  if (async_open_.size() <= row) async_open_.resize(row + 1);
+  return async_open_[row];
+}
+
+void EventCollector::begin(const FoundEvent& event, bool is_async) {
   const std::optional<int64_t> start = nanoseconds(event.time, rare_);
   if (!start) {
     ++without_time;
     return;
   }
-  const auto thread = static_cast<size_t>(threads.row_of(event));
-  if (open_.size() <= thread) open_.resize(thread + 1);
-  open_[thread].push_back(static_cast<int32_t>(spans.thread.size()));
+  std::vector<int32_t>& open = is_async ? open_of_id(event) : open_on_thread(event);
+  open.push_back(static_cast<int32_t>(spans.thread.size()));
   add_span(event, meaning_of(event.category), *start, 0);
   spans.unfinished.back() = 1;
+  spans.is_async.back() = is_async;
 }
 
-void EventCollector::end(const FoundEvent& event) {
+// Ends the innermost span of its name; the innermost of any where it has none, or one that none has.
+void EventCollector::end(const FoundEvent& event, std::vector<int32_t>& open) {
   const std::optional<int64_t> end = nanoseconds(event.time, rare_);
-  const auto thread = static_cast<size_t>(threads.row_of(event));
-  if (!end || thread >= open_.size() || open_[thread].empty()) {
+  if (!end || open.empty()) {
     ++ends_without_beginning;
     return;
   }
-  const auto row = static_cast<size_t>(open_[thread].back());
-  open_[thread].pop_back();
+  auto ended = open.end() - 1;
+  if (event.name.is_text() && open.size() > 1) {
+    const int32_t name = texts.row_of(text_of(event.name, scratch_));
+    const auto named = std::find_if(open.rbegin(), open.rend(), [&](int32_t span) {
+      return spans.name[static_cast<size_t>(span)] == name;
+    });
+    if (named != open.rend()) ended = named.base() - 1;
+  }
+  const auto row = static_cast<size_t>(*ended);
+  open.erase(ended);
   spans.unfinished[row] = 0;
+  ends_before_beginning += *end < spans.start_ns[row];
   // Both are less than a quarter of what 64 bits hold.
   spans.duration_ns[row] = std::clamp<int64_t>(*end - spans.start_ns[row], 0, vocabulary_.longest_ns);
 }
@@ -161,7 +208,8 @@ void EventCollector::add_gpu(const FoundEvent& event, const CategoryMeaning& cat
     const Value given = event.argument(key);
     return integer(given.sort == Sort::kMissing ? other : given, rare_, 0, bounds);
   };
-  gpu.kind.push_back(static_cast<uint8_t>(category.gpu_kind));
+  const int16_t kind = category.gpu_kind >= 0 ? category.gpu_kind : int16_t{GpuKind::kAnnotation};
+  gpu.kind.push_back(static_cast<uint8_t>(kind));
   gpu.name.push_back(texts.row_of(event.name.sort == Sort::kMissing ? "" : printed(event.name)));
   gpu.category.push_back(category.keeps_gpu ? texts.row_of(categories_[category_]) : -1);
   gpu.device_type.push_back(static_cast<int8_t>(category.device_type));
@@ -173,6 +221,9 @@ void EventCollector::add_gpu(const FoundEvent& event, const CategoryMeaning& cat
   gpu.correlation_id.push_back(number(event, "correlation", 0));
   gpu.size_bytes.push_back(number(event, "bytes", 0, vocabulary_.bytes));
   gpu.external_id.push_back(number(event, "External id", -1));
+  gpu.process.push_back(threads.owner_of(event));
+  const bool has_counters = category.has_counters && !event.members.empty();
+  gpu.counters.push_back(has_counters ? texts.row_of(event.arguments.raw) : -1);
   gpu.registers_per_thread.push_back(static_cast<int32_t>(number(event, "registers per thread", 0, kInt32)));
   gpu.shared_memory_bytes.push_back(static_cast<int32_t>(number(event, "shared memory", 0, kInt32)));
   gpu.graph.push_back(number(event, "graph id", 0));
@@ -213,7 +264,8 @@ void EventCollector::flow(const FoundEvent& event, bool is_target) {
   const std::string_view category = printed(event.category);
   const bool is_between_ranks = category == "collective";
   if (is_launch_arrow(category)) {
-    launch_arrows.push_back(integer(event.id, rare_, -1));
+    // Calls that launch nothing, such as synchronisations, have a beginning too.
+    if (is_target) launch_arrows.push_back(integer(event.id, rare_, -1));
   } else if ((!is_between_ranks && category != "fwdbwd") || !time) {
     other_flows.add(category);
   } else {
@@ -226,13 +278,18 @@ void EventCollector::flow(const FoundEvent& event, bool is_target) {
 }
 
 void EventCollector::describe(const FoundEvent& event) {
-  const Value given = event.argument("name");
-  if (!event.name.is_text() || !(given.is_text() || given.sort == Sort::kDecimal)) return;
-  std::string name(printed(given));
+  if (!event.name.is_text()) return;
   const std::string_view what = text_of(event.name, scratch_);
-  if (what == "thread_name") {
+  const bool is_thread = what == "thread_name", is_labels = what == "process_labels";
+  if (!is_thread && !is_labels && what != "process_name") return;
+  const Value given = event.argument(is_labels ? "labels" : "name");
+  if (!given.is_text() && given.sort != Sort::kDecimal) return;
+  std::string name(printed(given));
+  if (is_thread) {
     threads.name_thread(event, std::move(name), event.argument(vocabulary_.beside));
-  } else if (what == "process_name") {
+  } else if (is_labels) {
+    threads.label_process(event, std::move(name));
+  } else {
     threads.name_process(event, std::move(name));
   }
 }

@@ -47,6 +47,7 @@ class EventCollector {
   EventCollector& operator=(const EventCollector&) = delete;
 
   void take(const FoundEvent& event);
+  const TextRows& categories() const { return categories_; }
 
   TextRows texts;  // rows of names
   ThreadRows threads;
@@ -56,20 +57,24 @@ class EventCollector {
   OverheadColumns overheads;
   FlowColumns flows;
   ArgumentRows arguments;
-  std::vector<int64_t> launch_arrows;  // ids of ends of arrows from launches to what they launched
+  std::vector<int64_t> launch_arrows;  // ids of arrows from launches, at what they launched
   int64_t seen = 0;
   int64_t marks = 0;
   int64_t without_time = 0;
   int64_t without_duration = 0;  // missing or negative, taken for 0
   int64_t ends_without_beginning = 0;
+  int64_t ends_before_beginning = 0;  // taken for the same moment
+  int64_t counters = 0;               // samples of them, which are not kept
   int64_t other_instants = 0;
   Counts other_phases;
   Counts other_flows;
 
  private:
   void complete(const FoundEvent& event);
-  void begin(const FoundEvent& event);
-  void end(const FoundEvent& event);
+  void begin(const FoundEvent& event, bool is_async);
+  void end(const FoundEvent& event, std::vector<int32_t>& open);
+  std::vector<int32_t>& open_on_thread(const FoundEvent& event);
+  std::vector<int32_t>& open_of_id(const FoundEvent& event);
   void instant(const FoundEvent& event);
   void flow(const FoundEvent& event, bool is_target);
   void describe(const FoundEvent& event);
@@ -93,6 +98,9 @@ class EventCollector {
   std::vector<CategoryMeaning> meanings_;
   int32_t category_ = -1;                   // the last one that was looked up
   std::vector<std::vector<int32_t>> open_;  // by thread: spans that have begun
+  TextRows async_keys_;
+  std::vector<std::vector<int32_t>> async_open_;  // by category, id, scope and process
+  std::string async_key_;
   std::string scratch_;
 };
 

@@ -24,6 +24,7 @@ struct SpanColumns {
   std::vector<int64_t> start_ns;
   std::vector<int64_t> duration_ns;
   std::vector<uint8_t> unfinished;
+  std::vector<uint8_t> is_async;  // begun and ended by an id
   std::vector<int64_t> sequence_number;
   std::vector<int32_t> forward_thread;
   // Numbers by which events of one file name each other.
@@ -36,6 +37,7 @@ struct SpanColumns {
   void each(F f) {
     f("thread", thread), f("name", name), f("kind", kind), f("category", category);
     f("start_ns", start_ns), f("duration_ns", duration_ns), f("unfinished", unfinished);
+    f("is_async", is_async);
     f("sequence_number", sequence_number), f("forward_thread", forward_thread);
     f("external_id", external_id), f("correlation_id", correlation_id);
     f("python_id", python_id), f("python_parent_id", python_parent_id);
@@ -75,6 +77,8 @@ struct GpuColumns {
   std::vector<int64_t> correlation_id;
   std::vector<int64_t> size_bytes;
   std::vector<int64_t> external_id;
+  std::vector<int32_t> process;   // row of processes
+  std::vector<int32_t> counters;  // row of a text: JSON of hardware counters; -1 none
   std::vector<int32_t> registers_per_thread;
   std::vector<int32_t> shared_memory_bytes;
   std::vector<int64_t> graph;
@@ -92,6 +96,7 @@ struct GpuColumns {
     f("duration_ns", duration_ns), f("device_type", device_type), f("device_index", device_index);
     f("context", context), f("stream", stream), f("correlation_id", correlation_id);
     f("size_bytes", size_bytes), f("external_id", external_id);
+    f("process", process), f("counters", counters);
     f("registers_per_thread", registers_per_thread), f("shared_memory_bytes", shared_memory_bytes);
     f("graph", graph), f("graph_node", graph_node);
     f("peer_device", peer_device), f("target_device", target_device), f("wait_on_stream", wait_on_stream);

@@ -222,7 +222,7 @@ Value Scanner::object(size_t depth) {
 
 void Scanner::set(Level& level, std::string_view key, const Value& value, size_t depth) {
   level.members.push_back({key, value});
-  if (key.size() > 4) return;
+  if (key.size() > 5) return;
   FoundEvent& event = level.event;
   if (key == "ph") {
     event.phase = value;
@@ -240,6 +240,10 @@ void Scanner::set(Level& level, std::string_view key, const Value& value, size_t
     event.duration = value;
   } else if (key == "id") {
     event.id = value;
+  } else if (key == "id2") {
+    event.id2 = value;
+  } else if (key == "scope") {
+    event.scope = value;
   } else if (key == "args") {
     event.arguments = value;
     event.members.clear();

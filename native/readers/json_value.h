@@ -46,11 +46,13 @@ struct FoundEvent {
   Value time;
   Value duration;
   Value id;
+  Value id2;
+  Value scope;
   Value arguments;
   std::vector<Member> members;  // of `arguments`, if that is an object
 
   void clear() {
-    phase = category = name = process = thread = time = duration = id = arguments = Value{};
+    phase = category = name = process = thread = time = duration = id = id2 = scope = arguments = Value{};
     members.clear();
   }
   // The last member of that name; missing if there is none.

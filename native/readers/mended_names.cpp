@@ -23,12 +23,6 @@ size_t escape_length(std::string_view text) {
 }  // namespace
 
 void NameMender::add(std::string_view piece, std::string& out) {
-  if (piece.empty()) return;
-  if (!is_begun_) is_array_ = piece[0] == '[';
-  is_begun_ = true;
-  const size_t begin = out.size();
-  out += end_;
-  end_.clear();
   while (!piece.empty()) {
     if (at_ == At::kRest || at_ == At::kName) {
       const size_t line = std::min(piece.find('\n'), piece.size());
@@ -39,7 +33,6 @@ void NameMender::add(std::string_view piece, std::string& out) {
     step(piece[0], out);
     piece.remove_prefix(1);
   }
-  close_array(out, begin);
 }
 
 void NameMender::step(char c, std::string& out) {
@@ -117,27 +110,8 @@ void NameMender::mend_name(std::string& out) {
   name_.clear();
 }
 
-// Keeps back what may be the end of an array, of what was appended since `begin`.
-void NameMender::close_array(std::string& out, size_t begin) {
-  if (!is_array_) return;
-  size_t end = out.size();
-  while (end > begin && is_blank(out[end - 1])) --end;
-  while (end > begin && out[end - 1] == ',') --end;
-  end_.assign(out, end);
-  out.resize(end);
-  if (end > begin) last_ = out[end - 1];
-}
-
 void NameMender::finish(std::string& out) {
-  const size_t begin = out.size();
-  out += end_;
-  end_.clear();
   if (at_ == At::kName) mend_name(out);
-  close_array(out, begin);
-  if (!is_array_) return;
-  const bool is_closed = last_ == ']' && end_.find(',') == std::string::npos;
-  out += is_closed ? end_ : "]";
-  end_.clear();
 }
 
 }  // namespace opscope::readers

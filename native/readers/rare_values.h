@@ -15,6 +15,8 @@ struct CategoryMeaning {
   uint8_t device_type = 0;  // of a device's activity
   bool is_mark = false;     // where the profiler that wrote the file began and ended
   bool is_overhead = false;
+  bool is_unknown = false;    // what a span of it is has to be seen from the span
+  bool has_counters = false;  // its arguments are hardware counters
   bool keeps_gpu = false;     // kept beside the kind, as it would be written in another way
   bool keeps_driver = false;  // the same of spans with the name of a call of the driver
   bool keeps_other = false;   // and of all others

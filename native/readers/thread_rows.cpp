@@ -92,11 +92,34 @@ void ThreadRows::name_thread(const FoundEvent& event, std::string name, const Va
 }
 
 void ThreadRows::name_process(const FoundEvent& event, std::string name) {
+  process_of(event).name = std::move(name);
+}
+
+void ThreadRows::label_process(const FoundEvent& event, std::string labels) {
+  process_of(event).labels = std::move(labels);
+}
+
+ThreadRows::Process& ThreadRows::process_of(const FoundEvent& event) {
   const auto found = static_cast<size_t>(find(event.process, event.thread));
   const auto row =
       static_cast<size_t>(process_keys_.row_of(std::string_view(key_).substr(0, process_length_)));
-  if (row == processes_.size()) processes_.push_back({threads_[found].process, {}});
-  processes_[row].name = std::move(name);
+  if (row == processes_.size()) processes_.push_back({threads_[found].process, {}, {}});
+  return processes_[row];
+}
+
+int32_t ThreadRows::owner_of(const FoundEvent& event) {
+  key_.clear();
+  Label label;
+  if (is_nested(event.process)) {
+    label = {.text = rare_.spelled(event.process.raw), .is_json = false};
+    key_ = 's' + label.text;
+  } else {
+    append_key(key_, event.process);
+  }
+  const int32_t row = owner_keys_.row_of(key_);
+  if (static_cast<size_t>(row) == owners_.size())
+    owners_.push_back(label.is_json ? label_of(event.process) : std::move(label));
+  return row;
 }
 
 }  // namespace opscope::readers

@@ -27,7 +27,11 @@ class ThreadRows {
   int32_t row_of(const FoundEvent& event);
   // What the file says a thread is called, and beside which other of its process it is.
   void name_thread(const FoundEvent& event, std::string name, const Value& beside);
+  // What the file says a process is: its name, or labels such as "GPU 0".
   void name_process(const FoundEvent& event, std::string name);
+  void label_process(const FoundEvent& event, std::string labels);
+  // The row of the process that an event is of, in `owners`.
+  int32_t owner_of(const FoundEvent& event);
 
   struct Thread {
     Label process;
@@ -39,13 +43,16 @@ class ThreadRows {
   struct Process {
     Label process;
     std::string name;
+    std::string labels;
   };
   const std::vector<Thread>& threads() const { return threads_; }
   const std::vector<int32_t>& rows() const { return rows_; }  // of `threads`
   const std::vector<Process>& processes() const { return processes_; }
+  const std::vector<Label>& owners() const { return owners_; }
 
  private:
   int32_t find(const Value& process, const Value& thread);
+  Process& process_of(const FoundEvent& event);
 
   RareValues& rare_;
   TextRows keys_;
@@ -53,6 +60,8 @@ class ThreadRows {
   std::vector<Thread> threads_;
   std::vector<int32_t> rows_;
   std::vector<Process> processes_;
+  TextRows owner_keys_;
+  std::vector<Label> owners_;
   std::string key_;
   size_t process_length_ = 0;  // of the key that was made last
 };

@@ -437,7 +437,7 @@ class ChromeReader:
     """Events of a Chrome JSON, as columns; reads without the GIL.
 
     ``answers`` is asked what only Python knows (``trace/chrome/rare_values.py``); with ``mends``
-    bare quotes in names and an array without an end are mended.
+    bare quotes in names are mended. Of a text that was cut, what is whole is read.
     """
 
     def __init__(self, vocabulary: Mapping[str, Any], answers: object, mends: bool) -> None: ...
@@ -452,6 +452,8 @@ class ChromeReader:
     def problem(self) -> JsonProblem | None: ...
     @property
     def has_events(self) -> bool: ...
+    @property
+    def is_cut(self) -> bool: ...
     @property
     def mended_names(self) -> int: ...
     @property

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from opscope.analysis.doubts import sentence
 from opscope.analysis.graph_attribution import attribute_graphs
-from opscope.trace.device_rules import check_device_rules
+from opscope.trace.device_rules import DeviceRules, check_device_rules
 from opscope.trace.schema import UNHEARD
 from opscope.trace.trace import Trace
+
+
+def _rules_text(rules: DeviceRules) -> str:
+    if not rules.work:
+        return "no device work"
+    broken = [sentence(doubt) for doubt in rules.doubts]
+    verdict = f"BROKEN RULES: {'; '.join(broken)}" if broken else "all rules kept"
+    share = rules.busy_ns / rules.wall_ns if rules.wall_ns else 0.0
+    busy = f"busy {share:.1%} from the first to the last"
+    return f"{rules.work:,} pieces of device work, {busy}, {verdict}"
 
 
 def describe_devices(trace: Trace) -> list[str]:
@@ -19,7 +30,7 @@ def describe_devices(trace: Trace) -> list[str]:
         return [f"no device activity: {about['unavailable']}{timed}"]
     if not len(trace.table("gpu")):
         return []
-    lines = [check_device_rules(trace).describe()]
+    lines = [_rules_text(check_device_rules(trace))]
     graphs = attribute_graphs(trace)
     if graphs.kernels:
         lines.append(graphs.describe())

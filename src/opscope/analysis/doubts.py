@@ -1,26 +1,17 @@
-"""What has to be said beside every number that is made of a recording.
-
-Every view speaks of a :class:`opscope.analysis.period.Period`, and a period says these with its
-name: so what a layer knows stands in the line that numbers are printed under. Whether there are
-times at all is asked there, too.
-"""
+"""What of a trace's numbers is doubtful, in sentences for the lines that print them."""
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
+from collections.abc import Iterator
 
+from opscope.analysis.quantity_text import time_text
 from opscope.errors import UsageError
-from opscope.trace.device_rules import check_device_rules
+from opscope.trace.doubts import Doubt, doubts_in
 from opscope.trace.ledger import LOSS
-from opscope.trace.ledger_rows import OVERLAP_NS, OVERLAPS
+from opscope.trace.ledger_rows import END_MISSING, WITHOUT_DURATION
 from opscope.trace.trace import Trace
 
 NO_TIMES = "no times were recorded"
-
-_NOTICED_SHARE = 0.01
-"""Overlaps of less of the time change no answer."""
-
-_DOUBTS: WeakKeyDictionary[Trace, tuple[str, ...]] = WeakKeyDictionary()
 
 
 def require_times(trace: Trace) -> None:
@@ -36,33 +27,37 @@ def require_times(trace: Trace) -> None:
         )
 
 
-def doubts_of(trace: Trace) -> tuple[str, ...]:
-    """What makes numbers of a recording doubtful, each as a part of a sentence; mostly empty."""
-    found = _DOUBTS.get(trace)
-    if found is None:
-        found = _DOUBTS[trace] = tuple(_doubts_of(trace))
+def doubts(trace: Trace) -> list[str]:
+    """One for each kind; empty for nearly all traces."""
+    ledger = trace.ledger
+    found = [sentence(doubt) for doubt in doubts_in(ledger)]
+    if unknown := int(ledger.get("import", {}).get(WITHOUT_DURATION, 0)):
+        found.append(f"{unknown:,} {WITHOUT_DURATION}")
+    if END_MISSING in ledger.get("import", {}):
+        found.append(f"{END_MISSING}: this is what was whole of it")
     return found
 
 
-def _doubts_of(trace: Trace) -> list[str]:
-    if not trace.has_times:
-        return [NO_TIMES]
-    ledger = trace.ledger
-    found = []
-    if len(trace.table("gpu")):
-        if not len(trace.events):
-            found.append("only the work of devices was recorded")
-        if broken := check_device_rules(trace).broken:
-            found.append(f"device work breaks rules: {', '.join(broken)}")
-    found += _overlaps(trace, ledger.get("import", {}))
-    losses = [
-        f"{value:,.0f} {what.removeprefix(f'{LOSS}: ')}" for _, what, value in ledger.losses()
+def doubts_text(trace: Trace) -> str:
+    """The same in one line; empty where there are none."""
+    found = doubts(trace)
+    lost = [f"{count:,.0f} {what.removeprefix(f'{LOSS}: ')}" for *_, what, count in _lost(trace)]
+    parts = [
+        "" if trace.has_times else NO_TIMES,
+        "" if len(trace.events) or trace.is_empty else "only the work of devices was recorded",
+        f"DOUBTFUL: {'; '.join(found)}" if found else "",
+        f"DROPPED: {'; '.join(lost)}" if lost else "",
     ]
-    return [*found, *([f"LOST: {', '.join(losses)}"] if losses else [])]
+    return ". ".join(part for part in parts if part)
 
 
-def _overlaps(trace: Trace, imported: dict[str, float]) -> list[str]:
-    overlap_ns = imported.get(OVERLAP_NS, 0.0)
-    if not overlap_ns or overlap_ns < _NOTICED_SHARE * float(trace.events["duration_ns"].max()):
-        return []
-    return [f"{imported.get(OVERLAPS, 0.0):,.0f} {OVERLAPS}"]
+def _lost(trace: Trace) -> Iterator[tuple[str, str, float]]:
+    """What a recorder lost; what a reader left out of a file is said with the counts of it."""
+    return (loss for loss in trace.ledger.losses() if loss[0] != "import")
+
+
+def sentence(doubt: Doubt) -> str:
+    """It in words, with how many of how many and by how much."""
+    of = f" of {doubt.of:,}" if doubt.of else ""
+    by = f", by up to {time_text(doubt.longest_ns)}" if doubt.longest_ns else ""
+    return f"{doubt.count:,}{of} {doubt.what}{by}"

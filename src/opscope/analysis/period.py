@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.doubts import NO_TIMES, doubts_of, require_times
+from opscope.analysis.doubts import doubts_text, require_times
 from opscope.analysis.program_steps import count_steps
 from opscope.analysis.quantity_text import time_text
 from opscope.analysis.steady_state import StartUp, find_start_up
@@ -46,7 +46,6 @@ class Period:
         start_ns: the first start in it, Unix nanoseconds.
         end_ns: the last end in it.
         start_up: that of the recording.
-        doubts: what makes numbers of the recording doubtful.
     """
 
     which: Which
@@ -55,7 +54,6 @@ class Period:
     start_ns: int
     end_ns: int
     start_up: StartUp
-    doubts: tuple[str, ...] = ()
 
     @property
     def wall_ns(self) -> int:
@@ -79,17 +77,17 @@ class Period:
         return np.asarray(place[self.rows[place] == events]) if len(self.rows) else events[:0]
 
     def __str__(self) -> str:
-        """In one line: what it is, how long, how many steps, and what makes that doubtful."""
+        """In one line: what it is, how long, how many steps, and what of its times is doubtful."""
         if not self.trace.has_times:
-            return f"recording, {NO_TIMES}"
+            return f"recording; {doubts_text(self.trace)}"
         count, of_what = count_steps(self.trace)
         what = "recording"
         if self.start_up.took_ns and self.which is not Which.ALL:
             what = "steady state" if self.which is Which.STEADY else "start-up"
         # Two steps may be anything; a program that makes a few more is a loop.
         steps = f", {count:,} {of_what}" if count > 1 and what != "start-up" else ""
-        doubts = f" ({'; '.join(self.doubts)})" if self.doubts else ""
-        return f"{what}, {time_text(self.wall_ns)}{steps}{doubts}"
+        doubtful = doubts_text(self.trace)
+        return f"{what}, {time_text(self.wall_ns)}{steps}{'. ' * bool(doubtful)}{doubtful}"
 
 
 _PARTS: WeakKeyDictionary[Trace, dict[Which, Part]] = WeakKeyDictionary()
@@ -109,14 +107,14 @@ def period_of(trace: Trace, which: Which | str = Which.STEADY) -> Period:
             "of an optimizer or calls of a network to see where one ends. Ask for all of it."
         )
     if which is Which.ALL or not start_up.took_ns:
-        return _period(which, trace, trace, None, start_up)
+        return _period(which, trace, None, start_up)
     parts = _PARTS.setdefault(trace, {})
     if which not in parts:
         if which is Which.STEADY:
             parts[which] = part_from(trace, start_up.end_ns, start_up.over_ns or LATEST_NS)
         else:
             parts[which] = part_until(trace, start_up.end_ns)
-    return _period(which, trace, parts[which].trace, parts[which].rows, start_up)
+    return _period(which, parts[which].trace, parts[which].rows, start_up)
 
 
 def find_which(which: Which | str) -> Which:
@@ -158,6 +156,6 @@ def _wall_bounds(trace: Trace) -> tuple[int, int]:
 
 
 def _period(
-    which: Which, whole: Trace, trace: Trace, rows: npt.NDArray[np.int64] | None, start_up: StartUp
+    which: Which, trace: Trace, rows: npt.NDArray[np.int64] | None, start_up: StartUp
 ) -> Period:
-    return Period(which, trace, rows, *wall_bounds(trace), start_up, doubts_of(whole))
+    return Period(which, trace, rows, *wall_bounds(trace), start_up)

@@ -102,7 +102,7 @@ def export(
                 which.job.save(output)
             return messages.say(f"wrote {output}, {len(which.parts)} processes")
     trace, loaded = open_traces(trace, rank, process, part)
-    if len(loaded.events) == 0:
+    if loaded.is_empty:
         raise TraceFormatError(f"{trace} holds no event, so nothing was written.")
     with messages.progress(f"writing {output}"):
         write(loaded, os.fspath(output))

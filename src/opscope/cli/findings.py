@@ -75,7 +75,7 @@ def findings(
             texts_of[number] = line_texts(one)
         return _print_several(found_in, texts_of, format)
     trace, loaded = chosen.path, load_chosen(chosen, part)
-    if not len(loaded.events) and not len(loaded.table("gpu")):
+    if loaded.is_empty:
         raise TraceFormatError(
             f"{trace} holds no event, so there is nothing to look at. Record a program that runs "
             "torch operators."

@@ -86,7 +86,7 @@ def summary(
     if is_empty and format is RowsFormat.TABLE:
         _print_why(loaded)  # which is what a dump is for, also where it has nothing else
         Messages().say(describe_completeness(loaded))
-    if is_empty and not len(loaded.events):
+    if loaded.is_empty:
         raise TraceFormatError(
             f"{trace} holds no event, so there is nothing to summarise. Record a program that "
             "runs torch operators."

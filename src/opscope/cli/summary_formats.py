@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from opscope.analysis.doubts import NO_TIMES
+from opscope.analysis.doubts import NO_TIMES, doubts_text
 from opscope.analysis.period import Period, Which
 from opscope.cli import rows
 from opscope.cli.narrow import GAP, width_of
@@ -102,7 +102,7 @@ def as_json(top: TopOperators, about: dict[str, Any], below: dict[str, Any]) -> 
             "start_ns": period.start_ns if period.trace.has_times else None,
             "wall_ns": period.wall_ns if period.trace.has_times else None,
             "start_up_ns": period.start_up.took_ns,
-            "doubts": list(period.doubts),
+            "doubts": doubts_text(period.trace),
         },
         "cpu_self_ns_of_all": top.total_cpu_ns if period.trace.has_times else None,
         "rows_left_out": top.left_out,

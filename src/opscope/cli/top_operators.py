@@ -119,9 +119,9 @@ def check_row_limit(limit: int) -> int:
 
 
 def ran_anything(trace: Trace) -> bool:
-    """Whether anything but collections of garbage was recorded, on threads or devices."""
-    is_other = trace.events["kind"] != EventKind.GC_PAUSE
-    return bool(is_other.any()) or (not len(trace.events) and bool(len(trace.table("gpu"))))
+    """Whether anything but collections of garbage was recorded."""
+    ran = (trace.events["kind"] != EventKind.GC_PAUSE).any()
+    return bool(ran) or len(trace.table("gpu")) > 0
 
 
 def find_top_operators(

@@ -11,15 +11,18 @@ from shlex import quote
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from opscope._native import keep_freed_memory
+from opscope.analysis.doubts import doubts_text
 from opscope.cli.console import Messages
 from opscope.cli.parameters import Argument, Option
 from opscope.cli.part_option import ALL, PartOption
 from opscope.cli.readable_processes import of_readable
+from opscope.cli.several_processes import said_once
 from opscope.cli.whole_job import say_what_is_missing
 from opscope.errors import InsufficientMemoryError, TraceFormatError, UsageError
+from opscope.job.chrome_file import ChromeFile
 from opscope.job.job import Job
 from opscope.job.load import load
-from opscope.job.recordings import find_recordings, folder_of
+from opscope.job.recordings import Recordings, find_recordings, folder_of
 from opscope.job.together import SOURCE
 from opscope.trace.job import missing_ranks
 from opscope.trace.manifest import MANIFEST
@@ -79,6 +82,9 @@ PeriodOption: TypeAlias = Annotated[
 
 _NUMBERS = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
 
+_MOST_DOUBTS = 4
+"""Of several processes: so many sentences about what is doubtful."""
+
 LONG_EVENTS = 10_000_000
 """A recording of more is summarised and asked without having all of it in memory."""
 
@@ -92,11 +98,13 @@ class Chosen:
         part: which process was asked for; None where that was not said.
         parts: the processes that are meant, all of the folder's where none was asked for; empty
             for what is no folder of ours.
+        source: what holds them, kept so that a file is read once.
     """
 
     path: Path
     part: Partition | None
     parts: tuple[Partition, ...] = ()
+    source: Recordings | None = None
 
     @property
     def job(self) -> Job:
@@ -131,7 +139,9 @@ def choose_trace(
     part = asked_partition(ranks[0] if ranks else None, process)
     if len(ranks) < 2:
         source = find_recordings(path)
-        return Chosen(path, part, () if source is None else source.parts)
+        if isinstance(source, ChromeFile):
+            messages.say(f"{path} holds {len(source.parts)} processes in one file")
+        return Chosen(path, part, () if source is None else source.parts, source)
     return Chosen(path, None, Job(path, ranks).parts)
 
 
@@ -209,6 +219,8 @@ def load_chosen(chosen: Chosen, part: PartOption = ALL) -> Trace:
         loaded = _whole(chosen) if part.is_all else part.of(_on_disk(chosen))
     if missing := missing_ranks(loaded.ledger):
         messages.say(f"{missing}: this is not the whole job")
+    if doubtful := doubts_text(loaded):
+        messages.say(doubtful)
     _say_what_cannot_be_read(chosen, messages)
     return loaded
 
@@ -256,12 +268,15 @@ def each_process(chosen: Chosen, doing: str) -> Iterator[tuple[Partition, Trace]
     empty: list[Partition] = []
     incomplete: list[Partition] = []
     damaged: dict[Partition, TraceFormatError] = {}
+    doubtful_of: dict[Partition, list[str]] = {}
     with messages.progress(f"{doing} {len(chosen.parts)} processes"):
         job = chosen.job
         for number, trace in job.traces(damaged.__setitem__):
             if trace.ledger.missing():
                 incomplete.append(number)
-            if len(trace.events):
+            if doubtful := doubts_text(trace):
+                doubtful_of[number] = [doubtful]
+            if not trace.is_empty:
                 yield number, trace
             else:
                 empty.append(number)
@@ -272,6 +287,8 @@ def each_process(chosen: Chosen, doing: str) -> Iterator[tuple[Partition, Trace]
             f"{chosen.path} holds no event of any process{_beside(damaged)}. Record a program that "
             "runs torch operators."
         )
+    for line in said_once(doubtful_of, len(chosen.parts), _MOST_DOUBTS):
+        messages.say(line)
     for part, error in damaged.items():
         messages.say(f"{part} is left out: {error}")
     if empty:

@@ -67,7 +67,7 @@ def why(
     if chosen.is_of_several and part.is_all:
         return _print_several(*_of_several(chosen, which), format)
     path, loaded = chosen.path, load_chosen(chosen, part)
-    if not len(loaded.events) and not len(loaded.table("gpu")):
+    if loaded.is_empty:
         raise TraceFormatError(
             f"{path} holds no event, so there is no time to account for. Record a program that "
             "runs torch operators."

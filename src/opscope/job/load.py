@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, overload
 
+from opscope.job.chrome_file import ChromeFile
 from opscope.job.chrome_folder import ChromeFolder
 from opscope.job.host_folders import HostFolders
 from opscope.job.recordings import find_recordings
@@ -62,7 +63,7 @@ def load(
         source = find_recordings(path)
         if source is not None and asked is None and len(source.parts) > 1:
             return _job(path)
-        if isinstance(source, ChromeFolder | HostFolders):
+        if isinstance(source, ChromeFile | ChromeFolder | HostFolders):
             return _job(path)[source.parts[0] if asked is None else asked]
         return load_trace(path, rank, process)
 

@@ -1,5 +1,5 @@
-"""Where the recordings of a job lie: in a folder of ours, in those of several hosts, or in one of
-Chrome traces."""
+"""Where the recordings of a job lie: in a folder of ours, in those of several hosts, in one of
+Chrome traces, or in a Chrome trace of several processes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Protocol
 
+from opscope.job.chrome_file import chrome_file
 from opscope.job.chrome_folder import ChromeFolder, chrome_files
 from opscope.job.host_folders import HostFolders, host_folders
 from opscope.job.trace_folder import TraceFolder
@@ -55,7 +56,7 @@ class Recordings(Protocol):
 
 
 def find_recordings(path: Path) -> Recordings | None:
-    """What holds the recordings of processes in a folder; None where nothing does.
+    """What holds the recordings of processes at a path; None where nothing does.
 
     Raises:
         TraceFormatError: it cannot be looked into, or another version made what is in it.
@@ -65,7 +66,7 @@ def find_recordings(path: Path) -> Recordings | None:
         return TraceFolder(path, parts)
     if files := chrome_files(path):
         return ChromeFolder(path, files)
-    return host_folders(path)
+    return chrome_file(path) or host_folders(path)
 
 
 def folder_of(path: Path, part: Partition | None) -> Path:

@@ -17,6 +17,7 @@ from opscope.recording.source_text import source_lines
 from opscope.recording.sources import SOURCES, RecordingOptions
 from opscope.schedule import STEP_PREFIX
 from opscope.trace.device_rules import check_device_rules
+from opscope.trace.doubts import doubt_rows
 from opscope.trace.names import Names
 from opscope.trace.overloads import described
 from opscope.trace.schema import EventKind
@@ -65,8 +66,9 @@ def assemble_trace(
     trace = _trace(decoded, rows, metadata, lines)
     if not len(trace.table("gpu")):
         return trace
-    rules = check_device_rules(trace).ledger
-    rows += [("device rules", what, float(value)) for what, value in rules.items()]
+    rules = check_device_rules(trace)
+    rows += [("device rules", what, float(value)) for what, value in rules.ledger.items()]
+    rows += doubt_rows(rules.doubts)
     return _trace(decoded, rows, metadata, lines)
 
 

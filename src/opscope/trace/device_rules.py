@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.trace.codes import GpuKind
+from opscope.trace.doubts import Doubt
 from opscope.trace.trace import Trace
 
 Values = npt.NDArray[np.int64]
@@ -26,6 +27,9 @@ _MAY_OVERLAP = ("cudaLaunchKernelExC", "cuLaunchKernelEx")
 
 TOLERANCE_NS = 2
 """Rounding: a device's clock, the recorder's ticks and nanoseconds are each whole numbers."""
+
+IMPORTED_TOLERANCE_NS = 1000
+"""The same of a file of another tool: times in it are microseconds, whole ones in older files."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,8 @@ class DeviceRules:
         ordered_ns: of it, of work that may not overlap on its stream.
         wall_ns: from the first beginning to the last end, summed over devices.
         streams: pairs of device and stream that had work.
+        earliest_ns: by how much work begins before its launch, at most.
+        overlap_ns: how long two pieces overlap on a stream, at most.
     """
 
     work: int
@@ -53,6 +59,8 @@ class DeviceRules:
     ordered_ns: int
     wall_ns: int
     streams: int
+    earliest_ns: int
+    overlap_ns: int
 
     @property
     def too_busy(self) -> bool:
@@ -60,15 +68,25 @@ class DeviceRules:
         return self.ordered_ns > self.wall_ns * max(self.streams, 1)
 
     @property
-    def broken(self) -> list[str]:
-        """What is wrong, in words; empty if nothing is."""
-        counts = {
-            "begin before their launch": self.before_launch,
-            "overlap others on their stream": self.overlapping,
-            "are there twice": self.twice,
-        }
-        texts = [f"{count:,} {what}" for what, count in counts.items() if count]
-        return [*texts, "streams are busy for longer than passed"] if self.too_busy else texts
+    def doubts(self) -> list[Doubt]:
+        """Which rules are broken, how often, and by how much."""
+        found = [
+            Doubt(
+                "pieces of device work begin before their launch",
+                self.before_launch,
+                self.work,
+                self.earliest_ns,
+            ),
+            Doubt(
+                "pieces of device work overlap others on their stream",
+                self.overlapping,
+                self.work,
+                self.overlap_ns,
+            ),
+            Doubt("pieces of device work are there twice", self.twice, self.work),
+            Doubt("streams are busy for longer than passed", self.streams * self.too_busy),
+        ]
+        return [doubt for doubt in found if doubt.count]
 
     @property
     def ledger(self) -> dict[str, int]:
@@ -81,15 +99,6 @@ class DeviceRules:
             "broken: streams busy for longer than passed": int(self.too_busy),
         }
 
-    def describe(self) -> str:
-        """One line for people."""
-        if not self.work:
-            return "no device work"
-        verdict = f"BROKEN RULES: {'; '.join(self.broken)}" if self.broken else "all rules kept"
-        share = self.busy_ns / self.wall_ns if self.wall_ns else 0.0
-        busy = f"busy {share:.1%} from the first to the last"
-        return f"{self.work:,} pieces of device work, {busy}, {verdict}"
-
 
 def check_device_rules(trace: Trace) -> DeviceRules:
     """Check every row of ``gpu`` that is work."""
@@ -100,28 +109,35 @@ def check_device_rules(trace: Trace) -> DeviceRules:
     device = gpu["device_index"][rows].astype(np.int64)
     stream = (device << 32) + (gpu["stream"][rows].astype(np.int64) & 0xFFFFFFFF)
     clock_error = trace.ledger.get("gpu", {}).get("clock error_ns", 0.0)
-    tolerance = TOLERANCE_NS + int(np.ceil(clock_error))
+    is_imported = "imported_from" in trace.table("metadata")["key"].tolist()
+    tolerance = IMPORTED_TOLERANCE_NS if is_imported else TOLERANCE_NS
+    tolerance += int(np.ceil(clock_error))
     busy_ns, wall_ns = _busy_and_wall(device, start, end)
     ordered = ~_may_overlap(trace, rows)
+    early = _before_launch(trace, rows, tolerance)
+    overlap = _overlapping(stream, start, end, ordered, tolerance)
     return DeviceRules(
         work=len(rows),
-        before_launch=_before_launch(trace, rows, tolerance),
-        overlapping=_overlapping(stream, start, end, ordered, tolerance),
+        before_launch=len(early),
+        overlapping=len(overlap),
         twice=_twice(trace, rows, stream),
         busy_ns=busy_ns,
         work_ns=int((end - start).sum()),
         ordered_ns=int((end - start)[ordered].sum()),
         wall_ns=wall_ns,
         streams=len(np.unique(stream)),
+        earliest_ns=int(early.max(initial=0)),
+        overlap_ns=int(overlap.max(initial=0)),
     )
 
 
-def _before_launch(trace: Trace, rows: Values, tolerance: int) -> int:
+def _before_launch(trace: Trace, rows: Values, tolerance: int) -> Values:
+    """By how much each piece of work begins before its launch, of those that do."""
     gpu = trace.table("gpu")
     launch = gpu["launch"][rows]
     known = (launch >= 0) & (launch < len(trace.events))
-    begun = trace.events["start_ns"][launch[known]]
-    return int(np.count_nonzero(gpu["start_ns"][rows][known] < begun - tolerance))
+    by: Values = trace.events["start_ns"][launch[known]] - gpu["start_ns"][rows][known]
+    return by[by > tolerance]
 
 
 def _may_overlap(trace: Trace, rows: Values) -> npt.NDArray[np.bool_]:
@@ -136,12 +152,14 @@ def _may_overlap(trace: Trace, rows: Values) -> npt.NDArray[np.bool_]:
 
 def _overlapping(
     stream: Values, start: Values, end: Values, ordered: npt.NDArray[np.bool_], tolerance: int
-) -> int:
-    """Pieces of work that must wait for all before them on their stream, and did not."""
+) -> Values:
+    """How long work overlaps what is before it on its stream, of that which must not."""
     order = np.lexsort((end, start, stream))
     stream, start, end, ordered = stream[order], start[order], end[order], ordered[order]
     same = stream[1:] == stream[:-1]
-    return int(np.count_nonzero(same & ordered[1:] & (start[1:] < end[:-1] - tolerance)))
+    overlap: Values = end[:-1] - start[1:]
+    found: Values = overlap[same & ordered[1:] & (overlap > tolerance)]
+    return found
 
 
 def _twice(trace: Trace, rows: Values, stream: Values) -> int:

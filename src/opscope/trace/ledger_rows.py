@@ -22,6 +22,12 @@ OVERLAPS = "spans that overlap others of their thread"
 OVERLAP_NS = "ns in which they do, which count for the span that began last"
 """Of the source ``import``; overlaps within the rounding of the file's times are none."""
 
+NOT_SHOWN = "not shown: "
+"""Of the source ``import``; what follows is in the file, and no table is for it."""
+
+END_MISSING = "the end of the file is missing"
+"""Of the source ``import``: its writer was killed, or the disk was full."""
+
 NOT_EXPORTED = "rows that the file was not given: "
 """Of the source ``import``; a table follows, of a kind that such files have no room for."""
 

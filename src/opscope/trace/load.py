@@ -10,6 +10,7 @@ from typing import TypeVar
 from opscope.errors import TraceFormatError, UsageError
 from opscope.memory_limit import memory_for
 from opscope.reused_memory import reusing_memory
+from opscope.trace.file_kind import FileKind, file_kind
 from opscope.trace.input_file import is_folder, shown_path, status_of
 from opscope.trace.partition import Partition, asked_partition, in_order, partition_folders
 from opscope.trace.remote import local_path
@@ -138,15 +139,18 @@ def _load(path: Path, asked: Partition | None) -> Trace:
             f"There is no trace at {shown_path(path)}. Check the path; a trace is a folder written "
             "by trace.save() or opscope run, or a Chrome JSON file."
         )
-    if asked is not None:
-        said = f"{asked.kind}={asked.number}"
+    kind = file_kind(path)
+    if kind not in (FileKind.CHROME, FileKind.EXECUTION_TRACE, FileKind.OTHER):
+        raise TraceFormatError(f"{shown_path(path)} is {kind.value}.")
+    if kind is FileKind.EXECUTION_TRACE and asked is not None:
         raise UsageError(
-            f"{shown_path(path)} is a single file, so {said} means nothing. Leave {asked.kind} out."
+            f"{shown_path(path)} is a single file of one process, so {asked.kind}={asked.number} "
+            f"means nothing. Leave {asked.kind} out."
         )
-    from opscope.trace.execution_trace import is_execution_trace, load_execution_trace
+    if kind is FileKind.EXECUTION_TRACE:
+        from opscope.trace.execution_trace import load_execution_trace
 
-    if is_execution_trace(path):
         return load_execution_trace(path)
     from opscope.trace.chrome import load_chrome_trace
 
-    return load_chrome_trace(path)
+    return load_chrome_trace(path, asked)

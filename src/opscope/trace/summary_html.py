@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from opscope.trace.doubts import doubts_in
 from opscope.trace.html_table import html_table
 from opscope.trace.job import missing_ranks
 from opscope.trace.schema import TABLES
@@ -20,7 +21,7 @@ def summary_html(trace: Trace) -> str:
         _title(trace),
         ("table", "rows", ""),
         rows,
-        note + _dropped(trace) + _missing(trace),
+        note + _dropped(trace) + _doubtful(trace) + _missing(trace),
         texts=(0, 2),
     )
 
@@ -38,6 +39,12 @@ def _title(trace: Trace) -> str:
 def _dropped(trace: Trace) -> str:
     dropped = trace.ledger.lost()
     return f"{dropped:,.0f} events were DROPPED while recording. " if dropped else ""
+
+
+def _doubtful(trace: Trace) -> str:
+    found = doubts_in(trace.ledger)
+    said = "; ".join(f"{doubt.count:,} {doubt.what}" for doubt in found)
+    return f"DOUBTFUL: {said}. " if found else ""
 
 
 def _missing(trace: Trace) -> str:

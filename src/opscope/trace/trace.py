@@ -77,6 +77,11 @@ class Trace:
         return self._tables["events"]
 
     @property
+    def is_empty(self) -> bool:
+        """Whether neither a thread nor a device did anything in it."""
+        return not len(self.events) and not len(self._tables["gpu"])
+
+    @property
     def metadata(self) -> dict[str, Any]:
         """Options, versions and what the user added, decoded from JSON."""
         table = self._tables["metadata"]

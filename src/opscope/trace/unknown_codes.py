@@ -58,10 +58,15 @@ def _without(table: Table, column: Column, codes: int, found: Counter[str]) -> T
 
 def ledger_with(table: Table, found: Mapping[str, float], source: str = NEWER) -> Table:
     """The ledger with what was found, beside what an earlier reader of the trace had found."""
+    return with_rows(table, {(source, what): count for what, count in found.items()})
+
+
+def with_rows(table: Table, more: Mapping[tuple[str, str], float]) -> Table:
+    """The ledger with more rows, by their source and what they count."""
     columns = {column.name: table[column.name].tolist() for column in table.schema.columns}
-    columns["source"] += [source] * len(found)
-    columns["what"] += list(found)
-    columns["value"] += [float(count) for count in found.values()]
+    columns["source"] += [source for source, _ in more]
+    columns["what"] += [what for _, what in more]
+    columns["value"] += [float(value) for value in more.values()]
     return Table(table.schema, columns)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from opscope.analysis.device_account import describe_devices
+from opscope.analysis.doubts import doubts_text
 from opscope.analysis.flops import FlopCounts
 from opscope.printable import printable
 from opscope.trace.trace import Trace
@@ -18,6 +19,7 @@ def footer(trace: Trace, flops: FlopCounts | None) -> str:
     """
     lines = [] if flops is None else [_flop_line(flops)]
     lines += [f"Devices: {line}" for line in describe_devices(trace)]
+    lines += [line for line in (doubts_text(trace),) if line]
     lines += _ledger_lines(trace.ledger)
     return "".join(f"{printable(line)}\n" for line in lines)
 

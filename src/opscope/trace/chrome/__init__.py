@@ -6,6 +6,6 @@ Trace: start order and parents, what names mean (``meaning``, ``python_calls``),
 together (``connections``).
 """
 
-from opscope.trace.chrome.assemble import load_chrome_trace
+from opscope.trace.chrome.assemble import load_chrome_processes, load_chrome_trace
 
-__all__ = ["load_chrome_trace"]
+__all__ = ["load_chrome_processes", "load_chrome_trace"]

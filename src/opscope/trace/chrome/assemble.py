@@ -10,28 +10,43 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opscope.errors import UsageError
 from opscope.trace.chrome.collected import LOOKUP_IDS, CollectedEvents
 from opscope.trace.chrome.connections import (
     allocations,
     device_activities,
+    launch_doubts,
     links,
     overheads,
     torch_thread_ids,
     unmatched_arrows,
 )
+from opscope.trace.chrome.devices import hardware_counters, place_on_devices
 from opscope.trace.chrome.meaning import add_meaning
 from opscope.trace.chrome.numbers import TIME_LIMIT, integer
 from opscope.trace.chrome.own_columns import KEY, trace_in
+from opscope.trace.chrome.plausibility import judge_times, overrun_doubts
+from opscope.trace.chrome.processes import processes_in
 from opscope.trace.chrome.python_calls import python_tables
 from opscope.trace.chrome.read_json import read_json
 from opscope.trace.column import DURATION
-from opscope.trace.ledger_rows import OVERLAP_NS, OVERLAPS, WITHOUT_DURATION
+from opscope.trace.device_rules import check_device_rules
+from opscope.trace.doubts import Doubt, doubt_rows
+from opscope.trace.ledger_rows import (
+    END_MISSING,
+    NOT_SHOWN,
+    OVERLAP_NS,
+    OVERLAPS,
+    WITHOUT_DURATION,
+)
 from opscope.trace.metadata_kinds import sound_metadata
 from opscope.trace.names import Names
 from opscope.trace.nesting import parents_by_nesting, rounding_of
+from opscope.trace.partition import Partition, listed
 from opscope.trace.schema import UNKNOWN_KIND, EventKind
 from opscope.trace.shapes import sound_shapes
 from opscope.trace.trace import Trace
+from opscope.trace.unknown_codes import with_rows
 from opscope.trace.validate import checked_trace
 
 Int32 = npt.NDArray[np.int32]
@@ -44,21 +59,54 @@ _OUTER_FIRST = np.array([2, 1, 0, 0, 0, 0, 0, 3, *[1] * (UNKNOWN_KIND - EventKin
 _KINETO_THREAD = re.compile(r"thread -?\d+ \((.*)\)$", re.DOTALL)
 
 
-def load_chrome_trace(path: str | Path) -> Trace:
-    """Read a Chrome JSON (plain or gzip) written by torch.profiler, opscope or another tool.
+def load_chrome_trace(path: str | Path, asked: Partition | None = None) -> Trace:
+    """Read a Chrome JSON (plain or packed) written by torch.profiler, opscope or another tool.
 
-    Spans (``X``, ``B``/``E``), ``[memory]`` instants, device activities, arrows between spans,
-    names of threads and processes and the file's own metadata are read. Parents are rebuilt from
-    times. What was left out is counted in ``trace.ledger["import"]``. A file that opscope wrote,
-    and nobody changed, gives back the trace that it was written from.
+    Spans (``X``, ``B``/``E``, asynchronous ``b``/``e``), ``[memory]`` instants, device activities,
+    arrows between spans, names of threads and processes and the file's own metadata are read.
+    Parents are rebuilt from times. What was left out is counted in ``trace.ledger["import"]``, what
+    cannot be true in ``trace.ledger["doubtful"]``. A file that opscope wrote, and nobody changed,
+    gives back the trace that it was written from.
+
+    Args:
+        path: of the file.
+        asked: which process, of a file that holds several.
 
     Raises:
-        TraceFormatError: the file is missing, damaged, truncated or not a Chrome trace.
+        TraceFormatError: the file is missing, damaged or not a Chrome trace.
+        UsageError: it holds several processes and none, or another, was asked for.
+    """
+    found = load_chrome_processes(path)
+    if asked is None and len(found) == 1:
+        return next(iter(found.values()))
+    parts = [part for part in found if part is not None]
+    if asked in parts:
+        return found[asked]
+    if asked is None:
+        raise UsageError(
+            f"{path} holds several processes ({listed(parts)}) in one file. Choose one with "
+            f"{parts[0].option}, or give each its own part of a folder, to look at them together: "
+            f"opscope export {path} -o NAME.opscope. (In a program: load(path, "
+            f"{parts[0].kind}={parts[0].number}).)"
+        )
+    if not parts:
+        raise UsageError(
+            f"{path} is a single file of one process, so {asked.kind}={asked.number} means "
+            f"nothing. Leave {asked.kind} out."
+        )
+    raise UsageError(f"{path} has no {asked}. It holds: {listed(parts)}.")
+
+
+def load_chrome_processes(path: str | Path) -> dict[Partition | None, Trace]:
+    """The traces of all processes in a Chrome JSON; mostly one, under None.
+
+    Raises:
+        TraceFormatError: as :func:`load_chrome_trace`.
     """
     path = Path(path)
     own = trace_in(path)
     if own is not None:
-        return own
+        return {None: own}
     reader, others = read_json(path)
     collector = CollectedEvents(reader)
     del reader
@@ -71,7 +119,27 @@ def load_chrome_trace(path: str | Path) -> Trace:
     if collector.processes:
         names = {str(key): name for key, name in collector.processes.items()}
         metadata["process_names"] = names
-    return checked_trace(_assemble(collector, base, metadata), str(path))
+    place_on_devices(collector)
+    return {
+        part: _trace_of(one, base, metadata, str(path))
+        for part, one in processes_in(collector, str(path)).items()
+    }
+
+
+def _trace_of(
+    collector: CollectedEvents, base: int, metadata: Mapping[str, Any], source: str
+) -> Trace:
+    """The trace of one process."""
+    judge_times(collector)
+    if counters := hardware_counters(collector, base):
+        metadata = {**metadata, "hardware_counters": counters}
+    trace = checked_trace(_assemble(collector, base, metadata), source)
+    rules = check_device_rules(trace)
+    rows = {("device rules", what): float(value) for what, value in rules.ledger.items()}
+    if not rules.work:
+        rows = {}
+    rows |= {(of, what): value for of, what, value in doubt_rows(rules.doubts)}
+    return trace.with_tables({"ledger": with_rows(trace.table("ledger"), rows)}) if rows else trace
 
 
 def _assemble(collector: CollectedEvents, base: int, metadata: Mapping[str, Any]) -> Trace:
@@ -89,9 +157,16 @@ def _assemble(collector: CollectedEvents, base: int, metadata: Mapping[str, Any]
         "gpu_overheads": overheads(collector, base),
         "links": links(collector, base, nested),
         "threads": _threads(collector, events),
-        "ledger": _ledger(collector, len(order)),
     }
-    for name in ("end_ns", *LOOKUP_IDS):
+    doubts = [
+        *collector.doubts,
+        *launch_doubts(tables["gpu"], events, collector.texts),
+        *overrun_doubts(events),
+    ]
+    for name in ("process", "counters"):
+        tables["gpu"].pop(name)
+    tables["ledger"] = _ledger(collector, len(order), doubts)
+    for name in ("end_ns", "overlap_ns", *LOOKUP_IDS):
         events.pop(name)
     tables["events"] = events
     return Trace(tables, Names.from_strings(collector.texts), metadata)
@@ -110,12 +185,28 @@ def _events(collector: CollectedEvents, base: int) -> tuple[Columns, Int64]:
     order = np.lexsort((outer, -spans["duration_ns"], spans["start_ns"]))
     events: Columns = {name: spans.pop(name)[order] for name in list(spans)}
     events["end_ns"] = events["start_ns"] + events["duration_ns"]
-    events["parent"], overlap_ns = parents_by_nesting(
-        events["thread"], events["start_ns"], events["end_ns"], rounding_ns
-    )
-    collector.count_overlaps(overlap_ns)
+    _nest(events, rounding_ns)
+    collector.count_overlaps(events["overlap_ns"])
     add_meaning(events, collector)
     return events, order
+
+
+def _nest(events: Columns, rounding_ns: int) -> None:
+    """Parents from times; nothing is in a span that the file itself calls asynchronous.
+
+    Of what overlaps others of its thread, ``overlap_ns`` says how long it does.
+    """
+    events["is_async"] = is_async = events["is_async"] == 1
+    rows = np.flatnonzero(~is_async) if is_async.any() else slice(None)
+    thread, start, end = (events[name][rows] for name in ("thread", "start_ns", "end_ns"))
+    parent, overlap_ns = parents_by_nesting(thread, start, end, rounding_ns)
+    if isinstance(rows, slice):
+        events["parent"], events["overlap_ns"] = parent, overlap_ns
+        return
+    events["parent"] = np.full(len(is_async), -1, dtype=np.int32)
+    events["parent"][rows] = np.where(parent >= 0, rows[parent], -1)
+    events["overlap_ns"] = np.zeros(len(is_async), dtype=np.int64)
+    events["overlap_ns"][rows] = overlap_ns
 
 
 def _by_event(columns: Columns, new_row: Int32) -> tuple[Columns, Int64]:
@@ -149,8 +240,8 @@ def _threads(collector: CollectedEvents, events: Columns) -> Columns:
     }
 
 
-def _ledger(collector: CollectedEvents, spans: int) -> Columns:
-    rows = [
+def _ledger(collector: CollectedEvents, spans: int, doubts: list[Doubt]) -> Columns:
+    rows: list[tuple[str, str, float]] = [
         ("events", "recorded", spans),
         ("allocations", "recorded", len(collector.allocations["thread"])),
         ("gpu", "recorded", len(collector.gpu["kind"])),
@@ -168,6 +259,10 @@ def _ledger(collector: CollectedEvents, spans: int) -> Columns:
         collector.skipped["arrows to what a device did, which is not in the file"] += lost
     if collector.mended:
         rows.append(("import", "names with bare quotes, mended", collector.mended))
+    if collector.is_cut:
+        rows.append(("import", END_MISSING, 1))
     rows += [("import", f"dropped: {why}", n) for why, n in sorted(collector.skipped.items())]
+    rows += [("import", f"{NOT_SHOWN}{what}", n) for what, n in sorted(collector.not_shown.items())]
+    rows += doubt_rows(doubts)
     source, what, value = zip(*rows, strict=True)
     return {"source": list(source), "what": list(what), "value": list(value)}

@@ -8,6 +8,9 @@ opscope would write another category than it read, it keeps the one it read.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 from opscope.trace.codes import DeviceType, GpuKind
 from opscope.trace.schema import UNKNOWN_KIND, EventKind
 
@@ -20,13 +23,17 @@ _SPANS: dict[str, int] = {
     **dict.fromkeys(("cuda_runtime", "cuda_driver", "runtime", "hip_runtime"), _RUNTIME),
     **dict.fromkeys(("xpu_runtime", "mtia_runtime", "privateuse1_runtime"), _RUNTIME),
     **dict.fromkeys(("privateuse1_driver", "xpu_driver", "glow_runtime"), _RUNTIME),
-    **dict.fromkeys(("cuda_profiler_range", "cuda_event", "external_correlation"), UNKNOWN_KIND),
-    **dict.fromkeys(("mtia_insight", "mtia_workloadd", "mtia_counters", "hpu_op"), UNKNOWN_KIND),
+    **dict.fromkeys(("cuda_event", "external_correlation", "mtia_insight"), UNKNOWN_KIND),
+    **dict.fromkeys(("mtia_workloadd", "mtia_counters"), UNKNOWN_KIND),
     **dict.fromkeys(("collective_comm", "overhead", "unknown"), UNKNOWN_KIND),
 }
 
+HARDWARE_COUNTERS = "cuda_profiler_range"
+"""Ranges of NVIDIA's range profiler: what the device counted while the kernels in one ran."""
+
 GPU_KINDS: dict[str, int] = {
-    **dict.fromkeys(("kernel", "concurrent_kernel", "mtia_ccp_events"), GpuKind.KERNEL),
+    **dict.fromkeys(("kernel", "concurrent_kernel", "mtia_ccp_events", "hpu_op"), GpuKind.KERNEL),
+    HARDWARE_COUNTERS: GpuKind.ANNOTATION,
     **dict.fromkeys(("gpu_memcpy", "memcpy"), GpuKind.COPY),
     **dict.fromkeys(("gpu_memset", "memset"), GpuKind.SET),
     "cuda_sync": GpuKind.SYNCHRONISATION,
@@ -53,9 +60,47 @@ def span_kind(category: str) -> int:
     return _SPANS.get(category, EventKind.ANNOTATION)
 
 
+def is_known(category: str) -> bool:
+    """Whether it is one of Kineto's, or none at all."""
+    return not category or category in _SPANS or category in GPU_KINDS
+
+
+_DEVICE_TYPES = {
+    "mtia": DeviceType.MTIA,
+    "hpu": DeviceType.HPU,
+    "xpu": DeviceType.XPU,
+    "privateuse1": DeviceType.PrivateUse1,
+    "gpu": DeviceType.CUDA,
+    "cuda": DeviceType.CUDA,
+}
+
+
 def device_type(category: str) -> int:
     """``c10::DeviceType`` of a device's activity, by its category in lower case."""
-    return DeviceType.MTIA if category.startswith("mtia") else DeviceType.CUDA
+    return _DEVICE_TYPES.get(category.split("_")[0], DeviceType.CUDA)
+
+
+def labelled_device_type(labels: str) -> int | None:
+    """The same by the labels of a process, as in "XPU 0"; None where they name no device."""
+    match = _LABEL.match(labels)
+    return _DEVICE_TYPES.get(match[1].lower()) if match else None
+
+
+def file_device_type(categories: Iterable[str]) -> int:
+    """The same of kernels that nothing else is said of, by the runtimes that a file has calls of.
+
+    Kineto calls kernels of all devices ``kernel``.
+    """
+    runtimes = {
+        category.split("_")[0]
+        for category in map(str.lower, categories)
+        if category.endswith(("_runtime", "_driver"))
+    }
+    named = {_DEVICE_TYPES[one] for one in runtimes if one in _DEVICE_TYPES}
+    return named.pop() if len(named) == 1 else DeviceType.CUDA
+
+
+_LABEL = re.compile(r"([A-Za-z]+\d?) ?\d+$")
 
 
 def carried_span_category(category: str, name: str) -> str:

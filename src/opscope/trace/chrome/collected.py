@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,13 @@ import numpy.typing as npt
 
 from opscope import _native
 from opscope.trace.chrome.rare_values import parsed
+from opscope.trace.doubts import Doubt
 from opscope.trace.table import ListColumn
 
 LOOKUP_IDS = ("external_id", "correlation_id", "python_id", "python_parent_id")
 """Numbers by which events of one file name each other."""
+
+ENDS_BEFORE_BEGIN = "spans end before they begin and count as 0 long"
 
 Columns = dict[str, Any]
 
@@ -27,16 +31,22 @@ class CollectedEvents:
         threads: (process, thread) as in the file, of every row of ``threads``.
         thread_names: what the file calls each of them, "" where it says nothing.
         processes: names of processes.
+        labels: what the file calls them otherwise, as in "GPU 0".
+        owners: processes of device activities, of which ``gpu["process"]`` is the row.
+        categories: that there are.
         spans: columns of them; also of ``allocations``, ``gpu``, ``overheads``, ``tensors`` and
             ``scalars``, of which ``event`` is the row of a span.
         flows: ends of arrows between spans: id, thread, time, 1 for the target, 1 between ranks.
         launch_arrows: ids of ends of arrows from launches to what they launched.
         skipped: how many events were left out, by reason.
+        not_shown: how many were that no table is for, by what they are; nothing is lost by it.
+        doubts: what of it cannot be true.
         seen: how many events there were.
         mended: how many names had to be mended before the file was JSON.
         marks: how many rows say where the profiler that wrote the file began and ended.
         overlaps: how many spans overlap others of their thread.
         overlap_ns: for how long.
+        is_cut: the end of the file is missing.
     """
 
     def __init__(self, reader: _native.ChromeReader) -> None:
@@ -47,7 +57,10 @@ class CollectedEvents:
             (_label(process), _label(thread)) for process, thread, _ in taken["threads"]
         ]
         self.thread_names: list[str] = [name for _, _, name in taken["threads"]]
-        self.processes = {_label(process): name for process, name in taken["processes"]}
+        self.processes = {_label(process): name for process, name, _ in taken["processes"] if name}
+        self.labels = {_label(process): said for process, _, said in taken["processes"] if said}
+        self.owners = [_label(process) for process in taken["owners"]]
+        self.categories: list[str] = taken["categories"]
         self.spans = _columns(taken["spans"])
         self.allocations = _columns(taken["allocations"])
         self.gpu = _columns(taken["gpu"])
@@ -57,6 +70,9 @@ class CollectedEvents:
         self.flows = _columns(taken["flows"])
         self.launch_arrows: npt.NDArray[np.int64] = taken["launch_arrows"]
         self.skipped = _skipped(taken)
+        self.not_shown = _not_shown(taken)
+        self.doubts = [Doubt(ENDS_BEFORE_BEGIN, taken["ends_before_beginning"])]
+        self.is_cut = reader.is_cut
         self.seen: int = taken["seen"]
         self.marks: int = taken["marks"]
         self.without_duration: int = taken["without_duration"]
@@ -71,6 +87,56 @@ class CollectedEvents:
     def intern(self, text: str) -> int:
         """The row of ``text`` in the name table."""
         return self.texts.setdefault(text, len(self.texts))
+
+    def keep(self, name: str, keep: npt.NDArray[np.bool_]) -> None:
+        """Leave out rows of columns, and what is of them.
+
+        Args:
+            name: of the attribute that has the columns.
+            keep: shape (rows,).
+        """
+        setattr(self, name, _kept(getattr(self, name), keep))
+        if name != "spans":
+            return
+        new_row = np.cumsum(keep, dtype=np.int32) - 1
+        for of_spans in ("tensors", "scalars"):
+            columns = getattr(self, of_spans)
+            columns = _kept(columns, keep[columns["event"]])
+            setattr(self, of_spans, {**columns, "event": new_row[columns["event"]]})
+
+    def of_process(
+        self, threads: npt.NDArray[np.bool_], work: npt.NDArray[np.bool_]
+    ) -> CollectedEvents:
+        """The same, of one process.
+
+        Args:
+            threads: which are its own, shape (threads,).
+            work: which device activities are, shape (activities,).
+        """
+        found = copy(self)
+        found.texts, found.skipped = dict(self.texts), self.skipped.copy()
+        found.not_shown, found.doubts = self.not_shown.copy(), [*self.doubts]
+        found.overheads = dict(self.overheads)
+        found.launch_arrows = self.launch_arrows[:0]  # which are whose is not said
+        found.keep("gpu", work)
+        for name in ("spans", "allocations", "flows"):
+            found.keep(name, threads[getattr(self, name)["thread"]])
+        new_row = np.cumsum(threads, dtype=np.int32) - 1
+        for name in ("spans", "allocations", "flows"):
+            columns = getattr(found, name)
+            setattr(found, name, {**columns, "thread": new_row[columns["thread"]]})
+        own = np.flatnonzero(threads).tolist()
+        found.threads = [self.threads[row] for row in own]
+        found.thread_names = [self.thread_names[row] for row in own]
+        return found
+
+
+def _kept(columns: Columns, keep: npt.NDArray[np.bool_]) -> Columns:
+    rows = np.flatnonzero(keep)
+    return {
+        name: column.take(rows) if isinstance(column, ListColumn) else column[rows]
+        for name, column in columns.items()
+    }
 
 
 def _columns(taken: Mapping[str, Any]) -> Columns:
@@ -91,7 +157,6 @@ def _skipped(taken: Mapping[str, Any]) -> Counter[str]:
     for why, count in (
         ("no usable time", taken["without_time"]),
         ("an end without a beginning", taken["ends_without_beginning"]),
-        ("instants that are not allocations", taken["other_instants"]),
     ):
         if count:
             skipped[why] = count
@@ -99,3 +164,8 @@ def _skipped(taken: Mapping[str, Any]) -> Counter[str]:
         for text, count in taken[counts]:
             skipped[f"{what} {text[:20]!r}"] += count
     return skipped
+
+
+def _not_shown(taken: Mapping[str, Any]) -> Counter[str]:
+    counts = {"instants": taken["other_instants"], "samples of counters": taken["counters"]}
+    return Counter({what: count for what, count in counts.items() if count})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from opscope import _native
 from opscope.trace.chrome.collected import CollectedEvents
 from opscope.trace.chrome.numbers import integer
 from opscope.trace.codes import LinkKind
+from opscope.trace.doubts import Doubt
 from opscope.trace.nesting import enclosing
 from opscope.trace.row_groups import group_rows
 from opscope.trace.schema import EventKind
@@ -43,7 +46,13 @@ def device_activities(collector: CollectedEvents, base: int, events: Columns) ->
     }
     external = columns.pop("external_id")
     is_runtime = events["kind"] == EventKind.RUNTIME_CALL
-    launch = row_with(events["correlation_id"], is_runtime, columns["correlation_id"])
+    earlier = np.searchsorted(events["start_ns"], columns["start_ns"], side="right")
+    launch = _last_with(
+        events["correlation_id"],
+        is_runtime,
+        columns["correlation_id"],
+        np.asarray(earlier, dtype=np.int64),
+    )
     by_operator = row_with(events["external_id"], ~is_runtime, external)
     columns["launch"] = np.where(launch >= 0, launch, by_operator)
     return columns
@@ -61,7 +70,7 @@ def overheads(collector: CollectedEvents, base: int) -> Columns:
 
 
 def unmatched_arrows(collector: CollectedEvents) -> int:
-    """Ends of launch arrows with another id than any device activity has.
+    """Launch arrows that end at what no device activity of the file is.
 
     The others say what ``gpu.launch`` says, which comes from the same ids.
     """
@@ -78,6 +87,47 @@ def row_with(ids: Int64, wanted: npt.NDArray[np.bool_], looked_up: Int64) -> Int
     sorted_ids = ids[rows][order]
     place = np.minimum(np.searchsorted(sorted_ids, looked_up), len(rows) - 1)
     return np.where(sorted_ids[place] == looked_up, rows[order][place], -1)
+
+
+def _last_with(ids: Int64, wanted: npt.NDArray[np.bool_], looked_up: Int64, before: Int64) -> Int64:
+    """As :func:`row_with`; of several rows with one id the last before a row, if there is one."""
+    found = row_with(ids, wanted, looked_up)
+    rows = np.flatnonzero(wanted & (ids > 0))
+    known, number = np.unique(ids[rows], return_inverse=True)
+    if len(known) == len(rows):
+        return found
+    place = number * (len(ids) + 1) + rows
+    order = np.argsort(place)
+    asked = np.searchsorted(known, looked_up).clip(0, len(known) - 1)
+    at = np.searchsorted(place[order], asked * (len(ids) + 1) + before, side="left") - 1
+    last = rows[order[np.maximum(at, 0)]]
+    return np.where((found >= 0) & (at >= 0) & (ids[last] == looked_up), last, found)
+
+
+_LAUNCH = re.compile(r".*([Ll]aunch(?!Host)|[Mm]emcpy|[Mm]emset|[Ee]nqueue)")
+
+NO_WORK = "launches have no work in the file: what devices did is there in part"
+SHARED_IDS = "launches have the number of another: whose work is whose is told by time"
+
+
+def launch_doubts(gpu: Columns, events: Columns, texts: Iterable[str]) -> list[Doubt]:
+    """What is wrong with launches and their work, where that is more than a border of the recording
+    cutting some apart."""
+    is_launch = np.array([_LAUNCH.match(text) is not None for text in texts], dtype=np.bool_)
+    is_call = (events["kind"] == EventKind.RUNTIME_CALL) & (events["correlation_id"] > 0)
+    calls = np.flatnonzero(is_call)
+    calls = calls[is_launch[events["name"][calls]]]
+    ids, count = np.unique(events["correlation_id"][calls], return_counts=True)
+    without = int((~np.isin(ids, gpu["correlation_id"])).sum())
+    is_much = without >= _MANY and without * 2 >= len(ids)
+    return [
+        Doubt(NO_WORK, without if is_much else 0, len(ids)),
+        Doubt(SHARED_IDS, int((count - 1).sum()), len(calls)),
+    ]
+
+
+_MANY = 4
+"""Launches: of fewer without work nothing follows."""
 
 
 def links(collector: CollectedEvents, base: int, nested: Any) -> Columns:

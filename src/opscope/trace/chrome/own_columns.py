@@ -15,11 +15,11 @@ from typing import Any
 
 from opscope import _native
 from opscope.errors import TraceFormatError
-from opscope.trace.input_file import pieces_of
 from opscope.trace.ledger_rows import NOT_EXPORTED
 from opscope.trace.packed import packed, unpacked
 from opscope.trace.trace import Trace
 from opscope.trace.unknown_codes import ledger_with
+from opscope.trace.unpacked_file import pieces_of
 
 KEY = "opscope"
 _FORMAT = 2

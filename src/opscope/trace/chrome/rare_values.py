@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 from opscope.trace.chrome.categories import (
     BESIDE,
     GPU_KINDS,
+    HARDWARE_COUNTERS,
     carried_gpu_category,
     carried_span_category,
     device_type,
+    is_known,
     span_kind,
 )
 from opscope.trace.chrome.numbers import NumberText, integer, nanoseconds
@@ -44,6 +46,8 @@ class CategoryMeaning(NamedTuple):
     device_type: int
     is_mark: bool
     is_overhead: bool
+    is_unknown: bool
+    has_counters: bool
     keeps_gpu: bool
     keeps_driver: bool
     keeps_other: bool
@@ -61,6 +65,8 @@ class RareValues:
             device_type=device_type(lower),
             is_mark=lower == "trace",
             is_overhead=lower == "overhead",
+            is_unknown=not is_known(lower),
+            has_counters=lower == HARDWARE_COUNTERS,
             keeps_gpu=bool(carried_gpu_category(text)),
             keeps_driver=bool(carried_span_category(text, "cuLaunchKernel")),
             keeps_other=bool(carried_span_category(text, "")),

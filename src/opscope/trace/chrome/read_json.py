@@ -17,7 +17,8 @@ from opscope.errors import TraceFormatError
 from opscope.memory_limit import require_memory
 from opscope.trace.chrome.numbers import plain
 from opscope.trace.chrome.rare_values import RareValues, parsed, vocabulary
-from opscope.trace.input_file import pieces_of, shown_path, status_of
+from opscope.trace.input_file import shown_path, status_of
+from opscope.trace.unpacked_file import pieces_of
 
 PIECE_BYTES = 1 << 20
 _BETWEEN_LOOKS_BYTES = 1 << 26
@@ -26,10 +27,10 @@ file it is not known beforehand how much that will be."""
 
 
 def read_json(path: Path) -> tuple[_native.ChromeReader, dict[str, Any]]:
-    """Read a Chrome JSON, plain or gzip.
+    """Read a Chrome JSON, plain or packed.
 
-    Two faults are mended: an array without its closing bracket, which the format allows, and names
-    with quotes in them that Kineto did not escape (``"name": "f.py(0): "x""``).
+    Of a file that was cut, what is whole is read. One fault is mended: names with quotes in them
+    that Kineto did not escape (``"name": "f.py(0): "x""``).
 
     Returns:
         What holds the events, and the file's other keys.
@@ -60,7 +61,7 @@ def _read(path: Path, mends: bool) -> _native.ChromeReader:
     found = status_of(path)
     require_memory(0 if found is None else found.st_size, f"reading {shown_path(path)}")
     read_bytes = measured_bytes = 0
-    for piece in _utf8_pieces(path):
+    for piece in _without_padding(_utf8_pieces(path)):
         reader.add(piece)
         read_bytes += len(piece)
         if read_bytes - measured_bytes >= _BETWEEN_LOOKS_BYTES:
@@ -87,6 +88,17 @@ def _utf8_pieces(path: Path) -> Iterator[bytes]:
         yield decoder.decode(b"", final=True).encode()
 
 
+def _without_padding(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The same without zeros behind the text, as a file has that was cut by its machine's end."""
+    zeros = 0
+    for piece in pieces:
+        text = piece.rstrip(b"\0")
+        if text:
+            yield bytes(zeros) + text if zeros else text
+            zeros = 0
+        zeros += len(piece) - len(text)
+
+
 def _what_is_wrong(path: Path, problem: _native.JsonProblem) -> str:
     if problem["is_nested"]:
         return _too_deep(path)
@@ -94,6 +106,12 @@ def _what_is_wrong(path: Path, problem: _native.JsonProblem) -> str:
         return (
             f"{path} holds a number no trace can hold: an integer of more than 4,300 digits. Check "
             "the path."
+        )
+    if problem["what"] == "Extra data":
+        return (
+            f"{path} goes on behind the end of its JSON, at line {problem['line']}, column "
+            f"{problem['column']}. If it holds several traces, put each into a file of its own: "
+            "their times may have different beginnings."
         )
     position, characters = problem["position"], problem["characters"]
     if not problem["characters_stripped"]:

@@ -6,6 +6,5 @@ and scalars; ``collect``: nodes to growing columns; ``assemble``: columns to a T
 """
 
 from opscope.trace.execution_trace.assemble import load_execution_trace
-from opscope.trace.execution_trace.read_json import is_execution_trace
 
-__all__ = ["is_execution_trace", "load_execution_trace"]
+__all__ = ["load_execution_trace"]

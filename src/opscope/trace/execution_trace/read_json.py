@@ -3,43 +3,23 @@
 from __future__ import annotations
 
 import codecs
-import gzip
 import json
-import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from opscope.errors import TraceFormatError
 from opscope.progress import tell
 from opscope.trace.chrome.numbers import NumberText, plain
-from opscope.trace.input_file import (
-    GZIP_ERRORS,
-    not_whole,
-    open_packed,
-    unreadable,
-    watch_expansion,
-)
+from opscope.trace.unpacked_file import UnpackedFile
 
 CHUNK_BYTES = 1 << 20
 MAX_VALUE_CHARACTERS = 256 << 20
 """A node longer than this is taken for a damaged file."""
 
-_NODES = re.compile(rb'"nodes"\s*:\s*\[')
 _SPACE = re.compile(r"[ \t\r\n]*")
-
-
-def is_execution_trace(path: Path) -> bool:
-    """Whether a file begins like an execution trace: with nodes, and not with trace events."""
-    try:
-        with open_packed(path) as file:
-            begin = file.read(1 << 16)
-    except (OSError, *GZIP_ERRORS):
-        return False  # the reader that is tried next reports what is wrong
-    found = _NODES.search(begin)
-    return found is not None and b'"traceEvents"' not in begin[: found.start()]
 
 
 def read_nodes(path: Path, on_node: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
@@ -69,12 +49,8 @@ def read_nodes(path: Path, on_node: Callable[[dict[str, Any]], None]) -> dict[st
 class _Stream:
     """A JSON text of any length."""
 
-    def __init__(self, file: IO[bytes], path: Path) -> None:
+    def __init__(self, file: UnpackedFile) -> None:
         self._file = file
-        self._path = path
-        # For a gzip file the size on disk: how much text it holds is not known beforehand.
-        self._raw = file.fileobj if isinstance(file, gzip.GzipFile) else file
-        self._size_bytes = os.fstat(file.fileno()).st_size
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._parse = json.JSONDecoder(parse_float=NumberText, strict=False).raw_decode
         self._text = ""
@@ -147,9 +123,7 @@ class _Stream:
         """Read on; False at the end of the file."""
         while not self._ended:
             chunk = self._file.read(CHUNK_BYTES)
-            tell(self._raw.tell(), self._size_bytes)
-            if self._raw is not self._file:
-                watch_expansion(self._path, self._file.tell(), self._size_bytes)
+            tell(self._file.at_bytes, self._file.size_bytes)
             self._ended = not chunk
             text = self._decode(chunk, final=self._ended)
             if text:
@@ -169,20 +143,14 @@ class _Stream:
 @contextmanager
 def _reading(path: Path) -> Iterator[_Stream]:
     try:
-        with open_packed(path) as file:
-            stream = _Stream(file, path)
+        with UnpackedFile(path) as file:
+            stream = _Stream(file)
             try:
                 yield stream
             except TraceFormatError:
                 raise
             except ValueError as error:
                 raise TraceFormatError(_what_is_wrong(path, stream, error)) from error
-    except FileNotFoundError as error:
-        raise TraceFormatError(f"There is no file {path}. Check the path.") from error
-    except GZIP_ERRORS as error:
-        raise not_whole(path, error, "Record it again.") from error
-    except OSError as error:
-        raise unreadable(path, error) from error
     except RecursionError as error:
         raise TraceFormatError(
             f"{path} nests JSON values too deeply to be an execution trace. Check the path."

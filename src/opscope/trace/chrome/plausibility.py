@@ -1,0 +1,192 @@
+"""Times of a file judged beside those around them: what cannot be true is left out or cut.
+
+A writer may lose a time (0), or write one in another unit or of another clock. Beside its
+neighbours such a number is seen: it is far from all others, or longer than its stream allows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.trace.chrome.collected import CollectedEvents
+from opscope.trace.codes import DeviceType, EventKind, GpuKind
+from opscope.trace.doubts import Doubt
+from opscope.trace.nesting import enclosing
+
+Int64 = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+_DAY_NS = 86_400 * 10**9
+_FAR_NS = 10 * 10**9
+_FAR = 1000
+"""Rows are far from the others if they are so many times farther away than the others last."""
+_LOST_NS = 10_000_000
+_LOST = 10
+"""The same for rows whose time and duration are both 0, which is what writers put for "unknown"."""
+_FEW = 3
+"""So few rows say nothing about where the others should be."""
+_TOO_LONG = 10
+_TOO_LONG_NS = 1_000_000
+"""Work is cut if it lasts so many times longer than until the next begins on its stream, and by so
+much more: less is for the rules of devices to judge (``trace.device_rules``)."""
+
+LEFT_OUT = "rows are left out, because their times are 0 or far from all others"
+FAR_AWAY = "rows are far from all others"
+TOO_LONG_SPANS = "spans end far behind all others and are cut where those end"
+TOO_LONG_WORK = "pieces of device work last longer than their stream allows and are cut there"
+
+OVERRUN = "spans end long after the span around them"
+
+
+class _Believed(NamedTuple):
+    low: int
+    high: int
+    farthest_ns: int
+    doubted: int
+    doubted_ns: int
+
+
+def judge_times(collected: CollectedEvents) -> None:
+    """Leave out rows with impossible times, cut impossible durations; says so in ``doubts``."""
+    columns = _times(collected)
+    total = sum(map(len, columns.values()))
+    if not total:
+        return
+    lost_ns = _leave_out_lost(collected, columns)
+    columns = _times(collected)
+    believed = _believed(np.concatenate(list(columns.values())))
+    for name, times in columns.items():
+        keep = (times >= believed.low) & (times <= believed.high)
+        if not keep.all():
+            collected.keep(name, keep)
+    left = total - sum(map(len, _times(collected).values()))
+    farthest_ns = max(believed.farthest_ns, lost_ns)
+    collected.doubts += [
+        Doubt(LEFT_OUT, left, total, farthest_ns),
+        Doubt(FAR_AWAY, believed.doubted, total, believed.doubted_ns),
+    ]
+    _cut_spans(collected, believed)
+    _cut_work(collected)
+
+
+def _times(collected: CollectedEvents) -> dict[str, Int64]:
+    return {
+        "spans": collected.spans["start_ns"],
+        "gpu": collected.gpu["start_ns"],
+        "allocations": collected.allocations["time_ns"],
+        "overheads": collected.overheads["start_ns"],
+    }
+
+
+def _leave_out_lost(collected: CollectedEvents, columns: dict[str, Int64]) -> int:
+    """Rows at 0 that last nothing, if all others are far from 0: how far."""
+    lost = {name: _is_lost(collected, name, times) for name, times in columns.items()}
+    if not any(found.any() for found in lost.values()):
+        return 0
+    others = np.concatenate([times[~lost[name]] for name, times in columns.items()])
+    if not len(others):
+        return 0
+    nearest = int(np.abs(others).min())
+    if nearest < max(_LOST * int(others.max() - others.min()), _LOST_NS):
+        return 0
+    for name, found in lost.items():
+        if found.any():
+            collected.keep(name, ~found)
+    return nearest
+
+
+def _is_lost(collected: CollectedEvents, name: str, times: Int64) -> Flags:
+    found: Flags = times == 0
+    durations = getattr(collected, name).get("duration_ns")
+    return found if durations is None else found & (durations == 0)
+
+
+def _believed(times: Int64) -> _Believed:
+    """Between which moments times are believed: where the most are, without a large hole."""
+    low, high = int(times.min(initial=0)), int(times.max(initial=0))
+    low = int(times.min()) if len(times) else low
+    whole = _Believed(low, high, 0, 0, 0)
+    if high - low < _FAR_NS or len(times) <= _FEW or not _is_crowded(times, low, high):
+        return whole
+    times = np.sort(times)
+    begin, end, farthest, doubted, doubted_ns = 0, len(times), 0, 0, 0
+    while end - begin > _FEW:
+        gaps = np.diff(times[begin:end])
+        border = begin + int(np.argmax(gaps)) + 1
+        gap = int(gaps[border - begin - 1])
+        keeps_later = end - border >= border - begin
+        first, last = (border, end) if keeps_later else (begin, border)
+        if gap < max(_FAR * int(times[last - 1] - times[first]), _FAR_NS) or last - first < _FEW:
+            break
+        if gap >= _DAY_NS:
+            farthest = max(farthest, gap)
+            low, high = int(times[first]), int(times[last - 1])
+        else:
+            doubted, doubted_ns = doubted + end - begin - last + first, max(doubted_ns, gap)
+        begin, end = first, last
+    return _Believed(low, high, farthest, doubted, doubted_ns)
+
+
+def _is_crowded(times: Int64, low: int, high: int) -> bool:
+    """Most of them are in a small part of the time, as they are beside a few that are far away."""
+    part = (times - low) // ((high - low) // (_FAR // 2) + 1)
+    return bool(np.bincount(part).max() * 2 >= len(times))
+
+
+def _cut_spans(collected: CollectedEvents, believed: _Believed) -> None:
+    spans = collected.spans
+    last = believed.high + max(_FAR * (believed.high - believed.low), _DAY_NS)
+    too_long = spans["start_ns"] + spans["duration_ns"] > last
+    if not too_long.any():
+        return
+    longest = int(spans["duration_ns"][too_long].max())
+    spans["duration_ns"] = np.where(too_long, 0, spans["duration_ns"])
+    spans["unfinished"] = np.where(too_long, 1, spans["unfinished"]).astype(np.uint8)
+    collected.doubts.append(Doubt(TOO_LONG_SPANS, int(too_long.sum()), len(too_long), longest))
+
+
+def _cut_work(collected: CollectedEvents) -> None:
+    """Of CUDA devices, whose streams do one thing after another, but for branches of graphs."""
+    gpu = collected.gpu
+    ordered = (gpu["kind"] <= GpuKind.SET) & (gpu["device_type"] == DeviceType.CUDA)
+    rows = np.flatnonzero(ordered & (gpu["graph_node"] == 0) & (gpu["graph"] == 0))
+    place = ("start_ns", "stream", "device_index", "process")
+    rows = rows[np.lexsort([gpu[name][rows] for name in place])]
+    if len(rows) < 2:
+        return
+    start, duration = gpu["start_ns"][rows], gpu["duration_ns"][rows]
+    same = np.ones(len(rows) - 1, dtype=np.bool_)
+    for name in place[1:]:
+        same &= gpu[name][rows][1:] == gpu[name][rows][:-1]
+    allowed, lasts = np.diff(start), duration[:-1]
+    too_long = same & (allowed > 0) & (lasts > _TOO_LONG * allowed)
+    too_long &= (lasts - allowed > _TOO_LONG_NS) & (lasts > allowed + duration[1:])
+    found = np.flatnonzero(too_long)
+    if len(found):
+        longest = int((lasts - allowed)[found].max())
+        gpu["duration_ns"] = gpu["duration_ns"].copy()
+        gpu["duration_ns"][rows[found]] = allowed[found]
+        collected.doubts.append(Doubt(TOO_LONG_WORK, len(found), len(rows), longest))
+
+
+def overrun_doubts(events: dict[str, Any]) -> list[Doubt]:
+    """Calls that last many times as long as what they were called in.
+
+    Threads do one thing after another, so that an operator, a Python call or a call of a runtime
+    ends before what it is in. That some end a little later is how clocks are read.
+    """
+    sync = np.isin(
+        events["kind"], (EventKind.OPERATOR, EventKind.PYTHON_CALL, EventKind.RUNTIME_CALL)
+    )
+    rows = np.flatnonzero((events["overlap_ns"] > 0) & sync)
+    if not len(rows):
+        return []
+    nested = (events["thread"], events["start_ns"], events["end_ns"], events["parent"])
+    around = enclosing(nested, events["thread"][rows], events["start_ns"][rows] - 1)
+    rows, around = rows[around >= 0], around[around >= 0]
+    by = events["end_ns"][rows] - events["end_ns"][around]
+    found = (by > _TOO_LONG_NS) & (by > _TOO_LONG * (events["end_ns"] - events["start_ns"])[around])
+    return [Doubt(OVERRUN, int(found.sum()), int(sync.sum()), int(by[found].max(initial=0)))]
