@@ -1,10 +1,9 @@
-"""Each instant of a thread belongs to one span, in every view, however the spans of a file overlap."""
+"""Each instant of a thread belongs to one span, in every view, however spans overlap."""
 
 from __future__ import annotations
 
 import json
 
-import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -58,7 +57,9 @@ def by_name(trace, own):
     return {texts[name]: one for name, one in sums.items() if one}
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(SPANS)
 def test_all_views_cut_the_time_of_threads_alike(tmp_path, spans):
     path = tmp_path / "random.json"

@@ -1,8 +1,9 @@
-"""Own time the plain way: of each stretch between two edges, the span that began last and is open."""
+"""Own time the plain way: between two edges, the open span that began last."""
 
 from __future__ import annotations
 
 import heapq
+from itertools import pairwise
 
 import numpy as np
 
@@ -47,7 +48,7 @@ def _pieces(rows, start, end):
     edges = sorted({int(time) for row in rows for time in (start[row], end[row])})
     open_spans, following = [], iter(enumerate(rows))
     place, row = next(following, (None, None))
-    for first, last in zip(edges, edges[1:], strict=False):
+    for first, last in pairwise(edges):
         while row is not None and start[row] <= first:
             heapq.heappush(open_spans, (-place, row))
             place, row = next(following, (None, None))

@@ -41,7 +41,7 @@ def doubts(trace: Trace) -> list[str]:
 def doubts_text(trace: Trace) -> str:
     """The same in one line; empty where there are none."""
     found = doubts(trace)
-    lost = [f"{count:,.0f} {what.removeprefix(f'{LOSS}: ')}" for *_, what, count in _lost(trace)]
+    lost = [f"{count:,.0f} ({what.removeprefix(f'{LOSS}: ')})" for *_, what, count in _lost(trace)]
     parts = [
         "" if trace.has_times else NO_TIMES,
         "" if len(trace.events) or trace.is_empty else "only the work of devices was recorded",
