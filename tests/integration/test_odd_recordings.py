@@ -166,7 +166,9 @@ def test_kernels_alone_are_a_table_of_kernels(tmp_path):
 
 
 def test_losses_are_said_by_every_command(tmp_path):
-    trace = build_trace("aten::mm 0..10\naten::add 10..30")
+    trace = build_trace(
+        "aten::mm 0..10\naten::add 10..30", ledger={"events": {"dropped: memory budget": 7.0}}
+    )
     trace.save(tmp_path / "lost.opscope")
     lost = trace.ledger.lost()
     assert lost
