@@ -32,9 +32,8 @@ using Bools = Numbers<bool>;
 // so, in transfers and beside them.
 using IntervalColumns = std::tuple<Longs, int64_t, Longs, Longs, Longs, Longs, Bools, Longs, Bools>;
 
-// Rows of the spans in order of start, None for all; cuts; intervals; whether it is a main thread.
-using SpansOfThread =
-    std::tuple<std::optional<Numbers<int32_t>>, Longs, std::optional<IntervalColumns>, bool>;
+// Rows of the spans in order of start; cuts; intervals; whether it is a main thread.
+using SpansOfThread = std::tuple<Numbers<int32_t>, Longs, std::optional<IntervalColumns>, bool>;
 
 nb::object causes_of_events(const Numbers<uint8_t>& kind, const Numbers<uint8_t>& scope,
                             const Numbers<int32_t>& name, const Numbers<int32_t>& label,
@@ -68,7 +67,8 @@ account::Intervals intervals_of(const IntervalColumns& columns) {
 // What is to be divided. Keeps the columns that it goes back to alive.
 class TimeOfThreads {
  public:
-  TimeOfThreads(const Longs& start_ns, const Longs& took_ns, Numbers<int8_t> causes,
+  TimeOfThreads(const Longs& start_ns, const Longs& took_ns, const Numbers<int32_t>& parent,
+                Numbers<int8_t> causes,
                 const std::vector<SpansOfThread>& threads, std::tuple<Longs, Longs, Longs> steps,
                 Longs transfers, Longs passes, int64_t from_ns, int64_t to_ns, int64_t cost_ns)
       : causes_(std::move(causes)),
@@ -76,6 +76,7 @@ class TimeOfThreads {
         transfers_(std::move(transfers)),
         passes_(std::move(passes)) {
     check_length(took_ns.size(), start_ns.size());
+    check_length(parent.size(), start_ns.size());
     check_length(causes_.size(), start_ns.size());
     const auto& [start, end, row] = steps_;
     check_length(end.size(), start.size());
@@ -101,11 +102,8 @@ class TimeOfThreads {
     };
     for (size_t i = 0; i < threads.size(); ++i) {
       const auto& [rows, cuts, intervals, is_main] = threads[i];
-      nesting::LineSpans spans{start_ns.data(), took_ns.data(), start_ns.size()};
-      if (rows) {
-        spans.row = rows->data();
-        spans.count = rows->size();
-      }
+      const nesting::LineSpans spans{start_ns.data(), took_ns.data(), rows.size(), rows.data(),
+                                     parent.data()};
       task_.threads[i].segments = account::segments_of(spans, cuts.data(), cuts.size(), from_ns, to_ns, add);
     }
     task_.dispatch_ns = lengths.dispatch_ns();
@@ -162,12 +160,9 @@ class TimeOfThreads {
   // Without its segments yet.
   account::Thread thread_of(const SpansOfThread& columns, size_t count) {
     const auto& [rows, cuts, intervals, is_main] = columns;
-    if (rows) {
-      const int32_t* end = rows->data() + rows->size();
-      const bool fit = std::all_of(rows->data(), end,
-                                   [&](int32_t row) { return row >= 0 && static_cast<size_t>(row) < count; });
-      if (!fit) throw nb::value_error("a line has rows that are not there");
-    }
+    const bool fit = std::all_of(rows.data(), rows.data() + rows.size(),
+                                 [&](int32_t row) { return row >= 0 && static_cast<size_t>(row) < count; });
+    if (!fit) throw nb::value_error("a line has rows that are not there");
     account::Thread thread{{}, {}, is_main};
     if (intervals) {
       intervals_.push_back(*intervals);
@@ -230,9 +225,9 @@ void bind_account(nb::module_& module) {
              "by_label"_a, "is_engine"_a);
   module.def("kinds_by_thread", &kinds_by_thread, "thread"_a, "kind"_a, "forward_thread"_a, "threads"_a);
   nb::class_<TimeOfThreads>(module, "TimeOfThreads")
-      .def(nb::init<const Longs&, const Longs&, Numbers<int8_t>, const std::vector<SpansOfThread>&,
+      .def(nb::init<const Longs&, const Longs&, const Numbers<int32_t>&, Numbers<int8_t>, const std::vector<SpansOfThread>&,
                     std::tuple<Longs, Longs, Longs>, Longs, Longs, int64_t, int64_t, int64_t>(),
-           "start_ns"_a, "took_ns"_a, "causes"_a, "threads"_a, "steps"_a, "transfers"_a, "passes"_a,
+           "start_ns"_a, "took_ns"_a, "parent"_a, "causes"_a, "threads"_a, "steps"_a, "transfers"_a, "passes"_a,
            "from_ns"_a, "to_ns"_a, "cost_ns"_a)
       .def("sums", &TimeOfThreads::sums, nb::lock_self())
       .def("sums_of_groups", &TimeOfThreads::sums_of_groups, "thread"_a, "group"_a, "groups"_a,

@@ -113,15 +113,12 @@ template <class Made>
 Segments segments_of(const nesting::LineSpans& spans, const int64_t* cuts, size_t count, int64_t start_ns,
                      int64_t end_ns, Made made) {
   SegmentBuilder<Made> builder(cuts, count, start_ns, end_ns, 2 * spans.count, made);
-  const auto row_of = [&](int64_t place) {
-    return place < 0 ? -1 : static_cast<int64_t>(spans.row_of(static_cast<size_t>(place)));
-  };
   nesting::sweep(
       spans,
-      [&](size_t place, int64_t) {
-        if (spans.took(place) > 0) builder.change(spans.start(place), row_of(static_cast<int64_t>(place)));
+      [&](int64_t row, int64_t) {
+        if (spans.took_ns[row] > 0) builder.change(spans.start_ns[row], row);
       },
-      [&](size_t, int64_t moment, int64_t around) { builder.change(moment, row_of(around)); });
+      [&](int64_t, int64_t moment, int64_t around) { builder.change(moment, around); });
   return builder.finish();
 }
 

@@ -68,12 +68,6 @@ void bind_for(nb::module_& m) {
       "parents"_a, "value"_a, "counted"_a = nb::none());
 }
 
-nb::object around_by_time(const Numbers<int64_t>& start_ns, const Numbers<int64_t>& duration_ns) {
-  check_length(start_ns.size(), duration_ns.size());
-  return to_array(without_gil(
-      [&] { return nesting::around_by_time(start_ns.data(), duration_ns.data(), start_ns.size()); }));
-}
-
 // Lines of a table whose rows are in order of start, one after the other: rows, and where each line begins.
 nb::tuple rows_by_line(const Numbers<int32_t>& line, size_t lines) {
   const int32_t* end = line.data() + line.size();
@@ -96,53 +90,55 @@ nb::tuple rows_by_line(const Numbers<int32_t>& line, size_t lines) {
   return nb::make_tuple(to_array(std::move(rows)), to_array(std::move(begin)));
 }
 
-// Of spans that nest on the first lines the one directly around each by time, and what of each none of those
-// covers that it is directly around; None where they do not nest.
-nb::object nest_on_lines(const Numbers<int64_t>& start_ns, const Numbers<int64_t>& duration_ns,
-                         const Numbers<int32_t>& line, size_t lines,
-                         const std::optional<Numbers<int64_t>>& by_start) {
+template <class Column>
+bool all_below(const Column& column, size_t count) {
+  return std::all_of(column.data(), column.data() + column.size(),
+                     [&](auto one) { return one >= 0 && static_cast<size_t>(one) < count; });
+}
+
+// Of spans on the first lines the one directly around each, its own time, and where spans did not nest rows and
+// until when these have time of their own.
+nb::tuple nest_on_lines(const Numbers<int64_t>& start_ns, const Numbers<int64_t>& duration_ns,
+                        const Numbers<int32_t>& parent, const Numbers<int32_t>& line, size_t lines,
+                        const std::optional<Numbers<int64_t>>& by_start) {
   const size_t rows = start_ns.size();
-  check_length(duration_ns.size(), rows);
-  check_length(line.size(), rows);
-  const auto all_below = [&](const auto& column, size_t count) {
-    return std::all_of(column.data(), column.data() + column.size(),
-                       [&](auto one) { return one >= 0 && static_cast<size_t>(one) < count; });
-  };
+  for (const size_t size : {duration_ns.size(), parent.size(), line.size()}) check_length(size, rows);
   if (!all_below(line, size_t{INT32_MAX})) throw nb::value_error("a row is on a line that is not there");
   if (by_start) {
     check_length(by_start->size(), rows);
     if (!all_below(*by_start, rows)) throw nb::value_error("the order has rows that are not there");
   }
-  std::optional<nesting::Nested> found = without_gil([&] {
-    return nesting::nest_on_lines(start_ns.data(), duration_ns.data(), line.data(),
+  nesting::Nested found = without_gil([&] {
+    return nesting::nest_on_lines(start_ns.data(), duration_ns.data(), parent.data(), line.data(),
                                   by_start ? by_start->data() : nullptr, rows, lines);
   });
-  if (!found) return nb::none();
-  return nb::make_tuple(to_array(std::move(found->around)), to_array(std::move(found->own_ns)));
+  return nb::make_tuple(to_array(std::move(found.around)), to_array(std::move(found.own_ns)),
+                        to_array(std::move(found.moved)), to_array(std::move(found.until_ns)));
 }
 
 nb::tuple contain(const Numbers<int64_t>& thread, const Numbers<int64_t>& start_ns,
-                  const Numbers<int64_t>& end_ns) {
+                  const Numbers<int64_t>& end_ns, int64_t rounding_ns) {
   check_length(thread.size(), start_ns.size());
   check_length(thread.size(), end_ns.size());
-  nesting::Containment found = [&] {
-    const WithoutGil without_gil;
-    return nesting::contain(thread.data(), start_ns.data(), end_ns.data(), thread.size());
-  }();
-  return nb::make_tuple(to_array(std::move(found.parent)),
-                        to_array(std::move(found.outlasts)).attr("view")("bool"));
+  nesting::Containment found = without_gil([&] {
+    return nesting::contain(thread.data(), start_ns.data(), end_ns.data(), thread.size(), rounding_ns);
+  });
+  return nb::make_tuple(to_array(std::move(found.parent)), to_array(std::move(found.overlap_ns)));
 }
 
+// Of the spans that `rows` names, in order of start.
 nb::tuple innermost_segments(const Numbers<int64_t>& start_ns, const Numbers<int64_t>& duration_ns,
+                             const Numbers<int32_t>& parent, const Numbers<int32_t>& rows,
                              const Numbers<int64_t>& cuts, int64_t from_ns, int64_t to_ns) {
-  check_length(start_ns.size(), duration_ns.size());
-  nesting::Segments found = [&] {
-    const WithoutGil without_gil;
-    return nesting::innermost_segments(start_ns.data(), duration_ns.data(), start_ns.size(), cuts.data(),
-                                       cuts.size(), from_ns, to_ns);
-  }();
-  return nb::make_tuple(to_array(std::move(found.around)), to_array(std::move(found.start_ns)),
-                        to_array(std::move(found.length_ns)), to_array(std::move(found.owner)),
+  for (const size_t size : {duration_ns.size(), parent.size()}) check_length(size, start_ns.size());
+  if (!all_below(rows, start_ns.size())) throw nb::value_error("a line has rows that are not there");
+  nesting::Segments found = without_gil([&] {
+    return nesting::innermost_segments(
+        {start_ns.data(), duration_ns.data(), rows.size(), rows.data(), parent.data()}, cuts.data(),
+        cuts.size(), from_ns, to_ns);
+  });
+  return nb::make_tuple(to_array(std::move(found.start_ns)), to_array(std::move(found.length_ns)),
+                        to_array(std::move(found.owner)),
                         to_array(std::move(found.is_change)).attr("view")("bool"));
 }
 
@@ -151,13 +147,12 @@ nb::tuple innermost_segments(const Numbers<int64_t>& start_ns, const Numbers<int
 void bind_nesting(nb::module_& m) {
   bind_for<int32_t>(m);
   bind_for<int64_t>(m);
-  m.def("around_by_time", &around_by_time, "start_ns"_a, "duration_ns"_a);
-  m.def("nest_on_lines", &nest_on_lines, "start_ns"_a, "duration_ns"_a, "line"_a, "lines"_a,
+  m.def("nest_on_lines", &nest_on_lines, "start_ns"_a, "duration_ns"_a, "parent"_a, "line"_a, "lines"_a,
         "by_start"_a.none());
   m.def("rows_by_line", &rows_by_line, "line"_a, "lines"_a);
-  m.def("contain", &contain, "thread"_a, "start_ns"_a, "end_ns"_a);
-  m.def("innermost_segments", &innermost_segments, "start_ns"_a, "duration_ns"_a, "cuts"_a, "from_ns"_a,
-        "to_ns"_a);
+  m.def("contain", &contain, "thread"_a, "start_ns"_a, "end_ns"_a, "rounding_ns"_a);
+  m.def("innermost_segments", &innermost_segments, "start_ns"_a, "duration_ns"_a, "parent"_a, "rows"_a,
+        "cuts"_a, "from_ns"_a, "to_ns"_a);
 }
 
 }  // namespace opscope

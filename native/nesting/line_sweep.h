@@ -1,11 +1,14 @@
-// Spans of one line of a timeline, which nest by time: what is around each, and which is the innermost one
-// from one instant to the next. Spans stand in order of start.
+// Spans of one thread: each instant belongs to the one that began last of those that run then. Spans are in
+// order of start.
+//
+// So where a span begins and outlasts another that is open, the earlier one has no time from then on: here it
+// ends there, and spans nest, whatever a file says of them. Only what its recorded parent does not cover
+// because times were rounded stays inside: the parent then ends with it.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 namespace opscope {
@@ -21,104 +24,141 @@ struct LineSpans {
   const int64_t* took_ns;
   size_t count;
   const int32_t* row = nullptr;
+  const int32_t* parent = nullptr;  // as recorded: of every row of the table a row
 
   size_t row_of(size_t place) const { return row == nullptr ? place : static_cast<size_t>(row[place]); }
   int64_t start(size_t place) const { return start_ns[row_of(place)]; }
   int64_t took(size_t place) const { return took_ns[row_of(place)]; }
 };
 
-// Goes over spans by time: `begin(place, around)` where one begins and `end(place, moment, around)` where one
-// ends, inner ones before outer ones. What has no duration begins and never ends, and is around nothing.
-//
-// `around` is the span directly around, -1 for none: the latest that is open and one level higher.
-template <class Begin, class End>
-void sweep(const LineSpans& spans, Begin begin, End end) {
+// Kineto's coarsest times are whole microseconds, of which both the start and the duration are rounded.
+inline constexpr int64_t kMostRoundingNs = 2'000;
+
+// Whether a span that ends `late_ns` after another, most of it inside, only does so because times were rounded.
+inline bool is_rounding(int64_t late_ns, int64_t inside_ns, int64_t most_ns) {
+  return late_ns <= most_ns && late_ns < inside_ns;
+}
+
+// The open spans of one line, which nest: the innermost one is the last.
+class OpenSpans {
+ public:
   struct Open {
     int64_t end;
-    size_t place;
-    int64_t around;
+    int64_t row;
   };
-  std::vector<Open> open;       // the one that ends first is the last
-  std::vector<int64_t> latest;  // span of every level
-  const auto close = [&] {
-    end(open.back().place, open.back().end, open.back().around);
-    open.pop_back();
-  };
-  for (size_t place = 0; place < spans.count; ++place) {
-    const int64_t start = spans.start(place);
-    while (!open.empty() && open.back().end <= start) close();
-    const size_t level = open.size();
-    if (latest.size() <= level) latest.resize(level + 1);
-    latest[level] = static_cast<int64_t>(place);
-    const int64_t around = level == 0 ? -1 : latest[level - 1];
-    begin(place, around);
-    const int64_t over = end_of(start, spans.took(place));
-    if (over <= start) continue;
-    if (level == 0 || open.back().end >= over) {  // as spans nest
-      open.push_back({over, place, around});
-      continue;
+
+  bool empty() const { return open_.empty(); }
+  int64_t innermost() const { return open_.empty() ? -1 : open_.back().row; }
+
+  // Calls over(row, end, around) of each that is over by then, inner ones first.
+  template <class Over>
+  void close(int64_t moment, Over over) {
+    while (!open_.empty() && open_.back().end <= moment) {
+      const Open last = open_.back();
+      open_.pop_back();
+      over(last.row, last.end, innermost());
     }
-    size_t depth = level;
-    while (depth > 0 && open[depth - 1].end < over) --depth;
-    open.insert(open.begin() + static_cast<ptrdiff_t>(depth), {over, place, around});
   }
-  while (!open.empty()) close();
+
+  // Makes room for a span: calls moved(row, end, earlier_end, around) of each whose end is another from now on.
+  template <class Moved>
+  void fit(int64_t start, int64_t end, int64_t parent, Moved moved) {
+    if (open_.empty() || open_.back().end >= end) return;
+    if (open_.back().row == parent &&
+        is_rounding(end - open_.back().end, open_.back().end - start, kMostRoundingNs)) {
+      for (size_t i = open_.size(); i-- > 0 && open_[i].end < end;) {
+        moved(open_[i].row, end, open_[i].end, i == 0 ? -1 : open_[i - 1].row);
+        open_[i].end = end;
+      }
+      return;
+    }
+    while (!open_.empty() && open_.back().end < end) {
+      const Open last = open_.back();
+      open_.pop_back();
+      moved(last.row, start, last.end, innermost());
+    }
+  }
+
+  void open(int64_t row, int64_t end) { open_.push_back({end, row}); }
+
+ private:
+  std::vector<Open> open_;
+};
+
+// Goes over spans by time: `begin(row, around)` where one begins and `end(row, moment, around)` where one
+// ends, inner ones before outer ones. What has no duration begins and never ends, and is around nothing.
+//
+// `around` is the span directly around, -1 for none.
+template <class Begin, class End>
+void sweep(const LineSpans& spans, Begin begin, End end) {
+  OpenSpans open;
+  for (size_t place = 0; place < spans.count; ++place) {
+    const auto row = static_cast<int64_t>(spans.row_of(place));
+    const int64_t start = spans.start(place);
+    const int64_t over = end_of(start, std::max<int64_t>(spans.took(place), 0));
+    open.close(start, end);
+    if (over > start) {
+      const int64_t parent = spans.parent == nullptr ? -1 : spans.parent[row];
+      open.fit(start, over, parent, [&](int64_t other, int64_t moment, int64_t, int64_t around) {
+        if (moment == start) end(other, moment, around);
+      });
+    }
+    begin(row, open.innermost());
+    if (over > start) open.open(row, over);
+  }
+  open.close(INT64_MAX, end);
 }
 
-inline std::vector<int64_t> around_by_time(const int64_t* start, const int64_t* took, size_t rows) {
-  std::vector<int64_t> around(rows);
-  sweep(
-      {start, took, rows}, [&](size_t row, int64_t found) { around[row] = found; },
-      [](size_t, int64_t, int64_t) {});
-  return around;
-}
-
-// What is directly around each of some spans by time, -1 for none, and what of it none of those covers that
-// it is directly around.
+// What is directly around each of some spans, -1 for none, and what of it none of those covers that it is
+// directly around. Where spans did not nest, until when some have time of their own: of one that is there
+// twice, the last counts.
 struct Nested {
   std::vector<int32_t> around;
   std::vector<int64_t> own_ns;
+  std::vector<int32_t> moved;
+  std::vector<int64_t> until_ns;
 };
 
 // Of spans on several lines; those on further ones are left out, with none around and no time of their own.
-// `order` are rows in order of start, nullptr where they stand so. None where two of a line overlap and do
-// not nest, so that a place has to be found for them first, and where one has less than no duration.
-inline std::optional<Nested> nest_on_lines(const int64_t* start_ns, const int64_t* took_ns,
-                                           const int32_t* line, const int64_t* order, size_t rows,
-                                           size_t lines) {
-  struct Open {
-    int64_t end;
-    int32_t row;
+// `order` are rows in order of start, nullptr where they stand so.
+inline Nested nest_on_lines(const int64_t* start_ns, const int64_t* took_ns, const int32_t* parent,
+                            const int32_t* line, const int64_t* order, size_t rows, size_t lines) {
+  std::vector<OpenSpans> open_on(lines);
+  Nested found{std::vector<int32_t>(rows), std::vector<int64_t>(rows), {}, {}};
+  const auto add = [&](int64_t row, int64_t time_ns) {
+    if (row >= 0) found.own_ns[static_cast<size_t>(row)] += time_ns;
   };
-  std::vector<std::vector<Open>> open_on(lines);  // of each line, the one that ends first is the last
-  Nested found{std::vector<int32_t>(rows), std::vector<int64_t>(rows)};
+  const auto over = [](int64_t, int64_t, int64_t) {};
+  const auto moved = [&](int64_t row, int64_t end, int64_t earlier_end, int64_t around) {
+    found.moved.push_back(static_cast<int32_t>(row));
+    found.until_ns.push_back(end);
+    add(row, end - earlier_end);
+    add(around, earlier_end - end);
+  };
   for (size_t i = 0; i < rows; ++i) {
     const size_t row = order == nullptr ? i : static_cast<size_t>(order[i]);
     if (static_cast<size_t>(line[row]) >= lines) {
       found.around[row] = -1;
       continue;
     }
-    std::vector<Open>& open = open_on[static_cast<size_t>(line[row])];
+    OpenSpans& open = open_on[static_cast<size_t>(line[row])];
     const int64_t start = start_ns[row];
-    const int64_t took = took_ns[row];
-    if (took < 0) return std::nullopt;
-    while (!open.empty() && open.back().end <= start) open.pop_back();
+    const int64_t took = std::max<int64_t>(took_ns[row], 0);
     const int64_t end = end_of(start, took);
-    found.around[row] = open.empty() ? -1 : open.back().row;
-    found.own_ns[row] += took;
-    if (!open.empty()) {
-      if (end > open.back().end) return std::nullopt;
-      found.own_ns[static_cast<size_t>(open.back().row)] -= took;
-    }
-    if (end > start) open.push_back({end, static_cast<int32_t>(row)});
+    open.close(start, over);
+    if (end > start) open.fit(start, end, parent[row], moved);
+    found.around[row] = static_cast<int32_t>(open.innermost());
+    if (end <= start) continue;
+    add(static_cast<int64_t>(row), took);
+    add(open.innermost(), -took);
+    open.open(static_cast<int64_t>(row), end);
   }
   return found;
 }
 
 // Stretches between two moments; together they cover the time from the first moment to the last.
 struct Segments {
-  std::vector<int64_t> around;    // of every span
-  std::vector<int64_t> start_ns;  // of every segment, as the others
+  std::vector<int64_t> start_ns;
   std::vector<int64_t> length_ns;
   std::vector<int64_t> owner;      // the innermost span, -1 for none
   std::vector<uint8_t> is_change;  // a span begins or ends where it starts
@@ -182,20 +222,16 @@ class SegmentList {
   int64_t end_ns_;
 };
 
-inline Segments innermost_segments(const int64_t* start, const int64_t* took, size_t rows,
-                                   const int64_t* cuts, size_t count, int64_t start_ns, int64_t end_ns) {
+inline Segments innermost_segments(const LineSpans& spans, const int64_t* cuts, size_t count,
+                                   int64_t start_ns, int64_t end_ns) {
   SegmentList list(cuts, count, start_ns, end_ns);
-  std::vector<int64_t> around(rows);
   sweep(
-      {start, took, rows},
-      [&](size_t row, int64_t found) {
-        around[row] = found;
-        if (took[row] > 0) list.change(start[row], static_cast<int64_t>(row));
+      spans,
+      [&](int64_t row, int64_t) {
+        if (spans.took_ns[row] > 0) list.change(spans.start_ns[row], row);
       },
-      [&](size_t, int64_t moment, int64_t found) { list.change(moment, found); });
-  Segments found = list.finish();
-  found.around = std::move(around);
-  return found;
+      [&](int64_t, int64_t moment, int64_t around) { list.change(moment, around); });
+  return list.finish();
 }
 
 }  // namespace nesting

@@ -552,28 +552,27 @@ def minus_children(
 def keep_freed_memory() -> None:
     """Have this process keep memory that is freed, for what is allocated next; with glibc."""
 
-def around_by_time(
-    start_ns: NDArray[np.int64], duration_ns: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """The span directly around each of one line by time, -1 for none; in order of start."""
-
 def contain(
-    thread: NDArray[np.int64], start_ns: NDArray[np.int64], end_ns: NDArray[np.int64]
-) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """The innermost earlier span of the same thread that contains each one, -1 for none; and which
-    outlast one that they began in."""
+    thread: NDArray[np.int64],
+    start_ns: NDArray[np.int64],
+    end_ns: NDArray[np.int64],
+    rounding_ns: int,
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The innermost earlier span of the same thread that contains each one, -1 for none; and the
+    time that it shares with one that it began in and outlasts by more than ``rounding_ns``."""
 
 def innermost_segments(
     start_ns: NDArray[np.int64],
     duration_ns: NDArray[np.int64],
+    parent: NDArray[np.int32],
+    rows: NDArray[np.int32],
     cuts: NDArray[np.int64],
     from_ns: int,
     to_ns: int,
-) -> tuple[
-    NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]
-]:
-    """As ``around_by_time``; then of each segment its start, its length, the innermost span, -1 for
-    none, and whether a span begins or ends there. ``cuts`` are moments in order."""
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Of each segment of a thread its start, its length, the innermost span, -1 for none, and
+    whether a span begins or ends there. ``rows`` are its spans in order of start, ``cuts`` moments
+    in order."""
 
 def rows_by_line(
     line: NDArray[np.int32], lines: int
@@ -583,15 +582,15 @@ def rows_by_line(
 def nest_on_lines(
     start_ns: NDArray[np.int64],
     duration_ns: NDArray[np.int64],
+    parent: NDArray[np.int32],
     line: NDArray[np.int32],
     lines: int,
     by_start: NDArray[np.int64] | None,
-) -> tuple[NDArray[np.int32], NDArray[np.int64]] | None:
-    """As ``around_by_time`` for rows on several lines, each on the one that it has a number of; and
-    what of each none of those covers that it is directly around. Those on others than the first
-    ``lines`` have -1 and 0. ``by_start`` are all rows in order of start, None where they stand so.
-
-    None where two of a line overlap and do not nest, and where one has less than no duration.
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
+    """The span directly around each by time, -1 for none; its own time; rows of spans that do not
+    nest, and until when these have time of their own (of a row twice, the last counts).
+    Those on others than the first ``lines`` have -1 and 0. ``by_start`` are all rows in order of
+    start, None where they stand so.
     """
 
 def account_causes() -> dict[str, int]:
@@ -641,9 +640,10 @@ class TimeOfThreads:
         self,
         start_ns: NDArray[np.int64],
         took_ns: NDArray[np.int64],
+        parent: NDArray[np.int32],
         causes: NDArray[np.int8],
         threads: Sequence[
-            tuple[NDArray[np.int32] | None, NDArray[np.int64], IntervalColumns | None, bool]
+            tuple[NDArray[np.int32], NDArray[np.int64], IntervalColumns | None, bool]
         ],
         steps: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
         transfers: NDArray[np.int64],

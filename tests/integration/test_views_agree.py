@@ -57,22 +57,24 @@ def report(trace):
 
 def own_times_of_the_page(report):
     """What the page's program computes of the period: self time by name, from spans alone."""
-    period, lines = report.data["period"], report.data["spans"]["lines"]
-    own = {}
+    period, moved = report.data["period"], report.data["spans"]["moved"]
+    others = zip(moved["until"], moved["around"], strict=True)
+    own_until = dict(zip(moved["span"], others, strict=True))
+    spans, own = report.spans, {}
     open_ = []
     last = -1
-    for name, start, end, line in report.spans:
-        if lines[line]["lane"] > 0 and lines[line]["device"] < 0:
-            continue
+    for number, (name, start, end, line) in enumerate(spans):
         if line != last:
             open_, last = [], line
         while open_ and open_[-1][1] <= start:
             open_.pop()
-        inside = max(min(end, period["to"]) - max(start, period["from"]), 0)
+        until, around = own_until.get(number, (end, open_[-1][0] if open_ else -1))
+        inside = max(min(until, period["to"]) - max(start, period["from"]), 0)
         own[name] = own.get(name, 0) + inside
-        if open_:
-            own[open_[-1][0]] -= inside
-        open_.append((name, end))
+        if around >= 0:
+            outer = spans[around][0]
+            own[outer] = own.get(outer, 0) - inside
+        open_.append((number, end))
     return own
 
 

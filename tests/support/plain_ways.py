@@ -20,8 +20,7 @@ from opscope.rollup.operators import line_columns, operator_columns
 from opscope.rollup.places import ProgramPlace, process_places
 from opscope.trace.schema import AllocationAction, EventKind
 from opscope.tree.event_tree import event_tree
-from opscope.tree.own_time import around_by_time, own_times
-from opscope.tree.timeline import place_events
+from opscope.tree.own_time import own_times
 from support.plain_account import plain_sums
 from support.plain_attribution import (
     plain_around,
@@ -33,6 +32,7 @@ from support.plain_attribution import (
     plain_sources,
     plain_widest_gaps,
 )
+from support.plain_own_times import plain_own_times
 
 
 def assert_as_plain(trace, memory_recorded=False):
@@ -92,19 +92,8 @@ def assert_attribution_as_plain(trace):
 
 
 def assert_own_times_as_plain(trace):
-    """What of every span none of those covers that it is directly around."""
-    placement, start = place_events(trace), event_tree(trace).start_ns
-    plain = np.zeros(len(start), dtype=np.int64)
-    for number, line in enumerate(placement.lines):
-        if line.lane:
-            continue
-        rows = np.flatnonzero(placement.line == number)
-        rows = rows[np.argsort(start[rows], kind="stable")]
-        took = placement.duration_ns[rows]
-        around = around_by_time(start[rows], took)
-        plain[rows] += took
-        np.subtract.at(plain, rows[around[around >= 0]], took[around >= 0])
-    np.testing.assert_array_equal(own_times(trace), plain)
+    """Each instant of a thread is of the span that began last of those that are open then."""
+    np.testing.assert_array_equal(own_times(trace), plain_own_times(trace))
 
 
 def assert_operators_as_plain(trace, memory_recorded):

@@ -66,6 +66,15 @@ export interface SpanSection {
   };
   unfinished: number[]; // spans
   inputs: string[];
+  moved: MovedSpans;
+}
+
+// Each instant of a thread belongs to the span that began last. Where its spans do not nest, these have time
+// of their own until another moment than their end, or are in another span than on their line.
+export interface MovedSpans {
+  span: number[];
+  until: number[];
+  around: number[]; // spans, -1 for none
 }
 
 export interface Line {

@@ -1,5 +1,5 @@
 // Spans from a readable description: [name, start, end, line].
-import type { SpanSection } from "../src/contract";
+import type { MovedSpans, SpanSection } from "../src/contract";
 import { Spans } from "../src/data/spans";
 import type { Columns } from "../src/data/unpack";
 
@@ -12,6 +12,7 @@ export interface Extra {
   devices?: number[]; // of every line
   lanes?: number[]; // likewise
   waiting?: string[]; // names
+  moved?: MovedSpans;
 }
 
 // Descriptions must be in order of line, then start.
@@ -40,6 +41,7 @@ export function makeSpans(described: Described[], extra: Extra = {}): Spans {
     },
     unfinished: [],
     inputs,
+    moved: extra.moved ?? { span: [], until: [], around: [] },
   };
   const start = described.map(([, from], i) => (lineStarts.includes(i) ? from : from - described[i - 1][1]));
   const columns: Columns = {

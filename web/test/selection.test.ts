@@ -83,6 +83,22 @@ describe("buildFlame", () => {
   });
 });
 
+it("an instant of spans that overlap is of the one that began last", () => {
+  const spans = makeSpans(
+    [
+      ["first", 0, 10],
+      ["second", 5, 20, 1],
+    ],
+    { lanes: [0, 1], moved: { span: [0], until: [5], around: [-1] } },
+  );
+  expect([spans.selfTime(0), spans.selfTime(1)]).toEqual([5, 15]);
+  const found = statisticsOf(spans, { from: 2, to: 8 });
+  expect(found.map(({ self, total }) => [self, total])).toEqual([
+    [3, 6],
+    [3, 3],
+  ]);
+});
+
 it("steps are no rows, and what overlaps others on a thread is counted once in the flame graph", () => {
   const spans = makeSpans(
     [
@@ -91,13 +107,13 @@ it("steps are no rows, and what overlaps others on a thread is counted once in t
       ["wait", 50, 90],
       ["__enter__", 5, 95, 1],
     ],
-    { lanes: [0, 1], waiting: ["wait"] },
+    { lanes: [0, 1], waiting: ["wait"], moved: { span: [3, 1, 2], until: [95, 40, 90], around: [0, 3, 3] } },
   );
   const found = statisticsOf(spans, { from: 0, to: 100 });
   expect(found.map(({ label, self }) => [spans.labels[label], self])).toEqual([
     ["aten::mm", 30],
     ["wait", 40],
-    ["__enter__", 0],
+    ["__enter__", 20],
   ]);
   expect([...spans.waiting]).toEqual([0, 0, 1, 0]);
   expect(buildFlame(spans, { from: 0, to: 100 }).value).toBe(100);

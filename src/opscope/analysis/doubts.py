@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from opscope.analysis.quantity_text import time_text
+from opscope.errors import UsageError
 from opscope.trace.doubts import Doubt, doubts_in
+from opscope.trace.ledger import LOSS
 from opscope.trace.ledger_rows import END_MISSING, WITHOUT_DURATION
 from opscope.trace.trace import Trace
 
 _FEW = 0.01
 """So small a share of the durations may be missing from what is said of times without any."""
+NO_TIMES = "no times were recorded"
+
+
+def require_times(trace: Trace) -> None:
+    """Refuse a question about time where nothing says how long anything took.
+
+    Raises:
+        UsageError: that is so.
+    """
+    if not trace.has_times:
+        raise UsageError(
+            f"Here {NO_TIMES}, only what ran and in which order, so where time went is not known. "
+            "`opscope summary` counts calls, shapes, FLOPs and bytes."
+        )
 
 
 def doubts(trace: Trace) -> list[str]:
@@ -26,7 +44,19 @@ def doubts(trace: Trace) -> list[str]:
 def doubts_text(trace: Trace) -> str:
     """The same in one line; empty where there are none."""
     found = doubts(trace)
-    return f"DOUBTFUL: {'; '.join(found)}" if found else ""
+    lost = [f"{count:,.0f} ({what.removeprefix(f'{LOSS}: ')})" for *_, what, count in _lost(trace)]
+    parts = [
+        "" if trace.has_times else NO_TIMES,
+        "" if len(trace.events) or trace.is_empty else "only the work of devices was recorded",
+        f"DOUBTFUL: {'; '.join(found)}" if found else "",
+        f"DROPPED: {'; '.join(lost)}" if lost else "",
+    ]
+    return ". ".join(part for part in parts if part)
+
+
+def _lost(trace: Trace) -> Iterator[tuple[str, str, float]]:
+    """What a recorder lost; what a reader left out of a file is said with the counts of it."""
+    return (loss for loss in trace.ledger.losses() if loss[0] != "import")
 
 
 def sentence(doubt: Doubt) -> str:

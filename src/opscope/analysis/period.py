@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.doubts import doubts_text
+from opscope.analysis.doubts import doubts_text, require_times
 from opscope.analysis.program_steps import count_steps
 from opscope.analysis.quantity_text import time_text
 from opscope.analysis.steady_state import StartUp, find_start_up
@@ -25,7 +25,6 @@ from opscope.trace.part import LATEST_NS, Part, part_from, part_until
 from opscope.trace.row_blocks import row_blocks
 from opscope.trace.trace import Trace
 from opscope.tree.event_tree import event_tree
-from opscope.tree.own_time import keep_own_times
 
 
 class Which(str, Enum):
@@ -58,7 +57,12 @@ class Period:
 
     @property
     def wall_ns(self) -> int:
-        """What every share is of; at least 1."""
+        """What every share is of; at least 1.
+
+        Raises:
+            UsageError: no times were recorded.
+        """
+        require_times(self.trace)
         return max(self.end_ns - self.start_ns, 1)
 
     def in_recording(self, events: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -74,6 +78,8 @@ class Period:
 
     def __str__(self) -> str:
         """In one line: what it is, how long, how many steps, and what of its times is doubtful."""
+        if not self.trace.has_times:
+            return f"recording; {doubts_text(self.trace)}"
         count, of_what = count_steps(self.trace)
         what = "recording"
         if self.start_up.took_ns and self.which is not Which.ALL:
@@ -108,7 +114,6 @@ def period_of(trace: Trace, which: Which | str = Which.STEADY) -> Period:
             parts[which] = part_from(trace, start_up.end_ns, start_up.over_ns or LATEST_NS)
         else:
             parts[which] = part_until(trace, start_up.end_ns)
-        keep_own_times(parts[which], trace)
     return _period(which, parts[which].trace, parts[which].rows, start_up)
 
 

@@ -28,7 +28,7 @@ _MOST_FINDINGS = 3
 
 def headline(trace: Trace) -> list[str]:
     """Two lines; none for a trace without operators."""
-    if not ran_anything(trace):
+    if not ran_anything(trace) or not trace.has_times:
         return []
     top = find_top_operators(period_of(trace), sort_by=DEFAULT_SORT, row_limit=_MOST_NAMES)
     return [_most_time(top), _first_finding(trace)] if top.rows else []

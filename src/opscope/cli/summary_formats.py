@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from opscope.analysis.doubts import NO_TIMES, doubts_text
 from opscope.analysis.period import Period, Which
 from opscope.cli import rows
 from opscope.cli.narrow import GAP, width_of
@@ -78,6 +79,8 @@ def as_markdown(top: TopOperators) -> str:
 
 def what_it_is_of(period: Period) -> list[str]:
     """What a table speaks of, and what it leaves out."""
+    if not period.trace.has_times:
+        return [f"Here {NO_TIMES}: calls, shapes, FLOPs and bytes are counted."]
     about = str(period)
     lines = [f"{about[0].upper()}{about[1:]}; Self CPU % is of that time."]
     if period.which is Which.STEADY and period.start_up.took_ns:
@@ -96,11 +99,12 @@ def as_json(top: TopOperators, about: dict[str, Any], below: dict[str, Any]) -> 
         **about,
         "period": {
             "which": period.which.value,
-            "start_ns": period.start_ns,
-            "wall_ns": period.wall_ns,
+            "start_ns": period.start_ns if period.trace.has_times else None,
+            "wall_ns": period.wall_ns if period.trace.has_times else None,
             "start_up_ns": period.start_up.took_ns,
+            "doubts": doubts_text(period.trace),
         },
-        "cpu_self_ns_of_all": top.total_cpu_ns,
+        "cpu_self_ns_of_all": top.total_cpu_ns if period.trace.has_times else None,
         "rows_left_out": top.left_out,
         "rows": top.rows,
         "waiting": top.waiting,

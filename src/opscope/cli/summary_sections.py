@@ -47,30 +47,31 @@ class Sections:
         modules: those with most time of their own, forward and backward; empty if none recorded.
         lines: those of the program at which most time went by; empty if no calls were recorded.
         memory: one entry per device; empty if none recorded.
-        findings: all.
+        findings: all; None where no times were recorded.
         texts: what lines of the program say.
     """
 
     modules: list[dict[str, Any]]
     lines: list[dict[str, Any]]
     memory: list[dict[str, Any]]
-    findings: Findings
+    findings: Findings | None
     texts: LineTexts
 
     def as_dict(self) -> dict[str, Any]:
         """What the JSON of a summary holds."""
-        found = self.findings.as_dict()
-        found["findings"] = found["findings"][:MOST_FINDINGS]
+        found = [] if self.findings is None else self.findings.as_dict()["findings"]
         return {
             "modules": self.modules,
             "lines": self.lines,
             "memory": self.memory,
-            "findings": found["findings"],
+            "findings": found[:MOST_FINDINGS],
         }
 
 
 def find_sections(trace: Trace, period: Period) -> Sections:
     """Gather them: of the period, but memory of the whole recording, whose peak may be anywhere."""
+    if not period.trace.has_times:
+        return Sections([], [], _memory(trace), None, line_texts(trace))
     listing = TorchListing(period.trace)
     return Sections(
         modules=_modules(period.trace, listing),
@@ -130,7 +131,7 @@ def section_texts(sections: Sections, width: int) -> list[RenderableType]:
         shown += ["", _line_table(sections.lines, width)]
     if sections.memory:
         shown += ["", *(Text(_memory_line(device, width)) for device in sections.memory)]
-    if len(sections.findings):
+    if sections.findings:
         foremost = sections.findings.foremost(MOST_FINDINGS)
         shown += ["", Text("What to change", "bold")]
         for finding in foremost:
@@ -208,7 +209,7 @@ def section_markdown(sections: Sections) -> str:
         ]
     if sections.memory:
         lines += ["", "## Memory", "", *(f"- {_memory_line(device)}" for device in sections.memory)]
-    if len(sections.findings):
+    if sections.findings:
         lines += [
             "",
             "## Findings",

@@ -7,6 +7,7 @@ own are no rows, and what waits comes after all that works.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 
 DEFAULT_SORT = "self_cpu_time_total"
+_SORT_WITHOUT_TIMES = "count"
 DEFAULT_ROWS = 15
 _MOST_WAITING, _LEAST_WAITING = 3, 0.005
 """Rows of what waits besides, if they took such a share of the time."""
@@ -137,6 +139,8 @@ def find_top_operators(
             "This trace holds no shapes to group by. Record with --shapes, or leave out "
             "--group-by-shape."
         )
+    if not trace.has_times and SORT_KEYS[sort_by].unit == "ns":
+        sort_by = _SORT_WITHOUT_TIMES
     _check_recorded(SORT_KEYS[sort_by], has_shapes, trace)
     flops = count_flops(trace) if has_shapes else None
     averages = key_averages(
@@ -151,15 +155,17 @@ def find_top_operators(
     limit = most_waiting = None
     if row_limit != -1:
         limit, most_waiting = row_limit, _MOST_WAITING
+    if row_limit != -1 and trace.has_times:
         waiting &= values["cpu_self_ns"][order] >= _LEAST_WAITING * period.wall_ns
     shown = order[working][:limit]
+    known = [column for column in COLUMNS if column.unit != "ns" or trace.has_times]
     return TopOperators(
-        rows=[_row(averages, values, int(group)) for group in shown],
-        waiting=[_row(averages, values, int(g)) for g in order[waiting][:most_waiting]],
+        rows=[_row(averages, values, known, int(group)) for group in shown],
+        waiting=[_row(averages, values, known, int(g)) for g in order[waiting][:most_waiting]],
         left_out=int(working.sum()) - len(shown),
         total_cpu_ns=int(values["cpu_self_ns"].sum()),
         period=period,
-        used=tuple(column for column in COLUMNS if values[column.key].any()),
+        used=tuple(column for column in known if values[column.key].any()),
         sorted_by=SORT_KEYS[sort_by],
     )
 
@@ -192,8 +198,12 @@ def _values(averages: Averages) -> dict[str, Values]:
     return values
 
 
-def _row(averages: Averages, values: dict[str, Values], group: int) -> dict[str, Any]:
+def _row(
+    averages: Averages, values: dict[str, Values], known: Sequence[SummaryColumn], group: int
+) -> dict[str, Any]:
     row: dict[str, Any] = {"name": averages.names[group]}
     if averages.input_shapes is not None:
         row["input_shapes"] = averages.input_shapes[group]
-    return row | {key: int(column[group]) for key, column in values.items()}
+    numbers: dict[str, int | None] = dict.fromkeys(values)
+    numbers |= {column.key: int(values[column.key][group]) for column in known}
+    return row | numbers

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.device_time import measure_device_time
+from opscope.analysis.doubts import require_times
 from opscope.analysis.own_listing import OwnListing
 from opscope.analysis.period import Which, period_of
 from opscope.analysis.signatures import first_of_each
@@ -71,6 +72,7 @@ def write_own_stacks(
         UsageError: as there, or there is no such period.
     """
     check_metric(metric)
+    require_times(trace)
     listing = OwnListing(period_of(trace, period).trace)
     stacks = _stacks_of(listing, own=True)
     value = _values(listing, metric)

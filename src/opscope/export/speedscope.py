@@ -19,7 +19,8 @@ from opscope.export.output_file import write_file
 from opscope.progress import tell
 from opscope.trace.trace import Trace
 from opscope.tree.frame_text import own_texts
-from opscope.tree.timeline import Line, Placement, place_events, place_gpu
+from opscope.tree.line_nesting import Line
+from opscope.tree.timeline import Placement, place_events, place_gpu
 
 Values = npt.NDArray[np.int64]
 Frames = npt.NDArray[np.signedinteger[Any]]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from opscope.analysis.doubts import NO_TIMES
 from opscope.analysis.own_listing import OwnListing
 from opscope.analysis.period import period_of
 from opscope.analysis.quantity_text import share_text, time_text
@@ -21,6 +22,8 @@ def overview_html(trace: Trace) -> str:
     """The names with most time of their own, and what to call for more."""
     if not len(trace.events):
         return html_table("opscope: nothing was recorded", (), ())
+    if not trace.has_times:
+        return _without_times(trace)
     period = period_of(trace)
     averages = key_averages(period.trace, listing=OwnListing(period.trace))
     works = np.array([time_kind(name) is TimeKind.WORK for name in averages.names], dtype=np.bool_)
@@ -45,6 +48,14 @@ def overview_html(trace: Trace) -> str:
     )
     columns = ["name", "calls", "self CPU", "share", "total CPU", *["self device"] * with_device]
     return html_table("opscope: most time of their own", columns, rows, note)
+
+
+def _without_times(trace: Trace) -> str:
+    averages = key_averages(trace, listing=OwnListing(trace))
+    most = np.argsort(-averages.count, kind="stable")[:_ROWS]
+    rows = [[averages.names[row], f"{averages.count[row]:,}"] for row in most]
+    note = f"Here {NO_TIMES}: calls are counted."
+    return html_table("opscope: most calls", ["name", "calls"], rows, note)
 
 
 def _filled(values: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opscope import _native
 from opscope.analysis.signatures import first_of_each, shape_signatures
 from opscope.analysis.time_kind import TimeKind, time_kind
 from opscope.analysis.torch_listing.argument_lists import plain_shapes
@@ -17,8 +18,9 @@ from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 from opscope.tree.arguments import Arguments
 from opscope.tree.frame_text import own_texts
+from opscope.tree.line_nesting import Line, line_nesting
 from opscope.tree.links import arrows
-from opscope.tree.timeline import Line, Placement, place_events, place_gpu
+from opscope.tree.timeline import Placement, place_events, place_gpu
 
 Values = npt.NDArray[np.int64]
 
@@ -70,8 +72,30 @@ def add_spans(trace: Trace, start_ns: int, packer: Packer) -> tuple[dict[str, An
         "labels": labels,
         "unfinished": np.sort(position[np.flatnonzero(events["unfinished"])]).tolist(),
         "inputs": _add_inputs(trace, order, packer),
+        "moved": _moved(trace, placed, position, start_ns),
     }
     return section, Spans(start_ns, position)
+
+
+def _moved(trace: Trace, placed: Placement, position: Values, start_ns: int) -> dict[str, Any]:
+    """Spans whose own time is not what their line says: where those of a thread do not nest."""
+    nested = line_nesting(trace)
+    around = nested.around.astype(np.int64)
+    if nested.is_as_recorded:
+        return {"span": [], "until": [], "around": []}
+    on_lines, *_ = _native.nest_on_lines(
+        nested.start_ns, nested.took_ns, np.full(len(around), -1, dtype=np.int32),
+        np.ascontiguousarray(placed.line), len(placed.lines), placed.by_start,
+    )  # fmt: skip
+    until = np.where(nested.is_async, nested.start_ns, nested.until_ns)
+    around[nested.is_async] = -1
+    is_moved = (until != nested.start_ns + nested.took_ns) | (around != on_lines)
+    rows = np.flatnonzero(is_moved)
+    return {
+        "span": position[rows].tolist(),
+        "until": np.maximum(until[rows] - start_ns, 0).tolist(),
+        "around": np.append(position, -1)[around[rows]].tolist(),
+    }
 
 
 def page_kinds(kinds: npt.NDArray[Any], other: int) -> Values:

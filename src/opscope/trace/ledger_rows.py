@@ -18,6 +18,10 @@ threads that record. Their kernel counts those pages as faults of theirs."""
 WITHOUT_DURATION = "durations that are missing or negative, taken for 0"
 """Of the source ``import``."""
 
+OVERLAPS = "spans that overlap others of their thread"
+OVERLAP_NS = "ns in which they do, which count for the span that began last"
+"""Of the source ``import``; overlaps within the rounding of the file's times are none."""
+
 NOT_SHOWN = "not shown: "
 """Of the source ``import``; what follows is in the file, and no table is for it."""
 

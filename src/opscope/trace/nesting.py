@@ -11,21 +11,36 @@ Int64 = npt.NDArray[np.int64]
 
 
 def parents_by_nesting(
-    thread: Int64, start: Int64, end: Int64
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
+    thread: Int64, start: Int64, end: Int64, rounding_ns: int = 0
+) -> tuple[npt.NDArray[np.int32], Int64]:
     """The innermost earlier span of the same thread that contains each span, and which overlap.
 
     Args:
         thread: shape (spans,).
         start: shape (spans,), ascending; of spans with equal starts the outer one comes first.
         end: shape (spans,), not before ``start``.
+        rounding_ns: a span that ends so much after another, and is mostly inside it, is in it.
 
     Returns:
-        ``parent``, shape (spans,), -1 for none; and ``outlasts``, shape (spans,): True where a
-        span began inside one that began after its parent, and ended after it: the two overlap.
+        ``parent``, shape (spans,), -1 for none; and of each span the time that it shares with one
+        that it began in and outlasts, 0 for none: those overlap.
     """
-    columns = (np.ascontiguousarray(column, dtype=np.int64) for column in (thread, start, end))
-    return _native.contain(*columns)
+    columns = [np.ascontiguousarray(column, dtype=np.int64) for column in (thread, start, end)]
+    return _native.contain(columns[0], columns[1], columns[2], rounding_ns)
+
+
+def rounding_of(start: Int64, duration: Int64) -> int:
+    """How late a span may end only because a file's times are rounded, in nanoseconds.
+
+    Start and duration are rounded each for itself, so by two of the file's units. Of units coarser
+    than a microsecond no profiler writes.
+    """
+    return 2 * max(_unit_ns(start), _unit_ns(duration))
+
+
+def _unit_ns(times: Int64) -> int:
+    """The coarsest unit of which all times are multiples."""
+    return next((unit for unit in (1000, 100, 10) if not (times % unit).any()), 1)
 
 
 def enclosing(

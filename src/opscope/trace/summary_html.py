@@ -30,6 +30,8 @@ def _title(trace: Trace) -> str:
     events = trace.events
     if not len(events):
         return "opscope trace without events"
+    if not trace.has_times:
+        return f"opscope trace: {len(events):,} events, of which no times were recorded"
     seconds = int(trace.end_ns.max() - events["start_ns"].min()) / 1e9
     return f"opscope trace: {len(events):,} events in {seconds:,.3f} s"
 

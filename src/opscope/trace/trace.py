@@ -104,13 +104,22 @@ class Trace:
             result.setdefault(str(source), {})[str(what)] = float(value)
         return result
 
+    @property
+    def has_times(self) -> bool:
+        """Whether it says how long anything took: an execution trace only says in which order."""
+        if self.metadata.get("has_times") is False:
+            return False
+        spans = [self.table(name) for name in ("events", "gpu") if len(self.table(name))]
+        return not spans or any(bool(table["duration_ns"].any()) for table in spans)
+
     def __repr__(self) -> str:
         events = self.events
         start, duration = events["start_ns"], events["duration_ns"]
         lasted_s = float((start + duration).max() - start.min()) / 1e9 if len(events) else 0.0
         others = [name for name, table in self._tables.items() if len(table) and name != "events"]
         also = f"; also {', '.join(others)}" if others else ""
-        return f"<Trace: {len(events):,} events in {lasted_s:.3g} s{also}>"
+        lasted = f"in {lasted_s:.3g} s" if self.has_times else "without times"
+        return f"<Trace: {len(events):,} events {lasted}{also}>"
 
     def _repr_html_(self) -> str:
         from opscope.trace.summary_html import summary_html

@@ -1,8 +1,7 @@
 """Which span is the innermost one on each thread, from one instant to the next.
 
-Spans nest by time, on the lines of :mod:`opscope.tree.timeline`, as for own times; so the segments
-of a thread say the same as own times do, and also when that was. What had to leave the line of its
-thread has no segment.
+Spans nest by time as for own times (:mod:`opscope.tree.line_nesting`); so the segments of a thread
+say the same as own times do, and also when that was. Asynchronous spans have no segment.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import numpy.typing as npt
 
 from opscope import _native
 from opscope.trace.trace import Trace
-from opscope.tree.timeline import Line, place_events
+from opscope.tree.line_nesting import Line, line_nesting
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -32,8 +31,8 @@ class Segments:
         length_ns: above 0, shape (segments,).
         event: the innermost span, row in ``events``; -1 where none is open. Shape (segments,).
         is_first: whether a span begins or ends where it starts. Shape (segments,).
-        around: of every event the span directly around it by time, -1 for none; where an event
-            left the line of its thread, the one it was recorded in. Shape (events,).
+        around: of every event the span directly around it by time, -1 for none; of asynchronous
+            ones the parent. Shape (events,).
     """
 
     threads: tuple[Line, ...]
@@ -65,27 +64,22 @@ def innermost_segments(
         cuts: by number of a thread in the system, moments at which segments are to end, in order;
             those of -1 are for all threads.
     """
-    placement = place_events(trace)
-    threads = tuple(line for line in placement.lines if line.lane == 0)
-    around = trace.events["parent"].astype(np.int64)
-    order, begin = placement.by_line()
+    nested = line_nesting(trace)
+    threads = tuple(nested.threads)
     parts: list[tuple[npt.NDArray[Any], ...]] = []
-    for number, line in enumerate(threads):
-        rows = order[begin[number] : begin[number + 1]].astype(np.int64)
-        start, took = trace.events["start_ns"][rows], placement.duration_ns[rows]
+    for number, (line, rows) in enumerate(zip(threads, nested.rows, strict=True)):
         moments = [cuts[key] for key in (-1, line.number) if key in cuts]
         every = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *moments]), kind="stable")
-        inner, time, length, owner, is_first = _native.innermost_segments(
-            start, took, every, start_ns, end_ns
+        time, length, owner, is_first = _native.innermost_segments(
+            nested.start_ns, nested.took_ns, nested.parent, rows, every, start_ns, end_ns
         )
-        own = np.append(rows, -1)  # the last is for "none"
-        around[rows] = own[inner]
         thread = np.full(len(time), number, dtype=np.int64)
-        parts.append((thread, time, length, own[owner], is_first))
+        parts.append((thread, time, length, owner, is_first))
     if len(parts) == 1:  # nothing to put together: columns are long
         columns = list(parts[0])
     else:
         none = tuple(np.zeros((5, 0), dtype=np.int64))
         columns = [np.concatenate(column) for column in zip(*(parts or [none]), strict=True)]
     thread, time, length, event, is_first = columns
+    around = nested.around.astype(np.int64)
     return Segments(threads, thread, time, length, event, is_first.astype(np.bool_), around)

@@ -18,33 +18,12 @@ from opscope import _native
 from opscope.trace.row_groups import group_rows
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
-from opscope.tree.event_tree import event_tree
 from opscope.tree.frame_text import PYTHON_KINDS
+from opscope.tree.line_nesting import Line, line_nesting, rows_by_line
 
 Indices = npt.NDArray[np.int32]
 Values = npt.NDArray[np.int64]
 Yields = npt.NDArray[np.uint8]
-
-
-@dataclass(frozen=True)
-class Line:
-    """One line.
-
-    Attributes:
-        name: the thread's name, or ``stream 7``; empty if a thread has none.
-        number: of the thread in the system, or of the stream.
-        device: index of the device of a stream; -1 for a thread.
-        lane: 0 for the thread or stream itself, from 1 for lanes beside it.
-        home: row in the same list of the line this lane is beside; its own row if it is lane 0.
-        process: of a thread; -1 for the one that the trace is of.
-    """
-
-    name: str
-    number: int
-    device: int
-    lane: int
-    home: int
-    process: int = -1
 
 
 @dataclass(frozen=True)
@@ -56,23 +35,16 @@ class Placement:
         line: row in ``lines``, shape (rows,).
         duration_ns: as drawn: never negative, and unfinished spans close with their parent.
         by_start: rows in order of start; None where they are in that order already.
-        nested: where no row had to leave lane 0, the row directly around each by time, -1 for none,
-            and what of it none of those covers that it is directly around; shapes (rows,). Else
-            None.
     """
 
     lines: list[Line]
     line: Indices
     duration_ns: Values
     by_start: Values | None
-    nested: tuple[Indices, Values] | None = None
 
     def by_line(self) -> tuple[Indices, Values]:
         """Rows line by line in order of start, and where each line begins, shape (lines + 1,)."""
-        order = self.by_start
-        line = self.line if order is None else self.line[order]
-        rows, begin = _native.rows_by_line(np.ascontiguousarray(line), len(self.lines))
-        return (rows if order is None else order[rows].astype(np.int32)), begin
+        return rows_by_line(self.line, len(self.lines), self.by_start)
 
     def rows_of_lines(self) -> list[Indices]:
         """The rows of every line in order of start."""
@@ -87,24 +59,16 @@ def place_events(trace: Trace) -> Placement:
     """Every event on a line of its thread; the same object for the same trace."""
     found = _PLACED.get(trace)
     if found is None:
-        home, line = _thread_lines(trace)
-        found = _PLACED[trace] = _place_events(trace, home, line)
+        found = _PLACED[trace] = _place_events(trace)
     return found
 
 
-def _place_events(trace: Trace, home: list[Line], line: Indices) -> Placement:
-    tree = event_tree(trace)
-    nested = _native.nest_on_lines(
-        np.ascontiguousarray(tree.start_ns),
-        np.ascontiguousarray(tree.duration_ns),
-        np.ascontiguousarray(line),
-        len(home),
-        tree.by_start,
-    )
-    if nested is None:
-        yielding = yields(trace.events)
-        return _place(home, line, tree.start_ns, tree.duration_ns, tree.by_start, yielding)
-    return Placement(home, line, tree.duration_ns, tree.by_start, nested)
+def _place_events(trace: Trace) -> Placement:
+    nesting = line_nesting(trace)
+    home, line, order = nesting.threads, nesting.thread, nesting.by_start
+    if nesting.is_as_recorded:
+        return Placement(home, line, nesting.took_ns, order)
+    return _place(home, line, nesting.start_ns, nesting.took_ns, order, yields(trace.events))
 
 
 def place_gpu(trace: Trace) -> Placement:
@@ -130,22 +94,6 @@ def yields(events: Table) -> Yields:
     of_kind[list(PYTHON_KINDS)] = 2
     found: Yields = of_kind[events["kind"]]
     return np.maximum(found, events["is_async"]) if events["is_async"].any() else found
-
-
-def _thread_lines(trace: Trace) -> tuple[list[Line], Indices]:
-    """Lane 0 of every thread of the system, and the line of every event."""
-    threads, thread = trace.table("threads"), trace.events["thread"]
-    if not len(threads):  # a foreign trace without a threads table
-        return [Line("", 0, -1, 0, 0)], np.zeros(len(thread), dtype=np.int32)
-    groups = group_rows(threads["process_id"], threads["system_thread_id"])
-    names = [trace.names[threads["name"][t]] for t in groups.first]
-    lines = [
-        Line(name, number, -1, 0, i, process)
-        for i, (name, (process, number)) in enumerate(zip(names, groups.rows(), strict=True))
-    ]
-    own = groups.group.astype(np.int32)
-    # Mostly each thread of torch's is one of the system, in the same order.
-    return lines, thread if np.array_equal(own, np.arange(len(own))) else own[thread]
 
 
 def _place(

@@ -11,13 +11,13 @@ from opscope.analysis.account import divided, event_causes, pieces
 from opscope.analysis.findings import gaps, sites
 from opscope.analysis.torch_listing import listing
 from opscope.rollup import operators, places
-from opscope.tree import frame_text, own_time, timeline
+from opscope.tree import frame_text, line_nesting
 from support.plain_ways import assert_as_plain
 from support.random_program import random_program
 
 MODULES = (
     module_attribution, phases, stacks, divided, event_causes, pieces, sites, gaps, listing,
-    operators, places, own_time, timeline, frame_text,
+    operators, places, line_nesting, frame_text,
 )  # fmt: skip
 PASSES = (
     "module_calls", "phases", "stack_sources", "listing", "saying_where", "lines_of_events",

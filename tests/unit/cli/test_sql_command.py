@@ -9,7 +9,7 @@ QUERY = "select name, count(*) as n from named_events group by name order by n d
 
 def test_csv_where_there_is_no_terminal(command_line, trace_folder):
     outcome = command_line("sql", trace_folder, QUERY)
-    assert (outcome.code, outcome.err) == (0, "")
+    assert (outcome.code, outcome.err) == (0, "opscope: DROPPED: 2 (memory budget)\n")
     assert outcome.out == "name,n\naten::mm,3\naten::add,1\nstep,1\n"
 
 

@@ -7,16 +7,21 @@ import pytest
 
 from opscope import _native
 from opscope.trace.schema import EventKind
-from opscope.tree import own_time
 from opscope.tree.event_tree import event_tree
-from opscope.tree.own_time import around_by_time, outermost_of, own_times
+from opscope.tree.line_nesting import line_nesting, thread_lines
+from opscope.tree.own_time import outermost_of, own_times
 from opscope.tree.self_time import self_times
 from opscope.tree.timeline import place_events
-from support.build_trace import ORIGIN_NS, build_trace, span
+from support.build_trace import build_trace, span
+from support.plain_own_times import covered_ns, plain_own_times
 
 
 def own_us(trace):
-    return (own_times(trace) // 1000).tolist()
+    return own_us_of(line_nesting(trace))
+
+
+def own_us_of(nesting):
+    return (nesting.own_ns // 1000).tolist()
 
 
 def test_spans_that_nest_have_what_their_children_leave():
@@ -34,8 +39,8 @@ def test_an_annotation_that_outlives_the_call_that_opened_it_counts_once():
             span("aten::add_", 20, 50, parent=0),
         ]
     )
-    # The call that opened it overlaps it and has left the line: nobody knows what is its own.
-    assert own_us(trace) == [52, 0, 18, 30]
+    # The call that opened it overlaps it, and has what passed before.
+    assert own_us(trace) == [50, 2, 18, 30]
     assert sum(own_us(trace)) == 100
 
 
@@ -62,16 +67,11 @@ def random_spans(seed):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_own_times_of_a_line_add_up_to_the_time_in_its_spans(seed):
+def test_own_times_of_a_thread_add_up_to_the_time_in_its_spans(seed):
     trace = random_spans(seed)
-    placement, own, start = place_events(trace), own_times(trace), trace.events["start_ns"]
-    end = start + placement.duration_ns
-    assert (own >= 0).all()
-    for number, line in enumerate(placement.lines):
-        rows = np.flatnonzero(placement.line == number)
-        moments = range(ORIGIN_NS, ORIGIN_NS + 200_000, 1000)
-        covered = sum(1000 for at in moments if ((start[rows] <= at) & (at < end[rows])).any())
-        assert own[rows].sum() == (covered if line.lane == 0 else 0)
+    own, thread = own_times(trace), thread_lines(trace)[1]
+    assert own.tolist() == plain_own_times(trace).tolist()
+    assert [own[thread == one].sum() for one in range(3)] == covered_ns(trace)
 
 
 def test_a_function_that_calls_itself_is_one_stretch():
@@ -81,19 +81,6 @@ def test_a_function_that_calls_itself_is_one_stretch():
     assert outermost_of(trace, rows, names).tolist() == [True, False, True, False, True]
     assert outermost_of(trace, rows[1:], names[1:]).tolist() == [True, True, False, True]
     assert outermost_of(build_trace(""), rows[:0], names[:0]).tolist() == []
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_what_is_around_a_span_is_the_latest_one_a_level_up(seed):
-    """As many spans are open where it begins as it has around it, however they overlap."""
-    random = np.random.default_rng(seed)
-    start = np.sort(random.integers(0, 60, size=50)).astype(np.int64)
-    took = random.integers(0, 30, size=50).astype(np.int64)
-    level = [int((start[:i] + took[:i] > start[i]).sum()) for i in range(50)]
-    expected = [
-        max((j for j in range(i) if level[j] == level[i] - 1), default=-1) for i in range(50)
-    ]
-    assert around_by_time(start, took).tolist() == expected
 
 
 def random_nesting(seed, lines=3, spans=60):
@@ -117,54 +104,72 @@ def random_nesting(seed, lines=3, spans=60):
 @pytest.mark.parametrize("seed", range(20))
 def test_spans_that_nest_are_gone_over_once_for_all_lines(seed):
     start, took, line = random_nesting(seed)
-    expected = np.full(len(start), -1)
-    for rows in (np.flatnonzero(line == one) for one in range(3)):
-        expected[rows] = np.append(rows, -1)[around_by_time(start[rows], took[rows])]
-    inside = [took[expected == row].sum() for row in range(len(start))]
+    none = np.full(len(start), -1, dtype=np.int32)
+    end = start + took
+    inside = [
+        [b for b in range(a + 1, len(start)) if line[a] == line[b] and start[b] < end[a]]
+        for a in range(len(start))
+    ]
+    expected = none.copy()
+    for outer, rows in enumerate(inside):  # the innermost one comes last
+        expected[rows] = outer
+    own = [took[row] - took[expected == row].sum() for row in range(len(start))]
 
-    around, own = _native.nest_on_lines(start, took, line, 3, None)
+    around, own_ns, moved, _ = _native.nest_on_lines(start, took, none, line, 3, None)
 
-    assert around.tolist() == expected.tolist() and own.tolist() == (took - inside).tolist()
+    assert around.tolist() == expected.tolist() and own_ns.tolist() == own
+    assert not len(moved)
     # Those on further lines are left out, and change nothing of the others.
-    around_of_two, own_of_two = _native.nest_on_lines(start, took, line, 2, None)
+    around_of_two, own_of_two, *_ = _native.nest_on_lines(start, took, none, line, 2, None)
     is_there = line < 2
     assert around_of_two.tolist() == np.where(is_there, around, -1).tolist()
-    assert own_of_two.tolist() == np.where(is_there, own, 0).tolist()
+    assert own_of_two.tolist() == np.where(is_there, own_ns, 0).tolist()
     # In any order of rows it is the same.
     mixed = np.random.default_rng(seed).permutation(len(start))
     place = np.argsort(mixed)
     by_start = np.argsort(start[mixed])
-    around_mixed, own_mixed = _native.nest_on_lines(
-        start[mixed], took[mixed], line[mixed], 3, by_start
+    around_mixed, own_mixed, *_ = _native.nest_on_lines(
+        start[mixed], took[mixed], none, line[mixed], 3, by_start
     )
-    assert own_mixed[place].tolist() == own.tolist()
+    assert own_mixed[place].tolist() == own
     original = np.append(mixed, -1)[around_mixed]
     assert original[place].tolist() == around.tolist()
 
 
-def test_what_overlaps_or_takes_less_than_no_time_is_left_to_who_finds_it_a_place():
-    line = np.zeros(2, dtype=np.int32)
-    for start, took in (([0, 5], [10, 6]), ([0, 5], [10, -1])):
-        columns = (np.array(start, dtype=np.int64), np.array(took, dtype=np.int64))
-        assert _native.nest_on_lines(*columns, line, 1, None) is None
-        apart = np.array([0, 1], dtype=np.int32)
-        assert (_native.nest_on_lines(*columns, apart, 2, None) is None) == (took[1] < 0)
+def test_a_span_that_is_outlasted_has_time_until_the_other_begins():
+    nesting = line_nesting(build_trace([span("a", 0, 10), span("b", 5, 15, parent=-1)]))
+    assert own_us_of(nesting) == [5, 10]
+    assert ((nesting.until_ns - nesting.start_ns) // 1000).tolist() == [5, 10]
+    assert nesting.around.tolist() == [-1, -1] and not nesting.is_as_recorded
 
 
-def test_places_say_whether_spans_nest():
-    assert place_events(build_trace("a 0..10\n  b 2..3")).nested is not None
-    overlapping = [span("a", 0, 10), span("b", 5, 15, parent=-1)]
-    placement = place_events(build_trace(overlapping))
-    assert placement.nested is None
-    assert [line.lane for line in placement.lines] == [0, 1]
+def test_less_than_no_time_is_none():
+    trace = build_trace([span("a", 0, 10), span("b", 5, 4, parent=0)])
+    assert own_us(trace) == [10, 0]
 
 
-def test_part_of_a_trace_whose_spans_do_not_nest_is_counted_line_by_line():
-    """On the lines of a whole, on which nothing had to leave its own."""
-    trace = build_trace([span("a", 0, 10), span("b", 5, 15, parent=-1), span("c", 6, 8, "other")])
-    lines = place_events(trace).lines[:2]
-    line = np.array([0, 0, 1], dtype=np.int32)
-    took = event_tree(trace).duration_ns
-    nested = own_time._on_lines(trace, own_time.Placement(lines, line, took, None))
-    assert nested.around.tolist() == [-1, 0, -1]
-    assert (nested.own_ns // 1000).tolist() == [0, 10, 2]
+def test_a_child_that_ends_late_by_rounding_is_inside_and_has_all_of_its_time():
+    trace = build_trace("outer 0..200\n  linear 0..100\n    addmm 10..100\n  mul 150..160")
+    late = trace.events["duration_ns"].copy()
+    late[2] += 2
+    trace = trace.with_tables({"events": trace.events.replaced({"duration_ns": late})})
+    assert own_times(trace).tolist() == [89_998, 10_000, 90_002, 10_000]
+    assert line_nesting(trace).around.tolist() == [-1, 0, 1, 0]
+    assert outermost_of(trace, np.arange(4), np.zeros(4, dtype=np.int64)).tolist() == [
+        True, False, False, False,
+    ]  # fmt: skip
+
+
+def test_asynchronous_spans_are_not_what_their_thread_does():
+    trace = build_trace("request 0..100\n  aten::mm 10..20\naten::add 120..130")
+    is_async = np.array([True, False, False])
+    trace = trace.with_tables({"events": trace.events.replaced({"is_async": is_async})})
+    assert own_us(trace) == [0, 10, 10]
+    # A viewer still needs a place of its own for what does not nest.
+    assert [line.lane for line in place_events(trace).lines] == [0]
+
+
+def test_places_have_lanes_where_spans_do_not_nest():
+    assert [line.lane for line in place_events(build_trace("a 0..10\n  b 2..3")).lines] == [0]
+    overlapping = build_trace([span("a", 0, 10), span("b", 5, 15, parent=-1)])
+    assert [line.lane for line in place_events(overlapping).lines] == [0, 1]

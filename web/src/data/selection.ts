@@ -11,7 +11,7 @@ export interface NameStatistics {
   label: number;
   calls: number; // spans that touch the range
   total: number; // time inside the range; of spans within spans of the same name only the outer count
-  self: number; // that outside the spans directly inside them
+  self: number; // that in which they were the innermost ones of their thread
   longest: number; // whole duration of the longest
   longestSpan: number;
 }
@@ -19,16 +19,16 @@ export interface NameStatistics {
 // Names of steps, whose time is that of what runs in them, are left out; what waits comes last.
 export function statisticsOf(spans: Spans, range: TimeRange): NameStatistics[] {
   const byLabel: (NameStatistics | undefined)[] = new Array(spans.labels.length);
-  forEachTouching(spans, range, (span, inside, line) => {
-    const label = spans.label[span];
-    const entry = (byLabel[label] ??= { label, calls: 0, total: 0, self: 0, longest: -1, longestSpan: -1 });
+  const entryOf = (label: number): NameStatistics =>
+    (byLabel[label] ??= { label, calls: 0, total: 0, self: 0, longest: -1, longestSpan: -1 });
+  forEachTouching(spans, range, (span, inside) => {
+    const entry = entryOf(spans.label[span]);
     entry.calls++;
     if (!spans.insideItself[span]) entry.total += inside;
-    // Of a span that overlaps others of its thread, nobody knows what is its own.
-    if (overlaps(spans.lines[line])) return keepLongest(entry, span, spans.duration(span));
-    entry.self += inside;
-    const parent = spans.parent[span];
-    if (parent >= 0) byLabel[spans.label[parent]]!.self -= inside;
+    const own = Math.min(spans.ownUntil[span], range.to) - Math.max(spans.start[span], range.from);
+    entry.self += Math.max(own, 0);
+    const around = spans.around[span];
+    if (around >= 0) entryOf(spans.label[around]).self -= Math.max(own, 0);
     keepLongest(entry, span, spans.duration(span));
   });
   return byLabel.filter((entry) => entry !== undefined && !spans.unranked[entry.label]) as NameStatistics[];

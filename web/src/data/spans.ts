@@ -11,6 +11,8 @@ export class Spans {
   readonly end: Float64Array;
   readonly label: Int32Array;
   readonly parent: Int32Array; // the span around it on its line
+  readonly ownUntil: Float64Array; // until when it has time of its own,
+  readonly around: Int32Array; // and whose time that is not: by these the spans of a thread nest
   readonly insideItself: Uint8Array; // 1 for a span within another of the same name
   readonly lines: Line[];
   readonly lineStarts: number[];
@@ -24,6 +26,7 @@ export class Spans {
   readonly unfinished: Set<number>;
   readonly maxTime: number;
 
+  private readonly own: Float64Array;
   private readonly inputs: Float64Array;
   private readonly inputTexts: string[];
   private readonly arrowSource: Float64Array;
@@ -54,6 +57,18 @@ export class Spans {
     this.parent = new Int32Array(this.count);
     this.insideItself = new Uint8Array(this.count);
     for (let line = 0; line < lines.length; line++) this.nest(lineStarts[line], lineStarts[line + 1]);
+    this.ownUntil = this.end.slice();
+    this.around = this.parent.slice();
+    section.moved.span.forEach((span, i) => {
+      this.ownUntil[span] = section.moved.until[i];
+      this.around[span] = section.moved.around[i];
+    });
+    this.own = new Float64Array(this.count);
+    for (let i = 0; i < this.count; i++) {
+      const passed = this.ownUntil[i] - this.start[i];
+      this.own[i] += passed;
+      if (this.around[i] >= 0) this.own[this.around[i]] -= passed;
+    }
     this.all = this.shown = new SpanRows(this);
   }
 
@@ -93,11 +108,9 @@ export class Spans {
     return lastAtOrBefore(this.lineStarts, span, this.lineStarts.length - 1);
   }
 
-  // Duration outside the spans directly inside.
+  // Time in which it was the innermost span of its thread.
   selfTime(span: number): number {
-    let own = this.duration(span);
-    for (const child of this.children(span)) own -= this.duration(child);
-    return own;
+    return this.own[span];
   }
 
   children(span: number): number[] {

@@ -30,9 +30,8 @@ from opscope.analysis.program_steps import program_steps
 from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.cached_property import cached_property
 from opscope.trace.trace import Trace
-from opscope.tree.own_time import line_nesting
+from opscope.tree.line_nesting import Line, line_nesting
 from opscope.tree.steps import Steps
-from opscope.tree.timeline import Line, place_events
 
 Values = npt.NDArray[np.int64]
 
@@ -115,15 +114,15 @@ def _divide(whole: Trace, period: Period) -> Divided:
     bounds = (period.start_ns, period.start_ns + wall_ns)
     stretches = transfers(trace)
     samples = dict(intervals_by_thread(whole, stretches))
-    placement = place_events(trace)
-    threads = tuple(line for line in placement.lines if line.lane == 0)
     nested = line_nesting(trace)
+    threads = tuple(nested.threads)
     passes = passes_of_engine(trace)
     edges = [steps.start_ns, steps.end_ns, stretches.ravel(), passes.ravel()]
     is_main = main_threads(trace, threads)
     time = _native.TimeOfThreads(
-        np.ascontiguousarray(trace.events["start_ns"]),
-        np.ascontiguousarray(placement.duration_ns),
+        nested.start_ns,
+        nested.took_ns,
+        nested.parent,
         causes_of_events(trace, nested.around),
         [
             (own, _cuts(edges, samples.get(line.number)), _columns(samples.get(line.number)), asked)

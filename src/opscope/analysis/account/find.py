@@ -18,8 +18,8 @@ from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.reused_memory import reusing_memory
 from opscope.trace.trace import Trace
 from opscope.tree.frame_text import python_events
+from opscope.tree.line_nesting import Line
 from opscope.tree.steps import Steps
-from opscope.tree.timeline import Line
 
 Values = npt.NDArray[np.int64]
 Amounts = npt.NDArray[np.float64]

@@ -15,8 +15,8 @@ from opscope.analysis.account.event_causes import AS_AROUND, causes_of_events
 from opscope.trace.row_groups import places_in
 from opscope.trace.trace import Trace
 from opscope.tree.innermost import Segments, innermost_segments
+from opscope.tree.line_nesting import Line
 from opscope.tree.steps import Steps
-from opscope.tree.timeline import Line
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

@@ -19,6 +19,7 @@ from opscope.analysis.device_use.reserved import ReservedMemory, memory_of
 from opscope.analysis.device_use.streams import StreamUse, streams_of, times_between
 from opscope.analysis.device_use.stretches import Stretches, union_of
 from opscope.analysis.devices import device_name, device_title
+from opscope.analysis.doubts import require_times
 from opscope.analysis.kernel_occupancy import KernelOccupancy, kernel_occupancy
 from opscope.analysis.period import Period, Which, period_of, wall_bounds
 from opscope.analysis.program_steps import program_steps
@@ -163,6 +164,7 @@ def find_device_use(trace: Trace, which: Which | str = Which.STEADY) -> DevicesU
         UsageError: there is no such part.
     """
     period = period_of(trace, which)
+    require_times(trace)
     gpu, memory = trace.table("gpu"), memory_of(period.trace)
     start = gpu["start_ns"]
     there = (start < period.end_ns) & (start + gpu["duration_ns"] >= period.start_ns)

@@ -12,9 +12,8 @@ from opscope.analysis.diff.places import comparable_name
 from opscope.analysis.diff.step_costs import on_other_threads, steady_steps
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import depths, levels
-from opscope.tree.event_tree import event_tree
 from opscope.tree.frame_text import own_texts
-from opscope.tree.own_time import BESIDE, enclosing_spans
+from opscope.tree.line_nesting import line_nesting
 from opscope.tree.steps import Steps
 
 Values = npt.NDArray[np.int64]
@@ -59,7 +58,8 @@ def _of_recording(trace: Trace) -> Flame:
     parent, inside = _within_steps(trace, steps)
     label, texts = own_texts(trace)
     names = [comparable_name(text) for text in texts]
-    took = event_tree(trace).duration_ns / len(steps)
+    nested = line_nesting(trace)
+    took = (nested.until_ns - nested.start_ns) / len(steps)
     step_ns = float((steps.end_ns - steps.start_ns).mean())
     paths: list[Path] = [()]
     time_ns: dict[Path, float] = {}
@@ -78,11 +78,10 @@ def _of_recording(trace: Trace) -> Flame:
 
 def _within_steps(trace: Trace, steps: Steps) -> tuple[Values, Flags]:
     """Of every event what it is in, -1 for nothing that is within its step; and which are."""
-    start = event_tree(trace).start_ns
-    end = start + event_tree(trace).duration_ns
+    nested = line_nesting(trace)
+    around, start, end = nested.around, nested.start_ns, nested.until_ns
     step = np.searchsorted(steps.start_ns, start, side="right") - 1
-    around = enclosing_spans(trace)
-    inside = (step >= 0) & (end <= steps.end_ns[step]) & (around != BESIDE)
+    inside = (step >= 0) & (end <= steps.end_ns[step]) & ~nested.is_async
     inside &= ~on_other_threads(trace, steps)
     inside[steps.event] &= ~(start == steps.start_ns[step])[steps.event]  # the mark of a step
     return np.where(inside & inside[around] & (around >= 0), around, -1), inside

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.trace.trace import Trace
-from opscope.tree.event_tree import event_tree
-from opscope.tree.own_time import BESIDE, enclosing_spans
+from opscope.tree.line_nesting import line_nesting
 from opscope.tree.steps import Steps
 
 Values = npt.NDArray[np.int64]
@@ -36,10 +35,9 @@ class OwnPieces:
 
 def own_in_steps(trace: Trace, steps: Steps) -> OwnPieces:
     """Own times within steps, which do not overlap; what passed outside of them is left out."""
-    around = enclosing_spans(trace)
-    start = event_tree(trace).start_ns
-    end = start + event_tree(trace).duration_ns
-    event = np.flatnonzero(around != BESIDE)
+    nested = line_nesting(trace)
+    around, start, end = nested.around, nested.start_ns, nested.until_ns
+    event = np.flatnonzero(~nested.is_async)
     first = np.searchsorted(steps.end_ns, start[event], side="right")
     last = np.searchsorted(steps.start_ns, end[event], side="left") - 1
     reaches = last >= first

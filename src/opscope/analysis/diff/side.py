@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from opscope.analysis.diff.places import KnownBy, recorded_parts
 from opscope.analysis.diff.step_costs import StepCosts, step_costs
+from opscope.analysis.doubts import require_times
 from opscope.errors import UsageError
 from opscope.trace.address import address_of, shown_address
 from opscope.trace.load import load_trace
@@ -78,6 +79,7 @@ def _opened(given: Sequence[Recording], names: Sequence[str]) -> Side:
                 f"{name} holds no event, so there is nothing to compare. Record a program that "
                 "runs torch operators."
             )
+        require_times(trace)
     return Side(tuple(names), tuple(traces))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from opscope.analysis.critical_path.graph import WaitGraph, wait_graph
 from opscope.analysis.device_time import WORK_KINDS, launched_share
+from opscope.analysis.doubts import require_times
 from opscope.analysis.findings import (
     allocation,
     convolution,
@@ -144,6 +145,7 @@ def find_findings(
         MissingDependencyError: ``benchmark`` without torch.
     """
     period = period_of(trace, which)
+    require_times(period.trace)
     recorded = Subject(period.trace, listing)
     clock = clock_alone(period.trace)
     subject = _in_proportion(recorded, period, clock_at_work(period.trace, clock))

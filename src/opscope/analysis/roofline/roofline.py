@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from opscope.analysis.computed_inside import is_computed_inside
 from opscope.analysis.device_time import launched_work
+from opscope.analysis.doubts import require_times
 from opscope.analysis.flops import count_flops
 from opscope.analysis.period import Which, period_of
 from opscope.analysis.roofline.peaks import Peaks, measured_peaks
@@ -140,6 +141,7 @@ def find_roofline(
         MissingDependencyError: nothing can be measured without torch.
     """
     part = period_of(trace, which).trace
+    require_times(part)
     if not len(part.table("tensors")):
         raise UsageError(
             "This trace does not say what shapes arguments had, so what operators compute and move "

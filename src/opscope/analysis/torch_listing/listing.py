@@ -19,6 +19,7 @@ from opscope.trace.trace import Trace
 from opscope.tree.ancestry import Index, nearest_ancestor
 from opscope.tree.event_tree import EventTree, event_tree
 from opscope.tree.frame_text import event_texts
+from opscope.tree.line_nesting import line_nesting, nest
 from opscope.tree.self_time import minus_children
 
 MEMORY_NAME = "[memory]"
@@ -118,7 +119,12 @@ class TorchListing:
 
     @cached_property
     def self_ns(self) -> Values:
-        """Duration minus that of listed children; 0 for asynchronous events."""
+        """Duration minus that of listed children; 0 for asynchronous events.
+
+        Of listed events that do not nest by time, each instant is that of the one begun last.
+        """
+        if len(line_nesting(self.trace).moved):
+            return nest(self.trace, ~self.nested, self.parent).own_ns
         return self.minus_children(self.duration_ns)
 
     def minus_children(self, value: Values) -> Values:

@@ -33,10 +33,16 @@ from opscope.trace.chrome.read_json import read_json
 from opscope.trace.column import DURATION
 from opscope.trace.device_rules import check_device_rules
 from opscope.trace.doubts import Doubt, doubt_rows
-from opscope.trace.ledger_rows import END_MISSING, NOT_SHOWN, WITHOUT_DURATION
+from opscope.trace.ledger_rows import (
+    END_MISSING,
+    NOT_SHOWN,
+    OVERLAP_NS,
+    OVERLAPS,
+    WITHOUT_DURATION,
+)
 from opscope.trace.metadata_kinds import sound_metadata
 from opscope.trace.names import Names
-from opscope.trace.nesting import parents_by_nesting
+from opscope.trace.nesting import parents_by_nesting, rounding_of
 from opscope.trace.partition import Partition, listed
 from opscope.trace.schema import UNKNOWN_KIND, EventKind
 from opscope.trace.shapes import sound_shapes
@@ -161,7 +167,7 @@ def _assemble(collector: CollectedEvents, base: int, metadata: Mapping[str, Any]
     for name in ("process", "counters"):
         tables["gpu"].pop(name)
     tables["ledger"] = _ledger(collector, len(order), doubts)
-    for name in ("end_ns", *LOOKUP_IDS):
+    for name in ("end_ns", "overlap_ns", *LOOKUP_IDS):
         events.pop(name)
     tables["events"] = events
     return Trace(tables, Names.from_strings(collector.texts), metadata)
@@ -174,30 +180,34 @@ def _events(collector: CollectedEvents, base: int) -> tuple[Columns, Int64]:
     open_ended = spans["unfinished"] == 1
     until_last = last - spans["start_ns"][open_ended]
     spans["duration_ns"][open_ended] = np.clip(until_last, 0, DURATION["most"])
+    rounding_ns = rounding_of(spans["start_ns"], spans["duration_ns"])
     spans["start_ns"] += base
     outer = _OUTER_FIRST[spans["kind"]]
     order = np.lexsort((outer, -spans["duration_ns"], spans["start_ns"]))
     events: Columns = {name: spans.pop(name)[order] for name in list(spans)}
     events["end_ns"] = events["start_ns"] + events["duration_ns"]
-    _nest(events)
+    _nest(events, rounding_ns)
+    collector.count_overlaps(events["overlap_ns"])
     add_meaning(events, collector)
     return events, order
 
 
-def _nest(events: Columns) -> None:
-    """Parents from times; nothing is in a span that the file itself calls asynchronous."""
-    is_async = events["is_async"] == 1
-    if not is_async.any():
-        columns = (events[name] for name in ("thread", "start_ns", "end_ns"))
-        events["parent"], events["is_async"] = parents_by_nesting(*columns)
+def _nest(events: Columns, rounding_ns: int) -> None:
+    """Parents from times; nothing is in a span that the file itself calls asynchronous.
+
+    Of what overlaps others of its thread, ``overlap_ns`` says how long it does.
+    """
+    events["is_async"] = is_async = events["is_async"] == 1
+    rows = np.flatnonzero(~is_async) if is_async.any() else slice(None)
+    thread, start, end = (events[name][rows] for name in ("thread", "start_ns", "end_ns"))
+    parent, overlap_ns = parents_by_nesting(thread, start, end, rounding_ns)
+    if isinstance(rows, slice):
+        events["parent"], events["overlap_ns"] = parent, overlap_ns
         return
-    rows = np.flatnonzero(~is_async)
-    columns = (events[name][rows] for name in ("thread", "start_ns", "end_ns"))
-    parent, outlasts = parents_by_nesting(*columns)
-    events["is_async"] = is_async
-    events["is_async"][rows] = outlasts
     events["parent"] = np.full(len(is_async), -1, dtype=np.int32)
     events["parent"][rows] = np.where(parent >= 0, rows[parent], -1)
+    events["overlap_ns"] = np.zeros(len(is_async), dtype=np.int64)
+    events["overlap_ns"][rows] = overlap_ns
 
 
 def _by_event(columns: Columns, new_row: Int32) -> tuple[Columns, Int64]:
@@ -257,6 +267,9 @@ def _ledger(collector: CollectedEvents, spans: int, doubts: list[Doubt]) -> Colu
         rows.append(("import", "marks of the profiler that wrote the file", collector.marks))
     if collector.without_duration:
         rows.append(("import", WITHOUT_DURATION, collector.without_duration))
+    if collector.overlaps:
+        rows.append(("import", OVERLAPS, collector.overlaps))
+        rows.append(("import", OVERLAP_NS, collector.overlap_ns))
     lost = unmatched_arrows(collector)
     if lost:
         collector.skipped["arrows to what a device did, which is not in the file"] += lost

@@ -44,6 +44,8 @@ class CollectedEvents:
         seen: how many events there were.
         mended: how many names had to be mended before the file was JSON.
         marks: how many rows say where the profiler that wrote the file began and ended.
+        overlaps: how many spans overlap others of their thread.
+        overlap_ns: for how long.
         is_cut: the end of the file is missing.
     """
 
@@ -75,6 +77,12 @@ class CollectedEvents:
         self.marks: int = taken["marks"]
         self.without_duration: int = taken["without_duration"]
         self.mended = reader.mended_names
+        self.overlaps = self.overlap_ns = 0
+
+    def count_overlaps(self, overlap_ns: npt.NDArray[np.int64]) -> None:
+        """Note how long each span overlaps another of its thread, 0 for none."""
+        self.overlaps = int(np.count_nonzero(overlap_ns))
+        self.overlap_ns = int(overlap_ns.sum())
 
     def intern(self, text: str) -> int:
         """The row of ``text`` in the name table."""

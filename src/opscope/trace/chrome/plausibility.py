@@ -183,7 +183,7 @@ def overrun_doubts(events: dict[str, Any]) -> list[Doubt]:
     sync = np.isin(
         events["kind"], (EventKind.OPERATOR, EventKind.PYTHON_CALL, EventKind.RUNTIME_CALL)
     )
-    rows = np.flatnonzero(events["is_async"].astype(np.bool_) & sync)
+    rows = np.flatnonzero((events["overlap_ns"] > 0) & sync)
     if not len(rows):
         return []
     nested = (events["thread"], events["start_ns"], events["end_ns"], events["parent"])

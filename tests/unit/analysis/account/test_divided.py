@@ -18,6 +18,7 @@ def time_of_threads(rows, causes=2, steps=0, row=0):
     return _native.TimeOfThreads(
         spans,
         spans,
+        np.full(2, -1, dtype=np.int32),
         np.zeros(causes, dtype=np.int8),
         [thread],
         (some, some, some + row),
@@ -40,6 +41,7 @@ def test_what_refers_to_rows_that_are_not_there_is_refused():
         lambda: _native.nest_on_lines(
             np.zeros(1, dtype=np.int64),
             np.zeros(1, dtype=np.int64),
+            np.array([-1], dtype=np.int32),
             np.array([-1], dtype=np.int32),
             1,
             None,

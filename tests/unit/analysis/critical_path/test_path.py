@@ -141,8 +141,11 @@ def test_who_is_waited_for_was_busy_most_of_the_wait(busy_from, path_leads_there
     assert path.length_ns == 600_000
 
 
-def test_what_left_its_line_is_not_in_the_graph():
+def test_asynchronous_spans_are_not_in_the_graph():
     trace = build_trace("a 0..20\nb 10..30")
+    assert NOT_IN_GRAPH not in find_critical_path(trace).slack_ns.tolist()
+    is_async = np.array([True, False])
+    trace = trace.with_tables({"events": trace.events.replaced({"is_async": is_async})})
     assert NOT_IN_GRAPH in find_critical_path(trace).slack_ns.tolist()
 
 

@@ -290,7 +290,8 @@ def test_begin_and_end_events(read):
 def test_overlapping_spans_keep_a_sane_tree(read):
     trace = read([op("around", 0, 100), op("first", 10, 20), op("second", 20, 30)])
     assert trace.events["parent"].tolist() == [-1, 0, 0]
-    assert trace.events["is_async"].tolist() == [False, False, True]
+    assert not trace.events["is_async"].any()
+    assert trace.ledger["import"]["spans that overlap others of their thread"] == 1
 
 
 def test_names_of_threads_and_processes_and_the_files_own_metadata(read):

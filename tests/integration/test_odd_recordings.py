@@ -1,0 +1,192 @@
+"""Every command and view on recordings that lack most of what can be recorded.
+
+Each either answers or refuses in words; nothing shows a time that nobody recorded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+
+import numpy as np
+import pytest
+
+import opscope
+from opscope.cli.application import main
+from opscope.errors import UsageError
+from opscope.report.notebook import overview_html
+from opscope.trace.schema import EventKind
+from support.build_trace import build_trace, span
+from support.every_view import look_at_everything
+
+torch = pytest.importorskip("torch")
+
+COMMANDS = (
+    ["summary"], ["summary", "--period", "all", "--group-by-shape"], ["why"], ["findings"], ["gpu"],
+    ["roofline"], ["memory"], ["compiled"], ["stragglers"], ["collectives"], ["job"], ["replay"],
+    ["sql", "select name, duration_us from named_events"],
+)  # fmt: skip
+FORMATS = ("table", "json", "md", "csv")
+TIME = re.compile(r"\d ?(?:ns|µs|us|ms|s|min|h)\b")
+
+
+def run(*arguments):
+    """Exit code, output and messages of a command."""
+    output, messages = io.StringIO(), io.StringIO()
+    code = 0
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(messages):
+        try:
+            main(arguments)
+        except SystemExit as end:
+            code = int(end.code or 0)
+    return code, output.getvalue(), messages.getvalue()
+
+
+def asked(path):
+    """Every command in every format, and what it said."""
+    for command, *more in COMMANDS:
+        for format in FORMATS:
+            arguments = [command, str(path), *more, "--format", format]
+            code, output, messages = run(*arguments)
+            said = output + messages
+            assert code in (0, 1, 2), said
+            assert "Traceback" not in said, said
+            assert code == 0 or messages.strip(), f"{arguments} refuses without a word"
+            if code == 0 and format == "json":
+                for text in output.splitlines() if command == "sql" else [output]:
+                    json.loads(text, parse_constant=pytest.fail)
+            yield arguments, code, output, messages
+    yield from (
+        (["diff"], *run("diff", str(path), str(path))),
+        (["report"], *run("report", str(path), "-o", f"{path}.html")),
+    )
+
+
+def chrome(*events):
+    return json.dumps({"traceEvents": list(events)})
+
+
+def whole(category, name, begin, took, thread=1, **args):
+    return {
+        "ph": "X", "cat": category, "name": name, "ts": begin, "dur": took, "pid": 1, "tid": thread,
+        "args": args,
+    }  # fmt: skip
+
+
+def kernel(name, begin, took):
+    return whole("kernel", name, begin, took, 7, device=0, stream=7, correlation=1)
+
+
+ODD_FILES = {
+    "no times": chrome(*(whole("cpu_op", name, 5, 0) for name in ("aten::mm", "aten::add"))),
+    "kernels alone": chrome(kernel("sgemm", 5, 30), kernel("copy", 50, 10)),
+    "one event": chrome(whole("cpu_op", "aten::mm", 5, 30)),
+    "annotations alone": chrome(
+        whole("user_annotation", "forward", 5, 30), whole("user_annotation", "backward", 40, 30)
+    ),
+    "Python calls alone": chrome(
+        whole("python_function", "train.py(1): main", 5, 30, **{"Python id": 1}),
+        whole("python_function", "train.py(7): step", 10, 10, **{"Python id": 2}),
+    ),
+    "nothing in main": chrome(
+        whole("cpu_op", "aten::mm", 5, 30, 8), whole("cpu_op", "aten::add", 15, 30, 9)
+    ),
+}
+
+
+@pytest.fixture(params=[*ODD_FILES, "execution trace", "no event", "collections alone"])
+def odd(request, tmp_path):
+    path = tmp_path / "odd.json"
+    if request.param in ODD_FILES:
+        path.write_text(ODD_FILES[request.param])
+    elif request.param == "execution trace":
+        path.write_text(execution_trace(tmp_path))
+    else:
+        kinds = {"no event": [], "collections alone": [span("gc", 0, 9, kind=EventKind.GC_PAUSE)]}
+        path = tmp_path / "odd.opscope"
+        build_trace(kinds[request.param]).save(path)
+    return path
+
+
+def execution_trace(folder):
+    from torch.profiler import ExecutionTraceObserver
+
+    path = folder / "et.json"
+    observer = ExecutionTraceObserver().register_callback(str(path))
+    observer.start()
+    torch.randn(8, 8).mm(torch.randn(8, 8)).tanh()
+    observer.stop()
+    observer.unregister_callback()
+    return path.read_text()
+
+
+def test_every_command_answers_or_refuses_in_words(odd, tmp_path):
+    for arguments, code, output, messages in asked(odd):
+        trace = opscope.load(odd)
+        if trace.has_times or arguments[0] in ("replay", "collectives", "job"):
+            continue
+        assert not TIME.search(output), (arguments, output)
+        if code == 0 and arguments[0] == "summary":
+            assert "no times were recorded" in output + messages
+        if arguments[0] in ("why", "findings", "gpu", "compiled", "diff", "report", "roofline"):
+            assert code == UsageError.exit_code and "no times were recorded" in messages
+    look_at_everything(odd, tmp_path)
+
+
+def test_a_summary_without_times_counts(tmp_path):
+    path = tmp_path / "et.json"
+    path.write_text(execution_trace(tmp_path))
+    code, output, _ = run("summary", str(path), "--format", "json")
+    content = json.loads(output)
+    assert code == 0 and content["period"]["wall_ns"] is None
+    rows = {row["name"]: row for row in content["rows"]}
+    assert rows["aten::mm"]["calls"] == 1 and rows["aten::mm"]["flops"] == 1024
+    assert rows["aten::mm"]["cpu_self_ns"] is None
+    assert "modules" in content and not content["findings"]
+    trace = opscope.load(path)
+    assert not trace.has_times and "without times" in repr(trace)
+    for html in (trace._repr_html_(), overview_html(trace)):
+        assert "no times were recorded" in html and not TIME.search(re.sub("<[^>]*>", " ", html))
+    (row,) = trace.sql(
+        "select count(*), count(start_us), count(duration_us) from named_events"
+    ).fetchall()
+    assert row[0] > 0 and row[1:] == (0, 0)
+
+
+def test_kernels_alone_are_a_table_of_kernels(tmp_path):
+    path = tmp_path / "kernels.json"
+    path.write_text(ODD_FILES["kernels alone"])
+    code, output, messages = run("summary", str(path))
+    assert code == 0 and "sgemm" in output and "only the work of devices" in output
+    for command in ("why", "gpu", "findings"):
+        code, output, messages = run(command, str(path))
+        assert code == 0 and "only the work of devices" in output + messages
+
+
+def test_losses_are_said_by_every_command(tmp_path):
+    trace = build_trace(
+        "aten::mm 0..10\naten::add 10..30", ledger={"events": {"dropped: memory budget": 7.0}}
+    )
+    trace.save(tmp_path / "lost.opscope")
+    lost = trace.ledger.lost()
+    assert lost
+    for command in ("summary", "why", "findings", "gpu"):
+        for format in FORMATS:
+            path = str(tmp_path / "lost.opscope")
+            code, output, messages = run(command, path, "--format", format)
+            assert code == 0 and f"DROPPED: {lost:,.0f}" in output + messages
+
+
+@pytest.mark.parametrize("with_both", [False, True])
+def test_no_number_is_below_zero_where_little_was_recorded(with_both, tmp_path):
+    trace = opscope.load(_written(tmp_path, "one event" if with_both else "annotations alone"))
+    account = trace.account("all")
+    assert (account.time_ns >= 0).all() and np.isfinite(account.unknown_share)
+
+
+def _written(folder, name):
+    path = folder / "one.json"
+    path.write_text(ODD_FILES[name])
+    return path

@@ -1,0 +1,144 @@
+"""Each instant of a thread belongs to one span, in every view, however spans overlap."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import opscope
+from opscope.analysis.account.find import find_account
+from opscope.analysis.own_listing import OwnListing
+from opscope.analysis.period import Which, period_of
+from opscope.analysis.torch_listing.averages import key_averages
+from opscope.analysis.torch_listing.listing import TorchListing
+from opscope.cli.top_operators import find_top_operators
+from opscope.report.page import report_html
+from opscope.tree.line_nesting import line_nesting
+from opscope.tree.own_time import own_times
+from support.plain_own_times import covered_ns, plain_own_times
+from support.read_report import read_report
+
+# Nanoseconds; few distinct ones, so that ties, empty spans and overruns of 1 ns are frequent.
+EDGE = st.sampled_from([0, 1, 2, 999, 1000, 1001, 2000, 5000, 5001, 9999, 10_000])
+SPANS = st.lists(
+    st.tuples(
+        st.integers(0, 2),  # thread
+        st.tuples(st.integers(0, 9), EDGE),  # begins
+        EDGE,  # lasts
+        st.sampled_from(["aten::mm", "aten::add", "step"]),
+        st.sampled_from(["cpu_op", "user_annotation", "python_function"]),
+        st.booleans(),  # one event, or a beginning and an end
+    ),
+    min_size=1,
+    max_size=25,
+)
+
+
+def events_of(spans):
+    events = []
+    for thread, (tens, rest), took, name, category, is_whole in spans:
+        begin = 10_000 * tens + rest
+        one = {"cat": category, "name": name, "pid": 1, "tid": thread}
+        if is_whole:
+            events.append({**one, "ph": "X", "ts": begin / 1000, "dur": took / 1000})
+        else:
+            events.append({**one, "ph": "B", "ts": begin / 1000})
+            events.append({**one, "ph": "E", "ts": (begin + took) / 1000})
+    return sorted(events, key=lambda event: event["ts"])
+
+
+def by_name(trace, own):
+    sums = {}
+    for name, one in zip(OwnListing(trace).label.tolist(), own.tolist(), strict=True):
+        sums[name] = sums.get(name, 0) + one
+    texts = OwnListing(trace).texts
+    return {texts[name]: one for name, one in sums.items() if one}
+
+
+@settings(
+    deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(SPANS)
+def test_all_views_cut_the_time_of_threads_alike(tmp_path, spans):
+    path = tmp_path / "random.json"
+    path.write_text(json.dumps({"traceEvents": events_of(spans)}))
+    trace = opscope.load(path)
+    own = own_times(trace)
+    assert (own >= 0).all()
+    assert own.tolist() == plain_own_times(trace).tolist()
+    thread = line_nesting(trace).thread
+    threads = len(trace.table("threads"))
+    assert [own[thread == row].sum() for row in range(threads)] == covered_ns(trace)
+    if not trace.has_times:
+        return
+    names = by_name(trace, own)
+
+    period = period_of(trace, Which.ALL)
+    top = find_top_operators(period, sort_by="self_cpu_time_total", row_limit=-1)
+    rows = [*top.rows, *top.waiting]
+    shown = {}  # an annotation and an operator of one name are two rows
+    for row in rows:
+        shown[row["name"]] = shown.get(row["name"], 0) + row["cpu_self_ns"]
+    assert {name: one for name, one in shown.items() if one} == names
+    assert sum(row["calls"] for row in rows) == OwnListing(trace).listed.sum()
+
+    listing = TorchListing(trace)
+    averages = key_averages(trace, listing=listing)
+    assert int(averages.quantities.cpu_self_ns.sum()) == own.sum()
+    assert (listing.self_ns >= 0).all()
+
+    account = find_account(trace, Which.ALL)
+    assert account.time_ns.sum() == account.wall_ns * threads
+
+    page = read_report(report_html(trace, period=Which.ALL))
+    assert own_times_of_the_page(page) == names
+
+
+def own_times_of_the_page(report):
+    """What the page's program computes: each span until when it has time, less what is in it."""
+    moved = report.data["spans"]["moved"]
+    others = zip(moved["until"], moved["around"], strict=True)
+    own_until = dict(zip(moved["span"], others, strict=True))
+    own, spans, open_, last = {}, report.spans, [], -1
+    for number, (name, start, end, line) in enumerate(spans):
+        if line != last:
+            open_, last = [], line
+        while open_ and open_[-1][1] <= start:
+            open_.pop()
+        until, around = own_until.get(number, (end, open_[-1][0] if open_ else -1))
+        own[name] = own.get(name, 0) + until - start
+        if around >= 0:
+            outer = spans[around][0]
+            own[outer] = own.get(outer, 0) - (until - start)
+        open_.append((number, end))
+    return {name: one for name, one in own.items() if one}
+
+
+def test_calls_that_touch_overrun_or_are_empty_are_all_counted(tmp_path):
+    def whole(name, begin, took):
+        same = {"ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1}
+        return {**same, "name": name, "ts": begin, "dur": took}
+
+    events = [
+        whole("linear", 0, 100), whole("addmm", 10, 90.002), whole("mul", 200, 10),
+        whole("view", 300, 0), whole("view", 300, 0), whole("view", 310, 4),
+        whole("late", 400, 10), whole("later", 405, 20),
+    ]  # fmt: skip
+    path = tmp_path / "touching.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    trace = opscope.load(path)
+    top = find_top_operators(
+        period_of(trace, Which.ALL), sort_by="self_cpu_time_total", row_limit=-1
+    )
+    found = {row["name"]: (row["calls"], row["cpu_self_ns"]) for row in top.rows}
+    assert found == {
+        "linear": (1, 10_000), "addmm": (1, 90_002), "mul": (1, 10_000), "view": (3, 4000),
+        "late": (1, 5000), "later": (1, 20_000),
+    }  # fmt: skip
+    # The overrun is rounding, and the overlap is none of that.
+    assert trace.events["parent"].tolist()[:2] == [-1, 0]
+    imported = trace.ledger["import"]
+    assert imported["spans that overlap others of their thread"] == 1
+    assert imported["ns in which they do, which count for the span that began last"] == 5000
