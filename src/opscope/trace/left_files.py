@@ -60,7 +60,7 @@ class Between:
 
 
 Shape: TypeAlias = Union[
-    type, None, Between, list["Shape"], tuple["Shape", ...], Mapping[str, "Shape"]
+    type, Between, list["Shape"], tuple["Shape", ...], Mapping[str, "Shape"], None
 ]
 """What a JSON value may be: of a type; null; a number in a range; a list of one element, which is
 the shape of all; any of several; an object with at least these keys."""
