@@ -24,7 +24,7 @@ PYTHON_CODE := $(wildcard src tests examples benchmarks release) native/schema
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install demo images test lint typecheck format format-check bench native-test gpu-test \
-  gpu-check torture deaths interpreter-test matrix web-test report-page browser package-test release \
+  gpu-check torture damage deaths interpreter-test matrix web-test report-page browser package-test release \
   coverage docs clean
 
 help: ## List these commands
@@ -91,6 +91,9 @@ $(ASAN)/built: $(STAMPS)/dependencies $(COMPILED_FROM) $(shell find src -name '*
 	  --no-build-isolation --no-deps --target $$packages --config-settings=install.strip=false \
 	  --config-settings=build-dir=$(ASAN)/core .
 	@touch $@
+
+damage: install ## Files of recordings, damaged at random, each read or refused: COUNT=100000 SEED=
+	@cd tests && ../$(BIN)/python -m torture.left_files $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED))
 
 deaths: install ## Programs that die while they are recorded, compared with what they counted: COUNT=1000 SEED=
 	@cd tests && ../$(BIN)/python -m deaths $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED))

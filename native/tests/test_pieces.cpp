@@ -227,8 +227,8 @@ class Pieces {
     const std::string bytes = state_.bytes();
     LocalNames names = std::move(state_.names);
     state_ = PieceState();
-    state_.restore(bytes);
     state_.names = std::move(names);
+    state_.restore(bytes);
   }
 
   Rows rows() const { return rows_of_all(whole_, threads_, state_.names); }

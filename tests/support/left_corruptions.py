@@ -1,4 +1,4 @@
-"""Files that a recording leaves, damaged at random: bytes, words, blocks, and values of their JSON."""
+"""Files that a recording leaves, damaged at random: bytes, words, blocks, values of JSON."""
 
 from __future__ import annotations
 

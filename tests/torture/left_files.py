@@ -90,7 +90,15 @@ READERS: dict[str, Callable[[Path], object]] = {
 }
 """Of each kind of sample."""
 
-_WEIGHTS = {"stream": 25, "tasks": 12, "copy": 30, "state": 24, "segments": 1, "ring": 2, "spool": 2}
+_WEIGHTS = {
+    "stream": 25,
+    "tasks": 12,
+    "copy": 30,
+    "state": 24,
+    "segments": 1,
+    "ring": 2,
+    "spool": 2,
+}
 """How many of a hundred cases are of a kind; the journal has the rest."""
 
 
@@ -166,8 +174,7 @@ def look(run: Run, all_cases: list[tuple[str, int]], workers: int) -> Counter[st
     """All cases, in processes of their own; returns how many ended in which way."""
     outcomes: Counter[str] = Counter()
     waiting = [
-        all_cases[at : at + CASES_PER_PROCESS]
-        for at in range(0, len(all_cases), CASES_PER_PROCESS)
+        all_cases[at : at + CASES_PER_PROCESS] for at in range(0, len(all_cases), CASES_PER_PROCESS)
     ][::-1]
     running: dict[int, list[tuple[str, int]]] = {}
     while waiting or running:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias, Union
+from typing import Any, TypeAlias
 
 from opscope.errors import OpscopeError, TraceFormatError
 
@@ -59,9 +59,9 @@ class Between:
     most: int
 
 
-Shape: TypeAlias = Union[
-    type, None, Between, list["Shape"], tuple["Shape", ...], Mapping[str, "Shape"]
-]
+Shape: TypeAlias = (
+    type | Between | list["Shape"] | tuple["Shape", ...] | Mapping[str, "Shape"] | None
+)
 """What a JSON value may be: of a type; null; a number in a range; a list of one element, which is
 the shape of all; any of several; an object with at least these keys."""
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from opscope.trace.left_files import COUNT, TIME_NS, has_shape, said
+from opscope.trace.left_files import COUNT, TIME_NS, Shape, has_shape, said
 from opscope.trace.partition import PROCESS, RANK, Partition
 
 PROCESSES = "processes.jsonl"
@@ -23,8 +23,8 @@ BECAME_ANOTHER = "became another program (exec)"
 AGAIN = 10_000_000
 """Added to the number of a part where an earlier one of the folder has it: process ids come again,
 and a process that becomes another program keeps its own."""
-_LINE = {"process": COUNT, "event": str}
-_BEGAN = {"start": COUNT, "parent": COUNT, "how": str, "time_ns": TIME_NS, "command": [str]}
+_LINE: Shape = {"process": COUNT, "event": str}
+_BEGAN: Shape = {"start": COUNT, "parent": COUNT, "how": str, "time_ns": TIME_NS, "command": [str]}
 _MOST_BYTES = 64 << 20
 """Of a file that may come from anywhere: some hundred thousand processes."""
 
