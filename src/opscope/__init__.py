@@ -5,6 +5,9 @@
 
 import sys
 
+_imported_before = frozenset(sys.modules)
+"""See ``launch/hidden_modules.py``."""
+
 # `python -m opscope`, and nothing else is imported yet: the current folder, which may be anybody's,
 # comes first where modules are looked for. With the script `opscope` it does not. Programs that
 # opscope runs get it back.
