@@ -13,6 +13,7 @@ from __future__ import annotations
 import _thread
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.abc import Loader, MetaPathFinder
@@ -39,7 +40,8 @@ def hide_modules() -> None:
     imported in every Python.
     """
     global _hidden
-    before: frozenset[str] = vars(sys.modules["opscope"])["_imported_before"]
+    opscope = vars(sys.modules["opscope"])
+    before: frozenset[str] = opscope["_imported_before"]
     families: dict[str, dict[str, ModuleType]] = {}
     for name, module in list(sys.modules.items()):
         if not _is_of_start(name, before):
@@ -50,7 +52,7 @@ def hide_modules() -> None:
     for family in families.values():
         for name in family:
             del sys.modules[name]
-    _hidden = HiddenModules(families)
+    _hidden = HiddenModules(families, _without(opscope["_filters_before"]))
     sys.meta_path.insert(0, _hidden)
 
 
@@ -58,7 +60,23 @@ def _is_of_start(name: str, before: frozenset[str]) -> bool:
     top = name.partition(".")[0]
     if top in ("opscope", "encodings") or name in _OF_START:
         return True
+    if name == "warnings" and sys.warnoptions:
+        return True
     return name in before and top not in sys.stdlib_module_names
+
+
+def _without(before: tuple[Any, ...]) -> list[Any]:
+    """Take filters of warnings away that packages have set which opscope imports; returns them."""
+    set_since = [one for one in warnings.filters if one not in before]
+    for one in set_since:
+        warnings.filters.remove(one)  # type: ignore[attr-defined]
+    _filters_have_changed()
+    return set_since
+
+
+def _filters_have_changed() -> None:
+    with warnings.catch_warnings():  # which has what was decided before decided anew
+        pass
 
 
 def with_own_modules(work: Callable[[], None]) -> Callable[[], None]:
@@ -80,8 +98,9 @@ def with_own_modules(work: Callable[[], None]) -> Callable[[], None]:
 class HiddenModules(MetaPathFinder):
     """Those, by the first part of their names; finds them again for the program."""
 
-    def __init__(self, families: dict[str, dict[str, ModuleType]]) -> None:
+    def __init__(self, families: dict[str, dict[str, ModuleType]], filters: list[Any]) -> None:
         self._families = families
+        self._filters = filters
         self._others: dict[str, dict[str, ModuleType]] = {}  # the program has one of its own
         self._search = sys.path[1:]  # without the folder of the command
         self._working: int | None = None  # the thread that does so for opscope
@@ -116,6 +135,10 @@ class HiddenModules(MetaPathFinder):
         """The program has it; what a package has imported of itself is there with it."""
         family = self._families.get(name.partition(".")[0], {})
         family.pop(name, None)
+        if self._filters and name.partition(".")[0] not in sys.stdlib_module_names:
+            warnings.filters[:0] = self._filters  # type: ignore[index]
+            self._filters = []
+            _filters_have_changed()
         if "." not in name:
             for part, module in self._families.pop(name, {}).items():
                 sys.modules.setdefault(part, module)
