@@ -3,7 +3,12 @@
 ``PYTEST_DONT_REWRITE``: its plugin is of the same distribution, whose modules pytest would rewrite.
 """
 
+import _warnings
 import sys
+
+_imported_before = frozenset(sys.modules)
+_filters_before = tuple(_warnings.filters)
+"""See ``launch/hidden_modules.py``."""
 
 # `python -m opscope`, and nothing else is imported yet: the current folder, which may be anybody's,
 # comes first where modules are looked for. With the script `opscope` it does not. Programs that

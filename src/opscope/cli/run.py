@@ -23,6 +23,7 @@ from opscope.cli.top_operators import (
 )
 from opscope.errors import UsageError
 from opscope.launch import program
+from opscope.launch.hidden_modules import hide_modules, with_own_modules
 from opscope.launch.kineto_switch import hide_from_kineto
 from opscope.launch.torch_import import when_torch_is_imported
 from opscope.recording.sources import switches
@@ -335,13 +336,14 @@ def _refuse_with_flight(flight: FlightOptions | None, *given: dict[str, object])
 
 
 def _record(asked_for: program.Program, session: RecordingSession | FlightSession) -> None:
-    last_action = LastAction(session.finish)
+    last_action = LastAction(with_own_modules(session.finish))
     if os.environ.get("OPSCOPE_DROP_IN") != "0":
         hide_from_kineto()
-    when_torch_is_imported(session.begin)
+    when_torch_is_imported(with_own_modules(session.begin))
     # The program's garbage collections need not look through what opscope has imported: importing
     # torch alone is dozens of them.
     gc.freeze()
+    hide_modules()
     try:
         program.run(asked_for)
     except KeyboardInterrupt:

@@ -9,6 +9,7 @@ import sys
 
 from opscope.drop_in.install import install_and_answer
 from opscope.errors import BridgeError
+from opscope.launch.hidden_modules import hide_modules, with_own_modules
 from opscope.launch.kineto_switch import hide_from_kineto
 from opscope.launch.program import Program, ProgramNotFoundError, check, run
 from opscope.launch.torch_import import when_torch_is_imported
@@ -37,7 +38,8 @@ def main() -> None:
     try:
         check(program)
         hide_from_kineto()
-        when_torch_is_imported(_switch)
+        when_torch_is_imported(with_own_modules(_switch))
+        hide_modules()
         run(program)
     except ProgramNotFoundError as error:
         sys.exit(_refuse(str(error)))

@@ -1,0 +1,236 @@
+"""What opscope has imported before the program begins, out of the program's sight.
+
+A module that is in ``sys.modules`` is the one that an import finds, whatever lies in the program's
+folder: its own ``statistics.py`` would never be looked for. So what Python itself does not import
+when it starts is taken out of ``sys.modules``. Once the program imports one of these names, it is
+looked for as ever: if what is found is the file that opscope has, the program gets that very
+module (many written in C cannot be loaded twice, and classes have to be the same), and else what
+was found. opscope's modules have references of their own to what they import.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+_OF_START = {
+    *("__main__", "_abc", "_codecs", "_collections_abc", "_frozen_importlib", "_imp", "_io"),
+    *("_frozen_importlib_external", "_signal", "_sitebuiltins", "_stat", "_thread", "_warnings"),
+    *("_weakref", "abc", "builtins", "codecs", "genericpath", "io", "marshal", "os", "os.path"),
+    *("posix", "posixpath", "site", "sitecustomize", "stat", "sys", "time", "usercustomize"),
+    "zipimport",
+}
+"""What Python imports when it starts, beside what ``.pth`` files have it import."""
+
+_hidden: HiddenModules | None = None
+
+
+def hide_modules() -> None:
+    """Take what opscope has imported out of the program's sight; once, before the program begins.
+
+    What was there before opscope and is not of the standard library stays: ``.pth`` files have it
+    imported in every Python.
+    """
+    global _hidden
+    opscope = vars(sys.modules["opscope"])
+    before: frozenset[str] = opscope["_imported_before"]
+    families: dict[str, dict[str, ModuleType]] = {}
+    for name, module in list(sys.modules.items()):
+        if not _is_of_start(name, before):
+            families.setdefault(name.partition(".")[0], {})[name] = module
+    for top, family in list(families.items()):
+        if getattr(family.get(top, sys), "__spec__", None) is None:  # C code has made it
+            del families[top]
+    for family in families.values():
+        for name in family:
+            del sys.modules[name]
+    _hidden = HiddenModules(families, _without(opscope["_filters_before"]))
+    sys.meta_path.insert(0, _hidden)
+
+
+def _is_of_start(name: str, before: frozenset[str]) -> bool:
+    top = name.partition(".")[0]
+    if top in ("opscope", "encodings") or name in _OF_START:
+        return True
+    if name == "warnings" and sys.warnoptions:
+        return True
+    return name in before and top not in sys.stdlib_module_names
+
+
+def _without(before: tuple[Any, ...]) -> list[Any]:
+    """Take filters of warnings away that packages have set which opscope imports; returns them."""
+    set_since = [one for one in warnings.filters if one not in before]
+    for one in set_since:
+        warnings.filters.remove(one)  # type: ignore[attr-defined]
+    _filters_have_changed()
+    return set_since
+
+
+def _filters_have_changed() -> None:
+    with warnings.catch_warnings():  # which has what was decided before decided anew
+        pass
+
+
+def with_own_modules(work: Callable[[], None]) -> Callable[[], None]:
+    """``work`` of opscope's, which after the program has begun imports what opscope would.
+
+    It makes a difference where the program has modules of the same names alone: these are out of
+    sight meanwhile.
+    """
+
+    def work_with_own() -> None:
+        if _hidden is None:
+            return work()
+        with _hidden.swapped():
+            work()
+
+    return work_with_own
+
+
+class HiddenModules(MetaPathFinder):
+    """Those, by the first part of their names; finds them again for the program."""
+
+    def __init__(self, families: dict[str, dict[str, ModuleType]], filters: list[Any]) -> None:
+        self._families = families
+        self._filters = filters
+        self._others: dict[str, dict[str, ModuleType]] = {}  # the program has one of its own
+        self._search = sys.path[1:]  # without the folder of the command
+        self._working: int | None = None  # the thread that does so for opscope
+        self._imported: list[str] = []  # by that
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The module that opscope has, if it is the one that the program looks for."""
+        top = fullname.partition(".")[0]
+        if self._working == _thread.get_ident() and top == fullname:
+            return self._found_for_opscope(fullname)
+        family = self._families.get(top)
+        if family is None or fullname not in family:
+            return None
+        module = family[fullname]
+        found = self._found_by_others(fullname, path, target)
+        if found is None:
+            return None
+        if not _is_same(found, module):
+            if fullname == top:
+                self._others[top] = family
+            return found
+        return self._giving_back(fullname, found, module)
+
+    def _giving_back(self, name: str, found: ModuleSpec, module: ModuleType) -> ModuleSpec:
+        # To look for a module is not to import it: nothing changes yet.
+        found.loader = _HandBack(self, name, module, found.loader)
+        return found
+
+    def gave_back(self, name: str) -> None:
+        """The program has it; what a package has imported of itself is there with it."""
+        family = self._families.get(name.partition(".")[0], {})
+        family.pop(name, None)
+        if self._filters and name.partition(".")[0] not in sys.stdlib_module_names:
+            warnings.filters[:0] = self._filters  # type: ignore[index]
+            self._filters = []
+            _filters_have_changed()
+        if "." not in name:
+            for part, module in self._families.pop(name, {}).items():
+                sys.modules.setdefault(part, module)
+
+    def _found_for_opscope(self, name: str) -> ModuleSpec | None:
+        if name in sys.builtin_module_names:
+            return None
+        self._imported.append(name)
+        found = PathFinder.find_spec(name, self._search)
+        module = self._families.get(name, {}).get(name)
+        return found if found is None or module is None else self._giving_back(name, found, module)
+
+    def _found_by_others(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None
+    ) -> ModuleSpec | None:
+        for finder in list(sys.meta_path):
+            find = getattr(finder, "find_spec", None)
+            if finder is not self and find is not None:
+                found: ModuleSpec | None = find(fullname, path, target)
+                if found is not None:
+                    return found
+        return None
+
+    @contextmanager
+    def swapped(self) -> Iterator[None]:
+        """Have opscope's modules in the place of those of the program that have their names."""
+        if self._working is not None:
+            yield
+            return
+        self._working = _thread.get_ident()
+        theirs: dict[str, ModuleType] = {}
+        for top, family in self._others.items():
+            theirs |= _taken(top)
+            sys.modules.update(family)
+        try:
+            yield
+        finally:
+            self._working = None
+            for top in [*self._others, *filter(self._is_shadowed, self._imported)]:
+                self._others[top] = self._families[top] = _taken(top)
+            self._imported.clear()
+            sys.modules.update(theirs)
+
+    def _is_shadowed(self, name: str) -> bool:
+        """Whether the program would find another module of that name."""
+        if name not in sys.modules:
+            return False
+        found = self._found_by_others(name, None, None)
+        return found is not None and not _is_same(found, sys.modules[name])
+
+
+def _taken(top: str) -> dict[str, ModuleType]:
+    """A module and its parts, out of ``sys.modules``."""
+    names = [name for name in sys.modules if name == top or name.startswith(f"{top}.")]
+    return {name: sys.modules.pop(name) for name in names}
+
+
+def _is_same(found: ModuleSpec, module: ModuleType) -> bool:
+    known = module.__spec__
+    if known is None or found.origin is None or known.origin is None:
+        return known is not None and found.origin == known.origin
+    if found.origin == known.origin:
+        return True
+    try:
+        return os.path.samefile(found.origin, known.origin)
+    except OSError:
+        return False
+
+
+_SET_BY_IMPORTS = ("__spec__", "__loader__", "__package__", "__file__", "__path__", "__cached__")
+
+
+class _HandBack(Loader):
+    """Gives an import a module that was there already, and leaves that as it was."""
+
+    def __init__(self, hidden: HiddenModules, name: str, module: ModuleType, loader: Any) -> None:
+        self._hidden, self._name, self._module, self._loader = hidden, name, module, loader
+        known = vars(module)
+        self._attributes = {name: known[name] for name in _SET_BY_IMPORTS if name in known}
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """That one."""
+        return self._module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """It has run. What the import has set of it is set back."""
+        known: dict[str, Any] = vars(module)
+        for name in _SET_BY_IMPORTS:
+            known.pop(name, None)
+        known.update(self._attributes)
+        self._hidden.gave_back(self._name)
+
+    def __getattr__(self, name: str) -> Any:
+        """What else one asks the loader of such a file."""
+        return getattr(self._loader, name)
