@@ -40,6 +40,7 @@ LEAVES = [
     "experimental_switches",
     "activity_configs",
     "launch",
+    "leftover",
     "_native",
 ]
 ANALYSES = [
@@ -77,6 +78,7 @@ BENEATH_TORCH = {"recording", "annotate", "activities", "settings", "observed_fi
 
 MAY_IMPORT = {
     **{leaf: {"errors", "printable", "_native"} for leaf in LEAVES},
+    "launch": {"errors", "printable", "_native", "leftover"},
     **{part: {*LEAVES, *PIPELINE[:place]} for place, part in enumerate(PIPELINE)},
     "recording": {*LEAVES, "trace"},
     "drop_in.event_tree": {*LEAVES, *ANALYSES, "recording"},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from contextlib import suppress
@@ -22,6 +21,7 @@ from opscope.children.start_hook.opscope_children import (
     note_process,
 )
 from opscope.errors import OpscopeError, UsageError
+from opscope.leftover.files import open_inside, remove_inside
 from opscope.trace.manifest import is_opscope_rank
 from opscope.trace.partition import cycle_folders, partition_folders
 from opscope.trace.process_journal import PROCESSES
@@ -52,7 +52,7 @@ class ChildrenOfRun:
             folder.mkdir(parents=True, exist_ok=True)
             if self.rank is None:
                 _clear(folder)
-            (folder / PROCESSES).touch()
+            os.close(open_inside(folder, PROCESSES, os.O_WRONLY | os.O_CREAT))
             if self._keeper:
                 with suppress(FileExistsError, NotImplementedError, PermissionError):
                     os.mkfifo(folder / DOORBELL, 0o600)
@@ -103,7 +103,7 @@ def _clear(folder: Path) -> None:
     for place in (folder, *cycle_folders(folder)):
         for part in partition_folders(place).values():
             if is_opscope_rank(part):
-                shutil.rmtree(part, ignore_errors=True)
+                remove_inside(place, part.name)
         for left in (place / PROCESSES, place / DOORBELL, *unfinished_recordings(place)):
             left.unlink(missing_ok=True)
         if place != folder:

@@ -9,15 +9,20 @@ import json
 import os
 import select
 import signal
+import stat
 import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or __package__:
     from opscope.launch.process_end import START, fields_of, how_it_ended
+    from opscope.leftover.files import open_inside
 else:  # run by its path: importing the package would import all that recording needs
-    sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../launch"))
+    _package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    sys.path += [os.path.join(_package, "launch"), os.path.join(_package, "leftover")]
+    from files import open_inside
     from process_end import START, fields_of, how_it_ended
 
+PROCESSES = "processes.jsonl"
 _NICENESS = 10
 """Of making traces. To watch costs nothing, but one that comes late does not see how they ended."""
 _LOOK_EVERY_S = 0.5
@@ -111,7 +116,7 @@ class KeptJob:
 
     def _see_new(self) -> None:
         with contextlib.suppress(OSError):
-            with open(self._journal, "rb") as journal:
+            with open(open_inside(self._folder, PROCESSES), "rb") as journal:
                 journal.seek(self._read_to)
                 text = journal.read()
             whole = text[: text.rfind(b"\n") + 1]
@@ -158,7 +163,7 @@ class KeptJob:
             return
         text = json.dumps({"event": "ended", "process": process, "how": how}) + "\n"
         with contextlib.suppress(OSError):
-            file = os.open(self._journal, os.O_WRONLY | os.O_APPEND)
+            file = open_inside(self._folder, PROCESSES, os.O_WRONLY | os.O_APPEND)
             os.write(file, text.encode())
             os.close(file)
 
@@ -187,7 +192,10 @@ class KeptJob:
 def _open_bell(path: str) -> int:
     """What processes ring when they begin; -1 on file systems that have no pipes."""
     try:
-        return os.open(path, os.O_RDWR | os.O_NONBLOCK)  # so that it never comes to an end
+        if not stat.S_ISFIFO(os.lstat(path).st_mode):
+            return -1
+        # Also for writing, so that it never comes to an end.
+        return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
         return -1
 

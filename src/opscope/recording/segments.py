@@ -20,7 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
+from opscope.leftover.files import open_inside, read_inside, remove_inside
 from opscope.recording.decoded import Decoded, read_decoded
+from opscope.trace.input_file import unreadable
 from opscope.trace.names import Names
 from opscope.trace.row_group_files import read_part, write_part
 from opscope.trace.table import Table
@@ -60,7 +62,7 @@ class RecordingSegment:
     @staticmethod
     def at(folder: Path) -> RecordingSegment:
         """Read what it says of itself."""
-        about = json.loads((folder / _ABOUT).read_text())
+        about = json.loads(_checked(folder))
         return RecordingSegment(folder, about["rows"], about["first_event"], about["is_last"])
 
     def table(self, name: str) -> Table:
@@ -79,7 +81,7 @@ class RecordingSegment:
 
     def account(self) -> dict[str, Any]:
         """What was known of the recording then."""
-        found: dict[str, Any] = json.loads((self.folder / _ABOUT).read_text())["account"]
+        found: dict[str, Any] = json.loads(_checked(self.folder))["account"]
         return found
 
     def late(self) -> Late:
@@ -89,6 +91,22 @@ class RecordingSegment:
 
 
 _ABOUT, _STATE, _LATE = "about.json", "state.npz", "late.npz"
+_MOST_ABOUT_BYTES = 1 << 22
+
+
+def _checked(folder: Path) -> bytes:
+    """What a segment says of itself; its other files are plain ones, too.
+
+    Raises:
+        TraceFormatError: they are not, or not all there.
+    """
+    place, inside = folder.parent.parent, f"{folder.parent.name}/{folder.name}"
+    try:
+        for name in (_STATE, _LATE):
+            os.close(open_inside(place, f"{inside}/{name}"))
+        return read_inside(place, f"{inside}/{_ABOUT}", _MOST_ABOUT_BYTES)
+    except OSError as error:
+        raise unreadable(Path(error.filename or folder), error) from error
 
 
 def segments_folder(recording: Path) -> Path:
@@ -108,7 +126,7 @@ def segments_of(recording: Path) -> list[RecordingSegment]:
 
 def remove_segments(recording: Path) -> None:
     """They are elsewhere now."""
-    shutil.rmtree(segments_folder(recording), ignore_errors=True)
+    remove_inside(recording.parent, segments_folder(recording).name)
 
 
 class Drain:

@@ -14,6 +14,7 @@ from typing import Any
 
 from opscope import _native
 from opscope.errors import UsageError
+from opscope.leftover.files import remove_inside
 from opscope.notice import notice
 from opscope.recording.keeper import begin_keeper
 from opscope.recording.process_facts import process_facts
@@ -117,7 +118,7 @@ class Stream:
             return
         with suppress(OSError):
             self.path.unlink()
-        shutil.rmtree(self.path.with_suffix(SEGMENTS), ignore_errors=True)
+        remove_inside(self.path.parent, self.path.with_suffix(SEGMENTS).name)
         _native.discard_stream(os.fspath(self.path))
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, BinaryIO
 
 from opscope.errors import TraceFormatError
+from opscope.leftover.files import open_inside
 from opscope.progress import tell
 
 _GZIP = b"\x1f\x8b"
@@ -73,6 +74,32 @@ def open_plain(path: Path) -> BinaryIO:
         return file
     file.close()
     raise _no_plain_file(path) or unreadable(path, OSError("it is no plain file"))
+
+
+def open_in_folder(path: Path) -> BinaryIO:
+    """Open a file in a folder of ours, which may come from anywhere: no link, and nothing but a
+    plain file.
+
+    Raises:
+        TraceFormatError: it is something else, or cannot be read.
+        FileNotFoundError: nothing is there.
+    """
+    try:
+        return open(open_inside(path.parent, path.name), "rb")
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from error
+
+
+def checked_in_folder(path: Path) -> Path:
+    """The path of such a file, for libraries that open it themselves.
+
+    Raises:
+        TraceFormatError, FileNotFoundError: as :func:`open_in_folder`.
+    """
+    open_in_folder(path).close()
+    return path
 
 
 def open_packed(path: Path) -> IO[bytes]:

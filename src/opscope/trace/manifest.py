@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.errors import TraceFormatError
-from opscope.trace.input_file import open_plain, status_of
+from opscope.trace.input_file import checked_in_folder, open_in_folder, status_of
 from opscope.trace.partition import RANK, Partition, cycle_folders, partition_folders
 from opscope.trace.remote import complete
 from opscope.trace.schema import SCHEMA_VERSION
@@ -122,7 +122,7 @@ def own_files(folder: Path) -> list[str]:
 
 
 def _parse(folder: Path) -> dict[str, Any]:
-    with open_plain(folder / MANIFEST) as file:
+    with open_in_folder(folder / MANIFEST) as file:
         text = file.read(_MOST_BYTES + 1)
     if len(text) > _MOST_BYTES:
         raise ValueError(f"it has more than {_MOST_BYTES:,} bytes")
@@ -181,6 +181,7 @@ def check_files(folder: Path) -> None:
         found = status_of(file)
         if found is None:
             raise damaged_file(file, "it is missing")
+        checked_in_folder(file)
         if found.st_size != table["bytes"]:
             said = f"it has {found.st_size} bytes, the manifest says {table['bytes']}"
             raise damaged_file(file, said)

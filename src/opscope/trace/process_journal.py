@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from opscope.leftover.files import open_inside
 from opscope.trace.partition import PROCESS, RANK, Partition
 
 PROCESSES = "processes.jsonl"
@@ -60,7 +61,7 @@ def append(folder: Path, line: Mapping[str, Any]) -> bool:
     """Add a line, if the folder is there; whether it was."""
     text = json.dumps(line) + "\n"
     with suppress(OSError):
-        file = os.open(folder / PROCESSES, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        file = open_inside(folder, PROCESSES, os.O_WRONLY | os.O_APPEND)
         try:
             return os.write(file, text.encode()) == len(text)
         finally:
@@ -100,7 +101,7 @@ def _journal_of(folder: Path) -> Path:
 
 def _lines(file: Path) -> Iterator[bytes]:
     try:
-        with open(file, "rb") as opened:
+        with open(open_inside(file.parent, file.name), "rb") as opened:
             yield from opened.read(_MOST_BYTES).splitlines()
     except OSError:
         return

@@ -6,6 +6,7 @@ Until torch is imported this costs a line in a file: no module of opscope's is i
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import time
 
@@ -23,6 +24,8 @@ PROCESSES = "processes.jsonl"
 DOORBELL = ".processes.bell"
 """Wakes the process that watches for the ends of others, which is quicker than looking again."""
 
+_PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK
+"""Follow no link, and wait for nobody."""
 _MOST_WORDS, _LONGEST_WORD = 40, 300
 
 
@@ -83,7 +86,7 @@ def note(folder: str, event: str, **more: Any) -> bool:
     values = {"event": event, "process": os.getpid(), **more}
     text = ",".join(f"{_quoted(key)}:{_encoded(value)}" for key, value in values.items())
     try:
-        file = os.open(os.path.join(folder, PROCESSES), os.O_WRONLY | os.O_APPEND)
+        file = os.open(os.path.join(folder, PROCESSES), os.O_WRONLY | os.O_APPEND | _PLAIN)
     except OSError:
         return False
     try:
@@ -98,7 +101,9 @@ def note(folder: str, event: str, **more: Any) -> bool:
 
 def _ring(bell: str) -> None:
     try:
-        file = os.open(bell, os.O_WRONLY | os.O_NONBLOCK)
+        if not stat.S_ISFIFO(os.lstat(bell).st_mode):
+            return
+        file = os.open(bell, os.O_WRONLY | _PLAIN)
     except OSError:  # nobody listens
         return
     try:
