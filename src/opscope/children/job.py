@@ -25,7 +25,6 @@ from opscope.leftover.files import open_inside, remove_inside
 from opscope.trace.manifest import is_opscope_rank
 from opscope.trace.partition import cycle_folders, partition_folders
 from opscope.trace.process_journal import PROCESSES
-from opscope.trace.unfinished_recordings import unfinished_recordings
 
 
 class ChildrenOfRun:
@@ -99,13 +98,16 @@ class ChildrenOfRun:
 
 
 def _clear(folder: Path) -> None:
-    """Remove the parts of an earlier trace, which would look like processes of this run."""
+    """Remove the parts of an earlier trace, which would look like processes of this run.
+
+    Recordings that did not end stay: they can still be recovered.
+    """
     for place in (folder, *cycle_folders(folder)):
         for part in partition_folders(place).values():
             if is_opscope_rank(part):
                 remove_inside(place, part.name)
-        for left in (place / PROCESSES, place / DOORBELL, *unfinished_recordings(place)):
-            left.unlink(missing_ok=True)
+        for left in (PROCESSES, DOORBELL):
+            remove_inside(place, left)
         if place != folder:
             with suppress(OSError):  # something else is in it
                 place.rmdir()

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or __package__:
     from opscope.launch.process_end import START, fields_of, how_it_ended
+    from opscope.leftover.artefacts import Kind, below, is_alive, is_free
     from opscope.leftover.files import open_inside
 else:  # run by its path: importing the package would import all that recording needs
     _package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     sys.path += [os.path.join(_package, "launch"), os.path.join(_package, "leftover")]
+    from artefacts import Kind, below, is_alive, is_free
     from files import open_inside
     from process_end import START, fields_of, how_it_ended
 
@@ -62,6 +64,7 @@ class KeptJob:
         self._folder = os.path.dirname(journal)
         self._watched: dict[int, tuple[int, int]] = {}
         self._read_to = 0
+        self._tried: set[str] = set()
         self._maker = 0
         self._poll = select.poll()
         self._place_of_bell = os.path.join(self._folder, ".processes.bell")
@@ -73,7 +76,11 @@ class KeptJob:
 
     def goes_on(self) -> bool:
         """Whether any process of it, or the making of a trace, does."""
-        return bool(self._watched) and os.path.exists(self._journal)
+        return os.path.exists(self._journal) and (bool(self._watched) or self._has_others())
+
+    def _has_others(self) -> bool:
+        """Processes that record and are not seen from here, as they have numbers of their own."""
+        return any(is_alive(one) for one in below(self._folder, Kind.STREAM))
 
     def look(self) -> None:
         """Wait a little for one to end; see which there are by now."""
@@ -87,7 +94,7 @@ class KeptJob:
         self._see_new()
         self._reap_maker()
         has_root = self._root in self._watched
-        if self._count_left() > (_MOST_LEFT if has_root else 0):
+        if len(self._left()) > (_MOST_LEFT if has_root else 0):
             self.make_traces(wait=False)
 
     def make_traces(self, wait: bool) -> None:
@@ -96,8 +103,10 @@ class KeptJob:
             with contextlib.suppress(OSError):
                 os.waitpid(self._maker, 0)
             self._maker = 0
-        if self._maker or not self._count_left():
+        left = self._left()
+        if self._maker or not left:
             return
+        self._tried |= left
         command = [sys.executable, "-c", _THEN, self._package, self._folder]
         with contextlib.suppress(OSError):
             self._maker = os.posix_spawn(sys.executable, command, _plain_environment())
@@ -167,19 +176,10 @@ class KeptJob:
             os.write(file, text.encode())
             os.close(file)
 
-    def _count_left(self) -> int:
-        """Recordings whose processes have ended; those of a schedule are in folders of cycles."""
-        left = 0
-        with contextlib.suppress(OSError):
-            names = os.listdir(self._folder)
-            for cycle in [name for name in names if name.startswith("cycle-")]:
-                with contextlib.suppress(OSError):
-                    names += os.listdir(os.path.join(self._folder, cycle))
-            for name in names:
-                words = name.split("-")
-                if words[0] == ".recording" and len(words) > 1 and words[1].isdecimal():
-                    left += int(words[1]) not in self._watched
-        return left
+    def _left(self) -> "set[str]":
+        """Recordings whose processes have ended, and of which no trace was to be made yet."""
+        names = {str(one.path) for one in below(self._folder, Kind.STREAM) if is_free(one)}
+        return names - self._tried
 
     def _reap_maker(self) -> None:
         if self._maker:

@@ -240,6 +240,7 @@ class flight_recorder:
         vars(self).pop("step", None)
         if flight is not None:
             flight.leave_program()
+            flight.file.leave_to_parent()
             flight.watch.stop()
         self._held = _native.Held(self._begin, self._end)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from datetime import datetime, timezone
@@ -16,6 +15,8 @@ from opscope.flight.collected import periods_of
 from opscope.flight.limits import TRACE_SUFFIX
 from opscope.flight.reason import Reason
 from opscope.flight.recorded_track import rows_of_steps, with_track
+from opscope.leftover.files import open_inside, read_inside, remove_inside
+from opscope.memory_limit import require_memory
 from opscope.recording.compiled.told_places import read_places
 from opscope.recording.elsewhere import trace_elsewhere
 from opscope.trace.ledger_rows import NOT_KNOWN_MS
@@ -23,6 +24,7 @@ from opscope.trace.metadata_kinds import ENDED
 from opscope.trace.trace import Trace
 
 _NICE = 10
+_MOST_TEXT_BYTES = 64 << 20
 PLACES = "places.jsonl"
 """In a spool: places in the code that torch.compile generated, see ``told_places.py``."""
 
@@ -34,11 +36,10 @@ def write_dump(spool: Path) -> Path:
         OpscopeError: it cannot be written.
         OSError, ValueError: there is no dump in ``spool``.
     """
-    facts = json.loads((spool / "facts.json").read_text(encoding="utf-8"))
-    said = json.loads((spool / "reason.json").read_text(encoding="utf-8"))
+    facts, said = json.loads(_bytes(spool, "facts.json")), json.loads(_bytes(spool, "reason.json"))
     reason = _reason(said)
-    places = read_places(_bytes(spool / PLACES))
-    trace = trace_elsewhere((spool / "log").read_bytes(), facts, _rows(facts), places)
+    places = read_places(_bytes_if_there(spool, PLACES))
+    trace = trace_elsewhere(_log(spool), facts, _rows(facts), places)
     trace = _with_end_not_known(_with_what_was_left_out(trace, facts), facts)
     known = {"dump": about(trace, facts, reason, _stacks(spool))}
     if "ended" in said:
@@ -46,8 +47,16 @@ def write_dump(spool: Path) -> Path:
     trace = trace.with_metadata(known)
     folder = place_of(spool, reason, int(facts["metadata"]["process_id"]))
     trace.save(spool / "trace")
-    os.rename(spool / "trace", folder)  # so that it is there whole or not at all
-    shutil.rmtree(spool, ignore_errors=True)
+    folder = _put(spool / "trace", folder)
+    remove_inside(spool.parent, spool.name)
+    return folder
+
+
+def _put(made: Path, folder: Path) -> Path:
+    """So that it is there whole or not at all."""
+    if folder.exists():  # of a process of the same number, in another container
+        folder = folder.with_name(f"{folder.stem}-{os.urandom(4).hex()}{TRACE_SUFFIX}")
+    os.rename(made, folder)
     return folder
 
 
@@ -111,12 +120,23 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str, float]]:
 
 
 def _stacks(spool: Path) -> str:
-    return _bytes(spool / "python_stacks.txt").decode(errors="replace")
+    return _bytes_if_there(spool, "python_stacks.txt").decode(errors="replace")
 
 
-def _bytes(file: Path) -> bytes:
+def _log(spool: Path) -> bytes:
+    file = open_inside(spool.parent, f"{spool.name}/log")
+    with open(file, "rb") as log:
+        require_memory(os.fstat(file).st_size, f"reading {spool.name}")
+        return log.read()
+
+
+def _bytes(spool: Path, name: str) -> bytes:
+    return read_inside(spool.parent, f"{spool.name}/{name}", _MOST_TEXT_BYTES)
+
+
+def _bytes_if_there(spool: Path, name: str) -> bytes:
     with contextlib.suppress(OSError):
-        return file.read_bytes()
+        return _bytes(spool, name)
     return b""
 
 

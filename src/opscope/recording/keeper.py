@@ -10,6 +10,7 @@ from pathlib import Path
 from shlex import quote
 
 from opscope.launch import keeper_process
+from opscope.leftover.artefacts import owner
 from opscope.notice import notice
 from opscope.own_file import OwnFile
 
@@ -49,6 +50,7 @@ def _begun(folder: Path) -> OwnFile:
                 str(theirs.descriptor),
                 os.fspath(folder),
                 os.fspath(Path(__file__).parents[2]),
+                owner(),
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -12,9 +12,9 @@ from shlex import quote
 
 from opscope.errors import UsageError
 from opscope.launch.process_end import STATE, fields_of
+from opscope.leftover.artefacts import SEGMENTS
 from opscope.leftover.files import open_inside
 from opscope.trace.input_file import unreadable
-from opscope.trace.unfinished_recordings import SEGMENTS
 
 _LOOK_EVERY_S = 0.02
 _PATIENCE_S = 2.0

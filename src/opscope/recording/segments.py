@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
+from opscope.leftover.artefacts import SEGMENTS
 from opscope.leftover.files import open_inside, read_inside, remove_inside
 from opscope.recording.decoded import Decoded, read_decoded
 from opscope.trace.input_file import unreadable
@@ -27,7 +28,6 @@ from opscope.trace.names import Names
 from opscope.trace.row_group_files import read_part, write_part
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
-from opscope.trace.unfinished_recordings import SEGMENTS
 
 RECORDS = 300_000
 """About so many records are a segment: the keeper has one in memory at a time."""
