@@ -79,6 +79,7 @@ BENEATH_TORCH = {"recording", "annotate", "activities", "settings", "observed_fi
 MAY_IMPORT = {
     **{leaf: {"errors", "printable", "_native"} for leaf in LEAVES},
     "launch": {"errors", "printable", "_native", "leftover"},
+    "leftover": {"own_file"},
     **{part: {*LEAVES, *PIPELINE[:place]} for place, part in enumerate(PIPELINE)},
     "recording": {*LEAVES, "trace"},
     "drop_in.event_tree": {*LEAVES, *ANALYSES, "recording"},

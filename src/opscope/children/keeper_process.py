@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or __package__:
     from opscope.launch.process_end import START, fields_of, how_it_ended
-    from opscope.leftover.artefacts import Kind, below, is_alive, is_free
+    from opscope.leftover.artefacts import LeftKind, below, is_alive, is_free
     from opscope.leftover.files import open_inside
 else:  # run by its path: importing the package would import all that recording needs
     _package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     sys.path += [os.path.join(_package, "launch"), os.path.join(_package, "leftover")]
-    from artefacts import Kind, below, is_alive, is_free
+    from artefacts import LeftKind, below, is_alive, is_free
     from files import open_inside
     from process_end import START, fields_of, how_it_ended
 
@@ -80,7 +80,7 @@ class KeptJob:
 
     def _has_others(self) -> bool:
         """Processes that record and are not seen from here, as they have numbers of their own."""
-        return any(is_alive(one) for one in below(self._folder, Kind.STREAM))
+        return any(is_alive(one) for one in below(self._folder, LeftKind.STREAM))
 
     def look(self) -> None:
         """Wait a little for one to end; see which there are by now."""
@@ -178,7 +178,7 @@ class KeptJob:
 
     def _left(self) -> "set[str]":
         """Recordings whose processes have ended, and of which no trace was to be made yet."""
-        names = {str(one.path) for one in below(self._folder, Kind.STREAM) if is_free(one)}
+        names = {str(one.path) for one in below(self._folder, LeftKind.STREAM) if is_free(one)}
         return names - self._tried
 
     def _reap_maker(self) -> None:

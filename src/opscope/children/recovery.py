@@ -7,7 +7,7 @@ from pathlib import Path
 
 from opscope.errors import LifecycleError, OpscopeError
 from opscope.flight.recovery import rescue
-from opscope.leftover.artefacts import Artefact, Kind, below, claimed, owner, remove
+from opscope.leftover.artefacts import Artefact, LeftKind, below, claimed, owner, remove
 from opscope.recording.recovered import NothingRecorded, part_of_recording
 from opscope.trace.earlier import remove_begun
 from opscope.trace.process_journal import read_journal
@@ -24,7 +24,7 @@ def recover_ended(folder: Path) -> list[OpscopeError]:
     """
     remove_begun(folder)
     failures: list[OpscopeError] = []
-    for one in reversed(list(below(folder, Kind.STREAM))):
+    for one in reversed(list(below(folder, LeftKind.STREAM))):
         if one.owner == owner():
             continue
         try:

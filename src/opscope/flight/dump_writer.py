@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from opscope.flight.write_dump import write_dump
-from opscope.leftover.artefacts import InUseError, Kind, at, claimed, find, is_free, remove
+from opscope.leftover.artefacts import InUseError, LeftKind, at, claimed, find, is_free, remove
 from opscope.leftover.files import open_inside, read_inside
 from opscope.leftover.locks import NoLocksError
 
@@ -57,7 +57,7 @@ def main(own: socket.socket, folder: str, kind: str) -> None:
 def _waiting(folder: Path, kind: str) -> list[Path]:
     """Dumps of a kind that are complete and that nobody has taken yet, oldest first."""
     with contextlib.suppress(OSError):
-        spools = [one.path for one in find(folder, Kind.SPOOL)]
+        spools = [one.path for one in find(folder, LeftKind.SPOOL)]
         return [one for one in spools if kind_of(one) == kind and not is_taken(one)]
     return []
 
@@ -111,7 +111,7 @@ def finish_dump(spool: Path) -> Path | None:
 
     one, folder = at(spool), spool.parent
     assert one is not None, f"{spool} is no name of a dump"
-    with turn_of(folder), left_to_be_recovered(spool.name, folder), ours(one) as is_there:
+    with turn_of(folder), ours(one) as is_there, left_to_be_recovered(spool.name, folder):
         if not is_there:
             return None
         if not kind_of(spool):

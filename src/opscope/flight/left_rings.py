@@ -44,7 +44,7 @@ def dump_ring(name: Path, how: str = "") -> Path | None:
     """
     one = at(name)
     assert one is not None, f"{name} is no name of a ring"
-    with turn_of(one.folder), left_to_be_recovered(one.name, one.folder), ours(one) as is_there:
+    with turn_of(one.folder), ours(one) as is_there, left_to_be_recovered(one.name, one.folder):
         saved = _dump_ours(one, how) if is_there else None
         remove(one)
     return saved
@@ -61,14 +61,14 @@ def _dump_ours(one: Artefact, how: str) -> Path | None:
 
 def _read(one: Artefact) -> _native.StreamedLog | None:
     file = in_memory(one) or one
+    if file is one and one.name.endswith(NOTE):
+        raise ValueError("it was in the memory of a container or machine that has ended")
     try:
         log = _native.read_stream(os.fspath(file.path))
     except _native.NothingRecordedError:
         return None
     if file is not one and log.describe()["identity"] != file.name:
         raise ValueError(f"{file.path} is another ring than it names")
-    if file is one and one.name.endswith(NOTE):
-        raise ValueError("it was in the memory of a container or machine that has ended")
     return log
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from opscope.errors import TraceFormatError
 from opscope.flight.dump_writer import finish_dump
 from opscope.flight.left_rings import dump_ring
-from opscope.leftover.artefacts import Artefact, Kind, below, find
+from opscope.leftover.artefacts import Artefact, LeftKind, below, find
 from opscope.recording.recovered import recover_file
 from opscope.trace.read_part import load_folder
 from opscope.trace.trace import Trace
 
-_WORDS = {Kind.SPOOL: "made into a trace", Kind.RING: "made into a dump"}
+_WORDS = {LeftKind.SPOOL: "made into a trace", LeftKind.RING: "made into a dump"}
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ def left_in(folder: Path, owned_by: str | None = None) -> Iterator[Artefact]:
     Recordings come first, the newest before the others: of two of the same part the folder shows
     the later one.
     """
-    yield from reversed(list(below(folder, Kind.STREAM, owned_by=owned_by)))
-    yield from find(folder, Kind.SPOOL) if owned_by is None else ()
-    yield from find(folder, Kind.RING, owned_by=owned_by)
+    yield from reversed(list(below(folder, LeftKind.STREAM, owned_by=owned_by)))
+    yield from find(folder, LeftKind.SPOOL) if owned_by is None else ()
+    yield from find(folder, LeftKind.RING, owned_by=owned_by)
 
 
 def rescue(one: Artefact, how: str = "", wait: bool = False) -> Rescued | None:
@@ -57,11 +57,11 @@ def rescue(one: Artefact, how: str = "", wait: bool = False) -> Rescued | None:
     Raises:
         OpscopeError: none can be made, or the process is still there.
     """
-    if one.kind is Kind.STREAM:
+    if one.kind is LeftKind.STREAM:
         found = recover_file(one.path, how, wait)
         return None if found is None else Rescued(*found, is_dump=False)
     try:
-        saved = dump_ring(one.path, how) if one.kind is Kind.RING else finish_dump(one.path)
+        saved = dump_ring(one.path, how) if one.kind is LeftKind.RING else finish_dump(one.path)
     except (OSError, ValueError) as error:
         raise TraceFormatError(
             f"{one.path} cannot be {_WORDS[one.kind]}: {error}. Delete it if you do not need it."

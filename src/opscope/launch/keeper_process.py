@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or __package__:
     from opscope.launch.process_end import FLAGS, fields_of, how_it_ended
-    from opscope.leftover.artefacts import IN_MEMORY, Kind, below
+    from opscope.leftover.artefacts import IN_MEMORY, LeftKind, below
 else:  # run by its path: importing the package would import all that recording needs
     _here = os.path.dirname(os.path.abspath(__file__))
     sys.path += [_here, os.path.join(os.path.dirname(_here), "leftover")]
-    from artefacts import IN_MEMORY, Kind, below
+    from artefacts import IN_MEMORY, LeftKind, below
     from process_end import FLAGS, fields_of, how_it_ended
 
 _NICENESS = 10
@@ -235,12 +235,12 @@ def remove_lost_rings(owner: str, folder: str) -> None:
 
 def is_unfinished(owner: str, folder: str) -> bool:
     """Whether a process left a recording there, or in one of its cycles."""
-    return any(True for _ in below(folder, Kind.STREAM, Kind.RING, owned_by=owner))
+    return any(True for _ in below(folder, LeftKind.STREAM, LeftKind.RING, owned_by=owner))
 
 
 def recordings_of(owner: str, folder: str) -> "Iterator[str]":
     """Files of recordings of a process in a folder and in its cycles."""
-    return (str(one.path) for one in below(folder, Kind.STREAM, owned_by=owner))
+    return (str(one.path) for one in below(folder, LeftKind.STREAM, owned_by=owner))
 
 
 def end_of(program: int, process: int) -> str:

@@ -54,7 +54,7 @@ IN_MEMORY = Path("/dev/shm")
 _MOST_NOTE_BYTES = 1000
 
 
-class Kind(enum.Enum):
+class LeftKind(enum.Enum):
     """The pattern of its names, and the file in it that is locked; none where it is a file."""
 
     STREAM = rf"\.recording-{_WHOSE}\.opscope", ""
@@ -75,9 +75,9 @@ class Kind(enum.Enum):
         return re.fullmatch(self.value[0], name)
 
 
-RECORDED = Kind.STREAM, Kind.RING, Kind.SPOOL
+RECORDED = LeftKind.STREAM, LeftKind.RING, LeftKind.SPOOL
 """What traces are made of."""
-PARTS = Kind.BEGUN, Kind.EXPORT, Kind.SEGMENTS
+PARTS = LeftKind.BEGUN, LeftKind.EXPORT, LeftKind.SEGMENTS
 """What nothing can be made of any more, once its writer is gone."""
 
 
@@ -102,7 +102,7 @@ class Artefact:
         number: of those of a process.
     """
 
-    kind: Kind
+    kind: LeftKind
     folder: Path
     name: str
     process: int
@@ -142,7 +142,7 @@ def new_name(prefix: str, number: int, suffix: str = "") -> str:
 
 def at(path: Path) -> Artefact | None:
     """What a path is by its name; None for something else."""
-    for kind in Kind:
+    for kind in LeftKind:
         if found := kind.match(path.name):
             known = found.groupdict()
             number = int(known.get("number") or 0)
@@ -151,7 +151,7 @@ def at(path: Path) -> Artefact | None:
     return None
 
 
-def find(folder: AnyPath, *kinds: Kind, owned_by: str | None = None) -> list[Artefact]:
+def find(folder: AnyPath, *kinds: LeftKind, owned_by: str | None = None) -> list[Artefact]:
     """Those in a folder, oldest first; links are none.
 
     Raises:
@@ -171,10 +171,10 @@ def find(folder: AnyPath, *kinds: Kind, owned_by: str | None = None) -> list[Art
 
 def _belongs_to_another(one: Artefact) -> bool:
     """Segments are those of the recording beside them."""
-    return one.kind is Kind.SEGMENTS and one.path.with_suffix(".opscope").exists()
+    return one.kind is LeftKind.SEGMENTS and one.path.with_suffix(".opscope").exists()
 
 
-def below(folder: AnyPath, *kinds: Kind, owned_by: str | None = None) -> Iterator[Artefact]:
+def below(folder: AnyPath, *kinds: LeftKind, owned_by: str | None = None) -> Iterator[Artefact]:
     """Those in ``folder``, and in the folders of its cycles."""
     places = [folder := Path(folder)]
     with suppress(OSError):
@@ -246,7 +246,7 @@ def in_memory(one: Artefact) -> Artefact | None:
     Raises:
         OSError: the note is none, or the file is not what the user's own process made.
     """
-    if one.kind is not Kind.RING or not one.name.endswith(NOTE):
+    if one.kind is not LeftKind.RING or not one.name.endswith(NOTE):
         return None
     name = read_inside(one.folder, one.name, _MOST_NOTE_BYTES).decode(errors="replace").strip()
     found = at(IN_MEMORY / name)
@@ -275,7 +275,7 @@ def remove(one: Artefact) -> None:
     if ring := in_memory(one):
         remove_inside(ring.folder, ring.name)
     remove_inside(one.folder, one.name)
-    if one.kind is Kind.STREAM:
+    if one.kind is LeftKind.STREAM:
         remove_inside(one.folder, Path(one.name).with_suffix(SEGMENTS).name)
 
 

@@ -7,13 +7,13 @@ from contextlib import ExitStack, contextmanager
 from shlex import quote
 
 from opscope.errors import LifecycleError, UsageError
-from opscope.leftover.artefacts import Artefact, InUseError, Kind, claimed
+from opscope.leftover.artefacts import Artefact, InUseError, LeftKind, claimed
 from opscope.leftover.locks import Holder, NoLocksError
 from opscope.trace.input_file import unreadable
 
 _STILL_RUNS = {
-    Kind.STREAM: "Wait for its end; until then `opscope summary` shows what is recorded so far.",
-    Kind.RING: (
+    LeftKind.STREAM: "Wait for its end; `opscope summary` shows what is recorded so far.",
+    LeftKind.RING: (
         "Ask that for a dump, by `opscope dump {process}` where it listens or by the signal that "
         "its flight recorder waits for. If it dies, the dump is made by itself."
     ),

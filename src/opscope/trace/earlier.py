@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from opscope.leftover.artefacts import LOCK, Kind, below, claimed, locked_folder, remove_parts
+from opscope.leftover.artefacts import LOCK, LeftKind, below, claimed, locked_folder, remove_parts
 from opscope.notice import notice
 from opscope.trace.manifest import own_files
 from opscope.trace.replacing import replace_folder
@@ -31,7 +31,7 @@ def delete_rank(stale: Path, beside: Path) -> None:
 def remove_begun(folder: Path) -> None:
     """Remove what killed processes left that wrote to a folder, or replaced what was there."""
     remove_parts(folder)
-    for one in below(folder, Kind.REPLACED):
+    for one in below(folder, LeftKind.REPLACED):
         name = one.name[1:].partition(".")[0]
         with contextlib.suppress(OSError), claimed(one) as is_there:
             if is_there:

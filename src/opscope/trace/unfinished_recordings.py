@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from opscope.leftover.artefacts import Kind, below, find
+from opscope.leftover.artefacts import LeftKind, below, find
 from opscope.trace.manifest import MANIFEST
 from opscope.trace.partition import Partition
 
@@ -20,12 +20,12 @@ def unfinished_recordings(folder: Path) -> list[Path]:
     Raises:
         OSError: the folder cannot be read.
     """
-    return [one.path for one in find(folder, Kind.STREAM)]
+    return [one.path for one in find(folder, LeftKind.STREAM)]
 
 
 def unfinished_below(folder: Path) -> Iterator[Path]:
     """Those in ``folder`` and in its cycles."""
-    return (one.path for one in below(folder, Kind.STREAM))
+    return (one.path for one in below(folder, LeftKind.STREAM))
 
 
 def is_later(recording: Path, part: Partition) -> bool:
