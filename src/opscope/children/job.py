@@ -24,7 +24,7 @@ from opscope.errors import OpscopeError, UsageError
 from opscope.leftover.files import open_inside, remove_inside
 from opscope.trace.manifest import is_opscope_rank
 from opscope.trace.partition import cycle_folders, partition_folders
-from opscope.trace.process_journal import PROCESSES
+from opscope.trace.process_journal import PROCESSES, begin_job
 
 
 class ChildrenOfRun:
@@ -52,6 +52,8 @@ class ChildrenOfRun:
             if self.rank is None:
                 _clear(folder)
             os.close(open_inside(folder, PROCESSES, os.O_WRONLY | os.O_CREAT))
+            if self.rank is None:
+                begin_job(folder)
             if self._keeper:
                 with suppress(FileExistsError, NotImplementedError, PermissionError):
                     os.mkfifo(folder / DOORBELL, 0o600)

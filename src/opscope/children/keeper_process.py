@@ -65,6 +65,7 @@ class KeptJob:
         self._watched: dict[int, tuple[int, int]] = {}
         self._read_to = 0
         self._tried: set[str] = set()
+        self._space = _space_of(os.getpid())
         self._maker = 0
         self._poll = select.poll()
         self._place_of_bell = os.path.join(self._folder, ".processes.bell")
@@ -136,7 +137,7 @@ class KeptJob:
     def _take(self, line: bytes) -> None:
         with contextlib.suppress(ValueError, KeyError, TypeError):
             said = json.loads(line)
-            if said["event"] == "began":
+            if said["event"] == "began" and said.get("space", self._space) == self._space:
                 self._watch(int(said["process"]), int(said["start"]))
 
     def _watch(self, process: int, start: int) -> None:
@@ -170,7 +171,8 @@ class KeptJob:
     def _note(self, process: int, how: str) -> None:
         if not how:
             return
-        text = json.dumps({"event": "ended", "process": process, "how": how}) + "\n"
+        said = {"event": "ended", "process": process, "space": self._space, "how": how}
+        text = json.dumps(said) + "\n"
         with contextlib.suppress(OSError):
             file = open_inside(self._folder, PROCESSES, os.O_WRONLY | os.O_APPEND)
             os.write(file, text.encode())
@@ -198,6 +200,13 @@ def _open_bell(path: str) -> int:
         return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
         return -1
+
+
+def _space_of(process: int) -> int:
+    """In which its number is one; those of containers and sandboxes are other ones."""
+    with contextlib.suppress(OSError):
+        return os.stat(f"/proc/{process}/ns/pid").st_ino
+    return 0
 
 
 def _start_of(process: int) -> int:

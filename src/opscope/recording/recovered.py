@@ -41,6 +41,7 @@ from opscope.trace.job import place_in_job
 from opscope.trace.long_trace import end_of_trace
 from opscope.trace.metadata_kinds import ENDED
 from opscope.trace.partition import RANK, Partition, asked_partition
+from opscope.trace.process_journal import job_of
 from opscope.trace.processes import metadata_of
 from opscope.trace.read_part import load_folder
 from opscope.trace.save_apart import save_trace
@@ -146,7 +147,10 @@ def part_of_recording(path: Path) -> Partition:
     Raises:
         TraceFormatError: as :func:`recover`.
     """
-    about = about_of(path)
+    return _part_of(about_of(path))
+
+
+def _part_of(about: Mapping[str, Any]) -> Partition:
     return _asked(about) or Partition(RANK, place_in_job(about["process"])[0])
 
 
@@ -229,7 +233,7 @@ def recover_file(path: Path, how: str = "", wait: bool = False) -> tuple[Trace, 
 
 def _recover_ours(path: Path, how: str) -> Trace:
     log, about = _opened(path)
-    _refuse_earlier(path, log.describe()["started_ns"], part_of_recording(path))
+    _refuse_earlier(path, log.describe()["started_ns"], about)
     if is_long(path, about):
         return end_of_trace(save_long(path, path.parent, how))
     trace = recover(path, how).trace
@@ -238,14 +242,16 @@ def _recover_ours(path: Path, how: str) -> Trace:
     return trace
 
 
-def _refuse_earlier(path: Path, started_ns: int, part: Partition) -> None:
-    """Its trace would take the place of a later one."""
+def _refuse_earlier(path: Path, started_ns: int, about: Mapping[str, Any]) -> None:
+    """Its trace would take the place of a later one, or look like one of the same job."""
+    part = _part_of(about)
     there = metadata_of(path.parent / part.folder_name).get("start_ns")
-    if isinstance(there, int) and there > started_ns:
+    job = job_of(path.parent)
+    if (isinstance(there, int) and there > started_ns) or (job and job != about.get("job", "")):
         raise UsageError(
-            f"{path.name} is of an earlier run, and {path.parent} has a later trace of {part}, so "
-            "it was left as it is. Delete it, or move it to a new folder and run `opscope recover` "
-            "there."
+            f"{path.name} is a recording of {part} by an earlier run than what else is in "
+            f"{path.parent}, so it was left as it is. Delete it, or move it to a new folder and "
+            "run `opscope recover` there."
         )
 
 

@@ -21,6 +21,7 @@ from opscope.recording.keeper import begin_keeper
 from opscope.recording.process_facts import process_facts
 from opscope.recording.python_source import path_prefixes
 from opscope.recording.sources import RecordingOptions
+from opscope.trace.process_journal import job_of
 
 NO_ROOM = "no room in its file: disk full, or as large as it may be"
 """Why a recording that streams drops something, by the ledger's words."""
@@ -194,6 +195,7 @@ def about_recording(
         "rank": stream.rank,
         "process_number": stream.process,
         "is_left_to_others": stream.is_left_to_others,
+        "job": job_of(stream.folder),
         "process": process_facts(),
         "metadata": dict(stream.metadata),
     }

@@ -83,7 +83,7 @@ def note_process(folder: str, how: str, **more: Any) -> bool:
 
 def note(folder: str, event: str, **more: Any) -> bool:
     """Add a line about this process to the list, by one write; False where the list is gone."""
-    values = {"event": event, "process": os.getpid(), **more}
+    values = {"event": event, "process": os.getpid(), "space": _space(), **more}
     text = ",".join(f"{_quoted(key)}:{_encoded(value)}" for key, value in values.items())
     try:
         file = os.open(os.path.join(folder, PROCESSES), os.O_WRONLY | os.O_APPEND | _PLAIN)
@@ -129,6 +129,14 @@ def _quoted(text: str) -> str:
     from _json import encode_basestring_ascii
 
     return str(encode_basestring_ascii(text))
+
+
+def _space() -> int:
+    """Of the numbers of processes: a container, or a sandbox, has one of its own; 0 if unknown."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return 0
 
 
 def _start_ticks() -> int:
