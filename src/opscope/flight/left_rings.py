@@ -10,13 +10,22 @@ from typing import Any
 
 from opscope import _native
 from opscope.errors import TraceFormatError
-from opscope.flight.dump_writer import turn_of
+from opscope.flight.dump_writer import kind_of, turn_of
 from opscope.flight.limits import SPOOL_PREFIX, disk_bytes
 from opscope.flight.reason import Reason
 from opscope.flight.ring_file import PLACES_NOTE
 from opscope.flight.write_dump import PLACES, write_dump
 from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
-from opscope.leftover.artefacts import NOTE, Artefact, at, in_memory, locked_folder, remove
+from opscope.leftover.artefacts import (
+    NOTE,
+    Artefact,
+    LeftKind,
+    at,
+    find,
+    in_memory,
+    locked_folder,
+    remove,
+)
 from opscope.leftover.files import remove_inside
 from opscope.recording.claims import ours
 from opscope.recording.recovered import HOW_UNKNOWN, left_to_be_recovered
@@ -47,6 +56,7 @@ def dump_ring(name: Path, how: str = "") -> Path | None:
     with turn_of(one.folder), ours(one) as is_there, left_to_be_recovered(one.name, one.folder):
         saved = _dump_ours(one, how) if is_there else None
         remove(one)
+        _remove_begun_dumps(one)
     return saved
 
 
@@ -79,6 +89,13 @@ def _refuse_if_full(name: Path, facts: dict[str, Any]) -> None:
             f"No dump was made of {name}: dumps fill {used >> 20:,} MiB, the limit is "
             f"{most >> 20:,} MiB. Remove some, then run `opscope recover {name.parent}`."
         )
+
+
+def _remove_begun_dumps(ring: Artefact) -> None:
+    """Those that its process had just begun to write: there is nothing they could become."""
+    for spool in find(ring.folder, LeftKind.SPOOL, owned_by=ring.owner):
+        if not kind_of(spool.path):
+            remove(spool)
 
 
 def _lost(described: _native.StreamDescription) -> Iterator[tuple[str, str, float]]:

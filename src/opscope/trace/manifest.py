@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.errors import TraceFormatError
+from opscope.leftover.artefacts import LeftKind, find
 from opscope.trace.input_file import checked_in_folder, open_in_folder, status_of
 from opscope.trace.partition import RANK, Partition, cycle_folders, partition_folders
 from opscope.trace.remote import complete
@@ -40,8 +41,6 @@ _TABLE = re.compile(r"[a-z0-9_]+")
 ROLLUP = "rollup.json"
 """Beside the manifest, with ``rollup_*.parquet``: what was added up of the tables, made again
 wherever it does not fit them."""
-_RING = re.compile(r"\.ring-(\d+)-\d+")
-"""Of a flight recorder, in the folder of its dumps, for as long as its process can make one."""
 _ROLLUP = re.compile(r"\.?rollup(_[a-z]+\.parquet|\.json)(\..*)?")
 
 
@@ -164,8 +163,7 @@ def _traces_in(folder: Path) -> list[str]:
 
 def _processes_with_rings(folder: Path) -> list[str]:
     with suppress(OSError):
-        found = (_RING.fullmatch(entry.name) for entry in folder.iterdir())
-        return sorted({match[1] for match in found if match}, key=int)
+        return sorted({str(one.process) for one in find(folder, LeftKind.RING)}, key=int)
     return []
 
 
