@@ -1,8 +1,10 @@
 #include "log/stream_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -37,6 +39,24 @@ bool is_within_limit(uint64_t bytes) {
   return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
 }
 
+// Others take whoever holds this for alive, in whatever container or on whatever machine they look.
+void lock_shared(int file) {
+  while (flock(file, LOCK_SH) != 0 && errno == EINTR) {
+  }
+}
+
+// Locked from its beginning. What was taken for left and removed before it was locked is made again.
+int open_locked(const char* path) {
+  while (true) {
+    const int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (file < 0) return file;
+    lock_shared(file);
+    struct stat status = {};
+    if (fstat(file, &status) != 0 || status.st_nlink != 0) return file;
+    close(file);
+  }
+}
+
 void touch(char* memory, size_t bytes) {
   constexpr size_t kPageBytes = 4096;
   for (size_t at = 0; at < bytes; at += kPageBytes) {
@@ -49,7 +69,7 @@ void touch(char* memory, size_t bytes) {
 
 StreamFile::StreamFile(std::string path, uint64_t max_bytes, bool is_ring)
     : path_(std::move(path)), max_bytes_(max_bytes), is_ring_(is_ring) {
-  const int file = open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  const int file = open_locked(path_.c_str());
   if (file < 0) throw std::system_error(errno, std::generic_category(), path_);
   file_ = OwnFile(file);
   left_.reserve(kLeftBlocks);
@@ -75,6 +95,7 @@ void StreamFile::begin_header() {
   header_->drain_from = is_ring_ ? 0 : std::min<uint64_t>(kDrainFrom, max_bytes_ / 4);
   header_->ring = is_ring_ ? RingState::kGoesOn : RingState::kNone;
   header_->process_id = getpid();
+  path_.substr(path_.rfind('/') + 1).copy(header_->identity, sizeof(header_->identity) - 1);
   const ProcessIdentity identity = identity_of(getpid());
   header_->process_start = identity.start;
   std::memcpy(header_->boot_id, identity.boot_id, sizeof(header_->boot_id));
@@ -154,9 +175,12 @@ bool StreamFile::is_time_to_try() const {
   return failed_at_ns_ == 0 || clock_ns(CLOCK_MONOTONIC_COARSE) - failed_at_ns_ > kBetweenAttempts_ns;
 }
 
-// The program may have closed it.
+// The program may have closed it, and the lock with it.
 bool StreamFile::has_own_file() {
-  return file_.get() >= 0 || file_.take_again(open(path_.c_str(), O_RDWR | O_CLOEXEC));
+  if (file_.get() >= 0) return true;
+  if (!file_.take_again(open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK))) return false;
+  if (!is_parents_) lock_shared(file_.get());
+  return true;
 }
 
 // By writing to it, which reserves the room on the disk, and makes pages in larger units than touching them.

@@ -13,7 +13,7 @@ namespace opscope {
 constexpr char kStreamMagic[16] = "OPSCOPE stream\n";
 
 // Raised with every change of records, payloads, journals, of what is known of a window, or of what is here.
-constexpr uint32_t kLogVersion = 5;
+constexpr uint32_t kLogVersion = 6;
 
 // A time in which something found no room, in ticks.
 struct Gap {
@@ -51,6 +51,8 @@ struct StreamHeader {
   // is moments[(moment_count - 1) % 2].
   std::atomic<uint64_t> moment_count;
   ClockAnchor moments[2];
+  // The name that the file was made under: what belongs to it (segments, the note of a ring) says it, too.
+  char identity[80];
 };
 static_assert(sizeof(StreamHeader) <= kBlockBytes);
 

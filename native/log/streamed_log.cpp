@@ -78,10 +78,10 @@ StreamedLog::StreamedLog(const std::string& path, DrainedParts drained)
 StreamedLog::~StreamedLog() { munmap(memory_, bytes_); }
 
 void StreamedLog::map(const std::string& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (file < 0) throw std::system_error(errno, std::generic_category(), path);
   struct stat status = {};
-  const bool is_known = fstat(file, &status) == 0;
+  const bool is_known = fstat(file, &status) == 0 && S_ISREG(status.st_mode);
   bytes_ = is_known ? static_cast<size_t>(status.st_size) / kBlockBytes * kBlockBytes : 0;
   void* const memory = bytes_ == 0 ? MAP_FAILED : mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, file, 0);
   const int error = errno;
@@ -299,7 +299,7 @@ bool has_open_span(const Chunk& chunk) {
 
 class Marks {
  public:
-  explicit Marks(const std::string& path) : file_(open(path.c_str(), O_WRONLY | O_CLOEXEC)) {
+  explicit Marks(const std::string& path) : file_(open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)) {
     if (file_ < 0) throw std::system_error(errno, std::generic_category(), path);
   }
   Marks(const Marks&) = delete;

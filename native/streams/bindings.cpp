@@ -87,6 +87,7 @@ nb::dict describe_stream(const StreamedLog& log) {
   result["process_id"] = header.process_id;
   result["process_start"] = header.process_start;
   result["boot_id"] = text_of(header.boot_id);
+  result["identity"] = text_of(header.identity);
   result["growth_error"] = header.growth_error.load();
   result["first_loss_ns"] = time(log.first_loss());
   result["last_loss_ns"] = time(log.last_loss());
@@ -94,6 +95,7 @@ nb::dict describe_stream(const StreamedLog& log) {
   for (const Gap& gap : log.gaps()) gaps.append(nb::make_tuple(time(gap.first), time(gap.last), gap.lost));
   result["gaps"] = gaps;
   result["ring_ended"] = header.ring == RingState::kEnded;
+  result["started_ns"] = window.started.unix_ns;
   result["stopped_ns"] = window.stopped.unix_ns;
   result["spent_blocks"] = header.spent_blocks.load();
   return result;

@@ -13,6 +13,9 @@ namespace opscope {
 // In a spool, and written last: of which kind the process is that makes a trace of it.
 inline constexpr const char* kWriterFile = "writer";
 
+// In a spool, and locked while it is written; later by the process that makes a trace of it.
+inline constexpr const char* kLockFile = ".in-use";
+
 // There was one already.
 inline constexpr int kWriterIsThere = -1;
 

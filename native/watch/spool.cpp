@@ -3,6 +3,7 @@
 #include <Python.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -24,7 +25,7 @@ namespace opscope {
 namespace {
 
 constexpr const char* kFiles[] = {"facts.json", "reason.json",  "python_stacks.txt",
-                                  "log",        "places.jsonl", kWriterFile};
+                                  "log",        "places.jsonl", kWriterFile, kLockFile};
 
 // Calls write(file) with a new file of the folder.
 template <typename Function>
@@ -96,8 +97,15 @@ int write_spool(Ring& ring, const SpoolOrder& order, const std::string& reason, 
   const uint32_t window = ring.snapshot();
   if (window == 0) return ENOENT;
   int error = mkdir(order.folder.c_str(), 0700) == 0 ? 0 : errno;
-  if (error == 0) error = write_python_stacks(order.folder, interpreter);
-  if (error == 0) error = write_known(order, reason, window);
+  // A copy of the process has the lock as well, so it is not only closed at the end.
+  const auto write = [&](NewFile& lock) {
+    flock(lock.get(), LOCK_EX | LOCK_NB);
+    int failed = write_python_stacks(order.folder, interpreter);
+    if (failed == 0) failed = write_known(order, reason, window);
+    flock(lock.get(), LOCK_UN);
+    return failed;
+  };
+  if (error == 0) error = with_file(order.folder, kLockFile, write);
   Recorder::instance().discard_window(window);
   if (error != 0 && error != EEXIST) remove_spool(order.folder);
   return error;

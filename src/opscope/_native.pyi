@@ -326,6 +326,7 @@ class DecodedPiece(DecodedWindow):
 
 class StreamDescription(TypedDict):
     gaps: list[tuple[int, int, int]]
+    started_ns: int
     stopped_ns: int
     ring_ended: bool
     spent_blocks: int
@@ -334,6 +335,7 @@ class StreamDescription(TypedDict):
     process_id: int
     process_start: int
     boot_id: str
+    identity: str
     growth_error: int
     first_loss_ns: int | None
     last_loss_ns: int | None

@@ -14,8 +14,9 @@ import pytest
 
 import opscope
 from opscope.errors import LifecycleError, TraceFormatError
-from opscope.flight.left_rings import dump_ring, left_rings
+from opscope.flight.left_rings import dump_ring
 from opscope.launch.keeper_process import in_memory_name
+from support.left_behind import file_of_ring, rings_in
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "dies_in_ring.py"
 UNITS = 97
@@ -137,32 +138,32 @@ def test_where_the_keeper_was_killed_too_it_is_recovered(tmp_path):
         """,
         tmp_path,
     )
-    (name,) = left_rings(tmp_path)
-    file = Path(os.readlink(name)) if name.is_symlink() else name
+    (name,) = rings_in(tmp_path)
+    file = file_of_ring(name)
     assert file.exists()
     command = [sys.executable, "-m", "opscope", "recover", str(tmp_path)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     assert "dump because of: death" in done.stderr
     assert len(dump_of(tmp_path).events) > 0
-    assert not left_rings(tmp_path)
+    assert not rings_in(tmp_path)
     assert not file.exists()
 
 
 def test_a_ring_of_a_process_that_runs_is_left_alone(tmp_path):
     with opscope.flight_recorder(directory=tmp_path, triggers=[]):
-        (name,) = left_rings(tmp_path)
+        (name,) = rings_in(tmp_path)
         assert len(files_of_rings(tmp_path)) == 1
         with pytest.raises(LifecycleError, match=f"{os.getpid()}, which still runs.*opscope dump"):
             dump_ring(name)
         with pytest.raises(TraceFormatError, match=f"flight recorder: of process {os.getpid()}"):
             opscope.load(tmp_path)
-        assert left_rings(tmp_path) == [name]
-    assert not left_rings(tmp_path)
+        assert rings_in(tmp_path) == [name]
+    assert not rings_in(tmp_path)
 
 
 def test_without_a_keeper_there_is_no_file(tmp_path):
     with opscope.flight_recorder(directory=tmp_path, triggers=[], keeper=False):
-        assert not left_rings(tmp_path)
+        assert not rings_in(tmp_path)
         assert not files_of_rings(tmp_path)
 
 
@@ -252,7 +253,7 @@ def test_dumps_that_fill_what_they_may_leave_no_room_for_one_more(tmp_path):
         tmp_path,
     )
     assert "dumps fill 2 MiB, the limit is 1 MiB" in done.stderr
-    (name,) = left_rings(tmp_path)
+    (name,) = rings_in(tmp_path)
     with pytest.raises(TraceFormatError, match="Remove some"):
         dump_ring(name)
     (tmp_path / "earlier.opscope" / "file").unlink()

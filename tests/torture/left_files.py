@@ -124,7 +124,8 @@ def _damage_state(draw: random.Random, folder: Path) -> str:
     """In a file that is whole."""
     last = sorted(segments.segments_folder(_recording(folder)).iterdir())[-1]
     dtypes = {"state": "uint8", "name_offsets": "int64", "name_text": "uint8"}
-    arrays = read_arrays(last / "state.npz", dtypes)
+    with open(last / "state.npz", "rb") as file:
+        arrays = read_arrays(file, dtypes)
     name = draw.choice(("state", "state", "state", "state", "name_offsets"))
     content = bytearray(arrays[name].tobytes())
     done = damage_bytes(draw, content)

@@ -12,7 +12,6 @@ import pytest
 
 from opscope import child_process
 from opscope.child_process import ChildProcess
-from opscope.unfinished import remove_unfinished, unfinished_name
 
 
 def terminate():
@@ -130,18 +129,3 @@ def test_without_a_limit_there_is_none():
     if any(resource.getrlimit(getattr(resource, n))[0] >= 0 for n in unlimited):
         pytest.skip("the tests run under a limit")
     assert not child_process.is_limited()
-
-
-def test_what_a_process_left_unfinished_is_removed_and_nothing_else(tmp_path):
-    ours, others = os.getpid(), 4_000_000
-    for name in (unfinished_name("rank=00000"), "rank=00000", ".rank=00000", f".a.{ours}-b"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "file").touch()
-    for name in (unfinished_name("trace.json", ".part"), "trace.json", ".hidden.part"):
-        (tmp_path / name).touch()
-    remove_unfinished(tmp_path, others)
-    assert len(list(tmp_path.iterdir())) == 7
-    remove_unfinished(tmp_path, ours)
-    left = {entry.name for entry in tmp_path.iterdir()}
-    assert left == {"rank=00000", ".rank=00000", f".a.{ours}-b", "trace.json", ".hidden.part"}
-    remove_unfinished(tmp_path / "nowhere", ours)

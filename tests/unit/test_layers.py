@@ -41,6 +41,7 @@ LEAVES = [
     "experimental_switches",
     "activity_configs",
     "launch",
+    "leftover",
     "_native",
 ]
 ANALYSES = [
@@ -78,6 +79,8 @@ BENEATH_TORCH = {"recording", "annotate", "activities", "settings", "observed_fi
 
 MAY_IMPORT = {
     **{leaf: {"errors", "printable", "_native"} for leaf in LEAVES},
+    "launch": {"errors", "printable", "_native", "leftover"},
+    "leftover": {"own_file"},
     **{part: {*LEAVES, *PIPELINE[:place]} for place, part in enumerate(PIPELINE)},
     "recording": {*LEAVES, "trace"},
     "drop_in.event_tree": {*LEAVES, *ANALYSES, "recording"},

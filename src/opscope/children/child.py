@@ -22,7 +22,7 @@ from opscope.drop_in.install import install_and_answer
 from opscope.launch.torch_import import when_imported
 from opscope.recording.distributed_job import launched_rank
 from opscope.recording.stream import Streams
-from opscope.trace.process_journal import free_number
+from opscope.trace.process_journal import reserve_number
 
 _FINALIZERS_LAST = -1000
 """Exit priority in multiprocessing's children: after everybody else's."""
@@ -89,7 +89,7 @@ class ChildRecording:
         if settings.drop_in:
             install_and_answer()
         self._process = os.getpid()
-        number = free_number(settings.folder, os.getpid()) if rank is None else None
+        number = reserve_number(settings.folder, os.getpid()) if rank is None else None
         recording = self._new_recording(self._streams(rank, number), self._refused)
         recording.start()
         self._recording = recording

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from contextlib import suppress
@@ -22,11 +21,11 @@ from opscope.children.start_hook.opscope_children import (
     note_process,
 )
 from opscope.errors import OpscopeError, UsageError
+from opscope.leftover.files import open_inside, remove_inside
 from opscope.own_python import bare_python, own_python
 from opscope.trace.manifest import is_opscope_rank
 from opscope.trace.partition import cycle_folders, partition_folders
-from opscope.trace.process_journal import PROCESSES
-from opscope.trace.unfinished_recordings import unfinished_recordings
+from opscope.trace.process_journal import PROCESSES, begin_job
 
 
 class ChildrenOfRun:
@@ -53,7 +52,9 @@ class ChildrenOfRun:
             folder.mkdir(parents=True, exist_ok=True)
             if self.rank is None:
                 _clear(folder)
-            (folder / PROCESSES).touch()
+            os.close(open_inside(folder, PROCESSES, os.O_WRONLY | os.O_CREAT))
+            if self.rank is None:
+                begin_job(folder)
             if self._keeper:
                 with suppress(FileExistsError, NotImplementedError, PermissionError):
                     os.mkfifo(folder / DOORBELL, 0o600)
@@ -100,13 +101,16 @@ class ChildrenOfRun:
 
 
 def _clear(folder: Path) -> None:
-    """Remove the parts of an earlier trace, which would look like processes of this run."""
+    """Remove the parts of an earlier trace, which would look like processes of this run.
+
+    Recordings that did not end stay: they can still be recovered.
+    """
     for place in (folder, *cycle_folders(folder)):
         for part in partition_folders(place).values():
             if is_opscope_rank(part):
-                shutil.rmtree(part, ignore_errors=True)
-        for left in (place / PROCESSES, place / DOORBELL, *unfinished_recordings(place)):
-            left.unlink(missing_ok=True)
+                remove_inside(place, part.name)
+        for left in (PROCESSES, DOORBELL):
+            remove_inside(place, left)
         if place != folder:
             with suppress(OSError):  # something else is in it
                 place.rmdir()

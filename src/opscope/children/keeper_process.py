@@ -9,15 +9,22 @@ import json
 import os
 import select
 import signal
+import stat
 import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or __package__:
     from opscope.launch.process_end import START, fields_of, how_it_ended
+    from opscope.leftover.artefacts import LeftKind, below, is_alive, is_free
+    from opscope.leftover.files import open_inside
 else:  # run by its path: importing the package would import all that recording needs
-    sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../launch"))
+    _package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    sys.path += [os.path.join(_package, "launch"), os.path.join(_package, "leftover")]
+    from artefacts import LeftKind, below, is_alive, is_free
+    from files import open_inside
     from process_end import START, fields_of, how_it_ended
 
+PROCESSES = "processes.jsonl"
 _LOOK_EVERY_S = 0.5
 _MOST_LEFT = 32
 """So many recordings may wait before traces are made of them while the program still runs."""
@@ -51,6 +58,8 @@ class KeptJob:
         self._folder = os.path.dirname(journal)
         self._watched: dict[int, tuple[int, int]] = {}
         self._read_to = 0
+        self._tried: set[str] = set()
+        self._space = _space_of(os.getpid())
         self._maker = 0
         self._poll = select.poll()
         self._place_of_bell = os.path.join(self._folder, ".processes.bell")
@@ -62,7 +71,11 @@ class KeptJob:
 
     def goes_on(self) -> bool:
         """Whether any process of it, or the making of a trace, does."""
-        return bool(self._watched) and os.path.exists(self._journal)
+        return os.path.exists(self._journal) and (bool(self._watched) or self._has_others())
+
+    def _has_others(self) -> bool:
+        """Processes that record and are not seen from here, as they have numbers of their own."""
+        return any(is_alive(one) for one in below(self._folder, LeftKind.STREAM))
 
     def look(self) -> None:
         """Wait a little for one to end; see which there are by now."""
@@ -76,7 +89,7 @@ class KeptJob:
         self._see_new()
         self._reap_maker()
         has_root = self._root in self._watched
-        if self._count_left() > (_MOST_LEFT if has_root else 0):
+        if len(self._left()) > (_MOST_LEFT if has_root else 0):
             self.make_traces(wait=False)
 
     def make_traces(self, wait: bool) -> None:
@@ -85,8 +98,10 @@ class KeptJob:
             with contextlib.suppress(OSError):
                 os.waitpid(self._maker, 0)
             self._maker = 0
-        if self._maker or not self._count_left():
+        left = self._left()
+        if self._maker or not left:
             return
+        self._tried |= left
         command = [*self._command, self._folder]
         with contextlib.suppress(OSError):
             self._maker = os.posix_spawn(command[0], command, _plain_environment())
@@ -105,7 +120,7 @@ class KeptJob:
 
     def _see_new(self) -> None:
         with contextlib.suppress(OSError):
-            with open(self._journal, "rb") as journal:
+            with open(open_inside(self._folder, PROCESSES), "rb") as journal:
                 journal.seek(self._read_to)
                 text = journal.read()
             whole = text[: text.rfind(b"\n") + 1]
@@ -116,7 +131,7 @@ class KeptJob:
     def _take(self, line: bytes) -> None:
         with contextlib.suppress(ValueError, KeyError, TypeError):
             said = json.loads(line)
-            if said["event"] == "began":
+            if said["event"] == "began" and said.get("space", self._space) == self._space:
                 self._watch(int(said["process"]), int(said["start"]))
 
     def _watch(self, process: int, start: int) -> None:
@@ -150,25 +165,17 @@ class KeptJob:
     def _note(self, process: int, how: str) -> None:
         if not how:
             return
-        text = json.dumps({"event": "ended", "process": process, "how": how}) + "\n"
+        said = {"event": "ended", "process": process, "space": self._space, "how": how}
+        text = json.dumps(said) + "\n"
         with contextlib.suppress(OSError):
-            file = os.open(self._journal, os.O_WRONLY | os.O_APPEND)
+            file = open_inside(self._folder, PROCESSES, os.O_WRONLY | os.O_APPEND)
             os.write(file, text.encode())
             os.close(file)
 
-    def _count_left(self) -> int:
-        """Recordings whose processes have ended; those of a schedule are in folders of cycles."""
-        left = 0
-        with contextlib.suppress(OSError):
-            names = os.listdir(self._folder)
-            for cycle in [name for name in names if name.startswith("cycle-")]:
-                with contextlib.suppress(OSError):
-                    names += os.listdir(os.path.join(self._folder, cycle))
-            for name in names:
-                words = name.split("-")
-                if words[0] == ".recording" and len(words) > 1 and words[1].isdecimal():
-                    left += int(words[1]) not in self._watched
-        return left
+    def _left(self) -> "set[str]":
+        """Recordings whose processes have ended, and of which no trace was to be made yet."""
+        names = {str(one.path) for one in below(self._folder, LeftKind.STREAM) if is_free(one)}
+        return names - self._tried
 
     def _reap_maker(self) -> None:
         if self._maker:
@@ -181,9 +188,19 @@ class KeptJob:
 def _open_bell(path: str) -> int:
     """What processes ring when they begin; -1 on file systems that have no pipes."""
     try:
-        return os.open(path, os.O_RDWR | os.O_NONBLOCK)  # so that it never comes to an end
+        if not stat.S_ISFIFO(os.lstat(path).st_mode):
+            return -1
+        # Also for writing, so that it never comes to an end.
+        return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
         return -1
+
+
+def _space_of(process: int) -> int:
+    """In which its number is one; those of containers and sandboxes are other ones."""
+    with contextlib.suppress(OSError):
+        return os.stat(f"/proc/{process}/ns/pid").st_ino
+    return 0
 
 
 def _start_of(process: int) -> int:

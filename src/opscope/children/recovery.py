@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from pathlib import Path
 
 from opscope.errors import LifecycleError, OpscopeError
-from opscope.recording.recovered import (
-    NothingRecorded,
-    part_of_recording,
-    recover_file,
-    remove_if_nothing,
-)
+from opscope.flight.recovery import rescue
+from opscope.leftover.artefacts import Artefact, LeftKind, below, claimed, owner, remove
+from opscope.recording.recovered import NothingRecorded, part_of_recording
+from opscope.trace.earlier import remove_begun
 from opscope.trace.process_journal import read_journal
-from opscope.trace.unfinished_recordings import process_of_recording, unfinished_below
 
 _NICENESS = 10
 """To watch costs nothing, but a keeper that comes late does not see how processes ended."""
@@ -31,24 +26,31 @@ def recover_ended(folder: Path) -> list[OpscopeError]:
 
     Several processes may do so at the same time: each recording is one's.
     """
+    remove_begun(folder)
     failures: list[OpscopeError] = []
-    own = os.getpid()
-    for path in list(unfinished_below(folder)):
-        if process_of_recording(path) == own:
+    for one in reversed(list(below(folder, LeftKind.STREAM))):
+        if one.owner == owner():
             continue
-        with _alone_with(path) as is_there:
-            try:
-                if is_there:
-                    part = part_of_recording(path)
-                    recover_file(path, _how_it_ended(folder, path))
-                    _roll_up(path.parent / part.folder_name)
-            except LifecycleError:  # it is still being recorded
-                pass
-            except NothingRecorded:  # the list of processes says so of this one
-                remove_if_nothing(path)
-            except OpscopeError as error:
+        try:
+            how = _how_it_ended(folder, one.path)
+            part = part_of_recording(one.path)
+            if rescue(one, how, wait=True) is not None:
+                _roll_up(one.folder / part.folder_name)
+        except LifecycleError:  # it is still being recorded
+            pass
+        except NothingRecorded:
+            _remove_nothing(one)
+        except OpscopeError as error:
+            if one.path.exists():  # its trace was not written meanwhile
                 failures.append(error)
     return failures
+
+
+def _remove_nothing(one: Artefact) -> None:
+    """The list of processes says of this one that there is nothing of it."""
+    with suppress(OSError), claimed(one) as is_there:
+        if is_there:
+            remove(one)
 
 
 def _roll_up(part: Path) -> None:
@@ -67,21 +69,6 @@ def _how_it_ended(folder: Path, path: Path) -> str:
     part = part_of_recording(path)
     ended = [entry.ended for entry in read_journal(folder) if entry.partition == part]
     return _HOW.get(ended[-1].partition(" ")[0], "{}").format(ended[-1]) if any(ended) else ""
-
-
-@contextmanager
-def _alone_with(path: Path) -> Iterator[bool]:
-    """While nobody else makes a trace of it; False if somebody has."""
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        yield False
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield path.exists()
-    finally:
-        os.close(file)
 
 
 if __name__ == "__main__":  # the keeper of a job has it done

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from opscope.leftover.files import read_inside
+from opscope.unfinished import unfinished_name
+
 SETTINGS = ".children.json"
+_MOST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +51,7 @@ class ChildSettings:
         """
         said = asdict(self)
         del said["folder"]
-        unfinished = self.folder / f"{SETTINGS}.{os.getpid()}"
+        unfinished = self.folder / unfinished_name(SETTINGS)
         unfinished.write_text(json.dumps(said))
         unfinished.replace(self.folder / SETTINGS)
 
@@ -59,4 +62,4 @@ class ChildSettings:
         Raises:
             OSError, ValueError, TypeError: it is gone, or damaged.
         """
-        return cls(folder=folder, **json.loads((folder / SETTINGS).read_text()))
+        return cls(folder=folder, **json.loads(read_inside(folder, SETTINGS, _MOST_BYTES)))

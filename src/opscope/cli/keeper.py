@@ -16,13 +16,13 @@ from opscope.launch.keeper_process import NO_ROOM, is_unfinished
 _BETWEEN_LOOKS_S = 0.05
 
 
-def finish(folder: str, process: str, how: str) -> None:
-    """Recover what ``process`` left in ``folder``, and say where it is."""
+def finish(folder: str, owner: str, how: str) -> None:
+    """Recover what a process left in ``folder``, and say where it is."""
     messages = Messages(animated=False)
-    if not is_unfinished(int(process), folder):
+    if not is_unfinished(owner, folder):
         return  # another keeper has done it
     try:
-        recover_all(Path(folder), messages, int(process), how)
+        recover_all(Path(folder), messages, owner, how)
     except OpscopeError as error:
         messages.fail(str(error))
     except Exception as error:
@@ -32,8 +32,8 @@ def finish(folder: str, process: str, how: str) -> None:
         )
 
 
-def drain(process: str, pidfd: str, *files: str) -> None:
-    """Move what ``process`` records from its file to segments, until it has ended or stopped."""
+def drain(pidfd: str, *files: str) -> None:
+    """Move what a process records from its file to segments, until it has ended or stopped."""
     from opscope.recording.drain import drain_while
 
     poll = select.poll()

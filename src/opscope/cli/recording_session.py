@@ -296,9 +296,9 @@ class RecordingSession:
         if not is_limited():
             return self._write_all(profile, destination)
         self._messages.flush()
-        child, ended = self._child.run(lambda: self._write_or_say(profile, destination))
+        _, ended = self._child.run(lambda: self._write_or_say(profile, destination))
         if ended:
-            destination.clear_away(child)
+            destination.clear_away()
             self._messages.fail(
                 f"The recording could not be written: the process that did it {ended}, because the "
                 "program limits what a process may use (address space, processor time, size and "

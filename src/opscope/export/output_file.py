@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.errors import UsageError
+from opscope.leftover.locks import lock_shared
 from opscope.thread_pool import ThreadPool
 from opscope.trace.address import refuse_address
 from opscope.unfinished import unfinished_name
@@ -102,8 +103,10 @@ def _replacing(name: str) -> Iterator[IO[bytes]]:
     temporary = os.path.join(folder, unfinished_name(base, ".part"))
     try:
         with open(temporary, "xb") as file:
+            lock_shared(file.fileno())
             yield file
-        os.replace(temporary, target)
+            file.flush()
+            os.replace(temporary, target)
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary)

@@ -13,13 +13,17 @@ import os
 import socket
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 
-from opscope.flight.limits import SPOOL_PREFIX
 from opscope.flight.write_dump import write_dump
+from opscope.leftover.artefacts import InUseError, LeftKind, at, claimed, find, is_free, remove
+from opscope.leftover.files import open_inside, read_inside
+from opscope.leftover.locks import NoLocksError
 
 KIND, TAKEN = "writer", "process"
-"""In a spool: which process makes a trace of it, and who does so now."""
+"""In a spool: which process makes a trace of it, and that one has begun to."""
+_MOST_KIND_BYTES = 1000
 _NICE = 10
 _IMPORTED_ONCE = "opscope.trace.store", "opscope.trace.save_apart", "numpy.ma"
 """What is imported where a trace is saved; to import it takes longer than to make a short trace."""
@@ -52,18 +56,32 @@ def main(own: socket.socket, folder: str, kind: str) -> None:
 
 def _waiting(folder: Path, kind: str) -> list[Path]:
     """Dumps of a kind that are complete and that nobody has taken yet, oldest first."""
-    found = []
     with contextlib.suppress(OSError):
-        for spool in folder.glob(SPOOL_PREFIX + "*"):
-            with contextlib.suppress(OSError):
-                is_free = not (spool / TAKEN).exists()
-                if is_free and (spool / KIND).read_text() == kind:
-                    found.append(((spool / KIND).stat().st_mtime_ns, spool))
-    return [spool for _, spool in sorted(found)]
+        spools = [one.path for one in find(folder, LeftKind.SPOOL)]
+        return [one for one in spools if kind_of(one) == kind and not is_taken(one)]
+    return []
+
+
+def kind_of(spool: Path) -> str:
+    """Which process makes a trace of it; empty until all of it is there."""
+    with contextlib.suppress(OSError):
+        return read_inside(spool.parent, f"{spool.name}/{KIND}", _MOST_KIND_BYTES).decode()
+    return ""
+
+
+def is_taken(spool: Path) -> bool:
+    """Whether the process that makes traces has come to it, or it is gone."""
+    return os.path.lexists(spool / TAKEN) or not spool.exists()
+
+
+def is_left(spool: Path) -> bool:
+    """Whether the process that took it has ended without making a trace of it."""
+    one = at(spool)
+    return one is not None and os.path.lexists(spool / TAKEN) and is_free(one)
 
 
 def take(spool: Path) -> bool:
-    """Have one be this process's; False if it is another's, or its trace is there.
+    """Note that this process makes the trace of one; False if another did, or it is there.
 
     Raises:
         OSError: there is no room to say so; then it is nobody's.
@@ -71,7 +89,7 @@ def take(spool: Path) -> bool:
     place = spool / TAKEN
     try:
         with open(place, "x", encoding="ascii") as file:
-            file.write(_own_id())
+            file.write(str(os.getpid()))
     except (FileExistsError, FileNotFoundError):
         return False
     except OSError:
@@ -80,25 +98,44 @@ def take(spool: Path) -> bool:
     return True
 
 
-def take_over(spool: Path) -> None:
-    """Have one that is taken be this process's, with no more room than there is already.
+def finish_dump(spool: Path) -> Path | None:
+    """Make the trace of one, in turn with other processes that make some; None if another has.
 
     Raises:
-        OSError: it is gone.
+        OpscopeError: it cannot be written, or a process is at it.
+        OSError, ValueError: what was left cannot be read.
     """
-    with open(spool / TAKEN, "r+", encoding="ascii") as file:
-        file.write(_own_id())
+    # Recording takes NumPy alone, which this does not.
+    from opscope.recording.claims import ours
+    from opscope.recording.recovered import left_to_be_recovered
+
+    one, folder = at(spool), spool.parent
+    assert one is not None, f"{spool} is no name of a dump"
+    with turn_of(folder), ours(one) as is_there, left_to_be_recovered(spool.name, folder):
+        if not is_there:
+            return None
+        if not kind_of(spool):
+            remove(one)
+            raise ValueError("its program was killed as it began to write it; it was removed")
+        take(spool)
+        return write_dump(spool)
 
 
-def _own_id() -> str:
-    return f"{os.getpid():10}"  # as long whoever it is
+@contextlib.contextmanager
+def turn_of(folder: Path) -> Iterator[None]:
+    """One process at a time makes traces of what is in a folder: processors are the program's."""
+    file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):  # some file systems have no locks for folders
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)
 
 
 def _write_in_child(spool: Path) -> None:
-    """Make a trace of one, unless somebody else does."""
+    """Make a trace of one, unless another process does."""
     try:
-        if not take(spool):
-            return
         child = os.fork()
     except OSError:
         return
@@ -117,11 +154,19 @@ def _write_in_child(spool: Path) -> None:
 
 
 def _write(spool: Path) -> None:
-    take_over(spool)
-    output = os.open(spool / "output", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    # One of any kind at a time: the processors are the program's.
-    with contextlib.suppress(OSError):
-        fcntl.flock(os.open(spool.parent, os.O_RDONLY), fcntl.LOCK_EX)
-    write_dump(spool)
+    one = at(spool)
+    assert one is not None, f"{spool} is no name of a dump"
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(claimed(one))
+        except NoLocksError:  # then the note alone says whose it is
+            pass
+        except InUseError:
+            return
+        if take(spool):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+            output = open_inside(spool.parent, f"{spool.name}/output", flags)
+            os.dup2(output, 1)
+            os.dup2(output, 2)
+            held.enter_context(turn_of(spool.parent))
+            write_dump(spool)

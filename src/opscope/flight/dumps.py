@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -14,11 +13,12 @@ from shlex import quote
 from typing import Any
 
 from opscope import _native
-from opscope.flight.dump_writer import KIND
-from opscope.flight.left_dumps import is_left, is_taken
+from opscope.flight.dump_writer import KIND, is_left, is_taken
 from opscope.flight.limits import SPOOL_PREFIX, TRACE_SUFFIX
 from opscope.flight.reason import Reason
 from opscope.flight.write_dump import place_of
+from opscope.leftover.artefacts import in_use, new_name
+from opscope.leftover.files import remove_inside
 from opscope.notice import notice
 from opscope.own_python import own_python
 from opscope.own_thread import let_others_run
@@ -41,12 +41,10 @@ class Dumps:
 
     def spool(self) -> Path:
         """A folder for one more, which is not there yet."""
-        while True:
-            # Of the process: dumps within a second differ in nothing else.
-            place = self.directory / f"{SPOOL_PREFIX}{self._process}-{_native.new_number()}"
-            if not place.exists():  # left by a process of the same number
-                self._begun.append(place)
-                return place
+        # A number of the process: dumps within a second differ in nothing else.
+        place = self.directory / new_name(SPOOL_PREFIX, _native.new_number())
+        self._begun.append(place)
+        return place
 
     def command(self, spool: Path) -> list[str]:
         """What makes a trace of a spool; empty where no process can be started."""
@@ -83,12 +81,13 @@ class Dumps:
         spool.mkdir(mode=0o700, parents=True)
         let_others_run()
         try:
-            stacks = _native.python_stacks(_names_of_threads())
-            let_others_run()
-            known = facts()
-            let_others_run()
-            text, said = json.dumps(known), reason.said()
-            _check(watch.write_spool_files(window, str(spool), text, said, places, stacks))
+            with in_use(spool):
+                stacks = _native.python_stacks(_names_of_threads())
+                let_others_run()
+                known = facts()
+                let_others_run()
+                text, said = json.dumps(known), reason.said()
+                _check(watch.write_spool_files(window, str(spool), text, said, places, stacks))
             let_others_run()
             self._hand_over(spool)
         except BaseException:
@@ -143,7 +142,7 @@ class Dumps:
     def _remove_broken(self) -> None:
         """Those that could not be written; with too many open files they cannot be removed yet."""
         for spool in self._broken:
-            shutil.rmtree(spool, ignore_errors=True)
+            remove_inside(self.directory, spool.name)
         self._broken = [spool for spool in self._broken if spool.exists()]
 
     def _have_writer(self) -> None:

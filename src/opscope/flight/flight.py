@@ -50,8 +50,8 @@ class Flight:
             native |= trigger.settings()
         self.watch = _native.Watch(settings.last_ns, settings.max_bytes, _PATIENCE_NS, **native)
         self.steps = StepClock(self.watch)
-        self._file = RingFile(settings.directory, settings.max_bytes, settings.keeper)
-        self.windows = RingWindows(settings.options, self.watch, self._file)
+        self.file = RingFile(settings.directory, settings.max_bytes, settings.keeper)
+        self.windows = RingWindows(settings.options, self.watch, self.file)
         self.dumps = Dumps(settings.directory)
         self.limits = DumpLimits(settings.directory, settings.interval_ns, settings.disk_bytes)
         self.governor = Governor(
@@ -69,7 +69,7 @@ class Flight:
         self.keeper = Keeper(
             self.watch,
             self.windows,
-            self._file,
+            self.file,
             self.dumps,
             self.limits,
             self.governor,
@@ -105,7 +105,7 @@ class Flight:
         self.keeper.end(END_S if is_patient else _HURRY_S)
         self._known.end()
         self.windows.close()
-        self._file.end()
+        self.file.end()
         self.windows.leave_place()
         self._wait_for_dumps(_patience_s() if is_patient else 0.0)
 

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from opscope import _native
-from opscope.errors import LifecycleError, TraceFormatError
-from opscope.flight.dump_writer import KIND
-from opscope.flight.left_dumps import turn_of
+from opscope.errors import TraceFormatError
+from opscope.flight.dump_writer import kind_of, turn_of
 from opscope.flight.limits import SPOOL_PREFIX, disk_bytes
 from opscope.flight.reason import Reason
-from opscope.flight.ring_file import PLACES_NOTE, remove_ring
+from opscope.flight.ring_file import PLACES_NOTE
 from opscope.flight.write_dump import PLACES, write_dump
-from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN, RING_PREFIX
-from opscope.recording.recovered import HOW_UNKNOWN, is_running, left_to_be_recovered
-from opscope.running_process import is_there
+from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
+from opscope.leftover.artefacts import (
+    NOTE,
+    Artefact,
+    LeftKind,
+    at,
+    find,
+    in_memory,
+    locked_folder,
+    remove,
+)
+from opscope.leftover.files import remove_inside
+from opscope.recording.claims import ours
+from opscope.recording.recovered import HOW_UNKNOWN, left_to_be_recovered
 from opscope.trace.left_files import COUNT, reading, said
 
 _FACTS = {"max_disk_bytes": COUNT, "ledger": list}
@@ -28,18 +37,11 @@ _WELL = frozenset({BECAME_ANOTHER, f"its process exited with code 0 {NOT_WRITTEN
 """Ends that programs choose, and that are no reason for a dump."""
 
 
-def left_rings(folder: Path, process: int | None = None) -> list[Path]:
-    """Names of rings in ``folder``, of one process or of all, oldest first."""
-    which = "*" if process is None else process
-    found = folder.glob(f"{RING_PREFIX}{which}-*")
-    return sorted(found, key=lambda name: name.lstat().st_mtime_ns)
-
-
 def dump_ring(name: Path, how: str = "") -> Path | None:
     """Make a dump of what a process held when it ended, and remove the ring.
 
     Args:
-        name: of the ring, in the folder of the dumps.
+        name: of the ring or its note, in the folder of the dumps.
         how: what became of the process, where that is known.
 
     Returns:
@@ -51,39 +53,36 @@ def dump_ring(name: Path, how: str = "") -> Path | None:
         OpscopeError: it cannot be written, or dumps fill what they may; then the ring stays.
         OSError: it cannot be read.
     """
-    beside = left_to_be_recovered(name.name, name.parent)
-    with turn_of(name.parent), beside, reading(name):
-        log = _read(name)
-        if log is None:
-            return None
-        described = log.describe()
-        if is_running(described):
-            process = described["process_id"]
-            raise LifecycleError(
-                f"{name} is the ring of process {process}, which still runs. Ask that for a dump, "
-                f"by `opscope dump {process}` where it listens or by the signal that its flight "
-                "recorder waits for. If it dies, the dump is made by itself."
-            )
-        if how in _WELL or not log.about:
-            remove_ring(name)
-            return None
-        facts = said(log.about, _FACTS)
-        _refuse_if_full(name, facts)
-        saved = _write(name, log, facts, how or HOW_UNKNOWN)
-        remove_ring(name)
-        _remove_begun_dumps(name.parent, described["process_id"])
-        return saved
+    one = at(name)
+    assert one is not None, f"{name} is no name of a ring"
+    beside = left_to_be_recovered(one.name, one.folder)
+    with turn_of(one.folder), ours(one) as is_there, beside, reading(name):
+        saved = _dump_ours(one, how) if is_there else None
+        remove(one)
+        _remove_begun_dumps(one)
+    return saved
 
 
-def _read(name: Path) -> _native.StreamedLog | None:
+def _dump_ours(one: Artefact, how: str) -> Path | None:
+    log = _read(one)
+    if log is None or how in _WELL or not log.about:
+        return None
+    facts = said(log.about, _FACTS)
+    _refuse_if_full(one.path, facts)
+    return _write(one, log, facts, how or HOW_UNKNOWN)
+
+
+def _read(one: Artefact) -> _native.StreamedLog | None:
+    file = in_memory(one) or one
+    if file is one and one.name.endswith(NOTE):
+        raise ValueError("it was in the memory of a container or machine that has ended")
     try:
-        return _native.read_stream(os.fspath(name))
-    except FileNotFoundError:  # it has gone meanwhile, or was not there yet when its process went
-        remove_ring(name)
+        log = _native.read_stream(os.fspath(file.path))
     except _native.NothingRecordedError:
-        if not is_there(int(name.name.removeprefix(RING_PREFIX).split("-")[0])):
-            remove_ring(name)
-    return None
+        return None
+    if file is not one and log.describe()["identity"] != file.name:
+        raise ValueError(f"{file.path} is another ring than it names")
+    return log
 
 
 def _refuse_if_full(name: Path, facts: dict[str, Any]) -> None:
@@ -95,11 +94,11 @@ def _refuse_if_full(name: Path, facts: dict[str, Any]) -> None:
         )
 
 
-def _remove_begun_dumps(folder: Path, process: int) -> None:
-    """Those that it had just begun to write when it ended: there is nothing they could become."""
-    for spool in folder.glob(f"{SPOOL_PREFIX}{process}-*"):
-        if not (spool / KIND).exists():
-            shutil.rmtree(spool, ignore_errors=True)
+def _remove_begun_dumps(ring: Artefact) -> None:
+    """Those that its process had just begun to write: there is nothing they could become."""
+    for spool in find(ring.folder, LeftKind.SPOOL, owned_by=ring.owner):
+        if not kind_of(spool.path):
+            remove(spool)
 
 
 def _lost(described: _native.StreamDescription) -> Iterator[tuple[str, str, float]]:
@@ -111,28 +110,27 @@ def _lost(described: _native.StreamDescription) -> Iterator[tuple[str, str, floa
         yield source, "its file ended before the process did", 1.0
 
 
-def _write(name: Path, log: _native.StreamedLog, facts: dict[str, Any], how: str) -> Path:
+def _write(one: Artefact, log: _native.StreamedLog, facts: dict[str, Any], how: str) -> Path:
     described = log.describe()
-    number = name.name.rpartition("-")[2]
-    spool = name.with_name(f"{SPOOL_PREFIX}{described['process_id']}-{number}")
-    shutil.rmtree(spool, ignore_errors=True)  # of whoever was killed while it made this
-    spool.mkdir(mode=0o700)
-    try:
-        reason = Reason("death", _in_short(how), described["stopped_ns"])
-        facts["ledger"] += [list(row) for row in _lost(described)]
-        if described["gaps"] or described["ring_ended"]:
-            facts["limited_by"] = _SHORT
-        (spool / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
-        (spool / "reason.json").write_text(reason.said(_ended(how, described)), encoding="utf-8")
-        places = "".join(json.loads(note).get(PLACES_NOTE, "") for note in log.notes)
-        (spool / PLACES).write_text(places, encoding="utf-8")
-        with open(spool / "log", "xb") as file:
-            if error := log.write_copy(file.fileno()):
-                raise OSError(error, os.strerror(error))
-        return write_dump(spool)
-    except BaseException:
-        shutil.rmtree(spool, ignore_errors=True)
-        raise
+    spool = one.folder / f"{SPOOL_PREFIX}{one.process}-{one.owner}-{one.number}"
+    remove_inside(one.folder, spool.name)  # of a process that was killed while it made this
+    with locked_folder(spool, 0o700):
+        try:
+            reason = Reason("death", _in_short(how), described["stopped_ns"])
+            facts["ledger"] += [list(row) for row in _lost(described)]
+            if described["gaps"] or described["ring_ended"]:
+                facts["limited_by"] = _SHORT
+            said = reason.said(_ended(how, described))
+            (spool / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
+            (spool / "reason.json").write_text(said, encoding="utf-8")
+            places = "".join(json.loads(note).get(PLACES_NOTE, "") for note in log.notes)
+            (spool / PLACES).write_text(places, encoding="utf-8")
+            with open(spool / "log", "xb") as file:
+                if error := log.write_copy(file.fileno()):
+                    raise OSError(error, os.strerror(error))
+            return write_dump(spool)
+        finally:
+            remove_inside(one.folder, spool.name)
 
 
 def _ended(how: str, described: _native.StreamDescription) -> dict[str, Any]:

@@ -241,6 +241,7 @@ class flight_recorder:
         if flight is not None:
             flight.watch.leave_to_parent()
             flight.leave_program()
+            flight.file.leave_to_parent()
         self._held = _native.Held(self._begin, self._end)
 
 

@@ -1,7 +1,7 @@
 """The file that a flight recorder's ring is in, so that a process that is killed leaves it.
 
-Its name stands in the folder of the dumps. The file itself is in memory where that has room: a ring
-is written over all the time, which a disk would be busy with.
+The file is in memory where that has room, because a ring is written over all the time, which a disk
+would be busy with; in the folder of the dumps is a note then, which names it. Else it is there.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from opscope import _native
-from opscope.launch.keeper_process import IN_MEMORY, RING_PREFIX, in_memory_name
+from opscope.launch.keeper_process import in_memory_name
+from opscope.leftover.artefacts import IN_MEMORY, new_name, owner
+from opscope.leftover.locks import lock_shared
 from opscope.notice import notice
+from opscope.own_file import OwnFile
 from opscope.recording.keeper import begin_keeper, dismiss_keeper
 
 PLACES_NOTE = "places of a ring"
@@ -43,8 +46,9 @@ class RingFile:
         """
         self._directory, self._keeper = directory, keeper
         self._most_bytes = max_bytes + max_bytes // 2 + _MARGIN_BYTES
-        self._process = os.getpid()
-        self._link: Path | None = None
+        self._owner = owner()
+        self._name: Path | None = None
+        self._note: OwnFile | None = None
         self._file: Path | None = None
         self._told_bytes = 0
         self._begun = 0
@@ -59,23 +63,26 @@ class RingFile:
         there is no room. This is asked again.
         """
         if not self.wants_window():
-            if self._link is not None:
+            if self._name is not None:
                 begin_keeper(self._directory)  # where there could be none before
             return
         begin_keeper(self._directory)
-        link = self._new_name()
+        name, note = self._directory / new_name(".ring-", _native.new_number()), None
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
-            file, most_bytes = self._place(link)
+            file, most_bytes = self._place(name)
+            if file != name:
+                name = name.with_name(f"{name.name}.json")
+                note = _write_note(name, file.name)
             _native.begin_stream(window, os.fspath(file), most_bytes, "", is_ring=True)
         except RuntimeError:  # another recording has begun to stream
-            _unlink(link)
+            _discard(name, note)
         except OSError as error:
-            _unlink(link)
+            _discard(name, note)
             self._has_none(error)
         else:
             self._remove()
-            self._link, self._file = link, file
+            self._name, self._note, self._file = name, note, file
             self._told_bytes = 0
             self._begun += 1
 
@@ -87,7 +94,7 @@ class RingFile:
         if not path:
             return True
         is_own = is_ring and self._file is not None and path == os.fspath(self._file)
-        return is_own and (is_full or not self._link_is_there())
+        return is_own and (is_full or not self._is_named())
 
     def describe(self, facts: dict[str, Any], places: bytes) -> None:
         """What whoever makes a dump of it has to know.
@@ -109,7 +116,7 @@ class RingFile:
     def end(self) -> None:
         """Nothing is in it any more."""
         self._remove()
-        if self._keeper and self._process == os.getpid():
+        if self._keeper and self._owner == owner():
             dismiss_keeper(self._directory)
 
     def _has_none(self, error: OSError) -> None:
@@ -121,43 +128,47 @@ class RingFile:
                 f"killed: no file in {self._directory} ({error.strerror or error})"
             )
 
-    def _link_is_there(self) -> bool:
-        return self._link is not None and os.path.lexists(self._link)
+    def leave_to_parent(self) -> None:
+        """In a forked child: it keeps nobody waiting for the end of its parent."""
+        if self._note is not None:
+            self._note.close()
 
-    def _new_name(self) -> Path:
-        while True:  # a process of the same number may have left some
-            number = _native.new_number()
-            link = self._directory / f"{RING_PREFIX}{self._process}-{number}"
-            if not os.path.lexists(link):
-                return link
+    def _is_named(self) -> bool:
+        return self._name is not None and os.path.lexists(self._name)
 
-    def _place(self, link: Path) -> tuple[Path, int]:
-        """Where the file goes, with its name in the folder of the dumps; how large it may be."""
+    def _place(self, name: Path) -> tuple[Path, int]:
+        """Where the file goes, and how large it may be."""
         with contextlib.suppress(OSError):
             if shutil.disk_usage(IN_MEMORY).free * _SHARE_OF_MEMORY >= self._most_bytes:
                 folder = os.fspath(self._directory)
-                file = Path(IN_MEMORY, in_memory_name(link.name, folder) + os.urandom(4).hex())
-                link.symlink_to(file)
-                return file, self._most_bytes
+                return IN_MEMORY / in_memory_name(name.name, folder), self._most_bytes
         free_bytes = shutil.disk_usage(self._directory).free
-        return link, min(self._most_bytes, int(free_bytes * _SHARE_OF_DISK))
+        return name, min(self._most_bytes, int(free_bytes * _SHARE_OF_DISK))
 
     def _remove(self) -> None:
-        file, link, self._file, self._link = self._file, self._link, None, None
-        if file is not None and link is not None and self._process == os.getpid():
+        file, name, note = self._file, self._name, self._note
+        self._file = self._name = self._note = None
+        if file is not None and name is not None and self._owner == owner():
             _unlink(file)
-            _unlink(link)
+            _discard(name, note)
             _native.discard_stream(os.fspath(file))
+
+
+def _write_note(name: Path, file: str) -> OwnFile:
+    """Locked for those who see the note and not the file, as from another container."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    note = OwnFile(os.open(name, flags, 0o600))
+    lock_shared(note.descriptor)
+    os.write(note.descriptor, file.encode())
+    return note
+
+
+def _discard(name: Path, note: OwnFile | None) -> None:
+    _unlink(name)
+    if note is not None:
+        note.close()
 
 
 def _unlink(file: Path) -> None:
     with contextlib.suppress(OSError):  # whoever removed the folder
         os.unlink(file)
-
-
-def remove_ring(link: Path) -> None:
-    """The file and its name; no error where it is gone already."""
-    with contextlib.suppress(OSError):
-        if link.is_symlink():
-            os.unlink(os.readlink(link))
-    _unlink(link)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from datetime import datetime, timezone
@@ -15,6 +14,8 @@ from opscope.flight.collected import periods_of
 from opscope.flight.limits import TRACE_SUFFIX
 from opscope.flight.reason import Reason
 from opscope.flight.recorded_track import rows_of_steps, with_track
+from opscope.leftover.files import open_inside, read_inside, remove_inside
+from opscope.memory_limit import require_memory
 from opscope.recording.compiled.told_places import read_places
 from opscope.recording.elsewhere import trace_elsewhere
 from opscope.trace.ledger_rows import NOT_KNOWN_MS
@@ -32,6 +33,7 @@ _FACTS = {
 }
 _REASON = {"time_ns": Between(0, 2**62)}
 _NICE = 10
+_MOST_TEXT_BYTES = 64 << 20
 PLACES = "places.jsonl"
 """In a spool: places in the code that torch.compile generated, see ``told_places.py``."""
 
@@ -44,12 +46,11 @@ def write_dump(spool: Path) -> Path:
         OSError: there is no dump in ``spool``.
     """
     with reading(spool):
-        facts = said((spool / "facts.json").read_text(encoding="utf-8"), _FACTS)
-        why = said((spool / "reason.json").read_text(encoding="utf-8"), _REASON)
+        facts = said(_bytes(spool, "facts.json"), _FACTS)
+        why = said(_bytes(spool, "reason.json"), _REASON)
         reason = _reason(why)
-        places = read_places(_bytes(spool / PLACES))
-        log = (spool / "log").read_bytes()
-        trace = trace_elsewhere(log, facts, _rows(facts), places, spool)
+        places = read_places(_bytes_if_there(spool, PLACES))
+        trace = trace_elsewhere(_log(spool), facts, _rows(facts), places, spool)
         trace = _with_end_not_known(_with_what_was_left_out(trace, facts), facts)
         known = {"dump": about(trace, facts, reason, _stacks(spool))}
         if "ended" in why:
@@ -57,8 +58,16 @@ def write_dump(spool: Path) -> Path:
         trace = checked_trace(trace.with_metadata(known), str(spool))
         folder = place_of(spool, reason, facts["metadata"]["process_id"])
     trace.save(spool / "trace")
-    os.rename(spool / "trace", folder)  # so that it is there whole or not at all
-    shutil.rmtree(spool, ignore_errors=True)
+    folder = _put(spool / "trace", folder)
+    remove_inside(spool.parent, spool.name)
+    return folder
+
+
+def _put(made: Path, folder: Path) -> Path:
+    """So that it is there whole or not at all."""
+    if folder.exists():  # of a process of the same number, in another container
+        folder = folder.with_name(f"{folder.stem}-{os.urandom(4).hex()}{TRACE_SUFFIX}")
+    os.rename(made, folder)
     return folder
 
 
@@ -122,12 +131,23 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str, float]]:
 
 
 def _stacks(spool: Path) -> str:
-    return _bytes(spool / "python_stacks.txt").decode(errors="replace")
+    return _bytes_if_there(spool, "python_stacks.txt").decode(errors="replace")
 
 
-def _bytes(file: Path) -> bytes:
+def _log(spool: Path) -> bytes:
+    file = open_inside(spool.parent, f"{spool.name}/log")
+    with open(file, "rb") as log:
+        require_memory(os.fstat(file).st_size, f"reading {spool.name}")
+        return log.read()
+
+
+def _bytes(spool: Path, name: str) -> bytes:
+    return read_inside(spool.parent, f"{spool.name}/{name}", _MOST_TEXT_BYTES)
+
+
+def _bytes_if_there(spool: Path, name: str) -> bytes:
     with contextlib.suppress(OSError):
-        return file.read_bytes()
+        return _bytes(spool, name)
     return b""
 
 

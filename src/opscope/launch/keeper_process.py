@@ -6,7 +6,6 @@ next to nothing while the program runs.
 
 import contextlib
 import os
-import re
 import select
 import signal
 import stat
@@ -14,13 +13,16 @@ import struct
 import sys
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or __package__:
     from opscope.launch.process_end import FLAGS, fields_of, how_it_ended
+    from opscope.leftover.artefacts import IN_MEMORY, LeftKind, below
 else:  # run by its path: importing the package would import all that recording needs
-    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    _here = os.path.dirname(os.path.abspath(__file__))
+    sys.path += [_here, os.path.join(os.path.dirname(_here), "leftover")]
+    from artefacts import IN_MEMORY, LeftKind, below
     from process_end import FLAGS, fields_of, how_it_ended
 
 _NICENESS = 10
@@ -29,9 +31,6 @@ _EXITING = 4
 
 BECAME_ANOTHER = "its process became another program (exec)"
 NOT_WRITTEN = "before it could be written (os._exit or exec)"
-RING_PREFIX = ".ring-"
-"""What the files of rings of flight recorders begin with."""
-IN_MEMORY = "/dev/shm"
 
 _BETWEEN_LOOKS_MS = 250
 _DRAIN_FROM_AT = 152
@@ -47,13 +46,14 @@ _BETWEEN_TRIES_S = 5.0
 """A file may be refused for other reasons than that nothing is left: a quota, say."""
 
 
-def main(program: int, pipe: int, folder: str, command: "list[str]") -> None:
+def main(program: int, pipe: int, folder: str, owner: str, command: "list[str]") -> None:
     """Wait for ``program``; then, if it left something unfinished, become what finishes that.
 
     Args:
         program: process id.
         pipe: the program has its other end open for as long as it is there.
         folder: of the trace.
+        owner: what the names of all that the program leaves have in common.
         command: what runs ``opscope.cli.keeper``; see ``own_python.py``.
     """
     try:
@@ -67,14 +67,14 @@ def main(program: int, pipe: int, folder: str, command: "list[str]") -> None:
     os.nice(_NICENESS)
     os.chdir("/")
     os.environ.pop("OPSCOPE_CHILDREN", None)  # this is no process of the program's
-    how = wait_for(program, pipe, folder, command)
+    how = wait_for(program, pipe, folder, owner, command)
     os.close(pipe)
-    if is_unfinished(program, folder):
-        os.execv(command[0], [*command, "finish", folder, str(program), how])
-    remove_lost_rings(program, folder)
+    if is_unfinished(owner, folder):
+        os.execv(command[0], [*command, "finish", folder, owner, how])
+    remove_lost_rings(owner, folder)
 
 
-def wait_for(program: int, pipe: int, folder: str, command: "list[str]") -> str:
+def wait_for(program: int, pipe: int, folder: str, owner: str, command: "list[str]") -> str:
     """Wait until it has ended, is another program, or says that all is done; how it ended.
 
     Meanwhile, a recording that becomes long is drained by a process of its own.
@@ -87,7 +87,7 @@ def wait_for(program: int, pipe: int, folder: str, command: "list[str]") -> str:
     poll = select.poll()
     poll.register(process, select.POLLIN)
     poll.register(pipe, select.POLLIN)
-    drainers = Drainers(program, process, folder, command)
+    drainers = Drainers(owner, process, folder, command)
     while process not in (ended := [file for file, _ in poll.poll(_BETWEEN_LOOKS_MS)]):
         let_go_of_error(program)
         drainers.look()
@@ -96,7 +96,7 @@ def wait_for(program: int, pipe: int, folder: str, command: "list[str]") -> str:
         if _is_ending(program):
             break
         # Only the pipe has ended.
-        if not is_recording(program):
+        if not is_recording(program, owner):
             return BECAME_ANOTHER
         poll.unregister(pipe)  # the program has closed what it does not know
     select.select([process], [], [])
@@ -128,12 +128,12 @@ def _identity_of(file: str) -> "tuple[int, int] | None":
 
 
 class Drainers:
-    """The processes that drain what ``program`` records into ``folder``."""
+    """The processes that drain what the program records into ``folder``."""
 
-    def __init__(self, program: int, process: int, folder: str, command: "list[str]") -> None:
+    def __init__(self, owner: str, process: int, folder: str, command: "list[str]") -> None:
         """``process``: a file that can be read once the program has ended."""
-        self._program, self._folder = program, folder
-        self._command = [*command, "drain", str(program), str(process)]
+        self._owner, self._folder = owner, folder
+        self._command = [*command, "drain", str(process)]
         self._running: dict[int, str] = {}
         self._begun: dict[str, int] = {}
         self._full_until_s: dict[str, float] = {}
@@ -143,7 +143,7 @@ class Drainers:
         """Begin one for each recording that has become long."""
         self._reap()
         with contextlib.suppress(OSError):
-            for file in recordings_of(self._program, self._folder):
+            for file in recordings_of(self._owner, self._folder):
                 is_known = file in self._running.values()
                 if not is_known and self._may_begin(file) and _is_long(file):
                     self._begun[file] = self._begun.get(file, 0) + 1
@@ -202,58 +202,35 @@ def _is_ending(program: int) -> bool:
         return True
 
 
-def is_recording(program: int) -> bool:
-    """Whether it still has a file of a recording in its memory."""
-    try:
-        with open(f"/proc/{program}/maps", errors="replace") as maps:
-            return has_recording(maps, program)
-    except OSError:
-        return False
-
-
-def has_recording(maps: "Iterable[str]", program: int) -> bool:
-    """Whether one is among what ``program`` has mapped."""
+def is_recording(program: int, owner: str) -> bool:
+    """Whether it still has a file of its own recordings in its memory."""
     # A ring that was stopped is mapped for as long as a thread has a block of it.
-    return any(
-        f"/.recording-{program}-" in line
-        or (f"/{RING_PREFIX}{program}-" in line and not line.rstrip().endswith("(deleted)"))
-        for line in maps
-    )
-
-
-def in_memory_name(name: str, folder: str) -> str:
-    """What the file of a ring begins with whose name in ``folder`` is ``name``."""
-    return f"{name}-{zlib.crc32(folder.encode(errors='surrogateescape')):08x}-"
-
-
-def remove_lost_rings(program: int, folder: str) -> None:
-    """Where their names are gone, as the folder is."""
-    ours = re.compile(rf"{re.escape(RING_PREFIX)}{program}-\d+")
-    with contextlib.suppress(OSError):
-        for file in os.listdir(IN_MEMORY):
-            name = ours.match(file)
-            if name and file.startswith(in_memory_name(name[0], folder)):
-                os.unlink(os.path.join(IN_MEMORY, file))
-
-
-def is_unfinished(program: int, folder: str) -> bool:
-    """Whether it left a recording there, or in one of its cycles."""
-    with contextlib.suppress(OSError):
-        rings = any(x.startswith(f"{RING_PREFIX}{program}-") for x in os.listdir(folder))
-        return rings or any(True for _ in recordings_of(program, folder))
+    with contextlib.suppress(OSError), open(f"/proc/{program}/maps", errors="replace") as maps:
+        return any(f"-{owner}-" in line and "(deleted)" not in line for line in maps)
     return False
 
 
-def recordings_of(program: int, folder: str) -> "Iterator[str]":
-    """Files of recordings of its own in a folder and in its cycles."""
-    ours = re.compile(rf"\.recording-{program}-\d+\.opscope")
-    for entry in os.scandir(folder):
-        if ours.fullmatch(entry.name):
-            yield entry.path
-        elif entry.name.startswith("cycle-") and entry.is_dir():
-            yield from (
-                os.path.join(entry.path, x) for x in os.listdir(entry.path) if ours.fullmatch(x)
-            )
+def in_memory_name(name: str, folder: str) -> str:
+    """What the file of a ring is called there whose name in ``folder`` is ``name``."""
+    return f"{name}-{zlib.crc32(folder.encode(errors='surrogateescape')):08x}"
+
+
+def remove_lost_rings(owner: str, folder: str) -> None:
+    """Where their notes are gone, as the folder is."""
+    with contextlib.suppress(OSError):
+        for file in os.listdir(IN_MEMORY):
+            if f"-{owner}-" in file and file.endswith(in_memory_name("", folder)):
+                os.unlink(os.path.join(IN_MEMORY, file))
+
+
+def is_unfinished(owner: str, folder: str) -> bool:
+    """Whether a process left a recording there, or in one of its cycles."""
+    return any(True for _ in below(folder, LeftKind.STREAM, LeftKind.RING, owned_by=owner))
+
+
+def recordings_of(owner: str, folder: str) -> "Iterator[str]":
+    """Files of recordings of a process in a folder and in its cycles."""
+    return (str(one.path) for one in below(folder, LeftKind.STREAM, owned_by=owner))
 
 
 def end_of(program: int, process: int) -> str:
@@ -265,4 +242,4 @@ def end_of(program: int, process: int) -> str:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4:])
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5:])

@@ -9,6 +9,7 @@ from pathlib import Path
 from shlex import quote
 
 from opscope.launch import keeper_process
+from opscope.leftover.artefacts import owner
 from opscope.notice import notice
 from opscope.own_file import OwnFile
 from opscope.own_python import bare_python, own_python
@@ -48,6 +49,7 @@ def _begun(folder: Path) -> OwnFile:
                 *bare_python(keeper_process.__file__, str(os.getpid())),
                 str(theirs.descriptor),
                 os.fspath(folder),
+                owner(),
                 *becomes,
             ],
             stdin=subprocess.DEVNULL,

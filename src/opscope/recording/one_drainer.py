@@ -12,7 +12,9 @@ from shlex import quote
 
 from opscope.errors import UsageError
 from opscope.launch.process_end import STATE, fields_of
-from opscope.trace.unfinished_recordings import SEGMENTS
+from opscope.leftover.artefacts import SEGMENTS
+from opscope.leftover.files import open_inside
+from opscope.trace.input_file import unreadable
 
 _LOOK_EVERY_S = 0.02
 _PATIENCE_S = 2.0
@@ -25,10 +27,14 @@ def draining(recording: Path) -> Iterator[None]:
 
     Raises:
         UsageError: the one that does is stopped, and nobody knows for how long.
+        TraceFormatError: no lock can be had there.
     """
     folder = recording.with_suffix(SEGMENTS)
     folder.mkdir(exist_ok=True)
-    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        lock = open_inside(folder.parent, f"{folder.name}/lock", os.O_RDWR | os.O_CREAT)
+    except OSError as error:
+        raise unreadable(folder / "lock", error) from error
     try:
         _wait_for(lock, recording)
         with suppress(OSError):  # a disk that is full: then others wait without knowing for whom

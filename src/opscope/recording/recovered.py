@@ -13,10 +13,12 @@ from shlex import quote
 from typing import Any
 
 from opscope import _native
-from opscope.errors import LifecycleError, TraceFormatError, UsageError
-from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN, has_recording
+from opscope.errors import TraceFormatError, UsageError
+from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
+from opscope.leftover.artefacts import Artefact, at, is_alive, remove
 from opscope.memory_limit import memory_for
 from opscope.recording.assemble import assemble_trace, with_ids_from
+from opscope.recording.claims import ours
 from opscope.recording.decoded import read_decoded
 from opscope.recording.gpu_events import with_devices
 from opscope.recording.ledger import Cost, Row
@@ -30,21 +32,21 @@ from opscope.recording.segments import (
     NEVER_DRAINED,
     Drain,
     RecordingSegment,
-    remove_segments,
     segments_of,
 )
 from opscope.recording.sources import RecordingOptions
 from opscope.recording.stream import NO_ROOM
-from opscope.running_process import is_there
 from opscope.trace.job import place_in_job
 from opscope.trace.left_files import COUNT, TIME_NS, has_shape, reading, said
 from opscope.trace.long_trace import end_of_trace
 from opscope.trace.metadata_kinds import ENDED
 from opscope.trace.partition import RANK, Partition, asked_partition
+from opscope.trace.process_journal import job_of
+from opscope.trace.processes import metadata_of
 from opscope.trace.read_part import load_folder
 from opscope.trace.save_apart import save_trace
 from opscope.trace.trace import Trace
-from opscope.trace.unfinished_recordings import is_later, process_of_recording
+from opscope.trace.unfinished_recordings import is_later
 from opscope.trace.validate import checked_trace
 
 HOW_UNKNOWN = "its process ended without stopping it (killed, crashed, os._exit or exec)"
@@ -98,10 +100,11 @@ def recover(path: Path, how: str = "") -> Recovered:
     """
     with memory_for(f"reading {path.name}"), reading(path):
         log, about = _opened(path)
-        part, is_there = _asked(about), is_running(log.describe())
+        part, is_there = _asked(about), _is_running(path)
         if not segments_of(path):
-            trace = checked_trace(_trace(log, about, how), str(path))
-            return Recovered(trace, part, is_there)
+            trace = _trace(log, about, how or _seen(log, is_there))
+            return Recovered(checked_trace(trace, str(path)), part, is_there)
+        how = how or _seen(log, is_there)
         return Recovered(_trace_of_long(path, about, how), part, is_there)
 
 
@@ -157,7 +160,10 @@ def part_of_recording(path: Path) -> Partition:
     Raises:
         TraceFormatError: as :func:`recover`.
     """
-    about = about_of(path)
+    return _part_of(about_of(path))
+
+
+def _part_of(about: Mapping[str, Any]) -> Partition:
     return _asked(about) or Partition(RANK, place_in_job(about["process"])[0])
 
 
@@ -168,19 +174,12 @@ def unreadable_recordings(begun: Iterable[Path]) -> list[TraceFormatError]:
         try:
             part_of_recording(path)
         except NothingRecorded as error:
-            if not is_there(process_of_recording(path)):
+            if not is_alive(_of(path)):
                 found.append(error)
         except TraceFormatError as error:
             if path.exists():  # its trace was not written meanwhile
                 found.append(error)
     return found
-
-
-def remove_if_nothing(path: Path) -> None:
-    """The file of a recording in which there is nothing, unless its process may have begun it."""
-    if not is_there(process_of_recording(path)):
-        path.unlink(missing_ok=True)
-        remove_segments(path)
 
 
 def _asked(about: Mapping[str, Any]) -> Partition | None:
@@ -214,32 +213,74 @@ def _opened(path: Path) -> tuple[_native.StreamedLog, dict[str, Any]]:
             ) from error
 
 
-def recover_file(path: Path, how: str = "") -> tuple[Trace, Path]:
+def recover_file(path: Path, how: str = "", wait: bool = False) -> tuple[Trace, Path] | None:
     """Write the trace of an unfinished recording into its folder, and remove its file.
 
+    Args:
+        path: of the file.
+        how: what became of its process, where that is known.
+        wait: for another process that does so.
+
     Returns:
-        The trace (of a long recording the last moments of it), and the folder.
+        The trace (of a long recording the last moments of it), and the folder; None where another
+        process has written it.
 
     Raises:
         LifecycleError: it is being recorded by a process that is there still.
-        TraceFormatError: as :func:`recover`.
-        UsageError: nothing can be written there.
+        TraceFormatError: as :func:`recover`. What has nothing in it is removed.
+        UsageError: nothing can be written there, or the folder has a later trace of its part.
     """
-    log, about = _opened(path)
-    if is_running(log.describe()):
-        raise LifecycleError(
-            f"{path} belongs to a process that still runs. Wait for its end; until then "
-            "`opscope summary` shows what it has recorded so far."
-        )
-    if is_long(path, about):
-        trace = end_of_trace(save_long(path, path.parent, how))
-    else:
-        trace = recover(path, how).trace
-        with left_to_be_recovered(path.name, path.parent):
-            save_trace(trace, path.parent, _asked(about))
-    path.unlink(missing_ok=True)
-    remove_segments(path)
+    one = _of(path)
+    with ours(one, wait) as is_there:
+        if not is_there:
+            return None
+        try:
+            trace = _recover_ours(path, how)
+        except NothingRecorded:
+            remove(one)
+            raise
+        remove(one)
     return trace, path.parent
+
+
+def _recover_ours(path: Path, how: str) -> Trace:
+    log, about = _opened(path)
+    _refuse_earlier(path, log.describe()["started_ns"], about)
+    if is_long(path, about):
+        return end_of_trace(save_long(path, path.parent, how))
+    trace = recover(path, how).trace
+    with left_to_be_recovered(path.name, path.parent):
+        save_trace(trace, path.parent, _asked(about))
+    return trace
+
+
+def _refuse_earlier(path: Path, started_ns: int, about: Mapping[str, Any]) -> None:
+    """Its trace would take the place of a later one, or look like one of the same job."""
+    part = _part_of(about)
+    there = metadata_of(path.parent / part.folder_name).get("start_ns")
+    job = job_of(path.parent)
+    if (isinstance(there, int) and there > started_ns) or (job and job != about.get("job", "")):
+        raise UsageError(
+            f"{path.name} is a recording of {part} by an earlier run than what else is in "
+            f"{path.parent}, so it was left as it is. Delete it, or move it to a new folder and "
+            "run `opscope recover` there."
+        )
+
+
+def _is_running(path: Path) -> bool:
+    one = at(path)
+    return one is not None and is_alive(one)
+
+
+def _of(path: Path) -> Artefact:
+    found = at(path)
+    assert found is not None, f"{path} is no name of a recording"
+    return found
+
+
+def _seen(log: _native.StreamedLog, is_there: bool) -> str:
+    """What became of its process, where that is still there."""
+    return RUNNING if is_there and not log.describe()["has_end"] else ""
 
 
 def is_long(path: Path, about: Mapping[str, Any]) -> bool:
@@ -377,21 +418,7 @@ def _trace(log: _native.StreamedLog, about: dict[str, Any], how: str) -> Trace:
 
 def how_it_ended(described: _native.StreamDescription) -> str:
     """What can be told of a recording without an end by whoever did not see it."""
-    if described["has_end"]:
-        return STOPPED
-    return RUNNING if is_running(described) else HOW_UNKNOWN
-
-
-def is_running(described: _native.StreamDescription) -> bool:
-    """Whether the process that made it still is there, under the program that it ran then."""
-    process = described["process_id"]
-    if _native.process_identity(process) != (described["process_start"], described["boot_id"]):
-        return False
-    try:
-        maps = Path(f"/proc/{process}/maps").read_text(errors="replace")
-    except OSError:  # it is somebody else's
-        return True
-    return has_recording(maps.splitlines(), process)
+    return STOPPED if described["has_end"] else HOW_UNKNOWN
 
 
 def _ledger(described: _native.StreamDescription) -> Iterator[Row]:

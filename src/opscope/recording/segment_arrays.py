@@ -6,10 +6,11 @@ NumPy's own reader makes room for what a file says, which may be more than it ha
 from __future__ import annotations
 
 import io
+import os
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,18 +25,17 @@ def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     np.savez(path, **dict(arrays))
 
 
-def read_arrays(path: Path, dtypes: Mapping[str, str]) -> Arrays:
+def read_arrays(file: BinaryIO, dtypes: Mapping[str, str]) -> Arrays:
     """The arrays of these names and types.
 
     Raises:
-        OSError: the file is not there.
         ValueError, KeyError: it is damaged.
     """
-    most = path.stat().st_size
+    most = os.fstat(file.fileno()).st_size
     try:
-        with zipfile.ZipFile(path) as file:
+        with zipfile.ZipFile(file) as arrays:
             return {
-                name: _array(_member(file, name + _SUFFIX, most), dtype)
+                name: _array(_member(arrays, name + _SUFFIX, most), dtype)
                 for name, dtype in dtypes.items()
             }
     except zipfile.BadZipFile as error:

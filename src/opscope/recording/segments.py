@@ -20,6 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
+from opscope.leftover.artefacts import SEGMENTS
+from opscope.leftover.files import open_inside, read_inside, remove_inside
 from opscope.recording.decoded import Decoded, read_decoded
 from opscope.recording.segment_arrays import Arrays, read_arrays, write_arrays
 from opscope.trace.left_files import COUNT, ROW, TIME_NS, has_shape, reading, said
@@ -28,7 +30,6 @@ from opscope.trace.row_group_files import read_part, write_part
 from opscope.trace.schema import TABLES
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
-from opscope.trace.unfinished_recordings import SEGMENTS
 
 RECORDS = 300_000
 """About so many records are a segment: the keeper has one in memory at a time."""
@@ -109,8 +110,8 @@ class RecordingSegment:
         return late
 
     def _arrays(self, name: str, dtypes: Mapping[str, str]) -> Arrays:
-        with _reading(self.folder):
-            return read_arrays(self.folder / name, dtypes)
+        with _reading(self.folder), open(open_inside(*_place(self.folder, name)), "rb") as file:
+            return read_arrays(file, dtypes)
 
 
 _ABOUT, _STATE, _LATE = "about.json", "state.npz", "late.npz"
@@ -122,6 +123,7 @@ _LATE_COLUMNS = {
     "raised": "bool",
     "is_async": "bool",
 }
+_MOST_ABOUT_BYTES = 1 << 22
 _NUMBER = (int, float)
 _SAID = {
     "rows": dict,
@@ -150,11 +152,16 @@ def _reading(folder: Path) -> Iterator[None]:
 
 def _about(folder: Path) -> dict[str, Any]:
     with _reading(folder):
-        about: dict[str, Any] = said((folder / _ABOUT).read_text(), _SAID)
+        about: dict[str, Any] = said(read_inside(*_place(folder, _ABOUT), _MOST_ABOUT_BYTES), _SAID)
         for name, rows in about["rows"].items():
             if name not in TABLES or not has_shape(rows, ROW):
                 raise ValueError(f"it says that it has {rows} rows of {name}")
     return about
+
+
+def _place(folder: Path, name: str) -> tuple[Path, str]:
+    """The folder of the recording, and where a file of one of its segments is in that."""
+    return folder.parent.parent, f"{folder.parent.name}/{folder.name}/{name}"
 
 
 def segments_folder(recording: Path) -> Path:
@@ -188,7 +195,7 @@ def _check_order(segments: Sequence[RecordingSegment]) -> None:
 
 def remove_segments(recording: Path) -> None:
     """They are elsewhere now."""
-    shutil.rmtree(segments_folder(recording), ignore_errors=True)
+    remove_inside(recording.parent, segments_folder(recording).name)
 
 
 class Drain:

@@ -14,12 +14,14 @@ from typing import Any
 
 from opscope import _native
 from opscope.errors import UsageError
+from opscope.leftover.artefacts import SEGMENTS, new_name, owner
+from opscope.leftover.files import remove_inside
 from opscope.notice import notice
 from opscope.recording.keeper import begin_keeper
 from opscope.recording.process_facts import process_facts
 from opscope.recording.python_source import path_prefixes
 from opscope.recording.sources import RecordingOptions
-from opscope.trace.unfinished_recordings import SEGMENTS, recording_name
+from opscope.trace.process_journal import job_of
 
 NO_ROOM = "no room in its file: disk full, or as large as it may be"
 """Why a recording that streams drops something, by the ledger's words."""
@@ -57,7 +59,7 @@ class Stream:
     when_refused: Callable[[str], object] | None = None
     path: Path | None = None
     is_discarded: bool = False
-    _process: int = 0
+    _owner: str = ""
 
     def begin(self, window: int, about: Mapping[str, Any]) -> None:
         """Have what this window records go there.
@@ -65,12 +67,12 @@ class Stream:
         Raises:
             UsageError: nothing can be written to the folder.
         """
-        path = self.folder / recording_name(os.getpid(), window)
+        path = self.folder / new_name(".recording-", window, ".opscope")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             most = self.max_disk_bytes or int(shutil.disk_usage(self.folder).free * _SHARE_OF_FREE)
             _native.begin_stream(window, os.fspath(path), most, json.dumps(about, default=str))
-            self.path, self._process = path, os.getpid()
+            self.path, self._owner = path, owner()
         except OSError as error:
             is_full = error.errno == errno.EFBIG and self._has_no_room()
             self._refuse(os.strerror(errno.ENOSPC) if is_full else error.strerror or str(error))
@@ -106,7 +108,7 @@ class Stream:
     @property
     def is_parents(self) -> bool:
         """This is a forked child of the process that records; it leaves the file to that."""
-        return self.path is not None and self._process != os.getpid()
+        return self.path is not None and self._owner != owner()
 
     def discard(self) -> None:
         """The trace is elsewhere: remove the file."""
@@ -117,7 +119,7 @@ class Stream:
             return
         with suppress(OSError):
             self.path.unlink()
-        shutil.rmtree(self.path.with_suffix(SEGMENTS), ignore_errors=True)
+        remove_inside(self.path.parent, self.path.with_suffix(SEGMENTS).name)
         _native.discard_stream(os.fspath(self.path))
 
 
@@ -147,17 +149,17 @@ class Streams:
     is_left_to_others: bool = False
     when_refused: Callable[[str], object] | None = None
     _begun: int = 0
-    _process: int = 0
+    _owner: str = ""
 
     def next(self) -> Stream | None:
         """For the next recording; None in a forked child of the process that has the folder."""
-        if self._begun and self._process != os.getpid():
+        if self._begun and self._owner != owner():
             notice(
                 f"this process was forked from one that records to {self.folder}, so what it "
                 "records itself is in memory only. Make a profile with a folder of its own."
             )
             return None
-        self._process = os.getpid()
+        self._owner = owner()
         if self.keeper:
             begin_keeper(self.folder)
         self._begun += 1
@@ -193,6 +195,7 @@ def about_recording(
         "rank": stream.rank,
         "process_number": stream.process,
         "is_left_to_others": stream.is_left_to_others,
+        "job": job_of(stream.folder),
         "process": process_facts(),
         "metadata": dict(stream.metadata),
     }

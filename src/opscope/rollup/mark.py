@@ -17,8 +17,9 @@ from typing import Any
 
 from opscope.errors import TraceFormatError
 from opscope.rollup.schema import ROLLUP_TABLES, VERSION
-from opscope.trace.input_file import open_plain
+from opscope.trace.input_file import open_in_folder
 from opscope.trace.manifest import MANIFEST, ROLLUP, opscope_version
+from opscope.unfinished import unfinished_name
 
 FORMAT = "opscope-rollup"
 _MOST_BYTES = 1 << 20
@@ -58,7 +59,7 @@ class RollupMark:
 
     def write(self, folder: Path) -> None:
         """Put it into the folder, in place of an earlier one."""
-        unfinished = folder / f".{ROLLUP}.{os.getpid()}"
+        unfinished = folder / unfinished_name(ROLLUP)
         unfinished.write_text(json.dumps(asdict(self), indent=1, sort_keys=True) + "\n")
         unfinished.replace(folder / ROLLUP)
 
@@ -66,7 +67,7 @@ class RollupMark:
 def content_of(folder: Path) -> str:
     """A hash of the manifest in a part's folder; empty where there is none that can be read."""
     try:
-        with open_plain(folder / MANIFEST) as file:
+        with open_in_folder(folder / MANIFEST) as file:
             return hashlib.sha256(file.read(_MANIFEST_BYTES)).hexdigest()
     except (OSError, TraceFormatError):
         return ""
@@ -92,7 +93,7 @@ def right_mark(
 
 def _read(folder: Path) -> RollupMark | None:
     try:
-        with open_plain(folder / ROLLUP) as file:
+        with open_in_folder(folder / ROLLUP) as file:
             said: dict[str, Any] = json.loads(file.read(_MOST_BYTES))
         if said["format"] != FORMAT or said["version"] != VERSION:
             return None
@@ -128,7 +129,7 @@ def _has_files(folder: Path, mark: RollupMark) -> bool:
         return False
     try:
         return all(
-            os.stat(folder / f"{name}.parquet").st_size == table["bytes"]
+            os.lstat(folder / f"{name}.parquet").st_size == table["bytes"]
             for name, table in mark.tables.items()
         )
     except OSError:

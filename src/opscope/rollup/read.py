@@ -27,7 +27,7 @@ from opscope.rollup.schema import (
     cause_column,
 )
 from opscope.trace.arrow import pa
-from opscope.trace.input_file import open_plain
+from opscope.trace.input_file import checked_in_folder, open_in_folder
 from opscope.trace.interop import table_from_arrow
 from opscope.trace.read_parquet import ParquetColumns
 from opscope.trace.table import Table
@@ -68,14 +68,14 @@ class Rollup:
 
     def file(self, table: str) -> Path:
         """That a table lies in."""
-        return self.folder / f"{table}.parquet"
+        return checked_in_folder(self.folder / f"{table}.parquet")
 
     def table(self, name: str) -> Table | None:
         """One of those that it was asked to have; None where its file is damaged."""
         schema, rows = ROLLUP_TABLES[name], self.mark.tables[name]["rows"]
         try:
-            with open_plain(self.file(name)) as file:
-                return table_from_arrow(schema, ParquetColumns(file, rows, str(self.file(name))))
+            with open_in_folder(self.folder / f"{name}.parquet") as file:
+                return table_from_arrow(schema, ParquetColumns(file, rows, file.name))
         except (pa.ArrowException, OSError, ValueError):
             return None
 

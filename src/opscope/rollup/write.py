@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection
 from contextlib import nullcontext, suppress
 from math import ceil
@@ -22,6 +21,7 @@ from opscope.trace.partition import part_of_folder
 from opscope.trace.read_part import part_as_needed
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
+from opscope.unfinished import unfinished_name
 
 _BYTES_PER_EVENT = 400
 """About what making one takes, beside the trace."""
@@ -111,7 +111,7 @@ def write_rollup(
 
 def _write(folder: Path, name: str, table: Table) -> dict[str, int]:
     data = table_to_arrow(table)
-    file, unfinished = folder / f"{name}.parquet", folder / f".{name}.parquet.{os.getpid()}"
+    file, unfinished = folder / f"{name}.parquet", folder / unfinished_name(f"{name}.parquet")
     try:
         pq.write_table(data, unfinished, **writer_options(name, data))
         size = unfinished.stat().st_size

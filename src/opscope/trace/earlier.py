@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
+from opscope.leftover.artefacts import LOCK, LeftKind, below, claimed, locked_folder, remove_parts
 from opscope.notice import notice
 from opscope.trace.manifest import own_files
 from opscope.trace.replacing import replace_folder
@@ -13,24 +14,41 @@ from opscope.unfinished import unfinished_name
 
 def replace_rank(final: Path, unfinished: Path) -> None:
     """Give the complete rank ``unfinished`` the name ``final``, in place of an earlier one."""
-    aside = final.with_name(unfinished_name(final.name))
-    aside.mkdir()
-    try:
+    with _aside(final) as aside:
         new = unfinished.rename(aside / "new")  # holds the earlier rank after the exchange
+        (new / LOCK).unlink(missing_ok=True)
         replace_folder(final, new, aside)
-        for old in aside.iterdir():
-            _delete(old, final, final.name)
-    finally:
-        with contextlib.suppress(OSError):  # a file that is not ours and could not be moved
-            aside.rmdir()
+        _delete_all(aside, final, final.name)
 
 
 def delete_rank(stale: Path, beside: Path) -> None:
     """Delete a rank that the new trace has not; other files go to the folder ``beside`` it."""
-    old = stale.with_name(unfinished_name(stale.name))
-    with contextlib.suppress(OSError):
-        stale.rename(old)
-        _delete(old, beside / f"earlier-{stale.name}", stale.name)
+    with contextlib.suppress(OSError), _aside(stale) as aside:
+        stale.rename(aside / "old")
+        _delete_all(aside, beside / f"earlier-{stale.name}", stale.name)
+
+
+def remove_begun(folder: Path) -> None:
+    """Remove what killed processes left that wrote to a folder, or replaced what was there."""
+    remove_parts(folder)
+    for one in below(folder, LeftKind.REPLACED):
+        name = one.name[1:].partition(".")[0]
+        with contextlib.suppress(OSError), claimed(one) as is_there:
+            if is_there:
+                _delete_all(one.path, one.folder / f"earlier-{name}", name)
+                (one.path / LOCK).unlink()
+                one.path.rmdir()
+
+
+def _aside(final: Path) -> contextlib.AbstractContextManager[Path]:
+    """Where an earlier one goes; a file in it that is not ours and cannot be moved stays there."""
+    return locked_folder(final.with_name(unfinished_name(final.name, ".earlier")))
+
+
+def _delete_all(aside: Path, other_files: Path, name: str) -> None:
+    for old in aside.iterdir():
+        if old.name != LOCK:
+            _delete(old, other_files, name)
 
 
 def _delete(old: Path, other_files: Path, name: str) -> None:

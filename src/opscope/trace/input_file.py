@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from opscope.errors import TraceFormatError
+from opscope.leftover.files import open_inside
 
 _KINDS = (
     (stat.S_ISFIFO, "a pipe"),
@@ -63,6 +64,32 @@ def open_plain(path: Path) -> BinaryIO:
         return file
     file.close()
     raise _no_plain_file(path) or unreadable(path, OSError("it is no plain file"))
+
+
+def open_in_folder(path: Path) -> BinaryIO:
+    """Open a file in a folder of ours, which may come from anywhere: no link, and nothing but a
+    plain file.
+
+    Raises:
+        TraceFormatError: it is something else, or cannot be read.
+        FileNotFoundError: nothing is there.
+    """
+    try:
+        return open(open_inside(path.parent, path.name), "rb")
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from error
+
+
+def checked_in_folder(path: Path) -> Path:
+    """The path of such a file, for libraries that open it themselves.
+
+    Raises:
+        TraceFormatError, FileNotFoundError: as :func:`open_in_folder`.
+    """
+    open_in_folder(path).close()
+    return path
 
 
 def unreadable(path: Path, error: Exception) -> TraceFormatError:

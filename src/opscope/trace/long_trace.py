@@ -15,6 +15,7 @@ from opscope.errors import TraceFormatError, UsageError
 from opscope.memory_limit import require_memory
 from opscope.trace.arrow_parquet import pq
 from opscope.trace.concat import concat_lists
+from opscope.trace.input_file import checked_in_folder
 from opscope.trace.interop import table_from_arrow
 from opscope.trace.manifest import read_manifest
 from opscope.trace.names import Names
@@ -267,7 +268,7 @@ class LongTrace:
     def file(self, table: str) -> Path:
         """That a table lies in."""
         complete(self.folder)
-        return self.folder / f"{table}.parquet"
+        return checked_in_folder(self.folder / f"{table}.parquet")
 
 
 def end_of_trace(path: Path, asked: Partition | None = None) -> Trace:

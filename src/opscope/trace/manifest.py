@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from opscope.errors import TraceFormatError
-from opscope.trace.input_file import open_plain, status_of
+from opscope.leftover.artefacts import LeftKind, find
+from opscope.trace.input_file import checked_in_folder, open_in_folder, status_of
 from opscope.trace.partition import RANK, Partition, cycle_folders, partition_folders
 from opscope.trace.remote import complete
 from opscope.trace.schema import SCHEMA_VERSION
@@ -40,8 +41,6 @@ _TABLE = re.compile(r"[a-z0-9_]+")
 ROLLUP = "rollup.json"
 """Beside the manifest, with ``rollup_*.parquet``: what was added up of the tables, made again
 wherever it does not fit them."""
-_RING = re.compile(r"\.ring-(\d+)-\d+")
-"""Of a flight recorder, in the folder of its dumps, for as long as its process can make one."""
 _ROLLUP = re.compile(r"\.?rollup(_[a-z]+\.parquet|\.json)(\..*)?")
 
 
@@ -122,7 +121,7 @@ def own_files(folder: Path) -> list[str]:
 
 
 def _parse(folder: Path) -> dict[str, Any]:
-    with open_plain(folder / MANIFEST) as file:
+    with open_in_folder(folder / MANIFEST) as file:
         text = file.read(_MOST_BYTES + 1)
     if len(text) > _MOST_BYTES:
         raise ValueError(f"it has more than {_MOST_BYTES:,} bytes")
@@ -164,8 +163,7 @@ def _traces_in(folder: Path) -> list[str]:
 
 def _processes_with_rings(folder: Path) -> list[str]:
     with suppress(OSError):
-        found = (_RING.fullmatch(entry.name) for entry in folder.iterdir())
-        return sorted({match[1] for match in found if match}, key=int)
+        return sorted({str(one.process) for one in find(folder, LeftKind.RING)}, key=int)
     return []
 
 
@@ -181,6 +179,7 @@ def check_files(folder: Path) -> None:
         found = status_of(file)
         if found is None:
             raise damaged_file(file, "it is missing")
+        checked_in_folder(file)
         if found.st_size != table["bytes"]:
             said = f"it has {found.st_size} bytes, the manifest says {table['bytes']}"
             raise damaged_file(file, said)

@@ -98,7 +98,8 @@ def cycle_folders(folder: Path) -> list[Path]:
 
     A folder that cannot be looked into has none.
     """
-    found = [path for path in folder.glob("cycle-*") if _CYCLE.fullmatch(path.name)]
+    named = [path for path in folder.glob("cycle-*") if _CYCLE.fullmatch(path.name)]
+    found = [path for path in named if not path.is_symlink()]  # which may lead out of the folder
     return sorted(found, key=lambda path: int(path.name.removeprefix("cycle-")))
 
 

@@ -14,11 +14,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from opscope.leftover.files import open_inside
 from opscope.trace.left_files import COUNT, TIME_NS, Shape, has_shape, said
 from opscope.trace.partition import PROCESS, RANK, Partition
 
 PROCESSES = "processes.jsonl"
-BEGAN, RECORDING, REFUSED, ENDED = "began", "recording", "refused", "ended"
+JOB, BEGAN, PART, RECORDING = "job", "began", "part", "recording"
+REFUSED, ENDED = "refused", "ended"
 BECAME_ANOTHER = "became another program (exec)"
 AGAIN = 10_000_000
 """Added to the number of a part where an earlier one of the folder has it: process ids come again,
@@ -27,6 +29,7 @@ _LINE: Shape = {"process": COUNT, "event": str}
 _BEGAN: Shape = {"start": COUNT, "parent": COUNT, "how": str, "time_ns": TIME_NS, "command": [str]}
 _MOST_BYTES = 64 << 20
 """Of a file that may come from anywhere: some hundred thousand processes."""
+_MOST_JOB_BYTES = 200
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ def append(folder: Path, line: Mapping[str, Any]) -> bool:
     """Add a line, if the folder is there; whether it was."""
     text = json.dumps(line) + "\n"
     with suppress(OSError):
-        file = os.open(folder / PROCESSES, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        file = open_inside(folder, PROCESSES, os.O_WRONLY | os.O_APPEND)
         try:
             return os.write(file, text.encode()) == len(text)
         finally:
@@ -78,20 +81,53 @@ def read_journal(folder: Path) -> list[ProcessEntry]:
     sense are passed over: the file may be cut where its writer was killed.
     """
     entries: list[ProcessEntry] = []
-    latest: dict[int, int] = {}
+    latest: dict[tuple[int, int], int] = {}
     for line in _lines(_journal_of(folder)):
         with suppress(ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
             _apply(said(line, _LINE), entries, latest)
     return entries
 
 
-def free_number(folder: Path, process: int) -> int:
-    """What number the part of a process is to have, which may have one already."""
-    taken = {entry.partition for entry in read_journal(folder) if entry.process_id == process}
-    number = process
-    while Partition(PROCESS, number) in taken:
-        number += AGAIN
-    return number
+def reserve_number(folder: Path, process: int) -> int:
+    """What number the part of a process is to have, which may have one already.
+
+    Two containers may have processes of one number at the same time: who is first in the list has
+    the part.
+    """
+    claim = os.urandom(8).hex()
+    while True:
+        number, taken = process, _claims(folder)
+        while number in taken:
+            number += AGAIN
+        said = append(folder, {"event": PART, "process": process, "part": number, "claim": claim})
+        if not said or _claims(folder).get(number) == claim:
+            return number
+
+
+def _claims(folder: Path) -> dict[int, str]:
+    """By number of the part: who had it first."""
+    found: dict[int, str] = {}
+    for line in _lines(_journal_of(folder)):
+        with suppress(ValueError, TypeError, KeyError):
+            said = json.loads(line)
+            if said["event"] in (PART, RECORDING) and said.get("rank") is None:
+                number = int(said.get("part", said["process"]))
+                found.setdefault(number, str(said.get("claim", "")))
+    return found
+
+
+def begin_job(folder: Path) -> None:
+    """Say which job the processes are of that are recorded to a folder from now on."""
+    append(folder, {"event": JOB, "id": os.urandom(8).hex()})
+
+
+def job_of(folder: Path) -> str:
+    """Which one that is; empty where it was not said."""
+    for line in _lines(_journal_of(folder), _MOST_JOB_BYTES):
+        with suppress(ValueError, TypeError, KeyError):
+            said = json.loads(line)
+            return str(said["id"]) if said["event"] == JOB else ""
+    return ""
 
 
 def _journal_of(folder: Path) -> Path:
@@ -101,16 +137,19 @@ def _journal_of(folder: Path) -> Path:
     return folder.absolute().parent / PROCESSES
 
 
-def _lines(file: Path) -> Iterator[bytes]:
+def _lines(file: Path, most_bytes: int = _MOST_BYTES) -> Iterator[bytes]:
     try:
-        with open(file, "rb") as opened:
-            yield from opened.read(_MOST_BYTES).splitlines()
+        with open(open_inside(file.parent, file.name), "rb") as opened:
+            yield from opened.read(most_bytes).splitlines()
     except OSError:
         return
 
 
-def _apply(line: dict[str, Any], entries: list[ProcessEntry], latest: dict[int, int]) -> None:
+def _apply(
+    line: dict[str, Any], entries: list[ProcessEntry], latest: dict[tuple[int, int], int]
+) -> None:
     process, event = line["process"], line["event"]
+    key = process, int(line.get("space", 0))
     if event == BEGAN:
         if not has_shape(line, _BEGAN):
             return
@@ -123,13 +162,13 @@ def _apply(line: dict[str, Any], entries: list[ProcessEntry], latest: dict[int, 
             tuple(line["command"]),
             has_torch=bool(line.get("has_torch")),
         )
-        earlier = latest.get(process)
-        if earlier is not None and entries[earlier].start == began.start:
+        earlier = latest.get(key)
+        if earlier is not None and began.start and entries[earlier].start == began.start:
             entries[earlier] = replace(entries[earlier], ended=BECAME_ANOTHER)
-        latest[process] = len(entries)
+        latest[key] = len(entries)
         entries.append(began)
         return
-    row = latest[process]
+    row = latest[key]
     entries[row] = _changed(entries[row], event, line)
 
 

@@ -117,5 +117,5 @@ def metadata_of(folder: Path) -> dict[str, Any]:
         table = read_whole(folder / "metadata.parquet")
         pairs = zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True)
         return {str(key): json.loads(value) for key, value in pairs}
-    except (ArrowException, OSError, ValueError, KeyError, TypeError):
+    except (ArrowException, OSError, ValueError, KeyError, TypeError, TraceFormatError):
         return {}

@@ -15,6 +15,7 @@ from opscope.memory_limit import require_memory
 from opscope.trace.arrow import pa
 from opscope.trace.arrow_parquet import pq
 from opscope.trace.arrow_values import is_text, numbers_of, text_bytes
+from opscope.trace.input_file import checked_in_folder
 from opscope.trace.parquet_footer import unpacked_bytes
 
 _TEXT = frozenset({"text", "source", "what", "key", "value"})
@@ -38,8 +39,9 @@ def read_whole(path: Path) -> pa.Table:
 
     Raises:
         pyarrow.ArrowException, OSError: it is damaged.
+        TraceFormatError: it is no plain file.
     """
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(checked_in_folder(path)) as file:
         return file.read()
 
 

@@ -15,7 +15,7 @@ from opscope.trace.arrow import pa
 from opscope.trace.arrow_values import in_one, is_text, text_bytes
 from opscope.trace.column import TableSchema
 from opscope.trace.columns_as_needed import ColumnsAsNeeded
-from opscope.trace.input_file import open_plain
+from opscope.trace.input_file import open_in_folder
 from opscope.trace.interop import (
     column_from_arrow,
     columns_there,
@@ -228,7 +228,7 @@ def _opened(folder: Path, name: str, manifest: Manifest) -> Iterator[ParquetColu
     expected = manifest.tables.get(name)
     if expected is None:
         raise damaged_file(folder / MANIFEST, f"it does not list {name}")
-    with open_plain(file) as opened:
+    with open_in_folder(file) as opened:
         size = os.fstat(opened.fileno()).st_size
         if size != expected["bytes"]:
             raise damaged_file(file, f"it has {size} bytes, the manifest says {expected['bytes']}")

@@ -14,10 +14,10 @@ from opscope import errors
 from opscope.child_process import ChildProcess
 from opscope.errors import InsufficientMemoryError, OpscopeError
 from opscope.memory_limit import memory_for, process_memory_left
+from opscope.trace.earlier import remove_begun
 from opscope.trace.input_file import shown_path
 from opscope.trace.job import place_in_job
 from opscope.trace.schema import TABLES
-from opscope.unfinished import remove_unfinished
 
 if TYPE_CHECKING:
     from opscope.trace.partition import Partition
@@ -92,9 +92,9 @@ def _in_child(trace: Trace, folder: Path, asked: Partition | None) -> tuple[str,
         except OpscopeError as error:
             process.tell(f"{type(error).__name__}:{error}")
 
-    child, ended = process.run(save_and_tell)
+    _, ended = process.run(save_and_tell)
     if ended:
-        remove_unfinished(folder, child)
+        remove_begun(folder)
     return process.told, ended
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -11,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from opscope.errors import TraceFormatError, UsageError
+from opscope.leftover.artefacts import locked_folder
+from opscope.leftover.files import remove_inside
 from opscope.thread_pool import ThreadPool
 from opscope.trace.address import refuse_address
 from opscope.trace.arrow_parquet import pq
-from opscope.trace.earlier import delete_rank, replace_rank
+from opscope.trace.earlier import delete_rank, remove_begun, replace_rank
 from opscope.trace.encoding import without_nulls, writer_options
 from opscope.trace.input_file import shown_path, status_of
 from opscope.trace.interop import to_arrow
@@ -80,6 +81,7 @@ def save_files(
     own, world_size = _place_in_folder(metadata, asked)
     _refuse_foreign(folder)
     final = folder / own.folder_name
+    remove_begun(folder)
     with _writing(folder), _hidden_folder(final) as unfinished:
         write(unfinished, own.number if own.kind == RANK else 0)
         replace_rank(final, unfinished)
@@ -184,16 +186,11 @@ def _unwritable(folder: Path, error: BaseException) -> UsageError:
 @contextmanager
 def _hidden_folder(final: Path) -> Iterator[Path]:
     """A new folder beside ``final``, gone afterwards unless it was renamed."""
-    unfinished = final.with_name(unfinished_name(final.name))
-    unfinished.mkdir()
-    try:
-        yield unfinished
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        with suppress(
-            OSError
-        ):  # rmtree cannot list it when no file can be opened; it is empty then
-            unfinished.rmdir()
+    with locked_folder(final.with_name(unfinished_name(final.name))) as unfinished:
+        try:
+            yield unfinished
+        finally:
+            remove_inside(final.parent, unfinished.name)
 
 
 def write_table(trace: Trace, name: str, folder: Path) -> tuple[str, dict[str, int]]:

@@ -1,4 +1,4 @@
-"""Files of recordings that stream: in the folder of the trace that they are to become.
+"""Recordings in the folder of the trace that they are to become, and that did not end there.
 
 A recording that ended well has no such file any more. One that is there is either under way, or its
 process came to an end that it could not notice.
@@ -6,51 +6,26 @@ process came to an end that it could not notice.
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
+from opscope.leftover.artefacts import LeftKind, below, find
 from opscope.trace.manifest import MANIFEST
-from opscope.trace.partition import Partition, cycle_folders
-
-_NAME = re.compile(r"\.recording-(\d+)-(\d+)\.opscope")
-
-SEGMENTS = ".segments"
-"""In place of the suffix of a recording's file: the folder of what was moved out of that."""
+from opscope.trace.partition import Partition
 
 
-def recording_name(process: int, number: int) -> str:
-    """What the file of a process's ``number``-th recording is called."""
-    return f".recording-{process}-{number}.opscope"
-
-
-def process_of_recording(path: Path) -> int:
-    """Of which process such a file is, by its name."""
-    return int(path.name.split("-")[1])
-
-
-def unfinished_recordings(folder: Path, process: int | None = None) -> list[Path]:
-    """Those in ``folder``, oldest first, of one process or of all.
+def unfinished_recordings(folder: Path) -> list[Path]:
+    """The files of those in ``folder``, oldest first.
 
     Raises:
         OSError: the folder cannot be read.
     """
-    found = []
-    for entry in os.scandir(folder):
-        match = _NAME.fullmatch(entry.name)
-        if match and process in (None, int(match[1])) and entry.is_file(follow_symlinks=False):
-            with suppress(FileNotFoundError):  # its trace was written meanwhile
-                found.append((entry.stat().st_mtime_ns, int(match[2]), Path(entry.path)))
-    return [path for _, _, path in sorted(found)]
+    return [one.path for one in find(folder, LeftKind.STREAM)]
 
 
-def unfinished_below(folder: Path, process: int | None = None) -> Iterator[Path]:
+def unfinished_below(folder: Path) -> Iterator[Path]:
     """Those in ``folder`` and in its cycles."""
-    for place in (folder, *cycle_folders(folder)):
-        with suppress(OSError):
-            yield from unfinished_recordings(place, process)
+    return (one.path for one in below(folder, LeftKind.STREAM))
 
 
 def is_later(recording: Path, part: Partition) -> bool:

@@ -31,10 +31,10 @@ def test_a_full_disk_has_an_exit_code_of_its_own(monkeypatch, process, number):
     for drain_while in (failing(full), failing(OpscopeError("not written"), full)):
         monkeypatch.setattr(drain, "drain_while", drain_while)
         with pytest.raises(SystemExit) as ended:
-            keeper.drain("1", process, "recording")
+            keeper.drain(process, "recording")
         assert ended.value.code == NO_ROOM
 
 
 def test_anything_else_is_left_to_whoever_recovers_it(monkeypatch, process):
     monkeypatch.setattr(drain, "drain_while", failing(OSError(errno.EIO, "no disk")))
-    keeper.drain("1", process, "recording")
+    keeper.drain(process, "recording")

@@ -1,7 +1,5 @@
 """Folders in which a recording cannot be read: what else is there can, and what cannot is said."""
 
-import os
-
 import pytest
 
 import opscope
@@ -11,11 +9,13 @@ from opscope.errors import TraceFormatError
 from opscope.recording.recovered import part_of_recording
 from opscope.trace.load import parts_of
 from opscope.trace.partition import PROCESS, Partition
-from opscope.trace.unfinished_recordings import recording_name, unfinished_recordings
+from opscope.trace.unfinished_recordings import unfinished_recordings
 from support.build_trace import build_trace, span
+from support.left_behind import held_by_another
 
 GONE = 2**22 + 1
 """No process has this number."""
+NAME = f".recording-{GONE}-0123456789abcdef-4.opscope"
 WAYS = {
     "it is empty": b"",
     "it was lost as it began": bytes(1 << 18),
@@ -27,7 +27,7 @@ WAYS = {
 def unreadable(request, tmp_path):
     """A folder with one process, and the recording of another one; and why that cannot be read."""
     build_trace([span("aten::mm", 0, 100)]).save(tmp_path, process=4242)
-    (tmp_path / recording_name(GONE, 4)).write_bytes(WAYS[request.param])
+    (tmp_path / NAME).write_bytes(WAYS[request.param])
     return tmp_path, request.param
 
 
@@ -43,7 +43,7 @@ def test_commands_answer_and_say_what_cannot_be_read(unreadable, command_line):
     outcome = command_line("summary", folder)
     assert outcome.code == 0
     assert "aten::mm" in outcome.out
-    assert f"{recording_name(GONE, 4)}: {why}" in outcome.err.replace("\n", " ")
+    assert f"{NAME}: {why}" in outcome.err.replace("\n", " ")
     assert command_line("export", folder, "-o", folder / ".json").code == 0
     build_trace([span("aten::add", 0, 100)]).save(folder, process=4243)
     outcome = command_line("summary", folder)
@@ -66,7 +66,7 @@ def begun_recording(folder, about):
     window, file = _native.reserve_window(), folder / "file"
     _native.begin_stream(window, str(file), 1 << 24, about)
     _native.open_window(_native.WANTS["ANNOTATIONS"], True, window)
-    path = folder / recording_name(GONE, 4)
+    path = folder / NAME
     path.write_bytes(file.read_bytes())
     _native.close_window(window)
     _native.discard_window(window)
@@ -99,15 +99,17 @@ def test_a_header_that_was_damaged_is_read_or_refused(tmp_path):
 
 
 def test_what_another_process_has_only_begun_stays(tmp_path, command_line):
-    path = tmp_path / recording_name(os.getppid(), 4)
+    path = tmp_path / NAME
     path.write_bytes(b"")
-    assert recover_ended(tmp_path) == []
-    assert command_line("recover", tmp_path).code == 1
-    assert path.exists()
+    with held_by_another(path):
+        assert recover_ended(tmp_path) == []
+        outcome = command_line("recover", tmp_path)
+        assert outcome.code == 1 and "still runs" in outcome.err
+        assert path.exists()
 
 
 def test_without_anything_else_it_is_an_error(tmp_path):
-    (tmp_path / recording_name(GONE, 4)).write_bytes(b"")
+    (tmp_path / NAME).write_bytes(b"")
     for ask in (parts_of, opscope.load):
         with pytest.raises(TraceFormatError, match="it is empty"):
             ask(tmp_path)

@@ -1,21 +1,21 @@
 """Dumps that nobody makes traces of, on a disk that is full."""
 
 import contextlib
-import os
 import resource
 
 import pytest
 
-from opscope.errors import UsageError
-from opscope.flight.dump_writer import KIND, TAKEN, take, take_over
-from opscope.flight.left_dumps import finish_dump, is_left, is_taken, left_dumps
-from support.headless import headless_process
+from opscope.errors import LifecycleError, UsageError
+from opscope.flight.dump_writer import KIND, finish_dump, is_left, is_taken, take
+from opscope.leftover.artefacts import LOCK
+from support.left_behind import held_by_another, spools_in
 
 
 @pytest.fixture
 def spool(tmp_path):
     folder = tmp_path / ".dump-1-1"
     folder.mkdir()
+    (folder / LOCK).touch()
     (folder / KIND).write_text("opscope-dumps")
     return folder
 
@@ -31,44 +31,47 @@ def full_disk():
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def ended_process():
-    child = os.fork()
-    if child == 0:
-        os._exit(0)
-    os.waitpid(child, 0)
-    return child
-
-
 def test_what_there_is_no_room_to_take_stays_for_others(spool):
     with full_disk(), pytest.raises(OSError):
         take(spool)
     assert not is_taken(spool)
-    assert left_dumps(spool.parent) == [spool]
 
 
 def test_one_is_taken_once_and_left_when_that_process_has_ended(spool):
     assert take(spool) and not take(spool)
-    assert not is_left(spool) and left_dumps(spool.parent) == []
-    (spool / TAKEN).write_text(f"{ended_process():10}")
-    assert is_left(spool) and left_dumps(spool.parent) == [spool]
-    take_over(spool)
-    assert left_dumps(spool.parent) == []
-
-
-@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="nobody says how a process is")
-def test_one_is_not_left_by_a_process_whose_first_thread_alone_has_ended(spool):
-    with headless_process() as process:
-        (spool / TAKEN).write_text(f"{process:10}")
+    with held_by_another(spool / LOCK, "LOCK_EX") as process:
         assert not is_left(spool)
-    assert is_left(spool)
+        with pytest.raises(UsageError, match="Another process makes the trace"):
+            finish_dump(spool)
+        process.kill()
+        process.wait()
+        assert is_left(spool)
 
 
-def test_one_that_is_not_complete_is_none(spool):
+def test_one_that_a_program_writes_is_left_alone(spool):
     (spool / KIND).unlink()
-    assert left_dumps(spool.parent) == []
+    with held_by_another(spool / LOCK), pytest.raises(LifecycleError, match="still runs"):
+        finish_dump(spool)
+    assert spool.exists()
+
+
+def test_one_that_a_killed_program_had_begun_to_write_is_removed(spool):
+    (spool / KIND).unlink()
+    with pytest.raises(ValueError, match="was removed"):
+        finish_dump(spool)
+    assert not spool.exists()
 
 
 def test_on_a_full_disk_it_is_kept_and_said_how_to_finish_it(spool):
     with full_disk(), pytest.raises(UsageError, match=f"opscope recover {spool.parent}"):
         finish_dump(spool)
-    assert left_dumps(spool.parent) == [spool]
+    assert spools_in(spool.parent) == [spool] and not is_taken(spool)
+
+
+def test_files_that_are_links_are_not_followed(spool, tmp_path):
+    (tmp_path / "mine").write_text("{}")
+    for name in ("facts.json", "reason.json", "log"):
+        (spool / name).symlink_to(tmp_path / "mine")
+    with pytest.raises(OSError, match="it is a link"):
+        finish_dump(spool)
+    assert (tmp_path / "mine").exists()

@@ -5,7 +5,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from opscope.recording.segment_arrays import read_arrays, write_arrays
+from opscope.recording import segment_arrays
+from opscope.recording.segment_arrays import write_arrays
 
 
 @pytest.fixture
@@ -18,6 +19,11 @@ def columns(tmp_path):
 def rewritten(path, name, content, **options):
     with zipfile.ZipFile(path, "w", **options) as file:
         file.writestr(name, content)
+
+
+def read_arrays(path, dtypes):
+    with open(path, "rb") as file:
+        return segment_arrays.read_arrays(file, dtypes)
 
 
 def npy(header: str, values: bytes = b"") -> bytes:

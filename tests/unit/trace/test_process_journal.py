@@ -2,14 +2,17 @@
 
 import json
 
+from opscope.trace import process_journal
 from opscope.trace.partition import PROCESS, RANK, Partition
 from opscope.trace.process_journal import (
     AGAIN,
     BECAME_ANOTHER,
     PROCESSES,
     ProcessEntry,
-    free_number,
+    begin_job,
+    job_of,
     read_journal,
+    reserve_number,
 )
 from opscope.trace.processes import Processes
 
@@ -61,8 +64,8 @@ def test_a_number_that_comes_again_is_another_process(tmp_path):
     write(tmp_path, began(7, start=1), {"event": "recording", "process": 7}, began(7, start=2))
     first, second = read_journal(tmp_path)
     assert (first.ended, second.partition) == ("", None)
-    assert free_number(tmp_path, 7) == 7 + AGAIN
-    assert free_number(tmp_path, 8) == 8
+    assert reserve_number(tmp_path, 7) == 7 + AGAIN
+    assert reserve_number(tmp_path, 8) == 8
 
 
 def test_a_process_that_becomes_another_program_is_two(tmp_path):
@@ -101,3 +104,40 @@ def test_one_that_was_recorded_and_had_no_time_to_note_it_is_one_process(tmp_pat
     found = processes.with_parts([part, Partition(RANK, 0)])
     assert [entry.partition for entry in found.entries] == [None, part, Partition(RANK, 0)]
     assert found.with_parts([part, Partition(RANK, 0)]) == found
+
+
+def test_equal_numbers_of_two_containers_are_two_processes(tmp_path):
+    lines = [{**began(1, start), "space": space} for space, start in ((40, 5), (41, 5))]
+    for space in (40, 41):
+        lines.append({"event": "recording", "process": 1, "space": space, "part": 1 + space})
+    write(tmp_path, *lines, {"event": "ended", "process": 1, "space": 40, "how": "exited"})
+    first, second = read_journal(tmp_path)
+    assert (first.partition, first.ended) == (Partition(PROCESS, 41), "exited")
+    assert (second.partition, second.ended) == (Partition(PROCESS, 42), "")
+
+
+def test_where_nobody_knows_when_it_started_it_has_not_become_another(tmp_path):
+    write(tmp_path, began(1, start=0), began(1, start=0))
+    assert [entry.ended for entry in read_journal(tmp_path)] == ["", ""]
+
+
+def test_two_of_one_number_at_the_same_time_have_two_parts(tmp_path, monkeypatch):
+    write(tmp_path, began(1))
+    first = {"event": "part", "process": 1, "part": 1, "claim": "another's"}
+    appended = process_journal.append
+
+    def come_second(folder, line):
+        monkeypatch.setattr(process_journal, "append", appended)
+        appended(folder, first)
+        return appended(folder, line)
+
+    monkeypatch.setattr(process_journal, "append", come_second)
+    assert reserve_number(tmp_path, 1) == 1 + AGAIN
+
+
+def test_a_folder_says_which_job_it_is_of(tmp_path):
+    assert job_of(tmp_path) == ""
+    write(tmp_path)
+    begin_job(tmp_path)
+    (tmp_path / "cycle-1").mkdir()
+    assert len(job_of(tmp_path)) == 16 and job_of(tmp_path / "cycle-1") == job_of(tmp_path)

@@ -6,6 +6,7 @@ Until torch is imported this costs a line in a file: no module of opscope's is i
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import time
 
@@ -23,6 +24,8 @@ PROCESSES = "processes.jsonl"
 DOORBELL = ".processes.bell"
 """Wakes the process that watches for the ends of others, which is quicker than looking again."""
 
+_PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK
+"""Follow no link, and wait for nobody."""
 _MOST_WORDS, _LONGEST_WORD = 40, 300
 
 
@@ -80,10 +83,10 @@ def note_process(folder: str, how: str, **more: Any) -> bool:
 
 def note(folder: str, event: str, **more: Any) -> bool:
     """Add a line about this process to the list, by one write; False where the list is gone."""
-    values = {"event": event, "process": os.getpid(), **more}
+    values = {"event": event, "process": os.getpid(), "space": _space(), **more}
     text = ",".join(f"{_quoted(key)}:{_encoded(value)}" for key, value in values.items())
     try:
-        file = os.open(os.path.join(folder, PROCESSES), os.O_WRONLY | os.O_APPEND)
+        file = os.open(os.path.join(folder, PROCESSES), os.O_WRONLY | os.O_APPEND | _PLAIN)
     except OSError:
         return False
     try:
@@ -98,7 +101,9 @@ def note(folder: str, event: str, **more: Any) -> bool:
 
 def _ring(bell: str) -> None:
     try:
-        file = os.open(bell, os.O_WRONLY | os.O_NONBLOCK)
+        if not stat.S_ISFIFO(os.lstat(bell).st_mode):
+            return
+        file = os.open(bell, os.O_WRONLY | _PLAIN)
     except OSError:  # nobody listens
         return
     try:
@@ -124,6 +129,14 @@ def _quoted(text: str) -> str:
     from _json import encode_basestring_ascii
 
     return str(encode_basestring_ascii(text))
+
+
+def _space() -> int:
+    """Of the numbers of processes: a container, or a sandbox, has one of its own; 0 if unknown."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return 0
 
 
 def _start_ticks() -> int:

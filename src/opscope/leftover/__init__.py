@@ -1,0 +1,1 @@
+"""What processes leave in a folder: opening it safely, and whose it is."""

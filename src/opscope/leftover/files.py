@@ -1,0 +1,156 @@
+"""Opening, reading and removing what lies in a folder that may come from anywhere.
+
+The folder that the user named may be a link. Inside it no link is followed, and nothing but plain
+files is opened: a pipe waits for ever, a device has no end, and a link leads to another's file.
+This imports nothing of opscope, because the watchdog is run by its path.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import suppress
+from typing import TypeAlias
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_KINDS = {
+    stat.S_IFLNK: "it is a link, and inside a folder opscope follows none; copy what it points to",
+    stat.S_IFIFO: "it is a pipe, and not a plain file",
+    stat.S_IFSOCK: "it is a socket, and not a plain file",
+    stat.S_IFCHR: "it is a device, and not a plain file",
+    stat.S_IFBLK: "it is a device, and not a plain file",
+    stat.S_IFDIR: "it is a folder, and not a plain file",
+    stat.S_IFREG: "it is a plain file, and not a folder",
+}
+AnyPath: TypeAlias = "str | os.PathLike[str]"
+
+
+def open_inside(folder: AnyPath, inside: AnyPath, flags: int = os.O_RDONLY) -> int:
+    """Open a plain file inside a folder; returns its descriptor.
+
+    Args:
+        folder: that the user named.
+        inside: where the file is in it: a name, or a path of folders and a name.
+        flags: as of ``os.open``; with ``O_CREAT`` only the user can read what is made.
+
+    Raises:
+        OSError: it is not there, or not plain, or a folder on the way is a link. What is opened for
+            writing must belong to the user, or to whom the folder belongs.
+    """
+    *parents, name = os.fspath(inside).split(os.sep)
+    path = os.path.join(folder, inside)
+    place = _open_folder(folder, parents)
+    try:
+        return _open_plain(place, name, flags, path)
+    except OSError as error:
+        error.filename = path  # and not the name alone
+        raise
+    finally:
+        os.close(place)
+
+
+def read_inside(folder: AnyPath, inside: AnyPath, most_bytes: int) -> bytes:
+    """All of a plain file inside a folder.
+
+    Raises:
+        OSError: as :func:`open_inside`, or it has more than ``most_bytes``.
+    """
+    with open(open_inside(folder, inside), "rb") as file:
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise _refused(f"it has more than {most_bytes:,} bytes", os.path.join(folder, inside))
+    return content
+
+
+def remove_inside(folder: AnyPath, inside: AnyPath) -> None:
+    """Remove a file, a link or a folder with all that is in it. What links point to stays.
+
+    No error where it is not there, or cannot be removed.
+    """
+    *parents, name = os.fspath(inside).split(os.sep)
+    with suppress(OSError):
+        place = _open_folder(folder, parents)
+        try:
+            _remove(name, place)
+        finally:
+            os.close(place)
+
+
+def is_folder_inside(folder: AnyPath, name: str) -> bool:
+    """Whether a folder of this name is there that is no link."""
+    with suppress(OSError):
+        return stat.S_ISDIR(os.lstat(os.path.join(folder, name)).st_mode)
+    return False
+
+
+def _open_folder(folder: AnyPath, parents: list[str]) -> int:
+    place, path = os.open(folder, _FOLDER), os.fspath(folder)
+    for name in parents:
+        path = os.path.join(path, name)
+        try:
+            below = os.open(_checked_name(name, path), _FOLDER | os.O_NOFOLLOW, dir_fd=place)
+        except NotADirectoryError as error:
+            raise _refused(_kind_of(name, place), path) from error
+        finally:
+            os.close(place)
+        place = below
+    return place
+
+
+def _open_plain(place: int, name: str, flags: int, path: str) -> int:
+    flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with suppress(FileNotFoundError):  # looked at first, because opening a device may do something
+        there = os.stat(_checked_name(name, path), dir_fd=place, follow_symlinks=False)
+        if not stat.S_ISREG(there.st_mode):
+            raise _refused(_KINDS[stat.S_IFMT(there.st_mode)], path)
+    file = os.open(name, flags, 0o600, dir_fd=place)
+    found = os.fstat(file)
+    why = "" if stat.S_ISREG(found.st_mode) else _KINDS[stat.S_IFMT(found.st_mode)]
+    if flags & (os.O_WRONLY | os.O_RDWR) and found.st_uid not in _owners(place):
+        why = why or f"it belongs to user {found.st_uid}; run this as that user"
+    if why:
+        os.close(file)
+        raise _refused(why, path)
+    return file
+
+
+def _owners(place: int) -> set[int]:
+    """The user; and the owner of the folder, because some file systems give all files one owner."""
+    return {os.geteuid(), os.fstat(place).st_uid}
+
+
+def _checked_name(name: str, path: str) -> str:
+    if name in ("", os.curdir, os.pardir):
+        raise _refused("its name leads out of the folder", path)
+    return name
+
+
+def _kind_of(name: str, place: int) -> str:
+    with suppress(OSError, KeyError):
+        return _KINDS[stat.S_IFMT(os.stat(name, dir_fd=place, follow_symlinks=False).st_mode)]
+    return os.strerror(errno.ENOTDIR)
+
+
+def _remove(name: str, place: int) -> None:
+    try:
+        os.unlink(name, dir_fd=place)
+        return
+    except (IsADirectoryError, PermissionError):  # a folder
+        pass
+    for _, folders, files, inner in os.fwalk(name, topdown=False, dir_fd=place):
+        for entry in (*files, *folders):
+            with suppress(OSError):
+                _remove_entry(entry, inner)
+    os.rmdir(name, dir_fd=place)
+
+
+def _remove_entry(name: str, place: int) -> None:
+    try:
+        os.rmdir(name, dir_fd=place)
+    except NotADirectoryError:
+        os.unlink(name, dir_fd=place)
+
+
+def _refused(why: str, path: str) -> OSError:
+    return OSError(errno.EPERM, why, os.fspath(path))
