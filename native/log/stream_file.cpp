@@ -179,7 +179,7 @@ bool StreamFile::is_time_to_try() const {
 bool StreamFile::has_own_file() {
   if (file_.get() >= 0) return true;
   if (!file_.take_again(open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK))) return false;
-  if (!is_parents_) lock_shared(file_.get());
+  lock_shared(file_.get());
   return true;
 }
 
