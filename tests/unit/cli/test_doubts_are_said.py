@@ -54,6 +54,7 @@ def path(tmp_path):
         ["export", "-o", "out.json"],
         ["export", "-o", "out.opscope"],
         ["diff"],
+        ["sql", "select 1"],
     ],
 )
 def test_every_command_says_it(path, arguments, capsys, monkeypatch, tmp_path):
@@ -61,7 +62,8 @@ def test_every_command_says_it(path, arguments, capsys, monkeypatch, tmp_path):
     command, *options = arguments
     paths = [str(path)] * (2 if command == "diff" else 1)
 
-    code = main([command, *paths, *options])
+    words = [*paths, *options]
+    code = main([command, *words])
 
     said = " ".join("".join(capsys.readouterr()).split())
     assert TOO_LONG_WORK in said
