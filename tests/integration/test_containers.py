@@ -84,7 +84,9 @@ def recover(folder):
 
 
 def test_one_that_starts_again_records_beside_what_it_left(tmp_path):
-    service = f"{WORK}\nimport opscope\np = opscope.profile(stream_to={str(tmp_path)!r})\np.start()\n"
+    service = (
+        f"{WORK}\nimport opscope\np = opscope.profile(stream_to={str(tmp_path)!r})\np.start()\n"
+    )
     for calls in (10, 20):
         code = f"{service}work({calls})\nuntil_told()\n"
         with container(sys.executable, "-c", code) as process:
