@@ -17,6 +17,7 @@ import opscope
 from opscope.cli.application import main
 from opscope.errors import UsageError
 from opscope.report.notebook import overview_html
+from opscope.report.page import report_html
 from opscope.trace.schema import EventKind
 from support.build_trace import build_trace, span
 from support.every_view import look_at_everything
@@ -177,6 +178,11 @@ def test_losses_are_said_by_every_command(tmp_path):
             path = str(tmp_path / "lost.opscope")
             code, output, messages = run(command, path, "--format", format)
             assert code == 0 and f"DROPPED: {lost:,.0f}" in output + messages
+    for format in ("table", "json", "md"):
+        code, output, messages = run("diff", path, path, "--format", format)
+        assert code == 0 and f"DROPPED: {lost:,.0f}" in output + messages
+    assert f"DROPPED: {lost:,.0f}" in trace.account().about
+    assert f"DROPPED: {lost:,.0f}" in report_html(trace)
 
 
 @pytest.mark.parametrize("with_both", [False, True])

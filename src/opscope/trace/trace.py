@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from opscope.cached_property import cached_property
 from opscope.trace.ledger import Ledger
 from opscope.trace.names import Names
 from opscope.trace.schema import TABLES
@@ -104,13 +105,16 @@ class Trace:
             result.setdefault(str(source), {})[str(what)] = float(value)
         return result
 
-    @property
+    @cached_property
     def has_times(self) -> bool:
-        """Whether it says how long anything took: an execution trace only says in which order."""
-        if self.metadata.get("has_times") is False:
+        """Whether it says how long anything took: an execution trace only says in which order, and
+        neither does a file in which everything took 0."""
+        metadata = self.metadata
+        if metadata.get("has_times") is False:
             return False
         spans = [self.table(name) for name in ("events", "gpu") if len(self.table(name))]
-        return not spans or any(bool(table["duration_ns"].any()) for table in spans)
+        took_time = any(bool(table["duration_ns"].any()) for table in spans)
+        return took_time or not spans or "imported_from" not in metadata
 
     def __repr__(self) -> str:
         events = self.events

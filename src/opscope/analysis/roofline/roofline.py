@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from opscope.analysis.computed_inside import is_computed_inside
 from opscope.analysis.device_time import launched_work
-from opscope.analysis.doubts import require_times
+from opscope.analysis.doubts import doubts_text, require_times
 from opscope.analysis.flops import count_flops
 from opscope.analysis.period import Which, period_of
 from opscope.analysis.roofline.peaks import Peaks, measured_peaks
@@ -158,7 +158,7 @@ def find_roofline(
         rows=tuple(rows),
         covered_ns=sum(row.time_ns for row in rows),
         operator_ns=int(event_tree(part).duration_ns[outermost].sum()),
-        notes=tuple(_notes(part, work)),
+        notes=(*_notes(part, work), *filter(None, [doubts_text(part)])),
     )
 
 

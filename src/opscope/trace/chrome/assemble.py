@@ -201,6 +201,7 @@ def _nest(events: Columns, rounding_ns: int) -> None:
     rows = np.flatnonzero(~is_async) if is_async.any() else slice(None)
     thread, start, end = (events[name][rows] for name in ("thread", "start_ns", "end_ns"))
     parent, overlap_ns = parents_by_nesting(thread, start, end, rounding_ns)
+    _part_equal_names(parent, events["name"][rows], start == end)
     if isinstance(rows, slice):
         events["parent"], events["overlap_ns"] = parent, overlap_ns
         return
@@ -208,6 +209,14 @@ def _nest(events: Columns, rounding_ns: int) -> None:
     events["parent"][rows] = np.where(parent >= 0, rows[parent], -1)
     events["overlap_ns"] = np.zeros(len(is_async), dtype=np.int64)
     events["overlap_ns"][rows] = overlap_ns
+
+
+def _part_equal_names(parent: Int32, name: Int32, is_empty: npt.NDArray[np.bool_]) -> None:
+    """Take what has no length out of a call of its own name: one after another in one microsecond,
+    they would be counted once."""
+    rows = np.flatnonzero(is_empty & (parent >= 0))
+    while len(rows := rows[(parent[rows] >= 0) & (name[parent[rows]] == name[rows])]):
+        parent[rows] = parent[parent[rows]]
 
 
 def _by_event(columns: Columns, new_row: Int32) -> tuple[Columns, Int64]:
