@@ -34,7 +34,6 @@ class Annotation {
     if ((recorder.wanted() & kWantAnnotations) == 0) return;
     ThreadLog* log = Recorder::this_thread();
     if (log == nullptr) return;
-    recorder.hear_memory(*log);
     Record* record = log->open_span(key());
     ++open_;  // also if it was dropped: it has its place on the stack
     if (record == nullptr) return;

@@ -46,6 +46,7 @@ class Decoded:
         gpu_refused: why devices could not be recorded, if they were asked for.
         gpu_properties: of the devices, where the process that makes the trace cannot ask for them.
         gpu_timed: rows of the ledger about annotations that were timed by CUDA events.
+        hears_memory: whether torch's allocations could be heard.
         occupied_threads: threads whose Python calls another tool gets.
         ranges: why no tool showed spans as NVTX or ITT, where asked for; empty where one did.
         no_room: where what was dropped found no room, by the ledger's words.
@@ -61,6 +62,7 @@ class Decoded:
     gpu_refused: str = ""
     gpu_properties: Sequence[Mapping[str, Any]] = ()
     gpu_timed: Mapping[str, int] = field(default_factory=dict)
+    hears_memory: bool = True
     occupied_threads: int = 0
     ranges: Mapping[str, str] = field(default_factory=dict)
     no_room: str = "memory budget"
