@@ -214,6 +214,7 @@ NB_MODULE(_native, m) {
   m.def("set_budget", [](size_t bytes) { Recorder::instance().pool().set_budget(bytes); }, "bytes"_a);
   m.def("set_tensor_budget", [](uint64_t bytes) { loaded_bridge().set_tensor_budget(bytes); }, "bytes"_a);
   m.def("fault", [] { return Recorder::instance().fault(); });
+  m.def("show_profile", [](bool is_open) { loaded_bridge().show_profile(is_open); });
   m.def("wanted", [] { return Recorder::instance().wanted(); });
   m.def("record_count", &record_count);
   m.def("statistics", &statistics);

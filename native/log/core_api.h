@@ -47,6 +47,9 @@ struct BridgeApi {
   // Registers what `wanted` needs with torch, or removes everything for 0. Not [MT].
   // On failure returns false and writes a message.
   bool (*configure)(uint32_t wanted, char* message, size_t message_bytes);
+  // While the program has a profile open that is opscope's in place of torch's: torch says so to whoever asks
+  // on the calling thread, and to the threads that work for it. Not [MT].
+  void (*show_profile)(bool is_open);
   // The calling thread is ending, and its log with it.
   void (*forget_thread)();
   // The calling thread is about to fork: takes the locks that the child must find free. Called with the

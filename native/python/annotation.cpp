@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "log/payload.h"
+#include "python/begun_annotations.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -26,12 +27,13 @@ class Annotation {
   Annotation& operator=(const Annotation&) = delete;
   // One that was never left ends here: the stack must not keep the address of what is gone.
   ~Annotation() {
-    while (open_ != 0) exit();
+    while (exit()) {
+    }
   }
 
   void enter() {
     Recorder& recorder = Recorder::instance();
-    if ((recorder.wanted() & kWantAnnotations) == 0) return;
+    if ((recorder.wanted() & kWantAnnotations) == 0) return note_begun(this, name.c_str());
     ThreadLog* log = Recorder::this_thread();
     if (log == nullptr) return;
     Record* record = log->open_span(key());
@@ -43,11 +45,18 @@ class Annotation {
     log->publish_span();
   }
 
-  void exit() {
+  // False: it was not entered.
+  bool exit() {
     const uint64_t ticks = now_ticks();
-    if (open_ == 0) return;  // entered while nothing was recording
-    --open_;
+    if (open_ != 0) {
+      --open_;
+    } else if (!forget_begun(this)) {
+      return false;
+    } else if ((Recorder::instance().wanted() & kWantAnnotations) == 0) {
+      return true;  // no window has it
+    }
     if (ThreadLog* log = Recorder::this_thread(); log != nullptr) log->close_span(key(), ticks);
+    return true;
   }
 
   nb::str name;

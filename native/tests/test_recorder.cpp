@@ -32,6 +32,7 @@ const BridgeApi fake_bridge = {
       configured.push_back(wanted);
       return true;
     },
+    [](bool) {},
     [] {},
     [] {},
     [](bool) {},

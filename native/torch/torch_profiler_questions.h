@@ -9,6 +9,8 @@
 #include <torch/csrc/profiler/orchestration/observer.h>
 
 #include <atomic>
+#include <exception>
+#include <memory>
 
 #include "torch/torch_state.h"
 
@@ -34,6 +36,33 @@ class AnyProfiler final : public ProfilerStateBase {
   static ProfilerStateBase* instance() {
     static auto* const instance = new AnyProfiler;
     return instance;
+  }
+};
+
+// The one object of ours that is ever in a thread's slot, where torch's profiler would be: while the program
+// has a profile open, and opscope records it in place of torch (the drop-in). What torch's callbacks write to
+// the profiler of a thread they then write as they would beside a second profile of torch's.
+class ShownProfile final : public ProfilerStateBase {
+ public:
+  ShownProfile() : ProfilerStateBase(ProfilerConfig(ProfilerState::Disabled)) {}
+  ActiveProfilerType profilerType() override {
+    return config_.disabled() ? ActiveProfilerType::NONE : ActiveProfilerType::KINETO;
+  }
+  void reportMemoryUsage(void*, int64_t, size_t, size_t, c10::Device) override {}
+
+  // Where it cannot be taken out (another thread stops, something was pushed on top) it says "disabled".
+  static void show(bool is_open) {
+    static auto* const shown = new std::shared_ptr<ShownProfile>(std::make_shared<ShownProfile>());
+    const auto kSlot = c10::DebugInfoKind::PROFILER_STATE;
+    // NVTX is the state for which torch neither casts it to its own class nor expects Kineto.
+    (*shown)->config_.state = is_open ? ProfilerState::NVTX : ProfilerState::Disabled;
+    c10::DebugInfoBase* const there = c10::ThreadLocalDebugInfo::get(kSlot);
+    if (is_open && there == nullptr) c10::ThreadLocalDebugInfo::_push(kSlot, *shown);
+    if (is_open || there != shown->get()) return;
+    try {
+      c10::ThreadLocalDebugInfo::_pop(kSlot);
+    } catch (const std::exception&) {
+    }
   }
 };
 

@@ -113,7 +113,6 @@ def find_replacements() -> Replacements:
         if hasattr(home, name)
     ]
     pairs.append((_autograd._profiler_type, _profiler_type(_autograd._profiler_type)))
-    pairs.append((_autograd._profiler_enabled, _profiler_enabled(_autograd._profiler_enabled)))
     if importlib.util.find_spec("torch.profiler._chrome_trace_export") is not None:
         exporter = importlib.import_module("torch.profiler._chrome_trace_export")
         pairs.append((exporter.export_chrome_trace, methods.export_result))
@@ -154,18 +153,8 @@ def _methods() -> tuple[tuple[type, str, Any], ...]:
     )
 
 
-def _profiler_enabled(original: Callable[[], bool]) -> Callable[[], bool]:
-    """``_profiler_enabled`` that says so of a session, too, where torch's profiler would."""
-
-    def profiler_enabled() -> bool:
-        """Whether a profile of the program's runs on the calling thread."""
-        return session.is_active_here() or original()
-
-    return profiler_enabled
-
-
 def _profiler_type(original: Callable[[], Any]) -> Callable[[], Any]:
-    """``_profiler_type`` that says which kind of session opscope runs."""
+    """``_profiler_type`` that says which kind of session opscope runs; torch sees only one kind."""
     from torch._C._profiler import ActiveProfilerType
 
     def profiler_type() -> Any:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -52,7 +51,6 @@ class _Session:
         ranges: what is shown by another tool instead.
         kept: the user's metadata, and whether switches asked for something to be left out.
         device_kinds: what a filter leaves of device activity; None for all.
-        thread: Python's id of the thread that began it.
         owner: torch's object that began it, where that is known.
         ended: what was recorded may still be asked for.
     """
@@ -63,7 +61,6 @@ class _Session:
     ranges: Ranges | None = None
     kept: dict[str, Any] = field(default_factory=dict)
     device_kinds: frozenset[str] | None = None
-    thread: int = field(default_factory=threading.get_ident)
     owner: weakref.ref[Any] | None = None
     ended: bool = False
 
@@ -74,6 +71,7 @@ class _Session:
         if self.recording is not None:
             self.recording.stop()
         self.ended = True
+        _native.show_profile(False)
 
     def load(self) -> Trace:
         """The trace, with what torch's files say about a recording."""
@@ -175,6 +173,7 @@ def _begin(session: _Session, start: Callable[[], object]) -> None:
             raise RuntimeError("Profiler is already enabled on this thread")
         _current = session
         start()
+        _native.show_profile(True)  # to whoever asks torch, until it stops
 
     def begin_not() -> None:
         global _current
@@ -254,22 +253,12 @@ def abandon() -> bool:
     return was_running
 
 
-def is_active_here() -> bool:
-    """Whether a session runs that torch would tell the calling thread of.
-
-    That is the thread that began it, and those that work for its backward passes.
-    """
-    session = _current
-    if session is None or session.ended:
-        return False
-    is_in_backward: Callable[[], int] = sys.modules["torch"]._C._current_graph_task_id
-    return session.thread == threading.get_ident() or is_in_backward() != -1
-
-
 def active_kind() -> str:
-    """What runs, where torch would say so: ``KINETO``, ``LEGACY``, ``NVTX`` or ``ITT``."""
+    """What runs, if it is not a profile: ``LEGACY``, ``NVTX`` or ``ITT``; else empty."""
     session = _current
-    return session.kind if session is not None and is_active_here() else ""
+    if session is None or session.ended or session.kind == "KINETO":
+        return ""
+    return session.kind
 
 
 def toggle_collection_dynamic(enable: bool, activities: set[Any]) -> None:
