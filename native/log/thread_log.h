@@ -25,8 +25,8 @@ namespace opscope {
 // What found no memory, by what it was.
 struct Drops {
   uint64_t spans = 0;
-  uint64_t allocations = 0;    // and frees
-  uint64_t others = 0;         // late ends, results, parameters
+  uint64_t allocations = 0;  // and frees
+  uint64_t others = 0;       // late ends, results, parameters
 
   Drops operator-(const Drops& earlier) const {
     return {spans - earlier.spans, allocations - earlier.allocations, others - earlier.others};

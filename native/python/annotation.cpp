@@ -48,14 +48,18 @@ class Annotation {
   // False: it was not entered.
   bool exit() {
     const uint64_t ticks = now_ticks();
-    if (open_ != 0) {
-      --open_;
-    } else if (!forget_begun(this)) {
-      return false;
-    } else if ((Recorder::instance().wanted() & kWantAnnotations) == 0) {
+    const bool is_recorded = open_ != 0;
+    if (!is_recorded && !forget_begun(this)) return false;
+    open_ -= is_recorded ? 1 : 0;
+    if (!is_recorded && (Recorder::instance().wanted() & kWantAnnotations) == 0)
       return true;  // no window has it
+    ThreadLog* const log = Recorder::this_thread();
+    if (log == nullptr) return true;
+    if (is_recorded) {
+      log->close_span(key(), ticks);
+    } else {
+      log->note_end(key(), ticks);
     }
-    if (ThreadLog* log = Recorder::this_thread(); log != nullptr) log->close_span(key(), ticks);
     return true;
   }
 

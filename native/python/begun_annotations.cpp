@@ -72,9 +72,8 @@ void note_begun(const void* annotation, const char* name) {
 bool forget_begun(const void* annotation) {
   const TablesLock lock;
   std::vector<Begun>& all = all_begun();
-  const auto last = std::find_if(all.rbegin(), all.rend(), [annotation](const Begun& begun) {
-    return begun.annotation == annotation;
-  });
+  const auto last = std::find_if(all.rbegin(), all.rend(),
+                                 [annotation](const Begun& begun) { return begun.annotation == annotation; });
   if (last == all.rend()) return false;
   all.erase(std::next(last).base());
   return true;

@@ -144,8 +144,8 @@ std::optional<SeenThread> running_thread(uint64_t python_thread) {
   PyThreadState* const current = PyThreadState_Get();
   for_each_thread_state([&](PyThreadState* state) {
     if (PyThreadState_GetID(state) != python_thread) return;
-    found = SeenThread{
-        static_cast<uint64_t>(state->thread_id), system_thread_id(state, state == current), {}};
+    found =
+        SeenThread{static_cast<uint64_t>(state->thread_id), system_thread_id(state, state == current), {}};
   });
   return found;
 }

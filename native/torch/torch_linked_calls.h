@@ -124,11 +124,11 @@ class LinkedLibrary {
   uintptr_t base_;
   uintptr_t end_ = 0;
   Range read_only_;
-  const ElfW(Sym)* symbols_ = nullptr;
+  const ElfW(Sym) * symbols_ = nullptr;
   const char* strings_ = nullptr;
-  const ElfW(Rela)* calls_ = nullptr;
+  const ElfW(Rela) * calls_ = nullptr;
   size_t calls_bytes_ = 0;
-  const ElfW(Rela)* data_ = nullptr;
+  const ElfW(Rela) * data_ = nullptr;
   size_t data_bytes_ = 0;
   std::vector<size_t> needed_;
 };
