@@ -161,6 +161,7 @@ nb::dict statistics() {
   result["wanted"] = statistics.wanted;
   result["occupied_threads"] = PythonCalls::instance().unheard_threads();
   const BridgeApi* bridge = Recorder::instance().bridge();
+  result["hears_memory"] = bridge == nullptr || bridge->hears_memory();
   result["leaves_out_inner"] = bridge != nullptr && bridge->leaves_out_inner();
   result["hides_locks"] = bridge != nullptr && bridge->hides_locks();
   return result;
@@ -205,8 +206,6 @@ NB_MODULE(_native, m) {
       "optimizer_step", [](nb::handle optimizer) { PythonCalls::instance().optimizer_step(optimizer.ptr()); },
       "optimizer"_a);
   m.def("attach_bridge", [](const std::string& path) { return load_bridge(path).torch_version; }, "path"_a);
-  m.def("enter_thread", [] { loaded_bridge().enter_thread(); });
-  m.def("leave_thread", [] { loaded_bridge().leave_thread(); });
   m.def("emit_ranges", &emit_ranges, "kind"_a, "with_shapes"_a);
   m.def("stop_ranges", &stop_ranges);
   m.def("time_spans", &time_spans, "empty_callback"_a);
@@ -214,6 +213,8 @@ NB_MODULE(_native, m) {
   m.def("set_budget", [](size_t bytes) { Recorder::instance().pool().set_budget(bytes); }, "bytes"_a);
   m.def("set_tensor_budget", [](uint64_t bytes) { loaded_bridge().set_tensor_budget(bytes); }, "bytes"_a);
   m.def("fault", [] { return Recorder::instance().fault(); });
+  m.def("show_profile", [](bool is_open) { loaded_bridge().show_profile(is_open); });
+  m.def("wanted", [] { return Recorder::instance().wanted(); });
   m.def("record_count", &record_count);
   m.def("statistics", &statistics);
   m.def("names_from", [](uint32_t id) {

@@ -114,9 +114,7 @@ class WindowDecoder {
     out_.dropped.spans += view.dropped.spans;
     out_.dropped.allocations += view.dropped.allocations;
     out_.dropped.others += view.dropped.others;
-    out_.dropped.unheard_spans += view.dropped.unheard_spans;
     out_.recorded_threads += view.begin < view.end ? 1 : 0;
-    out_.unheard_threads += view.dropped.unheard_spans != 0 ? 1 : 0;
   }
 
   bool has_indices() const { return window_.process_ids || piece_ != nullptr; }

@@ -54,7 +54,6 @@ struct Columns : RecordedTables {
   int64_t clock_set_by_ns = 0;
   Drops dropped;                  // no memory left for them
   uint64_t recorded_threads = 0;  // that recorded anything
-  uint64_t unheard_threads = 0;   // of them, those with spans whose memory went to somebody else
   uint64_t unheard_frees = 0;     // of memory that was allocated in the window; those that could be told
   uint64_t unmatched_ends = 0;    // ends whose span this window did not see
   uint64_t cut_payloads = 0;      // spans whose arguments could not be kept

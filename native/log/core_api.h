@@ -17,7 +17,7 @@ namespace opscope {
 // Python functions, with or without C functions, or some of them.
 constexpr uint32_t kWantCalls = kWantPython | kWantFunctions | kWantOwnFunctions;
 
-constexpr uint32_t kCoreApiVersion = 14;
+constexpr uint32_t kCoreApiVersion = 15;
 
 struct CoreApi {
   uint32_t version;
@@ -47,10 +47,9 @@ struct BridgeApi {
   // Registers what `wanted` needs with torch, or removes everything for 0. Not [MT].
   // On failure returns false and writes a message.
   bool (*configure)(uint32_t wanted, char* message, size_t message_bytes);
-  // [MT] Puts the bridge's object into the calling thread's slot for torch's memory reports (and spans of
-  // compiled regions). Where that worked, the thread's `source_state` is not kUnheard.
-  void (*enter_thread)();
-  void (*leave_thread)();
+  // While the program has a profile open that is opscope's in place of torch's: torch says so to whoever asks
+  // on the calling thread, and to the threads that work for it. Not [MT].
+  void (*show_profile)(bool is_open);
   // The calling thread is ending, and its log with it.
   void (*forget_thread)();
   // The calling thread is about to fork: takes the locks that the child must find free. Called with the
@@ -61,8 +60,8 @@ struct BridgeApi {
   // Whether some of torch's locks could not be found in this torch, so that before_fork cannot take them and
   // waits instead until no thread is likely to hold them.
   bool (*hides_locks)();
-  // How many blocks of memory were freed that were allocated before torch reported memory to us: torch
-  // reports no free of those.
+  // How many blocks of CPU memory were freed while memory was recorded that had been allocated before: their
+  // size is not known.
   uint64_t (*unknown_frees)();
   // Median time in ns to run one empty span here and now: with whatever windows are open, or with a
   // callback that does nothing, which is torch's own part of the cost.
@@ -91,6 +90,9 @@ struct BridgeApi {
   const RangeSink* (*itt_ranges)();
   // Whether operators inside operators can be left out with this torch, where no window wants them. [MT]
   bool (*leaves_out_inner)();
+  // Whether torch's allocations, and the spans that it begins for profilers only, can be heard with this
+  // torch. Known once something was recorded. [MT]
+  bool (*hears_memory)();
 };
 
 using AttachBridge = const BridgeApi* (*)(const CoreApi*);  // exported as opscope_attach

@@ -177,13 +177,6 @@ class Recorder {
   // [MT] Are the ends of Python calls reported from now on?
   void watch_calls(bool on) { calls_are_watched_.store(on, std::memory_order_relaxed); }
 
-  // [owner of `log`] Has torch report this thread's memory to us, if that is wanted and not done yet. Called
-  // where a span begins that torch does not know of; at torch's own spans the bridge does it.
-  void hear_memory(ThreadLog& log) const {
-    if ((wanted() & kWantMemory) != 0 && log.source_state != kHeard && bridge_ != nullptr) [[unlikely]]
-      bridge_->enter_thread();
-  }
-
   // [MT] The first fault that stopped what is being recorded, or an empty string.
   std::string fault();
   void set_fault(const char* what) noexcept;
@@ -210,8 +203,7 @@ class Recorder {
   Recorder();
   uint64_t unknown_frees() const { return bridge_ == nullptr ? 0 : bridge_->unknown_frees(); }
   Drops of_ending_threads() const {
-    return {lost_spans_.load(std::memory_order_relaxed), lost_allocations_.load(std::memory_order_relaxed), 0,
-            0};
+    return {lost_spans_.load(std::memory_order_relaxed), lost_allocations_.load(std::memory_order_relaxed), 0};
   }
   uint64_t tensors_not_held() const { return bridge_ == nullptr ? 0 : bridge_->tensors_not_held(); }
   std::string configure();  // under mutex_; why torch refused, or an empty string

@@ -138,8 +138,7 @@ void StreamedLog::read_threads(const ThreadBlock& block) {
     slots_.emplace_back(&slot, slot.number);
     ThreadView& thread = view_.threads.emplace_back();
     thread.facts = slot.facts();
-    thread.dropped = {slot.dropped_spans.load(), slot.dropped_allocations.load(), slot.dropped_others.load(),
-                      0};
+    thread.dropped = {slot.dropped_spans.load(), slot.dropped_allocations.load(), slot.dropped_others.load()};
     const uint64_t first = slot.first_loss.load();
     if (first != 0) first_loss_ = first_loss_ == 0 ? first : std::min(first_loss_, first);
     last_loss_ = std::max(last_loss_, slot.last_loss.load());

@@ -22,24 +22,16 @@
 
 namespace opscope {
 
-// What found no memory, by what it was; and what could not be heard.
+// What found no memory, by what it was.
 struct Drops {
   uint64_t spans = 0;
-  uint64_t allocations = 0;    // and frees
-  uint64_t others = 0;         // late ends, results, parameters
-  uint64_t unheard_spans = 0;  // began where torch had somebody else to report memory to
+  uint64_t allocations = 0;  // and frees
+  uint64_t others = 0;       // late ends, results, parameters
 
   Drops operator-(const Drops& earlier) const {
-    return {spans - earlier.spans, allocations - earlier.allocations, others - earlier.others,
-            unheard_spans - earlier.unheard_spans};
+    return {spans - earlier.spans, allocations - earlier.allocations, others - earlier.others};
   }
 };
-
-// Of a thread, for the torch bridge. At the end of a backward pass torch gives a thread back the local state
-// that it had before, and what was put there meanwhile is gone.
-constexpr uint32_t kUnheard = 0;
-constexpr uint32_t kHeard = 1;
-constexpr uint32_t kHeardInBackward = 2;
 
 class alignas(64) ThreadLog {
   // What every event reads and writes comes first: a program with work of its own to do leaves little
@@ -47,9 +39,8 @@ class alignas(64) ThreadLog {
   OpenSpans open_;
 
  public:
-  uint32_t source_state = kUnheard;  // [owner] the torch bridge's: is what is allocated here reported to it?
-  uint32_t source_generation = 0;    // [owner] likewise: what it knew of operators when it last looked
-  uint32_t graphs_running = 0;       // [owner] of compiled code, whose operators have a place there
+  uint32_t source_generation = 0;  // [owner] what the torch bridge knew of operators when it last looked
+  uint32_t graphs_running = 0;     // [owner] of compiled code, whose operators have a place there
 
  private:
   ChunkLog log_;
@@ -210,10 +201,8 @@ class alignas(64) ThreadLog {
   Drops dropped() const {
     return {dropped_spans_.load(std::memory_order_relaxed),
             dropped_allocations_.load(std::memory_order_relaxed),
-            dropped_others_.load(std::memory_order_relaxed), unheard_spans_.load(std::memory_order_relaxed)};
+            dropped_others_.load(std::memory_order_relaxed)};
   }
-  // [owner] A span began here whose memory is reported to somebody else.
-  void count_unheard() { count_one(unheard_spans_); }
 
   // [MT] Has the owner take new blocks for what it records next.
   void leave_blocks() { log_.leave_chunk(); }
@@ -349,7 +338,6 @@ class alignas(64) ThreadLog {
   std::atomic<uint64_t> dropped_spans_{0};
   std::atomic<uint64_t> dropped_allocations_{0};
   std::atomic<uint64_t> dropped_others_{0};
-  std::atomic<uint64_t> unheard_spans_{0};
   std::vector<Record> copies_;      // [owner] of the spans that were open at the last fork
   std::vector<Record> own_copies_;  // [owner] in a forked child: where those end
 };

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "log/payload.h"
+#include "python/begun_annotations.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -26,15 +27,15 @@ class Annotation {
   Annotation& operator=(const Annotation&) = delete;
   // One that was never left ends here: the stack must not keep the address of what is gone.
   ~Annotation() {
-    while (open_ != 0) exit();
+    while (exit()) {
+    }
   }
 
   void enter() {
     Recorder& recorder = Recorder::instance();
-    if ((recorder.wanted() & kWantAnnotations) == 0) return;
+    if ((recorder.wanted() & kWantAnnotations) == 0) return note_begun(this, name.c_str());
     ThreadLog* log = Recorder::this_thread();
     if (log == nullptr) return;
-    recorder.hear_memory(*log);
     Record* record = log->open_span(key());
     ++open_;  // also if it was dropped: it has its place on the stack
     if (record == nullptr) return;
@@ -44,11 +45,22 @@ class Annotation {
     log->publish_span();
   }
 
-  void exit() {
+  // False: it was not entered.
+  bool exit() {
     const uint64_t ticks = now_ticks();
-    if (open_ == 0) return;  // entered while nothing was recording
-    --open_;
-    if (ThreadLog* log = Recorder::this_thread(); log != nullptr) log->close_span(key(), ticks);
+    const bool is_recorded = open_ != 0;
+    if (!is_recorded && !forget_begun(this)) return false;
+    open_ -= is_recorded ? 1 : 0;
+    if (!is_recorded && (Recorder::instance().wanted() & kWantAnnotations) == 0)
+      return true;  // no window has it
+    ThreadLog* const log = Recorder::this_thread();
+    if (log == nullptr) return true;
+    if (is_recorded) {
+      log->close_span(key(), ticks);
+    } else {
+      log->note_end(key(), ticks);
+    }
+    return true;
   }
 
   nb::str name;

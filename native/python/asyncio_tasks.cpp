@@ -150,7 +150,6 @@ uint64_t begin_task_run(PyObject* object) {
   uint64_t ticks = 0;
   without_exceptions([&] {
     const Task& task = tasks().know(object);
-    Recorder::instance().hear_memory(*log);
     Record* const record = log->open_span(task_key(object));
     ticks = now_ticks();
     if (record == nullptr) return;

@@ -94,7 +94,6 @@ PyObject* run_kernel(PyObject* object, PyObject* const* args, size_t flags, PyOb
   const uint64_t key = reinterpret_cast<uintptr_t>(&kernel);  // of this call: no two run at one address
   const uint32_t place = place_in_python(log);
   Recorder& recorder = Recorder::instance();
-  recorder.hear_memory(*log);
   const uint32_t name = name_id(recorder, *log, kernel->name);
   if (Record* const record = log->open_span(key); record != nullptr) {
     record->kind = RecordKind::kOperator;

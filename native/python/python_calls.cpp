@@ -195,7 +195,6 @@ void note_what_runs(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks
 [[gnu::noinline]] void begin_generation(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks) {
   const uint64_t last_generation = std::exchange(cache.generation, PythonCalls::generation());
   Recorder& recorder = Recorder::instance();
-  recorder.hear_memory(cache.log);
   if (cache.installation != PythonCalls::installation()) {
     cache.may_begin.clear();
     catch_up(cache, frame, ticks);

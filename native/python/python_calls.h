@@ -97,15 +97,12 @@ class PythonCalls final : public Source {
   void watch_optimizers();
   bool is_any_step_running() const;
   static void note_ends_of_initial(const Window& window, PythonThreadCache& cache);
-  void visit_threads();
 
   std::recursive_mutex configuring_;
   uint32_t asked_ = 0;  // by those who configure at this moment, of windows about to open
   Shared<CallLevel> hooked_calls_ = CallLevel::kNone;
   bool hooked_new_threads_ = false;
   bool hooked_modules_ = false;
-  bool heard_memory_ = false;
-  bool visiting_ = false;
   PyObject* module_function_ = nullptr;  // owned
   PyObject* optimizer_hooks_ = nullptr;  // owned
   PyObject* optimizer_hook_ = nullptr;   // owned
@@ -128,7 +125,6 @@ struct Call {
 };
 // Appends its span, if there is room for it.
 inline void begin_call(ThreadLog& log, const Call& call) {
-  Recorder::instance().hear_memory(log);
   Record* const record = log.open_span(call.key);
   if (record == nullptr) return;
   record->kind = call.kind;

@@ -43,7 +43,6 @@ void gc_callback(const nb::str& phase, const nb::dict& info) {
   if (!is_wanted) return;
   static const char* const names[] = {"gc: generation 0", "gc: generation 1", "gc: generation 2"};
   const auto generation = std::min<uint64_t>(nb::cast<uint64_t>(info["generation"]), 2);
-  recorder.hear_memory(*log);  // a collection frees tensors
   Record* record = log->open_span(kGcKey);
   collecting = log;
   if (record == nullptr) return;

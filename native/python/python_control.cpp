@@ -88,20 +88,18 @@ void PythonCalls::configure(uint32_t also) {
     hook_modules();
     watch_optimizers();
     hook_calls();
-    visit_threads();
   } while (seen != to_hook());
   asked_ = asked_before;
 }
 
 uint32_t PythonCalls::to_hook() const {
-  constexpr uint32_t kAll = kWantCalls | kWantModules | kWantNewThreads | kWantMemory;
+  constexpr uint32_t kAll = kWantCalls | kWantModules | kWantNewThreads;
   return (Recorder::instance().wanted() | asked_) & kAll;
 }
 
 void PythonCalls::hook_calls() {
   const CallLevel level = level_to_hook();
   const bool on = level != CallLevel::kNone;
-  const bool hears_memory = (to_hook() & kWantMemory) != 0;
   if (level != hooked_calls_) {
     const CallLevel before = hooked_calls_;
     hooked_calls_ = level;
@@ -117,11 +115,8 @@ void PythonCalls::hook_calls() {
     }
   } else if (on && hook_free_threads()) {
     ++installation_, ++generation_;
-  } else if (hears_memory && !heard_memory_) {
-    ++generation_;  // so that every thread is heard from its next event on
   }
-  heard_memory_ = hears_memory;
-  const bool threads = (on || hears_memory) && (to_hook() & kWantNewThreads) != 0;
+  const bool threads = on && (to_hook() & kWantNewThreads) != 0;
   if (threads != hooked_new_threads_) hooked_new_threads_ = hook_new_threads(threads);
 }
 
@@ -132,12 +127,6 @@ CallLevel PythonCalls::level_to_hook() const {
   if ((wanted & kWantFunctions) != 0) return std::max<CallLevel>(hooked_calls_, CallLevel::kFunctions);
   return (wanted & kWantOwnFunctions) == 0 ? CallLevel::kNone
                                            : std::max<CallLevel>(hooked_calls_, CallLevel::kOwn);
-}
-
-void PythonCalls::visit_threads() {
-  const bool on = (to_hook() & kWantMemory) != 0 && hooked_calls_ != CallLevel::kAll;
-  if (on || visiting_) opscope::visit_threads(on);
-  visiting_ = on;
 }
 
 uint64_t PythonCalls::unhooked_threads(const Window& window) const {

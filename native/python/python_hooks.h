@@ -27,11 +27,6 @@ uint64_t occupied_threads();
 void remove_call_hooks();
 // [GIL] While installed: whether threads that begin later report calls too. Returns what holds then.
 bool hook_new_threads(bool on);
-// [GIL] Makes every thread that reports no calls run our code once, at its next event, so that its frees are
-// heard also before its first operator. Off: takes that back from threads that have not done so yet. Does
-// nothing from Python 3.12 on: there events are on for all threads, and would cost all of them something for
-// as long as one of them sleeps.
-void visit_threads(bool on);
 // [GIL] Has this thread reported all of its calls since then, or since the hooks were installed? By Python's
 // id of its state.
 bool was_hooked(uint64_t python_thread, uint64_t since_ticks);

@@ -225,7 +225,6 @@ uint64_t evaluations_unheard() { return 0; }
 bool hook_free_threads() { return false; }
 uint64_t occupied_threads() { return tool < 0; }
 bool hook_new_threads(bool on) { return on; }
-void visit_threads(bool) {}
 bool was_hooked(uint64_t, uint64_t) { return true; }
 
 bool reports_calls(PyThreadState* state) { return tool >= 0 && state->tracing == 0; }

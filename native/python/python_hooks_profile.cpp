@@ -56,17 +56,6 @@ void set_profile(PyThreadState* state, Py_tracefunc function) {
 #endif
 }
 
-void hear_this_thread() {
-  if (ThreadLog* const log = Recorder::this_thread(); log != nullptr) Recorder::instance().hear_memory(*log);
-}
-
-// In place of on_event where calls are not recorded; once.
-int on_visit(PyObject*, PyFrameObject*, int, PyObject*) {
-  set_profile(PyThreadState_Get(), nullptr);
-  without_exceptions(&hear_this_thread);
-  return 0;
-}
-
 // [GIL] Threads that have had our hook since it was installed, by Python's id of their state; and since when,
 // in ticks, those that ran without it before.
 std::unordered_map<uint64_t, uint64_t>& hooked_threads() {
@@ -79,8 +68,7 @@ constexpr uint64_t kFromTheBeginning = 0;
 bool hook_free_threads_as_of(uint64_t ticks) {
   bool has_come_back = false;
   for_each_thread_state([&](PyThreadState* state) {
-    const bool is_free = state->c_profilefunc == nullptr || state->c_profilefunc == &on_visit;
-    if (!installed || !is_free) return;
+    if (!installed || state->c_profilefunc != nullptr) return;
     set_profile(state, &on_event);
     has_come_back |= !hooked_threads().try_emplace(PyThreadState_GetID(state), ticks).second;
   });
@@ -103,7 +91,6 @@ PyObject* begin_thread(PyObject*, PyObject* event) {
   set_profile(state, installed ? &on_event : nullptr);
   without_exceptions([state] {
     if (installed) hooked_threads().try_emplace(PyThreadState_GetID(state), kFromTheBeginning);
-    hear_this_thread();
   });
   without_exceptions([event] {
     if (installed) end_of_setprofile(event);
@@ -184,14 +171,6 @@ bool hook_new_threads(bool on) {
   own.clear_error();
   Py_DECREF(threading);
   return is_hooked;
-}
-
-void visit_threads(bool on) {
-  Py_tracefunc const from = on ? nullptr : &on_visit;
-  Py_tracefunc const to = on ? &on_visit : nullptr;
-  for_each_thread_state([&](PyThreadState* state) {
-    if (state->c_profilefunc == from) set_profile(state, to);
-  });
 }
 
 bool was_hooked(uint64_t python_thread, uint64_t since_ticks) {

@@ -95,35 +95,59 @@ std::vector<RunningCall> running_calls(PyCodeObject* code) {
 
 namespace {
 
+enum class Itself { kIncluded, kLeftOut };
+
 // The keys of the call that has this frame and of all that run inside of it; none where no call has it.
-std::unordered_set<uint64_t> keys_inside(uint64_t native_thread, const void* outermost) {
+std::unordered_set<uint64_t> keys_inside(uint64_t native_thread, const void* outermost, Itself itself) {
   std::unordered_set<uint64_t> keys;
   bool is_there = false;
   for_each_thread_state([&](PyThreadState* state) {
     if (static_cast<uint64_t>(state->thread_id) != native_thread) return;
     for (RunningFrame frame = RunningFrame::current(state); frame && !is_there; frame = frame.caller()) {
-      keys.insert(key_of(frame, frame.code()));
       is_there = frame.address() == outermost;
+      if (!is_there || itself == Itself::kIncluded) keys.insert(key_of(frame, frame.code()));
     }
   });
   if (!is_there) keys.clear();
   return keys;
 }
 
-}  // namespace
-
-void add_running(std::vector<InitialStack>& stacks, uint64_t native_thread, int64_t system_thread_id,
-                 const InitialFrame& span, const void* frame) {
+void add_around(std::vector<InitialStack>& stacks, uint64_t native_thread, int64_t system_thread_id,
+                const InitialFrame& span, const std::unordered_set<uint64_t>& inside) {
   auto stack = std::find_if(stacks.begin(), stacks.end(), [native_thread](const InitialStack& candidate) {
     return candidate.native_thread == native_thread;
   });
   if (stack == stacks.end()) stack = stacks.insert(stacks.end(), {native_thread, system_thread_id, {}});
   std::vector<InitialFrame>& frames = stack->frames;
-  const std::unordered_set<uint64_t> inside = keys_inside(native_thread, frame);
   const auto place = std::find_if(frames.begin(), frames.end(), [&inside](const InitialFrame& running) {
     return inside.contains(running.key());
   });
   frames.insert(place, span);
+}
+
+}  // namespace
+
+void add_running(std::vector<InitialStack>& stacks, uint64_t native_thread, int64_t system_thread_id,
+                 const InitialFrame& span, const void* frame) {
+  add_around(stacks, native_thread, system_thread_id, span,
+             keys_inside(native_thread, frame, Itself::kIncluded));
+}
+
+void add_inside(std::vector<InitialStack>& stacks, uint64_t native_thread, int64_t system_thread_id,
+                const InitialFrame& span, const void* frame) {
+  add_around(stacks, native_thread, system_thread_id, span,
+             keys_inside(native_thread, frame, Itself::kLeftOut));
+}
+
+std::optional<SeenThread> running_thread(uint64_t python_thread) {
+  std::optional<SeenThread> found;
+  PyThreadState* const current = PyThreadState_Get();
+  for_each_thread_state([&](PyThreadState* state) {
+    if (PyThreadState_GetID(state) != python_thread) return;
+    found =
+        SeenThread{static_cast<uint64_t>(state->thread_id), system_thread_id(state, state == current), {}};
+  });
+  return found;
 }
 
 std::unordered_map<uint64_t, std::unordered_set<uint64_t>> running_keys() {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -73,6 +74,11 @@ std::vector<RunningCall> running_calls(PyCodeObject* code);
 // where that runs nothing of the thread's; outer ones come first.
 void add_running(std::vector<InitialStack>& stacks, uint64_t native_thread, int64_t system_thread_id,
                  const InitialFrame& span, const void* frame);
+// [GIL] Likewise one that began in this call and is inside of it.
+void add_inside(std::vector<InitialStack>& stacks, uint64_t native_thread, int64_t system_thread_id,
+                const InitialFrame& span, const void* frame);
+// [GIL] The thread of the state that has this id of Python's; its frames are not read.
+std::optional<SeenThread> running_thread(uint64_t python_thread);
 // [GIL] The keys of everything that runs, by pthread_self() of the thread that runs it.
 std::unordered_map<uint64_t, std::unordered_set<uint64_t>> running_keys();
 

@@ -25,9 +25,7 @@ nb::dict account(const Columns& columns, const WindowFacts& window) {
   account["dropped_spans"] = columns.dropped.spans;
   account["dropped_allocations"] = columns.dropped.allocations;
   account["dropped_others"] = columns.dropped.others;
-  account["unheard_spans"] = columns.dropped.unheard_spans;
   account["recorded_threads"] = columns.recorded_threads;
-  account["unheard_threads"] = columns.unheard_threads;
   account["unhooked_threads"] = window.unhooked_threads;
   account["process_threads"] = window.process_threads;
   account["unheard_frees"] = columns.unheard_frees;

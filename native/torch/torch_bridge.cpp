@@ -1,14 +1,12 @@
 // The bridge to torch: the one source file that, with the torch_*.h beside it, includes torch's headers.
 // It is compiled on the user's machine against the torch that is installed there, loaded next to the core,
-// and does two things: it registers callbacks with at::RecordFunction that append records, and it puts an
-// object into the thread-local slot through which torch reports memory.
+// and does two things: it registers callbacks with at::RecordFunction that append records, and it has calls
+// of torch's own libraries come by that tell of memory (torch_linked_calls.h).
 //
 // Callbacks run on every thread of the program at any time, also while `configure` changes what is wanted.
 // What they share is in `hot` (torch_state.h) and atomic; everything else they touch is the thread's own log.
 // The bridge is never unloaded: torch may call back until the process has ended.
 #include <ATen/record_function.h>
-#include <c10/util/ThreadLocalDebugInfo.h>
-#include <torch/csrc/profiler/orchestration/observer.h>
 #include <torch/csrc/profiler/stubs/base.h>
 #include <torch/csrc/profiler/util.h>
 
@@ -24,25 +22,18 @@
 #include "log/core_api.h"
 #include "torch/torch_arguments.h"
 #include "torch/torch_held_tensors.h"
+#include "torch/torch_linked_calls.h"
 #include "torch/torch_locks.h"
+#include "torch/torch_memory.h"
 #include "torch/torch_names.h"
 #include "torch/torch_outermost.h"
+#include "torch/torch_profiler_questions.h"
 #include "torch/torch_ranges.h"
 #include "torch/torch_script.h"
 #include "torch/torch_state.h"
 
-// Declared here: its header, autograd's own, makes compiling this a tenth longer.
-namespace torch::autograd {
-TORCH_API int get_current_graph_task_id();  // -1 outside backward passes
-}
-
 namespace opscope {
 namespace {
-
-using torch::profiler::impl::ActiveProfilerType;
-using torch::profiler::impl::ProfilerConfig;
-using torch::profiler::impl::ProfilerState;
-using torch::profiler::impl::ProfilerStateBase;
 
 at::CallbackHandle callback_handle = at::INVALID_CALLBACK_HANDLE;
 std::chrono::steady_clock::time_point callbacks_changed;
@@ -70,16 +61,6 @@ uint32_t wanted() { return hot.wanted.load(std::memory_order_relaxed); }
 
 uint64_t key_of(const at::RecordFunction& fn) { return reinterpret_cast<uintptr_t>(&fn); }
 
-// Read through ThreadLocalDebugInfo: ProfilerStateBase's own accessor was renamed in torch 2.14.
-c10::DebugInfoBase* in_slot() { return c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE); }
-
-void enter(ThreadLog& log, uint32_t wants);
-
-// Whether torch reports allocations of this thread, and compiled regions, to us. Our object is put into the
-// thread's slot at the thread's first span, and again at the next operator after the thread's local state was
-// replaced, as autograd does on its workers for every backward pass and pools do for every task.
-bool is_entered(const ThreadLog& log) { return log.source_state != kUnheard && in_slot() == hot.reporter; }
-
 // Work that a collective hands to another thread belongs to the thread that asked for it.
 [[gnu::noinline]] void describe_annotation(Record& record, const ThreadLog& log,
                                            const at::RecordFunction& fn) {
@@ -97,8 +78,6 @@ template <bool kInputs>
     if (wants != 0) core->lost_at_thread_end(/*is_memory*/ false);
     return nullptr;
   }
-  if (!is_entered(*log)) [[unlikely]]
-    enter(*log, wants);
   // Before the span opens, because what is open says whether Python calls it directly.
   const bool may_have_place = (wants & kWantCalls) != 0 || log->graphs_running != 0;
   const uint32_t place_in_python = may_have_place ? core->place_in_python(log) : 0;
@@ -158,87 +137,32 @@ template <bool kOutputs>
     InnerOperators::ended(fn);  // where more is wanted meanwhile, torch has made its list anew
 }
 
-// ---- Memory and compiled regions -----------------------------------------------------------
+// ---- What torch says only to profilers ------------------------------------------------------
 
-// torch reports memory only to the object in a thread's PROFILER_STATE slot, and compiled regions
-// emit spans only while that slot is filled. torch casts whatever is there to ProfilerStateBase.
-class Reporter final : public ProfilerStateBase {
- public:
-  Reporter() : ProfilerStateBase(ProfilerConfig(ProfilerState::Disabled)) {}
-
-  ActiveProfilerType profilerType() override {
-    return config_.state == ProfilerState::Disabled ? ActiveProfilerType::NONE : ActiveProfilerType::KINETO;
-  }
-  // NVTX is the state for which torch neither casts us to its own class nor expects Kineto.
-  void enable(uint32_t wants) {
-    const bool enabled = wants != 0 || range_handle != at::INVALID_CALLBACK_HANDLE;
-    config_.state = enabled ? ProfilerState::NVTX : ProfilerState::Disabled;
-    config_.profile_memory = (wants & kWantMemory) != 0;
-    config_.report_input_shapes = (wants & kWantInputs) != 0;  // _RecordFunctionFast asks
-  }
-  bool memoryProfilingEnabled() const override { return (wanted() & kWantMemory) != 0; }
-
-  void reportMemoryUsage(void* address, int64_t size_bytes, size_t total_allocated, size_t total_reserved,
-                         c10::Device device) override {
-    append(size_bytes >= 0 ? RecordKind::kAllocate : RecordKind::kFree, address, size_bytes, total_allocated,
-           total_reserved, device);
-  }
-  void reportOutOfMemory(int64_t size_bytes, size_t total_allocated, size_t total_reserved,
-                         c10::Device device) override {
-    append(RecordKind::kOutOfMemory, nullptr, size_bytes, total_allocated, total_reserved, device);
-  }
-
- private:
-  static void append(RecordKind kind, void* address, int64_t size_bytes, size_t total_allocated,
-                     size_t total_reserved, c10::Device device) {
-    if ((wanted() & kWantMemory) == 0) return;
-    ThreadLog* log = this_thread();
-    if (log == nullptr) return core->lost_at_thread_end(/*is_memory*/ true);
-    Record* record = log->append(kind);
-    if (record == nullptr) return;
-    record->memory = {reinterpret_cast<uintptr_t>(address), size_bytes,    total_allocated, kNoArena,
-                      static_cast<int8_t>(device.type()),   device.index()};
-    if (total_reserved != 0 && log->arena().begin()) {
-      if (uint64_t* word = log->arena().reserve(1); word != nullptr) {
-        *word = total_reserved;
-        log->arena().advance(1);
-        record->memory.reserved = log->arena().commit();
-      }
-    }
-    record->ticks = now_ticks();
-    log->publish();
-  }
-};
-
-// One for the process: threads inherit the slot's content from whoever started their work.
-const std::shared_ptr<Reporter>& reporter() {
-  static const auto* instance = new std::shared_ptr<Reporter>(std::make_shared<Reporter>());
-  return *instance;
+const std::vector<LinkedCall>& linked_calls() {
+  static const auto* const calls = new std::vector<LinkedCall>{
+      {"_ZN3c1025ProfiledCPUMemoryReporter3NewEPvm", reinterpret_cast<void*>(&on_allocated), false},
+      {"_ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv", reinterpret_cast<void*>(&on_freed), false},
+      {"_ZN3c1025ProfiledCPUMemoryReporter11OutOfMemoryEm", reinterpret_cast<void*>(&on_cpu_out_of_memory),
+       false},
+      {"_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE", reinterpret_cast<void*>(&on_memory), false},
+      {"_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE", reinterpret_cast<void*>(&on_out_of_memory),
+       false},
+      {kGetState, reinterpret_cast<void*>(&get_state), true},
+      {"_ZN5torch8profiler4impl15profilerEnabledEv", reinterpret_cast<void*>(&is_profiler_enabled), true},
+      {"_ZN5torch8profiler4impl17getProfilerConfigEv", reinterpret_cast<void*>(&get_profiler_config), true},
+  };
+  return *calls;
 }
 
-// Puts our object into this thread's slot. Where torch's own profiler has the slot, memory is reported to
-// it alone, and what we miss is counted.
-[[gnu::noinline]] void enter(ThreadLog& log, uint32_t wants) {
-  if (in_slot() == nullptr) c10::ThreadLocalDebugInfo::_push(c10::DebugInfoKind::PROFILER_STATE, reporter());
-  const bool heard = in_slot() == hot.reporter;
-  const bool in_backward = torch::autograd::get_current_graph_task_id() != -1;
-  log.source_state = !heard ? kUnheard : in_backward ? kHeardInBackward : kHeard;
-  if (!heard && (wants & kWantMemory) != 0) log.count_unheard();
+// Whether torch's allocation and free of CPU memory, and its question about _RecordFunctionFast, reach us.
+bool hears_profiler_calls() {
+  return LinkedCalls::is_found(0) && LinkedCalls::is_found(1) && LinkedCalls::is_found(5);
 }
 
-void enter_thread() {
-  if (ThreadLog* log = this_thread(); log != nullptr) enter(*log, wanted());
-}
-
-// Takes us out of the slot again, if nothing was pushed on top since. Where that cannot be done (a
-// thread other than the one stopping) the object stays and answers "disabled".
-void leave_thread() {
-  if (cached_log != nullptr) cached_log->source_state = kUnheard;
-  if (in_slot() != reporter().get()) return;
-  try {
-    c10::ThreadLocalDebugInfo::_pop(c10::DebugInfoKind::PROFILER_STATE);
-  } catch (const std::exception&) {
-  }
+void hear_spans() {
+  hears_spans.store(callback_handle != at::INVALID_CALLBACK_HANDLE ||
+                    range_handle != at::INVALID_CALLBACK_HANDLE);
 }
 
 void forget_thread() {
@@ -295,8 +219,9 @@ void find_inner_operators() {
 bool configure(uint32_t wants, char* message, size_t message_bytes) {
   try {
     OperatorGenerations::watch();
-    reporter()->enable(wants);
+    LinkedCalls::redirect(linked_calls());
     listen(wants);
+    hear_spans();
     callbacks_changed = std::chrono::steady_clock::now();
     return true;
   } catch (const std::exception& error) {
@@ -316,8 +241,12 @@ void wait_for_callbacks() {
 }
 
 void before_fork() {
-  if (!ForkLocks::has_all()) wait_for_callbacks();
-  ForkLocks::lock();
+  if (std::mutex* const list = CallbackList::lock(); list != nullptr) {
+    list->lock();
+  } else {
+    wait_for_callbacks();
+  }
+  BlockSizes::lock_all();
   HeldTensors::mutex().lock();
   producers().mutex().lock();
 }
@@ -325,13 +254,14 @@ void before_fork() {
 void after_fork(bool in_child) {
   producers().mutex().unlock();
   HeldTensors::mutex().unlock();
-  ForkLocks::unlock();
+  BlockSizes::unlock_all();
+  if (std::mutex* const list = CallbackList::lock(); list != nullptr) list->unlock();
   if (in_child) HeldTensors::leave_to_parent();
 }
 
 void start_ranges(const RangeSink* sink, bool with_ids, bool with_shapes) {
   emit_ranges(sink, with_ids, with_shapes);
-  reporter()->enable(wanted());
+  hear_spans();
 }
 
 // Median over rounds, because one interrupted round would spoil a mean.
@@ -380,12 +310,11 @@ const BridgeApi bridge = {kCoreApiVersion,
                           OPSCOPE_TORCH_VERSION,
                           &hot.wanted,
                           &configure,
-                          &enter_thread,
-                          &leave_thread,
+                          &ShownProfile::show,
                           &forget_thread,
                           &before_fork,
                           &after_fork,
-                          [] { return !ForkLocks::has_all(); },
+                          [] { return CallbackList::lock() == nullptr; },
                           &unknown_frees,
                           &time_spans,
                           &time_cold_spans,
@@ -398,7 +327,8 @@ const BridgeApi bridge = {kCoreApiVersion,
                           &HeldTensors::set_budget,
                           &start_ranges,
                           &itt_ranges,
-                          &InnerOperators::is_found};
+                          &InnerOperators::is_found,
+                          &hears_profiler_calls};
 
 }  // namespace
 }  // namespace opscope
@@ -407,7 +337,6 @@ extern "C" __attribute__((visibility("default"))) const opscope::BridgeApi* opsc
     const opscope::CoreApi* core_api) {
   if (core_api->version != opscope::kCoreApiVersion) return nullptr;
   opscope::core = core_api;
-  opscope::hot.reporter = opscope::reporter().get();
   opscope::CallbackList::find();
   opscope::find_inner_operators();
   return &opscope::bridge;

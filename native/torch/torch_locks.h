@@ -1,14 +1,12 @@
-// Part of torch_bridge.cpp: torch's table of CPU allocations, its list of callbacks, and their locks, which a
-// forked child could find locked for ever.
+// Part of torch_bridge.cpp: torch's list of callbacks, and its lock, which a forked child could find locked
+// for ever.
 //
-// A fork copies a locked mutex as it is, without the thread that would unlock it. Two of torch's are taken
-// by every thread that is recorded: the one of the table of CPU allocations, at every allocation, and the
-// one of the list of global callbacks, at a thread's first operator after that list changed. So both are
-// held across the fork, as the C library does with its own.
+// A fork copies a locked mutex as it is, without the thread that would unlock it. One of torch's is taken by
+// every thread that is recorded: that of the list of global callbacks, at a thread's first operator after
+// that list changed. So it is held across the fork, as the C library does with its own.
 #pragma once
 
 #include <ATen/record_function.h>
-#include <c10/core/CPUAllocator.h>
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
@@ -25,36 +23,6 @@
 
 namespace opscope {
 namespace {
-
-#if OPSCOPE_REACHES_ALLOCATION_TABLE
-// An explicit instantiation may name a private member.
-using ReporterMutex = std::mutex c10::ProfiledCPUMemoryReporter::*;
-ReporterMutex reporter_mutex_member();
-template <ReporterMutex kMember>
-struct ReporterMutexOf {
-  friend ReporterMutex reporter_mutex_member() { return kMember; }
-};
-template struct ReporterMutexOf<&c10::ProfiledCPUMemoryReporter::mutex_>;
-
-// It counts the frees that it does not report, to warn of one in a thousand.
-using ReporterCount = size_t c10::ProfiledCPUMemoryReporter::*;
-ReporterCount reporter_count_member();
-template <ReporterCount kMember>
-struct ReporterCountOf {
-  friend ReporterCount reporter_count_member() { return kMember; }
-};
-template struct ReporterCountOf<&c10::ProfiledCPUMemoryReporter::log_cnt_>;
-
-std::mutex* allocation_table_lock() { return &(c10::profiledCPUMemoryReporter().*reporter_mutex_member()); }
-
-uint64_t unknown_frees() {
-  std::lock_guard lock(*allocation_table_lock());
-  return c10::profiledCPUMemoryReporter().*reporter_count_member();
-}
-#else
-std::mutex* allocation_table_lock() { return nullptr; }
-uint64_t unknown_frees() { return 0; }
-#endif
 
 // Copies memory that may not be mapped: write() to a pipe fails there, where reading it would crash.
 class SafeMemory {
@@ -257,22 +225,6 @@ class CallbackList {
   static constexpr int kMostAttempts = 3;  // one fails where others hold the lock or no thread can start
   static inline int attempts_ = 0;
   static inline CallbackListSearch::Layout* list_ = nullptr;
-};
-
-// [under the core's mutex]
-class ForkLocks {
- public:
-  // Whether both locks could be found in this torch.
-  static bool has_all() { return CallbackList::lock() != nullptr && allocation_table_lock() != nullptr; }
-
-  static void lock() {
-    if (std::mutex* list = CallbackList::lock(); list != nullptr) list->lock();
-    if (std::mutex* table = allocation_table_lock(); table != nullptr) table->lock();
-  }
-  static void unlock() {
-    if (std::mutex* table = allocation_table_lock(); table != nullptr) table->unlock();
-    if (std::mutex* list = CallbackList::lock(); list != nullptr) list->unlock();
-  }
 };
 
 }  // namespace

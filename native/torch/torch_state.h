@@ -16,12 +16,6 @@
 #else
 #define OPSCOPE_READS_PRIVATE 0
 #endif
-// Likewise the table of CPU allocations, up to the newest torch that was looked at.
-#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR <= 15
-#define OPSCOPE_REACHES_ALLOCATION_TABLE 1
-#else
-#define OPSCOPE_REACHES_ALLOCATION_TABLE 0
-#endif
 
 namespace opscope {
 namespace {
@@ -29,13 +23,11 @@ namespace {
 const CoreApi* core = nullptr;
 
 // What every event reads, in one cache line: in a program with work of its own that line is usually not in
-// the cache, and one miss costs less than several. `reporter`, which is not atomic, is set before the first
-// callback is registered.
+// the cache, and one miss costs less than several.
 struct alignas(64) HotState {
   std::atomic<uint32_t> wanted{0};               // see BridgeApi
   std::atomic<uint32_t> operator_generation{0};  // how often operators have gone
   std::atomic<bool> holding{false};              // tensors: their addresses must not be used again
-  const void* reporter = nullptr;                // our object, as threads have it in the PROFILER_STATE slot
 };
 HotState hot;
 

@@ -18,6 +18,7 @@ from opscope.export.chrome.writer import write_chrome_trace
 from opscope.export.memory_timeline import write_memory_timeline
 from opscope.export.perfetto import write_perfetto
 from opscope.profile_recording import ProfileRecording
+from opscope.recording.neighbours import announce_profile
 from opscope.report.notebook import overview_html
 from opscope.report.page import write_report
 from opscope.trace.concat import concat_traces
@@ -92,6 +93,10 @@ class profile(ProfileRecording):
     _view: tuple[Trace, EventList] | None = None
 
     # -- Life cycle ------------------------------------------------------------------------------
+
+    def _start_recording(self) -> None:
+        super()._start_recording()
+        announce_profile(self._recording)
 
     def _enter(self) -> profile:
         self.start()

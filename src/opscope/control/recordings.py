@@ -15,7 +15,6 @@ from opscope.own_file import OwnFile
 from opscope.recording.cost import recording_cost_ns
 from opscope.recording.cost_by_kind import cost_by_kind
 from opscope.recording.elsewhere import KnownHere
-from opscope.recording.neighbours import is_recording, leave_place, take_place
 from opscope.recording.recorder import Recording
 from opscope.recording.sources import SOURCES, RecordingOptions, native_wants
 from opscope.settings import ProfileSettings
@@ -65,7 +64,6 @@ class AskedRecording:
         recording_cost_ns(), cost_by_kind(native_wants(self._options))
         try:
             self._window = self._open()
-            take_place()
             self._known.begin()
         except BaseException:
             self.discard()
@@ -118,8 +116,6 @@ class AskedRecording:
             self._known.end()
             _native.discard_window(self._window)
             self._window = 0
-            if not is_recording():
-                leave_place()
 
 
 def _write_log(window: int, file: OwnFile | None) -> None:

@@ -88,7 +88,6 @@ class Flight:
         with _threads_may_be_refused():
             self.watch.start()
         self.windows.open()
-        self.windows.take_place()
         self._known.begin()
         if self._settings.budget is not None:
             self.governor.sampler.listen(self.steps)
@@ -106,7 +105,6 @@ class Flight:
         self._known.end()
         self.windows.close()
         self.file.end()
-        self.windows.leave_place()
         self._wait_for_dumps(_patience_s() if is_patient else 0.0)
 
     def _wait_for_dumps(self, patience_s: float) -> None:

@@ -6,7 +6,6 @@ from opscope import _native
 from opscope.errors import LifecycleError
 from opscope.flight.ring_file import RingFile
 from opscope.memory_limit import default_growth_bytes
-from opscope.recording.neighbours import is_recording, leave_place, take_place
 from opscope.recording.sources import SOURCES, RecordingOptions, native_wants
 
 _MOST_TEXT_BYTES = 64 << 20
@@ -72,15 +71,6 @@ class RingWindows:
         """Close all, and forget what they have."""
         for window in self._watch.take_windows():
             _native.discard_window(window)
-
-    def take_place(self) -> None:
-        """Have torch report the calling thread's memory and compiled regions to us."""
-        take_place()
-
-    def leave_place(self) -> None:
-        """Not any more, unless another recording goes on."""
-        if not is_recording():
-            leave_place()
 
     def _begin_anew(self) -> None:
         """Lose what the ring has: a program that makes new functions for ever would fill memory."""

@@ -156,7 +156,5 @@ def window_for(
 
     def close() -> None:
         _native.discard_window(window)
-        if not is_recording():
-            _native.leave_thread()  # its spans made torch take this thread for profiled
 
     return _native.Held(functools.partial(_native.open_window, int(wants), False, window), close)

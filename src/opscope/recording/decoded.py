@@ -45,6 +45,7 @@ class Decoded:
         devices: what devices did, where they were recorded.
         gpu_refused: why devices could not be recorded, if they were asked for.
         gpu_properties: of the devices, where the process that makes the trace cannot ask for them.
+        hears_memory: whether torch's allocations could be heard.
         occupied_threads: threads whose Python calls another tool gets.
         ranges: why no tool showed spans as NVTX or ITT, where asked for; empty where one did.
         no_room: where what was dropped found no room, by the ledger's words.
@@ -59,6 +60,7 @@ class Decoded:
     devices: Devices | None = None
     gpu_refused: str = ""
     gpu_properties: Sequence[Mapping[str, Any]] = ()
+    hears_memory: bool = True
     occupied_threads: int = 0
     ranges: Mapping[str, str] = field(default_factory=dict)
     no_room: str = "memory budget"

@@ -82,8 +82,11 @@ def allocations(recorded: Recorded) -> Iterator[Row]:
     yield "allocations", "dropped: their thread was ending", lost
     # Told by an address that was allocated again, so there may have been more.
     yield "frees", "dropped: their thread was not heard", account["unheard_frees"]
-    # torch reports a free only of what it heard being allocated.
+    # A free does not say how large the memory is.
     yield "allocations", "freed unreported: from before", account["unknown_frees"]
+    if not recorded.decoded.hears_memory:
+        # Its libraries call each other in a way that cannot be changed: linked into one, for example.
+        yield "allocations", "dropped: this torch reports memory to its own profiler only", 1
 
 
 def threads(recorded: Recorded) -> Iterator[Row]:
@@ -94,15 +97,6 @@ def threads(recorded: Recorded) -> Iterator[Row]:
     if account["process_threads"]:
         # Some never run an operator (those of a pool inside one, say), and some have ended since.
         yield "threads", "of the process when it stopped", account["process_threads"]
-    if recorded.options["memory"]:
-        unheard = account["unheard_threads"]
-        yield "threads", "heard of memory", count - unheard
-        yield "threads", "dropped: memory goes to another profiler", unheard
-        yield "events", "without their memory", account["unheard_spans"]
-        silent = max(account["process_threads"] - count, 0)
-        if sys.version_info >= (3, 12) and silent:
-            # No one can be asked to come by there (see visit_threads); most of them free nothing.
-            yield "threads", "recorded nothing, so that what they freed was not heard", silent
     # From Python 3.12 on tools are for all threads, so that it is one or none.
     if occupied := recorded.decoded.occupied_threads:
         yield "threads", "dropped: Python calls go to another tool", occupied

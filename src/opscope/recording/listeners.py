@@ -80,6 +80,29 @@ class OtherTools(Listener):
         self._threads = int(known)
 
 
+class MemoryReports(Listener):
+    """Whether torch's allocations can be heard in this torch."""
+
+    def __init__(self) -> None:
+        self._is_heard = True
+
+    def begin(self) -> None:
+        """Ask."""
+        self._is_heard = _native.statistics()["hears_memory"]
+
+    def added_to(self, decoded: Decoded) -> Decoded:
+        """As ``hears_memory``."""
+        return replace(decoded, hears_memory=self._is_heard)
+
+    def known(self) -> bool:
+        """Whether they are."""
+        return self._is_heard
+
+    def learn(self, known: Any) -> None:
+        """Likewise."""
+        self._is_heard = bool(known)
+
+
 class DeviceActivity(Listener):
     """Work of devices, which CUPTI reports."""
 

@@ -13,7 +13,6 @@ from opscope import _native
 from opscope.notice import notice
 from opscope.recording.decoded import Decoded
 from opscope.recording.listeners import Listener
-from opscope.recording.neighbours import is_recording
 
 _section = _native.Section()
 _wanted: list[Ranges] = []
@@ -63,7 +62,6 @@ class Ranges(Listener):
     def _show(self) -> str:
         if self not in _wanted:
             _wanted.append(self)
-        _native.enter_thread()
         others = {other.kind for other in _wanted} - {self.kind}
         self.why_not = f"they go to {others.pop().upper()} already" if others else _configure()
         if self.why_not:
@@ -74,8 +72,6 @@ class Ranges(Listener):
         if self in _wanted:
             _wanted.remove(self)
         _configure()
-        if not _wanted and not is_recording():
-            _native.leave_thread()
 
 
 class NvtxRanges(Ranges):

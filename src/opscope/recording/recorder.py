@@ -29,11 +29,6 @@ from opscope.recording.gpu_collecting import end_gpu_in_stream, wait_for_devices
 from opscope.recording.gpu_events import with_devices
 from opscope.recording.ledger import Cost
 from opscope.recording.narrow import narrowed
-from opscope.recording.neighbours import (
-    is_recording,
-    leave_place,
-    take_place,
-)
 from opscope.recording.noted import note_known
 from opscope.recording.python_source import path_prefixes
 from opscope.recording.sources import SOURCES, RecordingOptions, native_wants
@@ -309,7 +304,6 @@ class _Window:
             ) from error
         for listener in self.listeners:
             listener.begin()
-        take_place()
 
     def close(self) -> None:
         """Close it, whatever was opened of it."""
@@ -324,8 +318,6 @@ class _Window:
             if self._options.gpu:
                 end_gpu_in_stream()
             self._stream.end(self.id)
-        if not is_recording():
-            leave_place()
 
 
 def _report_fault() -> None:

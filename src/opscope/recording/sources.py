@@ -16,7 +16,12 @@ from typing import Any
 from opscope.recording import bridge, ledger
 from opscope.recording.compiled.listener import GeneratedCode
 from opscope.recording.gpu_account import gpu_ledger
-from opscope.recording.listeners import DeviceActivity, Listener, OtherTools
+from opscope.recording.listeners import (
+    DeviceActivity,
+    Listener,
+    MemoryReports,
+    OtherTools,
+)
 from opscope.recording.module_paths import ModulePaths
 from opscope.recording.neighbours import set_up_neighbours
 from opscope.recording.process_groups import ProcessGroups
@@ -215,6 +220,7 @@ SOURCES = (
             ),
         ),
         tables=("allocations",),
+        listener=lambda _: MemoryReports(),
         ledger=ledger.allocations,
     ),
     Source(

@@ -71,6 +71,7 @@ class _Session:
         if self.recording is not None:
             self.recording.stop()
         self.ended = True
+        _native.show_profile(False)
 
     def load(self) -> Trace:
         """The trace, with what torch's files say about a recording."""
@@ -172,6 +173,7 @@ def _begin(session: _Session, start: Callable[[], object]) -> None:
             raise RuntimeError("Profiler is already enabled on this thread")
         _current = session
         start()
+        _native.show_profile(True)  # to whoever asks torch, until it stops
 
     def begin_not() -> None:
         global _current

@@ -136,8 +136,8 @@ def rows_of_source(source: ListedTrace) -> TableRows:
         overloads=_overloads(source, event),
         shapes=_shapes(source, event),
         stacks=_SourceStacks(source, event) if source.stacks else None,
-        is_async=is_event & source.listing.is_async[event],
-        has_parent=is_event & (source.parent[event] >= 0),
+        is_async=is_event & _of_events(source.listing.is_async, event),
+        has_parent=is_event & (_of_events(source.parent, event) >= 0),
         on_device=(rows.source == RowSource.GPU) & (rows.key % 2 == 0),
         use_device=source.use_device,
     )
@@ -160,11 +160,16 @@ def rows_of_averages(averages: Averages, source: ListedTrace) -> TableRows:
         overloads=_if_any(averages.overload_names or ()),
         shapes=_each(map(str, shapes)) if any(shapes) else None,
         stacks=_ListedStacks(list(stacks)) if any(stacks) else None,
-        is_async=is_event & source.listing.is_async[event],
-        has_parent=is_event & (source.parent[event] >= 0),
+        is_async=is_event & _of_events(source.listing.is_async, event),
+        has_parent=is_event & (_of_events(source.parent, event) >= 0),
         on_device=(kind == RowSource.GPU) & (rows.key[first] % 2 == 0),
         use_device=source.use_device,
     )
+
+
+def _of_events(values: npt.NDArray[Any], event: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """By row, the value of its event; anything where it has none, also if there is no event."""
+    return values[event] if len(values) else np.zeros(len(event), dtype=values.dtype)
 
 
 def _numbers(source: ListedTrace) -> dict[str, npt.NDArray[Any]]:
@@ -177,7 +182,7 @@ def _numbers(source: ListedTrace) -> dict[str, npt.NDArray[Any]]:
 
 
 def _overloads(source: ListedTrace, event: npt.NDArray[np.int64]) -> Texts | None:
-    overload = np.where(event >= 0, source.trace.events["overload"][event], -1)
+    overload = np.where(event >= 0, _of_events(source.trace.events["overload"], event), -1)
     used = np.unique(overload)
     texts = [source.trace.names[int(name)] for name in used]
     return Texts(np.searchsorted(used, overload), texts) if any(texts) else None
@@ -186,7 +191,7 @@ def _overloads(source: ListedTrace, event: npt.NDArray[np.int64]) -> Texts | Non
 def _shapes(source: ListedTrace, event: npt.NDArray[np.int64]) -> Texts | None:
     if not len(source.trace.table("tensors")) and not len(source.trace.table("scalars")):
         return None
-    signature = np.where(event >= 0, shape_signatures(source.trace)[event], np.uint64(0))
+    signature = np.where(event >= 0, _of_events(shape_signatures(source.trace), event), np.uint64(0))
     group, first = first_of_each(signature)
     inputs = [source.arguments.inputs(int(e)) if e >= 0 else [] for e in event[first]]
     return Texts(group, [str(plain_shapes(each)) for each in inputs])

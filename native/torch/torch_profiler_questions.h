@@ -1,0 +1,98 @@
+// Part of torch_bridge.cpp: what torch's Python library asks before it begins a span for a profiler.
+//
+// _RecordFunctionFast begins a span, and the functions of torch.autograd.Function hand on their arguments,
+// only where a profiler of torch's runs on the thread. The answers to these two come from us while spans are
+// recorded. What programs ask (torch.autograd._profiler_enabled, _profiler_type) does not go this way.
+#pragma once
+
+#include <c10/util/ThreadLocalDebugInfo.h>
+#include <torch/csrc/profiler/orchestration/observer.h>
+
+#include <atomic>
+#include <exception>
+#include <memory>
+
+#include "torch/torch_state.h"
+
+namespace opscope {
+namespace {
+
+using torch::profiler::impl::ActiveProfilerType;
+using torch::profiler::impl::ProfilerConfig;
+using torch::profiler::impl::ProfilerState;
+using torch::profiler::impl::ProfilerStateBase;
+
+std::atomic<bool> hears_spans{false};
+
+bool wants_inputs() { return (hot.wanted.load(std::memory_order_relaxed) & kWantInputs) != 0; }
+
+// Whether it is there is all that is asked of it.
+class AnyProfiler final : public ProfilerStateBase {
+ public:
+  AnyProfiler() : ProfilerStateBase(ProfilerConfig(ProfilerState::Disabled)) {}
+  ActiveProfilerType profilerType() override { return ActiveProfilerType::NONE; }
+  void reportMemoryUsage(void*, int64_t, size_t, size_t, c10::Device) override {}
+
+  static ProfilerStateBase* instance() {
+    static auto* const instance = new AnyProfiler;
+    return instance;
+  }
+};
+
+// The one object of ours that is ever in a thread's slot, where torch's profiler would be: while the program
+// has a profile open, and opscope records it in place of torch (the drop-in). What torch's callbacks write to
+// the profiler of a thread they then write as they would beside a second profile of torch's.
+class ShownProfile final : public ProfilerStateBase {
+ public:
+  ShownProfile() : ProfilerStateBase(ProfilerConfig(ProfilerState::Disabled)) {}
+  ActiveProfilerType profilerType() override {
+    return config_.disabled() ? ActiveProfilerType::NONE : ActiveProfilerType::KINETO;
+  }
+  void reportMemoryUsage(void*, int64_t, size_t, size_t, c10::Device) override {}
+
+  // Where it cannot be taken out (another thread stops, something was pushed on top) it says "disabled".
+  static void show(bool is_open) {
+    static auto* const shown = new std::shared_ptr<ShownProfile>(std::make_shared<ShownProfile>());
+    const auto kSlot = c10::DebugInfoKind::PROFILER_STATE;
+    // NVTX is the state for which torch neither casts it to its own class nor expects Kineto.
+    (*shown)->config_.state = is_open ? ProfilerState::NVTX : ProfilerState::Disabled;
+    c10::DebugInfoBase* const there = c10::ThreadLocalDebugInfo::get(kSlot);
+    if (is_open && there == nullptr) c10::ThreadLocalDebugInfo::_push(kSlot, *shown);
+    if (is_open || there != shown->get()) return;
+    try {
+      c10::ThreadLocalDebugInfo::_pop(kSlot);
+    } catch (const std::exception&) {
+    }
+  }
+};
+
+ProfilerStateBase* ours_if_none(ProfilerStateBase* theirs) {
+  const bool is_ours = theirs == nullptr && hears_spans.load(std::memory_order_relaxed);
+  return is_ours ? AnyProfiler::instance() : theirs;
+}
+
+#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR <= 13
+constexpr const char* kGetState = "_ZN5torch8profiler4impl17ProfilerStateBase3getEb";
+ProfilerStateBase* get_state(bool global) {
+  ProfilerStateBase* const theirs = ProfilerStateBase::get(global);
+  return global ? theirs : ours_if_none(theirs);
+}
+#else
+constexpr const char* kGetState = "_ZN5torch8profiler4impl17ProfilerStateBase6getTLSEv";
+ProfilerStateBase* get_state() { return ours_if_none(ProfilerStateBase::getTLS()); }
+#endif
+
+bool is_profiler_enabled() {
+  return hears_spans.load(std::memory_order_relaxed) || torch::profiler::impl::profilerEnabled();
+}
+
+ProfilerConfig get_profiler_config() {
+  const bool is_theirs = c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE) != nullptr;
+  ProfilerConfig config =
+      is_theirs ? torch::profiler::impl::getProfilerConfig() : ProfilerConfig(ProfilerState::Disabled);
+  config.report_input_shapes |= wants_inputs();
+  return config;
+}
+
+}  // namespace
+}  // namespace opscope
