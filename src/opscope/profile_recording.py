@@ -19,6 +19,7 @@ from opscope.experimental_switches import experimental_switches
 from opscope.notice import notice
 from opscope.observer import ExecutionTraceObserver
 from opscope.quantities import count_bytes
+from opscope.recording.program_facts import ProgramFacts, facts_of_program
 from opscope.recording.stream import Stream, Streams
 from opscope.schedule import Schedule, record_every_step
 from opscope.settings import ProfileSettings
@@ -225,6 +226,18 @@ class ProfileRecording(Cycles):
         """Whether what was recorded is in a file still."""
         streams = [cycle.recording.stream for cycle in self._finished]
         return any(s is not None and s.path is not None and s.path.exists() for s in streams)
+
+    @property
+    def stream_file(self) -> Path | None:
+        """The file that all of the last recording is in, for another process to make its trace."""
+        stream = self._finished[-1].recording.stream if self._finished else None
+        if stream is None or stream.is_parents or stream.path is None:
+            return None
+        return stream.path if stream.path.exists() else None
+
+    def facts(self) -> ProgramFacts:
+        """What that process needs to know besides."""
+        return facts_of_program(self._finished[-1].recording.recorded)
 
     def discard_streams(self) -> None:
         """Remove the files of recordings that have ended: their traces are elsewhere."""

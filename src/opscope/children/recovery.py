@@ -33,7 +33,7 @@ def recover_ended(folder: Path) -> list[OpscopeError]:
     for path in list(unfinished_below(folder)):
         if process_of_recording(path) == own:
             continue
-        with _alone_with(path) as is_there:
+        with alone_with(path) as is_there:
             try:
                 if is_there:
                     part = part_of_recording(path)
@@ -67,7 +67,7 @@ def _how_it_ended(folder: Path, path: Path) -> str:
 
 
 @contextmanager
-def _alone_with(path: Path) -> Iterator[bool]:
+def alone_with(path: Path) -> Iterator[bool]:
     """While nobody else makes a trace of it; False if somebody has."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

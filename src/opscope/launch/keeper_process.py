@@ -24,6 +24,7 @@ else:  # run by its path: importing the package would import all that recording 
     from process_end import FLAGS, fields_of, how_it_ended
 
 _NICENESS = 10
+"""Of what goes on beside the program."""
 _EXITING = 4
 """Of a process's flags."""
 
@@ -54,6 +55,14 @@ _THEN = (
     "import sys; sys.path.append(sys.argv[1]); "
     "from opscope.cli.keeper import finish; finish(*sys.argv[2:])"
 )
+_END_OF_RUN = (
+    "import sys; sys.path.append(sys.argv[1]); "
+    "from opscope.cli.keeper import end_of_run; end_of_run(*sys.argv[2:])"
+)
+DONE = b"."
+"""What the process then says that has made it."""
+ASKED = "asked"
+"""How a wait ended in which the program said what it wants made of its recording now."""
 
 
 def main(program: int, pipe: int, folder: str, package: str) -> None:
@@ -61,7 +70,7 @@ def main(program: int, pipe: int, folder: str, package: str) -> None:
 
     Args:
         program: process id.
-        pipe: the program has its other end open for as long as it is there.
+        pipe: a socket; the program has its other end open for as long as it is there.
         folder: of the trace.
         package: where opscope can be imported from.
     """
@@ -73,10 +82,11 @@ def main(program: int, pipe: int, folder: str, package: str) -> None:
         os._exit(0)
     os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.nice(_NICENESS)
     os.chdir("/")
     os.environ.pop("OPSCOPE_CHILDREN", None)  # this is no process of the program's
     how = wait_for(program, pipe, folder, package)
+    if how == ASKED:
+        end_run(program, pipe, folder, package)
     os.close(pipe)
     if is_unfinished(program, folder):
         found = [package, folder, str(program), how]
@@ -84,8 +94,23 @@ def main(program: int, pipe: int, folder: str, package: str) -> None:
     remove_lost_rings(program, folder)
 
 
+def end_run(program: int, pipe: int, folder: str, package: str) -> None:
+    """Become what does that; it reads the rest from ``pipe``, and says there when all is done."""
+    os.set_inheritable(pipe, True)
+    found = [package, str(pipe), folder, str(program)]
+    os.execv(sys.executable, [sys.executable, "-I", "-c", _END_OF_RUN, *found])
+
+
+def is_asked(pipe: int) -> bool:
+    """Whether the program has said something; else it has closed its end."""
+    try:
+        return bool(os.read(pipe, 1))
+    except OSError:  # it ended before it read what was said to it
+        return False
+
+
 def wait_for(program: int, pipe: int, folder: str, package: str) -> str:
-    """Wait until it has ended, is another program, or says that all is done; how it ended.
+    """Wait until it has ended, is another program, or says something; how it ended, or ASKED.
 
     Meanwhile, a recording that becomes long is drained by a process of its own.
     """
@@ -93,7 +118,7 @@ def wait_for(program: int, pipe: int, folder: str, package: str) -> str:
         process = os.pidfd_open(program)
     except OSError:  # it has ended already, or the system is old
         select.select([pipe], [], [])
-        return ""
+        return ASKED if is_asked(pipe) else ""
     poll = select.poll()
     poll.register(process, select.POLLIN)
     poll.register(pipe, select.POLLIN)
@@ -103,6 +128,8 @@ def wait_for(program: int, pipe: int, folder: str, package: str) -> str:
         drainers.look()
         if not ended:
             continue
+        if is_asked(pipe):
+            return ASKED
         if _is_ending(program):
             break
         # Only the pipe has ended.
@@ -183,7 +210,10 @@ class Drainers:
         # Whoever reads the program's error stream waits for all that have it: see let_go_of_error.
         silent = [(os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]
         command = [*self._command, file]
-        return os.posix_spawn(sys.executable, command, os.environ, file_actions=silent)
+        drainer = os.posix_spawn(sys.executable, command, os.environ, file_actions=silent)
+        with contextlib.suppress(OSError):  # it has ended already
+            os.setpriority(os.PRIO_PROCESS, drainer, _NICENESS)
+        return drainer
 
     def wait(self) -> None:
         """Until all have ended, which they do once the program has."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,10 +12,12 @@ from shlex import quote
 
 from opscope.launch import keeper_process
 from opscope.notice import notice
-from opscope.own_file import OwnFile
+from opscope.own_file import OwnFile, OwnSocket
 
-_pipes: dict[Path, tuple[int, OwnFile]] = {}
-"""By folder: the process that has a keeper for it, and this end of the pipe to that."""
+_pipes: dict[Path, tuple[int, OwnSocket]] = {}
+"""By folder: the process that has a keeper for it, and this end of what connects it to that."""
+_LONGEST_S = 5.0
+"""What is sent to a keeper is read at once."""
 _was_said = False
 
 
@@ -34,14 +37,41 @@ def begin_keeper(folder: Path) -> None:
         _said(folder, str(error))
 
 
-def _begun(folder: Path) -> OwnFile:
-    """This end of the pipe to one.
+def ask_keeper(folder: Path, request: str) -> OwnSocket:
+    """Have the keeper of ``folder`` make something of the recordings that have ended, now.
+
+    Returns:
+        What can be read from once it has, or is gone. For what is recorded later there is another
+        keeper, if one is begun.
+
+    Raises:
+        OSError, ValueError, TypeError: there is none, and none can be begun.
+    """
+    process, pipe = _pipes.pop(folder, (0, None))
+    if pipe is not None and process == os.getpid() and pipe.is_ours():
+        try:
+            return _sent(pipe, request)
+        except OSError:  # it was killed
+            pipe.close()
+    return _sent(_begun(folder), request)
+
+
+def _sent(pipe: OwnSocket, request: str) -> OwnSocket:
+    pipe.socket.settimeout(_LONGEST_S)
+    # Without a signal, whatever the program has SIGPIPE do.
+    pipe.socket.sendall(f"?{request}\n".encode(), socket.MSG_NOSIGNAL)
+    return pipe
+
+
+def _begun(folder: Path) -> OwnSocket:
+    """This end of what connects this process to one.
 
     Raises:
         OSError, ValueError, TypeError: there can be none.
     """
     command = [sys.executable, "-I", "-S", keeper_process.__file__, str(os.getpid())]
-    theirs, ours = map(OwnFile, os.pipe())
+    one, other = socket.socketpair()
+    theirs, ours = OwnFile(one.detach()), OwnSocket(other)
     try:
         begun = subprocess.run(
             [

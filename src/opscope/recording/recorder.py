@@ -157,6 +157,11 @@ class Recording:
         return self._held.was_opened and not self._held.is_open
 
     @property
+    def recorded(self) -> RecordingOptions:
+        """What is collected, for whomever."""
+        return self._recorded
+
+    @property
     def trace(self) -> Trace:
         """What was asked for; decoded once, off the GIL.
 

@@ -20,13 +20,14 @@ from opscope.memory_limit import memory_for
 from opscope.recording.assemble import assemble_trace, with_ids_from
 from opscope.recording.decoded import read_decoded
 from opscope.recording.gpu_events import with_devices
-from opscope.recording.ledger import Cost, Row
+from opscope.recording.ledger import Row
 from opscope.recording.merge_segments import Merge, OwnFacts
 from opscope.recording.module_paths import noted_paths, with_paths
 from opscope.recording.narrow import narrowed
 from opscope.recording.noted import noted_known, with_known
 from opscope.recording.one_drainer import draining
 from opscope.recording.process_groups import noted_groups, with_groups, with_noted_job
+from opscope.recording.program_facts import NO_FACTS, ProgramFacts
 from opscope.recording.segments import (
     NEVER_DRAINED,
     Drain,
@@ -76,12 +77,13 @@ class Recovered:
     is_running: bool
 
 
-def recover(path: Path, how: str = "") -> Recovered:
+def recover(path: Path, how: str = "", facts: ProgramFacts = NO_FACTS) -> Recovered:
     """Read the file of a recording.
 
     Args:
         path: of the file.
         how: what became of its process, where that is known.
+        facts: what that said at the end.
 
     Raises:
         TraceFormatError: there is nothing in it, or another version wrote it.
@@ -91,7 +93,7 @@ def recover(path: Path, how: str = "") -> Recovered:
         log, about = _opened(path)
         part, is_there = _asked(about), is_running(log.describe())
         if not segments_of(path):
-            return Recovered(_trace(log, about, how), part, is_there)
+            return Recovered(_trace(log, about, how, facts), part, is_there)
         return Recovered(_trace_of_long(path, about, how), part, is_there)
 
 
@@ -243,7 +245,13 @@ def is_drainable(about: Mapping[str, Any]) -> bool:
     return recorded == about["asked"] and not any(recorded.get(o) for o in NEVER_DRAINED)
 
 
-def save_long(path: Path, folder: Path, how: str = "", own: OwnFacts | None = None) -> Path:
+def save_long(
+    path: Path,
+    folder: Path,
+    how: str = "",
+    own: OwnFacts | None = None,
+    facts: ProgramFacts = NO_FACTS,
+) -> Path:
     """Write the trace of a recording that has ended, with no more than a part of it in memory.
 
     Raises:
@@ -253,7 +261,7 @@ def save_long(path: Path, folder: Path, how: str = "", own: OwnFacts | None = No
         with draining(path):
             drain = Drain(path, _opened(path)[1]["prefixes"])
             drain.finish()
-            return _merge(path, drain.segments, folder, how, own)
+            return _merge(path, drain.segments, folder, how, own, facts)
     except OSError as error:
         raise _is_kept(path.name, path.parent, error) from error
 
@@ -286,6 +294,7 @@ def _merge(
     folder: Path,
     how: str,
     own: OwnFacts | None = None,
+    facts: ProgramFacts = NO_FACTS,
 ) -> Path:
     log, about = _opened(path)
     described = log.describe()
@@ -294,17 +303,29 @@ def _merge(
     rows = [*_ledger(described), *_gaps(described), *_of_long(segments)]
     paths = noted_paths(log.notes)
     known, told = noted_known(log.notes), own
-    if told is None and known:
-        told = OwnFacts(lambda decoded: with_known(decoded, recorded, known), Cost({}, {}), {})
+    if told is None and (known or facts is not NO_FACTS):
+        told = OwnFacts(lambda decoded: with_known(decoded, recorded, known), facts.cost, {})
     groups = noted_groups(log.notes)
     process, first_id = with_noted_job(about["process"], log.notes), about["first_id"]
     merge = Merge(segments, recorded, process, first_id, rows, paths, groups, told)
-    metadata = dict(about["metadata"])
+    metadata = {**about["metadata"], **facts.metadata}
     if own is not None:
         metadata |= own.metadata
     elif not _is_as_meant(described, about):
         metadata[ENDED] = _ended(described, how)
     return merge.save(folder, _asked(about), metadata)
+
+
+def about_ended(path: Path) -> dict[str, Any]:
+    """What was said of a recording that has its end, whether or not its process is there still.
+
+    Raises:
+        TraceFormatError: it has none, or as :func:`recover`.
+    """
+    log, about = _opened(path)
+    if not log.describe()["has_end"]:
+        raise TraceFormatError(_unreadable(path, "it was not stopped"))
+    return about
 
 
 def _is_as_meant(described: _native.StreamDescription, about: Mapping[str, Any]) -> bool:
@@ -342,7 +363,7 @@ def _ended(described: _native.StreamDescription, how: str) -> dict[str, Any]:
     }
 
 
-def _trace(log: _native.StreamedLog, about: dict[str, Any], how: str) -> Trace:
+def _trace(log: _native.StreamedLog, about: dict[str, Any], how: str, facts: ProgramFacts) -> Trace:
     described = log.describe()
     recorded = RecordingOptions.of_known(about["recorded"])
     asked = RecordingOptions.of_known(about["asked"])
@@ -356,11 +377,11 @@ def _trace(log: _native.StreamedLog, about: dict[str, Any], how: str) -> Trace:
     if recorded.gpu and decoded.devices is None and not decoded.gpu_refused:
         rows.append(("recording", "dropped: what devices did, with their process", 1))
     process = with_noted_job(about["process"], log.notes)
-    trace = assemble_trace(decoded, recorded, Cost({}, {}), process, rows)
-    if _is_as_meant(described, about):
-        return narrowed(trace.with_metadata(about["metadata"]), recorded, asked)
-    trace = trace.with_metadata({**about["metadata"], ENDED: _ended(described, how)})
-    return narrowed(trace, recorded, asked)
+    trace = assemble_trace(decoded, recorded, facts.cost, process, rows)
+    ended = {} if _is_as_meant(described, about) else {ENDED: _ended(described, how)}
+    return narrowed(
+        trace.with_metadata({**about["metadata"], **facts.metadata, **ended}), recorded, asked
+    )
 
 
 def how_it_ended(described: _native.StreamDescription) -> str:
