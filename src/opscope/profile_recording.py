@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -237,7 +238,8 @@ class ProfileRecording(Cycles):
 
     def facts(self) -> ProgramFacts:
         """What that process needs to know besides."""
-        return facts_of_program(self._finished[-1].recording.recorded)
+        facts = facts_of_program(self._finished[-1].recording.recorded)
+        return replace(facts, metadata={**facts.metadata, **self.trace_facts})
 
     def discard_streams(self) -> None:
         """Remove the files of recordings that have ended: their traces are elsewhere."""

@@ -17,6 +17,7 @@ from shlex import quote
 
 from opscope.analysis.device_account import describe_devices
 from opscope.analysis.period import period_of
+from opscope.analysis.share_of_program import what_passes_between
 from opscope.children.recovery import alone_with, recover_ended
 from opscope.cli.completeness import describe_completeness
 from opscope.cli.console import Messages
@@ -32,7 +33,7 @@ from opscope.recording.recovered import about_ended, is_long, recover, save_long
 from opscope.recording.segments import remove_segments
 from opscope.trace.long_trace import LongTrace
 from opscope.trace.partition import asked_partition, cycle_folders
-from opscope.trace.read_part import load_folder
+from opscope.trace.read_part import load_folder, load_part
 from opscope.trace.save_apart import save_trace
 from opscope.trace.trace import Trace
 
@@ -61,7 +62,9 @@ def end_of_run(request: EndRequest, messages: Messages) -> None:
     with contextlib.suppress(OSError):
         os.chdir(request.folder)
     ending = _EndOfRun(request, messages)
-    if request.makes_a_trace:
+    if request.is_more:
+        ending.add_facts()
+    elif request.makes_a_trace:
         ending.show_trace()
     if request.job is not None:
         ending.show_job(request.job)
@@ -94,6 +97,18 @@ class _EndOfRun:
             with self._said_if_failing("summary"):
                 self._say_what_it_shows(made.trace)
         self._say_where_to_look(made.folder)
+
+    def add_facts(self) -> None:
+        """Write into a trace that was shown while the program ran what is known at its end."""
+        asked = self._asked
+        part = asked_partition(asked.rank, asked.process)
+        with contextlib.suppress(OpscopeError, OSError):  # it was not written, or it is gone
+            trace = load_part(asked.destination.trace, part)
+            facts = {} if asked.facts is None else asked.facts["metadata"]
+            trace = trace.with_metadata(facts)
+            save_trace(trace, asked.destination.trace, part)
+            if self._is_shown and (between := what_passes_between(trace)):
+                self._messages.say(f"of what was recorded: {between}")
 
     def show_job(self, job: JobRequest) -> None:
         """Make the traces of the other processes, and show all."""

@@ -45,6 +45,7 @@ class EndRequest:
         recording: the file of the recording; None where its trace is saved already.
         superseded: files of recordings of which nothing is wanted any more.
         saved: the folder of the trace that is saved already.
+        is_more: that was shown, and nothing but what ``facts`` say is new.
         facts: :class:`opscope.recording.program_facts.ProgramFacts` as JSON.
         job: all processes are to be shown now.
     """
@@ -61,6 +62,7 @@ class EndRequest:
     recording: Path | None = None
     superseded: tuple[Path, ...] = ()
     saved: Path | None = None
+    is_more: bool = False
     facts: dict[str, Any] | None = None
     job: JobRequest | None = None
 

@@ -3,7 +3,8 @@ little."""
 
 from __future__ import annotations
 
-import select
+import socket
+import struct
 import time
 from pathlib import Path
 from shlex import quote
@@ -84,13 +85,11 @@ class Finisher:
         """
         if self._running is None or not self._running.is_ours():
             return True
-        poll = select.poll()
-        poll.register(self._running.socket, select.POLLIN)
         with leaving_at_once():
-            ready = poll.poll(None if longest_s is None else longest_s * 1000)
-        if not ready:
+            said = _received(self._running.socket, longest_s)
+        if said is None:
             return False
-        if not self._is_done(self._running):
+        if said != DONE:
             self._messages.fail(
                 "The process that makes the trace was killed, perhaps for want of memory. What it "
                 "had not written is kept: "
@@ -104,9 +103,16 @@ class Finisher:
             self._running.close()
         self._running = None
 
-    @staticmethod
-    def _is_done(running: OwnSocket) -> bool:
-        try:
-            return running.socket.recv(1) == DONE
-        except OSError:
-            return False
+
+def _received(connection: socket.socket, longest_s: float | None) -> bytes | None:
+    """One byte, or none where the other end is closed; None where nothing came in time."""
+    # Not settimeout(): poll() fails in a process that may have no more files.
+    limit = (0, 0) if longest_s is None else (int(longest_s), int(longest_s % 1 * 1e6))
+    flags = socket.MSG_DONTWAIT if longest_s is not None and limit == (0, 0) else 0
+    try:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", *limit))
+        return connection.recv(1, flags)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""

@@ -9,6 +9,7 @@ import functools
 import os
 import signal
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from opscope.cli.destination import Destination, write_or_rescue
 from opscope.cli.end_request import EndRequest, JobRequest
 from opscope.cli.finisher import Finisher
 from opscope.cli.run_options import RunOptions
+from opscope.cli.steps_of_run import StepsOfRun
 from opscope.cli.termination import interrupts_wait
 from opscope.drop_in.install import install_and_answer
 from opscope.optimizer_steps import after_each_optimizer_step
@@ -29,7 +31,7 @@ from opscope.recording.distributed_job import is_rank_of_several, launched_rank
 from opscope.recording.keeper import dismiss_keepers
 from opscope.recording.stream import Streams
 from opscope.schedule import schedule
-from opscope.trace.metadata_kinds import WARM
+from opscope.trace.metadata_kinds import OVER, STEPS, WARM
 from opscope.warm_steps import WarmSteps
 
 _FEWEST_CALLS = 3
@@ -63,9 +65,11 @@ class RecordingSession:
         self._process = None if children is None else children.process
         self._child = ChildProcess()
         self._finisher = Finisher(destination.trace, messages)
+        self._steps = StepsOfRun()
         self._is_ending = False
         self._asked_last: EndRequest | None = None
-        self._streamed: list[ProfileRecording] = []
+        self._shown: EndRequest | None = None
+        self._recordings: list[ProfileRecording] = []
 
     def begin(self) -> None:
         """Start recording; torch is imported. If that fails, say so and let the program run."""
@@ -87,7 +91,7 @@ class RecordingSession:
         self._profile = self._new_recording()
         self._profile.start()
         if self._options.schedule is not None:
-            after_each_optimizer_step(self._profile.step)
+            after_each_optimizer_step(self._step_of_schedule)
 
     def _begin_to_find_out(self) -> None:
         self._warm = WarmSteps(
@@ -102,7 +106,7 @@ class RecordingSession:
             recording.trace_facts[WARM] = True
         if self._options.stream:
             recording.stream_into(self._streams())
-            self._streamed.append(recording)
+        self._recordings.append(recording)
         return recording
 
     def _streams(self) -> Streams:
@@ -127,12 +131,23 @@ class RecordingSession:
         """What makes it slow is said in the end, of the process that did most."""
         return self._children is not None and self._options.why
 
+    def _step_of_schedule(self) -> None:
+        self._steps.step_ended()
+        if self._profile is not None:
+            self._profile.step()
+
     def _step_ended(self) -> None:
+        self._steps.step_ended()
         try:
             if self._warm is not None:
                 self._warm.step_ended()
         except Exception as error:  # the program's step must not fail for it
             self._messages.fail(f"The warm steps could not be recorded: {_reason(error)}")
+
+    def program_is_over(self) -> None:
+        """What is recorded from now on is of Python's own end."""
+        for recording in self._recordings:
+            recording.trace_facts[OVER] = time.time_ns()
 
     def finish(self) -> None:
         """Stop, and have another process write the files and say what they show."""
@@ -158,7 +173,7 @@ class RecordingSession:
 
     def _ask_for_the_rest(self) -> None:
         """What was last recorded, and what belongs to all processes."""
-        asked = self._asked_last
+        asked = self._asked_last or self._more_of_what_was_shown()
         if self._children is not None:
             root = None if self._children.rank is None else os.getpid()
             job = JobRequest(
@@ -168,10 +183,18 @@ class RecordingSession:
         if asked is not None:
             self._finisher.ask(asked)
 
+    def _more_of_what_was_shown(self) -> EndRequest | None:
+        """How many steps of the program there were in the end."""
+        shown, seen = self._shown, self._steps.seen()
+        if shown is None or seen is None:
+            return None
+        facts = {"metadata": {STEPS: seen}}
+        return replace(shown, recording=None, superseded=(), is_more=True, facts=facts)
+
     def _say_who_goes_on(self) -> None:
         if self._finisher.is_busy:
             self._messages.say("left: another process goes on writing the trace")
-        elif any(recording.has_stream for recording in self._streamed):
+        elif any(recording.has_stream for recording in self._recordings):
             self._messages.fail("Interrupted; what was recorded becomes a trace by itself.")
         else:
             self._messages.fail("Interrupted while writing, so what was recorded last is lost.")
@@ -269,12 +292,15 @@ class RecordingSession:
     def _keep(self, profile: ProfileRecording, destination: Destination) -> None:
         """Have the trace of what has just been recorded made, and shown."""
         with interrupts_wait():
+            if (seen := self._steps.seen()) is not None:
+                profile.trace_facts[STEPS] = seen
             asked = self._request_for(profile, destination)
             self._has_kept = True
             if self._is_ending:
                 self._asked_last = asked
             elif asked is not None:
                 self._finisher.ask(asked)
+                self._shown = asked
 
     def _request_for(
         self, profile: ProfileRecording, destination: Destination
@@ -284,7 +310,7 @@ class RecordingSession:
             saved = self._save_here(profile, destination)
             if saved is None:
                 return None
-            for recording in self._streamed:
+            for recording in self._recordings:
                 recording.discard_streams()
             return replace(self._request(destination), saved=saved)
         others = () if self._options.schedule is not None else self._other_files(file)
@@ -302,7 +328,7 @@ class RecordingSession:
         )
 
     def _other_files(self, chosen: Path) -> tuple[Path, ...]:
-        files = (recording.stream_file for recording in self._streamed)
+        files = (recording.stream_file for recording in self._recordings)
         return tuple(file for file in files if file is not None and file != chosen)
 
     def _save_here(self, profile: ProfileRecording, destination: Destination) -> Path | None:

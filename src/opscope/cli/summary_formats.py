@@ -80,8 +80,9 @@ def what_it_is_of(period: Period) -> list[str]:
     """What a table speaks of, and what it leaves out."""
     about = str(period)
     lines = [f"{about[0].upper()}{about[1:]}; Self CPU % is of that time."]
-    if period.which is Which.STEADY and period.start_up.took_ns:
-        lines.append(f"Left out: {period.start_up} (--period start-up shows it).")
+    if period.which is Which.STEADY and period.start_up.is_any:
+        shown_by = Which.START_UP if period.start_up.took_ns else Which.ALL
+        lines.append(f"Left out: {period.start_up} (--period {shown_by.value} shows it).")
     if sampled := sampled_steps(period.trace.ledger):
         lines.append(
             f"Recorded: {sampled}, to stay below the budget; counts and times are of those."

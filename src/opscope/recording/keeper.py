@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from opscope.own_file import OwnFile, OwnSocket
 
 _pipes: dict[Path, tuple[int, OwnSocket]] = {}
 """By folder: the process that has a keeper for it, and this end of what connects it to that."""
-_LONGEST_S = 5.0
+_LONGEST_S = 5
 """What is sent to a keeper is read at once."""
 _was_said = False
 
@@ -57,7 +58,9 @@ def ask_keeper(folder: Path, request: str) -> OwnSocket:
 
 
 def _sent(pipe: OwnSocket, request: str) -> OwnSocket:
-    pipe.socket.settimeout(_LONGEST_S)
+    # Not settimeout(): poll() fails in a process that may have no more files.
+    limit = struct.pack("ll", _LONGEST_S, 0)
+    pipe.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
     # Without a signal, whatever the program has SIGPIPE do.
     pipe.socket.sendall(f"?{request}\n".encode(), socket.MSG_NOSIGNAL)
     return pipe
