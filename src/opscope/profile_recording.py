@@ -236,9 +236,12 @@ class ProfileRecording(Cycles):
             return None
         return stream.path if stream.path.exists() else None
 
-    def facts(self) -> ProgramFacts:
-        """What that process needs to know besides."""
-        facts = facts_of_program(self._finished[-1].recording.recorded)
+    def leave_to_its_file(self) -> ProgramFacts:
+        """What that process needs to know besides; here there is no trace of it any more."""
+        recording = self._finished[-1].recording
+        # First, as windows in which costs are measured would look through all that was recorded.
+        recording.leave_to_its_file()
+        facts = facts_of_program(recording.recorded)
         return replace(facts, metadata={**facts.metadata, **self.trace_facts})
 
     def discard_streams(self) -> None:

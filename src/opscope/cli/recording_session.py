@@ -314,7 +314,7 @@ class RecordingSession:
                 recording.discard_streams()
             return replace(self._request(destination), saved=saved)
         others = () if self._options.schedule is not None else self._other_files(file)
-        facts = profile.facts().as_json()
+        facts = profile.leave_to_its_file().as_json()
         return replace(self._request(destination), recording=file, superseded=others, facts=facts)
 
     def _request(self, destination: Destination) -> EndRequest:
