@@ -11,6 +11,7 @@ from opscope.analysis.findings.find import find_findings
 from opscope.analysis.period import Period, period_of
 from opscope.analysis.program_lines import line_texts
 from opscope.analysis.quantity_text import share_text, time_text
+from opscope.cli.caveats import caveats_of
 from opscope.cli.finding_formats import (
     as_text,
     line_here,
@@ -59,7 +60,8 @@ def _most_time(top: TopOperators, first: list[str]) -> str:
     shares = [(row["name"], row["cpu_self_ns"] / wall_ns) for row in top.rows]
     names = first + [f"{name} {share_text(share)}" for name, share in shares if share >= _LITTLE]
     most = ", ".join(names[:_MOST_NAMES]) or "nothing that was recorded took 1%"
-    return f"most time: {most} of {time_text(wall_ns)}{_left_out(top.period)}"
+    whole = f"{time_text(wall_ns)}{_left_out(top.period)}"
+    return "; ".join([f"most time: {most} of {whole}", *caveats_of(top.period.trace)])
 
 
 def _without_work(trace: Trace) -> list[str]:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from opscope.analysis.period import Period, Which
 from opscope.cli import rows
+from opscope.cli.caveats import caveats_of
 from opscope.cli.narrow import GAP, width_of
 from opscope.cli.top_operators import SummaryColumn, TopOperators
 from opscope.printable import in_markdown, printable
@@ -79,7 +80,8 @@ def as_markdown(top: TopOperators) -> str:
 def what_it_is_of(period: Period) -> list[str]:
     """What a table speaks of, and what it leaves out."""
     about = str(period)
-    lines = [f"{about[0].upper()}{about[1:]}; Self CPU % is of that time."]
+    of_time = f"{about[0].upper()}{about[1:]}; Self CPU % is of that time"
+    lines = ["; ".join([of_time, *caveats_of(period.trace)]) + "."]
     if period.which is Which.STEADY and period.start_up.is_any:
         shown_by = Which.START_UP if period.start_up.took_ns else Which.ALL
         lines.append(f"Left out: {period.start_up} (--period {shown_by.value} shows it).")

@@ -1,7 +1,12 @@
 """The two lines that a run ends with: what took the time."""
 
+from opscope.analysis.account.find import find_account
+from opscope.analysis.findings.find import find_findings
+from opscope.analysis.period import period_of
 from opscope.cli import headline as module
 from opscope.cli.headline import headline
+from opscope.cli.summary_formats import what_it_is_of
+from opscope.cli.why_formats import Why, as_markdown
 from opscope.trace.metadata_kinds import OVER
 from opscope.trace.schema import EventKind
 from support.build_trace import ORIGIN_NS, build_trace, span
@@ -44,3 +49,13 @@ def test_what_to_change_is_not_looked_for_in_what_takes_long(monkeypatch):
     monkeypatch.setattr(module, "find_findings", None)
     lines = headline(build_trace([span("aten::mm", 0, 10), span("aten::mm", 10, 20)]))
     assert lines[0].startswith("most time: aten::mm 100%") and "opscope findings" in lines[1]
+
+
+def test_what_was_dropped_is_said_where_the_shares_are():
+    ledger = {"events": {"requested": 4.0, "recorded": 2.0, "dropped: memory budget": 2.0}}
+    trace = build_trace([span("aten::mm", 0, 10), span("aten::mm", 10, 20)], ledger=ledger)
+    said = "50% of the events were dropped"
+    assert said in headline(trace)[0]
+    assert any(said in line for line in what_it_is_of(period_of(trace)))
+    why = Why(find_account(trace), find_findings(trace))
+    assert said in as_markdown(why, {})

@@ -136,7 +136,8 @@ def test_long_names_are_cut_in_tables(command_line, tmp_path, monkeypatch):
 def test_markdown(command_line, trace_folder):
     outcome = command_line("summary", trace_folder, "--format", "md", "--row-limit", "1")
     about, empty, *lines = outcome.out.splitlines()
-    assert about == "Recording, 100 µs; Self CPU % is of that time." and empty == ""
+    assert about.startswith("Recording, 100 µs; Self CPU % is of that time; 29% of the events")
+    assert empty == ""
     assert lines[0].startswith("| Name | Calls | Self CPU | Self CPU % |")
     assert set(lines[1]) <= set("| -:")
     assert lines[2].startswith("| aten::mm | 3 | 60.00 µs | 60.0% |")
