@@ -28,6 +28,19 @@ class Finisher:
         self._folder, self._messages = folder, messages
         self._running: OwnSocket | None = None
         self._began_s = time.monotonic()
+        self._leaves_at_s: float | None = None
+
+    def program_ends(self) -> None:
+        """From now on it is the user who waits: not for long, whatever is asked for."""
+        now_s = time.monotonic()
+        self._leaves_at_s = now_s + max(_LEAST_S, _SHARE * (now_s - self._began_s))
+
+    @property
+    def _left_s(self) -> float:
+        """How long it may be waited."""
+        if self._leaves_at_s is None:
+            return _LEAST_S
+        return max(self._leaves_at_s - time.monotonic(), 0.0)
 
     @property
     def is_busy(self) -> bool:
@@ -39,7 +52,7 @@ class Finisher:
 
         What was asked for before is waited for, so that what is said of it comes first.
         """
-        self.wait(_LEAST_S)
+        self.wait(self._left_s)
         self._leave()
         try:
             self._running = ask_keeper(self._folder, request.as_text())
@@ -61,8 +74,7 @@ class Finisher:
 
         On a terminal the user says how long.
         """
-        longest_s = max(_LEAST_S, _SHARE * (time.monotonic() - self._began_s))
-        if not self.is_busy or self.wait(longest_s):
+        if not self.is_busy or self.wait(self._left_s):
             return
         if self._messages.is_terminal:
             self._messages.say(

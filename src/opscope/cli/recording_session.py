@@ -153,6 +153,7 @@ class RecordingSession:
         """Stop, and have another process write the files and say what they show."""
         recursion_limit = sys.getrecursionlimit()
         self._is_ending = True
+        self._finisher.program_ends()
         try:
             _leave_programs_limits()
             if self._profile is not None:
@@ -195,7 +196,11 @@ class RecordingSession:
         if self._finisher.is_busy:
             self._messages.say("left: another process goes on writing the trace")
         elif any(recording.has_stream for recording in self._recordings):
-            self._messages.fail("Interrupted; what was recorded becomes a trace by itself.")
+            folder = shlex.quote(str(self._destination.trace))
+            self._messages.fail(
+                "Interrupted; what was recorded is kept, and becomes a trace by itself or by "
+                f"`opscope recover {folder}`."
+            )
         else:
             self._messages.fail("Interrupted while writing, so what was recorded last is lost.")
 
