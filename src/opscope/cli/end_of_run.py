@@ -171,7 +171,8 @@ class _EndOfRun:
     def _show_long(self, saved: Path) -> None:
         """What is too long for the memory of one process."""
         asked = self._asked
-        long = LongTrace.at(saved, asked_partition(asked.rank, asked.process))
+        long_part = asked_partition(asked.rank, asked.process)
+        long = LongTrace.at(saved, long_part)
         self._messages.say(describe_completeness(long.small, long.rows["events"]))
         self._messages.say(f"trace written to {saved}")
         if not asked.with_children and (asked.destination.chrome or asked.destination.report):
@@ -180,8 +181,11 @@ class _EndOfRun:
                 "was written. Choose a part of it: "
                 f"`opscope export {quote(str(saved))} --range 0..10`."
             )
-        if asked.why and self._is_shown:
-            self._messages.say(f"what to change, of a part: `opscope findings {quote(str(saved))}`")
+        if self._results.findings is not None and self._is_shown:
+            with self._said_if_failing("summary"):
+                with self._messages.progress("looking for what to change"):
+                    found = self._results.findings(load_part(saved, long_part))
+                self._messages.show(found)
         self._say_where_to_look(saved)
 
     def _show(self, trace: Trace) -> None:
