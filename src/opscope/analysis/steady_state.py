@@ -35,6 +35,9 @@ _MUCH = 0.5
 """Of the rest of the recording: a program that does so much before its first step is not only
 starting, unless nearly all of that was importing."""
 
+_LITTLE = 0.1
+"""Of what is after the last step: operators that still are part of leaving."""
+
 _NEARLY_ALL = 0.75
 """Of what is before the first step: a few steps after long imports are what the program is for."""
 
@@ -98,8 +101,32 @@ def find_start_up(trace: Trace) -> StartUp:
 def _find_start_up(trace: Trace) -> StartUp:
     if not len(trace.events) or len(find_steps(trace)) or trace.metadata.get(WARM):
         return StartUp()
+    start = _before_the_steps(trace)
     over, leaving = _after_the_program(trace)
-    return replace(_before_the_steps(trace), over_ns=over, exit_ns=leaving)
+    tree = event_tree(trace)
+    last = _end_of_steps(trace, start.end_ns or int(tree.start_ns.min()), over)
+    if last:
+        over, leaving = last, int((tree.start_ns + tree.duration_ns).max()) - last
+    return replace(start, over_ns=over, exit_ns=leaving)
+
+
+def _end_of_steps(trace: Trace, begin_ns: int, over_ns: int) -> int:
+    """When the last step of the optimizer ended, if the program only leaves after that; else 0.
+
+    As before the first: what does much then, or what operators do, is more than leaving.
+    """
+    tree, rows = event_tree(trace), optimizer_steps(trace)
+    if len(rows) < _FEWEST_STEPS:
+        return 0
+    ends = tree.start_ns + tree.duration_ns
+    last, finish = int(ends[rows].max()), over_ns or int(ends.max())
+    leaving_ns = finish - last
+    if not _WORTH_LEAVING_OUT * (finish - begin_ns) <= leaving_ns <= _MUCH * (last - begin_ns):
+        return 0
+    is_late_operator = (trace.events["kind"] == EventKind.OPERATOR) & (ends > last)
+    late = np.flatnonzero(is_late_operator & (nearest_ancestor(tree.parent, is_late_operator) < 0))
+    busy_ns = int(covered(np.maximum(tree.start_ns[late], last), ends[late], late * 0, 1)[0])
+    return last if busy_ns <= _LITTLE * leaving_ns else 0
 
 
 def _before_the_steps(trace: Trace) -> StartUp:

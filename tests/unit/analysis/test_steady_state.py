@@ -137,3 +137,26 @@ def test_what_runs_after_the_noted_end_is_left_out_on_all_threads():
 def test_a_noted_end_with_nothing_before_or_after_leaves_nothing_out(over):
     trace = build_trace(steps(100)).with_metadata({OVER: ORIGIN_NS + over * 1_000})
     assert find_start_up(trace).exit_ns == 0
+
+
+def saving(begin, end):
+    return span("save", begin, end, kind=EventKind.C_CALL)
+
+
+def test_what_comes_after_the_last_step_is_left_out():
+    trace = build_trace([*steps(100, count=8), saving(800, 950)])
+    found = find_start_up(trace)
+    assert (found.over_ns - ORIGIN_NS, found.exit_ns) == (800_000, 150_000)
+    assert period_of(trace).end_ns == ORIGIN_NS + 800_000
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        [span("aten::mm", 800, 900), saving(900, 950)],  # an evaluation
+        [saving(800, 2_000)],  # what the program is for, perhaps
+        [saving(800, 810)],
+    ],
+)
+def test_but_nothing_that_may_be_more_than_leaving(after):
+    assert find_start_up(build_trace([*steps(100, count=8), *after])).exit_ns == 0
