@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import _socket
 import errno
 import os
 import socket
 import struct
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 
@@ -15,7 +17,7 @@ from opscope.launch import keeper_process
 from opscope.notice import notice
 from opscope.own_file import OwnFile, OwnSocket
 
-_pipes: dict[Path, tuple[int, OwnSocket]] = {}
+_pipes: dict[Path, tuple[int, OwnFile]] = {}
 """By folder: the process that has a keeper for it, and this end of what connects it to that."""
 _LONGEST_S = 5
 """What is sent to a keeper is read at once."""
@@ -50,11 +52,9 @@ def ask_keeper(folder: Path, request: str) -> OwnSocket:
     """
     process, pipe = _pipes.pop(folder, (0, None))
     if pipe is not None and process == os.getpid() and pipe.is_ours():
-        try:
-            return _sent(pipe, request)
-        except OSError:  # it was killed
-            pipe.close()
-    return _sent(_begun(folder), request)
+        with suppress(OSError, ValueError):  # it was killed, or closed just now
+            return _sent(OwnSocket.of(pipe), request)
+    return _sent(OwnSocket.of(_begun(folder)), request)
 
 
 def _sent(pipe: OwnSocket, request: str) -> OwnSocket:
@@ -66,15 +66,15 @@ def _sent(pipe: OwnSocket, request: str) -> OwnSocket:
     return pipe
 
 
-def _begun(folder: Path) -> OwnSocket:
+def _begun(folder: Path) -> OwnFile:
     """This end of what connects this process to one.
 
     Raises:
         OSError, ValueError, TypeError: there can be none.
     """
     command = [sys.executable, "-I", "-S", keeper_process.__file__, str(os.getpid())]
-    one, other = socket.socketpair()
-    theirs, ours = OwnFile(one.detach()), OwnSocket(other)
+    # Not Python's own sockets, which close whatever has their numbers when they go.
+    theirs, ours = (OwnFile(end.detach()) for end in _socket.socketpair())
     try:
         begun = subprocess.run(
             [
