@@ -70,9 +70,23 @@ class OwnSocket:
             OSError: it was not.
         """
         timeout = made.gettimeout()
-        self._file = OwnFile(made.detach())
-        self.socket = socket.socket(fileno=self._file.descriptor)
+        self._take(OwnFile(made.detach()))
         self.socket.settimeout(timeout)
+
+    @classmethod
+    def of(cls, file: OwnFile) -> OwnSocket:
+        """The socket that a file of ours is, which is closed with it.
+
+        Raises:
+            OSError: it is none, or not ours any more.
+        """
+        made = cls.__new__(cls)
+        made._take(file)
+        return made
+
+    def _take(self, file: OwnFile) -> None:
+        self.socket = socket.socket(fileno=file.descriptor)
+        self._file = file
 
     def is_ours(self) -> bool:
         """Whether its descriptor still is this socket's."""
@@ -82,6 +96,11 @@ class OwnSocket:
         """Close it, if it is ours."""
         self.socket.detach()
         self._file.close()
+
+    def __del__(self) -> None:
+        """Likewise: Python's own socket would close whatever has its number by now."""
+        if hasattr(self, "_file"):
+            self.close()
 
 
 def _out_of_the_way(descriptor: int) -> int:

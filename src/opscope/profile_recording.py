@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from opscope.experimental_switches import experimental_switches
 from opscope.notice import notice
 from opscope.observer import ExecutionTraceObserver
 from opscope.quantities import count_bytes
+from opscope.recording.program_facts import ProgramFacts, facts_of_program
 from opscope.recording.stream import Stream, Streams
 from opscope.schedule import Schedule, record_every_step
 from opscope.settings import ProfileSettings
@@ -222,6 +224,22 @@ class ProfileRecording(Cycles):
         """Whether what was recorded is in a file still."""
         streams = [cycle.recording.stream for cycle in self._finished]
         return any(s is not None and s.path is not None and s.path.exists() for s in streams)
+
+    @property
+    def stream_file(self) -> Path | None:
+        """The file that all of the last recording is in, for another process to make its trace."""
+        stream = self._finished[-1].recording.stream if self._finished else None
+        if stream is None or stream.is_parents or stream.path is None:
+            return None
+        return stream.path if stream.path.exists() else None
+
+    def leave_to_its_file(self) -> ProgramFacts:
+        """What that process needs to know besides; here there is no trace of it any more."""
+        recording = self._finished[-1].recording
+        # First, as windows in which costs are measured would look through all that was recorded.
+        recording.leave_to_its_file()
+        facts = facts_of_program(recording.recorded)
+        return replace(facts, metadata={**facts.metadata, **self.trace_facts})
 
     def discard_streams(self) -> None:
         """Remove the files of recordings that have ended: their traces are elsewhere."""

@@ -433,26 +433,6 @@ print(sorted(str(name) for name in modules if str(name).startswith(("opscope.cli
     assert execute(program).out == b"[]\n"
 
 
-def test_a_table_that_cannot_be_made_costs_no_recording(monkeypatch, tmp_path, capfd):
-    from opscope.cli import recording_session
-    from opscope.cli.console import Messages
-    from opscope.cli.destination import Destination
-    from opscope.cli.run_options import RunOptions
-
-    def fail(trace, **options):
-        raise RuntimeError("no table today")
-
-    monkeypatch.setattr(recording_session, "find_top_operators", fail)
-    files = Destination(tmp_path / "kept.opscope")
-    session = recording_session.RecordingSession(RunOptions(), files, Messages(animated=False))
-    monkeypatch.setenv("OPSCOPE_DROP_IN", "0")
-    session.begin()
-    torch.ones(1)
-    session.finish()
-    assert "no table today" in capfd.readouterr().err
-    assert "aten::ones" in names_in(opscope.load(tmp_path / "kept.opscope"))
-
-
 @pytest.mark.parametrize(
     ("option", "between"), [("--stack", 0), ("--own-stack", 0), ("--c-calls", 1)]
 )

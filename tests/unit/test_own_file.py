@@ -65,12 +65,15 @@ def test_none_has_the_number_of_a_standard_one_also_where_few_may_be_open(tmp_pa
         os.close(kept)
 
 
-def test_a_socket_of_the_program_is_left_open():
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_a_socket_of_the_program_is_left_open(is_closed):
     own, theirs = OwnSocket(socket.socket()), socket.socketpair()
     number = own.socket.fileno()
     os.dup2(theirs[0].fileno(), number)
     assert not own.is_ours()
-    own.close()
+    if is_closed:
+        own.close()
+    del own
     theirs[0].close()
     program = socket.socket(fileno=number)
     program.send(b"x")

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from opscope.analysis.doubts import doubts_text, require_times
 from opscope.analysis.program_steps import count_steps
 from opscope.analysis.quantity_text import time_text
+from opscope.analysis.share_of_program import what_passes_between
 from opscope.analysis.steady_state import StartUp, find_start_up
 from opscope.errors import UsageError
 from opscope.trace.part import LATEST_NS, Part, part_from, part_until
@@ -86,6 +87,8 @@ class Period:
             what = "steady state" if self.which is Which.STEADY else "start-up"
         # Two steps may be anything; a program that makes a few more is a loop.
         steps = f", {count:,} {of_what}" if count > 1 and what != "start-up" else ""
+        between = what_passes_between(self.trace)
+        steps += f" ({between})" if between else ""
         doubtful = doubts_text(self.trace)
         return f"{what}, {time_text(self.wall_ns)}{steps}{'. ' * bool(doubtful)}{doubtful}"
 
@@ -106,7 +109,7 @@ def period_of(trace: Trace, which: Which | str = Which.STEADY) -> Period:
             "This recording has no start-up that could be told from the rest: it takes five steps "
             "of an optimizer or calls of a network to see where one ends. Ask for all of it."
         )
-    if which is Which.ALL or not start_up.took_ns:
+    if which is Which.ALL or not start_up.is_any:
         return _period(which, trace, None, start_up)
     parts = _PARTS.setdefault(trace, {})
     if which not in parts:

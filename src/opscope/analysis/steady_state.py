@@ -6,7 +6,7 @@ marks its steps with a schedule has left its start-up out itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -16,7 +16,7 @@ from opscope.analysis.grouped_medians import medians
 from opscope.analysis.program_steps import module_calls, optimizer_steps
 from opscope.analysis.quantity_text import time_text
 from opscope.analysis.step_times import covered
-from opscope.trace.metadata_kinds import WARM
+from opscope.trace.metadata_kinds import OVER, WARM
 from opscope.trace.row_groups import group_rows
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
@@ -34,6 +34,9 @@ _WORTH_LEAVING_OUT = 0.02
 _MUCH = 0.5
 """Of the rest of the recording: a program that does so much before its first step is not only
 starting, unless nearly all of that was importing."""
+
+_LITTLE = 0.1
+"""Of what is after the last step: operators that still are part of leaving."""
 
 _NEARLY_ALL = 0.75
 """Of what is before the first step: a few steps after long imports are what the program is for."""
@@ -68,10 +71,15 @@ class StartUp:
     over_ns: int = 0
     exit_ns: int = 0
 
+    @property
+    def is_any(self) -> bool:
+        """Whether there is something to leave out."""
+        return self.took_ns > 0 or self.exit_ns > 0
+
     def __str__(self) -> str:
         """In one line; empty for none."""
         if not self.took_ns:
-            return ""
+            return f"shut-down, {time_text(self.exit_ns)}" if self.exit_ns else ""
         took, imports = time_text(self.took_ns), ""
         if self.imports_ns > 0:
             imports = f", of which imports {time_text(self.imports_ns)}"
@@ -93,6 +101,35 @@ def find_start_up(trace: Trace) -> StartUp:
 def _find_start_up(trace: Trace) -> StartUp:
     if not len(trace.events) or len(find_steps(trace)) or trace.metadata.get(WARM):
         return StartUp()
+    start = _before_the_steps(trace)
+    over, leaving = _after_the_program(trace)
+    tree = event_tree(trace)
+    last = _end_of_steps(trace, start.end_ns or int(tree.start_ns.min()), over)
+    if last:
+        over, leaving = last, int((tree.start_ns + tree.duration_ns).max()) - last
+    return replace(start, over_ns=over, exit_ns=leaving)
+
+
+def _end_of_steps(trace: Trace, begin_ns: int, over_ns: int) -> int:
+    """When the last step of the optimizer ended, if the program only leaves after that; else 0.
+
+    As before the first: what does much then, or what operators do, is more than leaving.
+    """
+    tree, rows = event_tree(trace), optimizer_steps(trace)
+    if len(rows) < _FEWEST_STEPS:
+        return 0
+    ends = tree.start_ns + tree.duration_ns
+    last, finish = int(ends[rows].max()), over_ns or int(ends.max())
+    leaving_ns = finish - last
+    if not _WORTH_LEAVING_OUT * (finish - begin_ns) <= leaving_ns <= _MUCH * (last - begin_ns):
+        return 0
+    is_late_operator = (trace.events["kind"] == EventKind.OPERATOR) & (ends > last)
+    late = np.flatnonzero(is_late_operator & (nearest_ancestor(tree.parent, is_late_operator) < 0))
+    busy_ns = int(covered(np.maximum(tree.start_ns[late], last), ends[late], late * 0, 1)[0])
+    return last if busy_ns <= _LITTLE * leaving_ns else 0
+
+
+def _before_the_steps(trace: Trace) -> StartUp:
     tree = event_tree(trace)
     end, words = _end_of_start_up(trace)
     begin = int(tree.start_ns.min())
@@ -103,8 +140,7 @@ def _find_start_up(trace: Trace) -> StartUp:
     only_imports = imports > _NEARLY_ALL * (end - begin)
     if not only_imports and _busy_before(trace, end, begin, imports) > _MUCH * (finish - end):
         return StartUp()
-    over, leaving = _after_the_program(trace)
-    return StartUp(end - begin, end, imports, words, over, leaving)
+    return StartUp(end - begin, end, imports, words)
 
 
 def _end_of_start_up(trace: Trace) -> tuple[int, str]:
@@ -124,7 +160,18 @@ def _end_of_start_up(trace: Trace) -> tuple[int, str]:
 
 
 def _after_the_program(trace: Trace) -> tuple[int, int]:
-    """When the program's own code was over, and what then ran on its thread took; 0 for nothing."""
+    """When the program's own code was over, and how long something ran then; 0 for nothing."""
+    tree, over = event_tree(trace), trace.metadata.get(OVER)
+    if over is None:
+        return _after_its_module(trace)
+    late = tree.start_ns >= over
+    if not late.any() or late.all():
+        return 0, 0
+    return over, int((tree.start_ns + tree.duration_ns)[late].max()) - over
+
+
+def _after_its_module(trace: Trace) -> tuple[int, int]:
+    """Likewise where that was not noted: when its main module was over, and then on its thread."""
     tree, events = event_tree(trace), trace.events
     is_python = events["kind"] == EventKind.PYTHON_CALL
     outermost = np.flatnonzero((tree.parent < 0) & is_python)

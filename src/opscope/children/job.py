@@ -10,7 +10,6 @@ from pathlib import Path
 
 from opscope.children import keeper_process, recovery, start_hook
 from opscope.children.child import ChildRecording, own_rank, take_rank
-from opscope.children.recovery import recover_ended
 from opscope.children.settings import ChildSettings
 from opscope.children.start_hook.opscope_children import (
     DOORBELL,
@@ -20,7 +19,7 @@ from opscope.children.start_hook.opscope_children import (
     note,
     note_process,
 )
-from opscope.errors import OpscopeError, UsageError
+from opscope.errors import UsageError
 from opscope.leftover.files import open_inside, remove_inside
 from opscope.own_python import bare_python, own_python
 from opscope.trace.manifest import is_opscope_rank
@@ -83,14 +82,10 @@ class ChildrenOfRun:
         """Of the trace."""
         return self._settings.folder
 
-    def finish(self) -> tuple[list[Path], list[OpscopeError]]:
-        """Make traces of what processes that have ended left.
-
-        Returns:
-            The folders of cycles, where a schedule has several; and what failed.
-        """
-        failures = recover_ended(self.folder)
-        return cycle_folders(self.folder) if self._settings.has_cycles else [], failures
+    @property
+    def has_cycles(self) -> bool:
+        """A schedule may have each process record several times."""
+        return self._settings.has_cycles
 
     def _enter_environment(self) -> None:
         hook = os.path.dirname(os.path.abspath(start_hook.__file__))

@@ -107,6 +107,11 @@ class Messages:
         """Characters in a line."""
         return self._console.width
 
+    @property
+    def is_terminal(self) -> bool:
+        """Whether somebody watches."""
+        return self._console.is_terminal
+
     def say(self, text: str) -> None:
         """One paragraph; lines are never wrapped, so that paths can be copied."""
         self._print(Text.assemble(("opscope: ", "bold cyan"), printable(as_asked(text))))

@@ -1,17 +1,21 @@
-"""What the keeper becomes: when a program has left a recording unfinished, and beside it while one
-is long."""
+"""What the keeper becomes: when a program has left a recording unfinished or has ended one, and
+beside it while one is long."""
 
 from __future__ import annotations
 
 import errno
 import select
+import socket
 import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from opscope.cli.console import Messages
+from opscope.cli.end_request import EndRequest
 from opscope.cli.recover import recover_all
 from opscope.errors import OpscopeError
-from opscope.launch.keeper_process import NO_ROOM, is_unfinished
+from opscope.launch.keeper_process import DONE, NO_ROOM, is_unfinished
 
 _BETWEEN_LOOKS_S = 0.05
 
@@ -30,6 +34,20 @@ def finish(folder: str, owner: str, how: str) -> None:
             f"The recording in {folder} could not be recovered: {error}. Try `opscope recover "
             f"{folder}`."
         )
+
+
+def end_of_run(pipe: str, folder: str, owner: str) -> None:
+    """Do what the program asks for through ``pipe``, and say there that it is done."""
+    asked = socket.socket(fileno=int(pipe))
+    with asked.makefile(encoding="utf-8") as lines:
+        text = lines.readline()
+    if not text.endswith("\n"):  # it was killed in the middle of asking
+        return finish(folder, owner, "")
+    from opscope.cli.end_of_run import end_of_run as do
+
+    do(EndRequest.from_text(text), Messages(animated=False))
+    with suppress(OSError):  # the program has left
+        asked.send(DONE, socket.MSG_NOSIGNAL)
 
 
 def drain(pidfd: str, *files: str) -> None:
@@ -58,5 +76,11 @@ def _is_of_a_full_disk(error: BaseException | None) -> bool:
     return False
 
 
+_BECOMES: Mapping[str, Callable[..., None]] = {
+    "finish": finish,
+    "drain": drain,
+    "end_of_run": end_of_run,
+}
+
 if __name__ == "__main__":
-    (finish if sys.argv[1] == "finish" else drain)(*sys.argv[2:])
+    _BECOMES[sys.argv[1]](*sys.argv[2:])

@@ -1,44 +1,38 @@
-"""One recording around a program: begun when it imports torch, written when it ends."""
+"""One recording around a program: begun when it imports torch, handed on when it ends.
+
+Another process makes the trace of it, and says what it shows (``end_of_run.py``).
+"""
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import shlex
 import signal
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rich.text import Text
-
-from opscope.analysis.device_account import describe_devices
-from opscope.analysis.period import period_of
 from opscope.analysis.program_steps import module_calls
 from opscope.child_process import ChildProcess, is_limited
 from opscope.children.job import ChildrenOfRun
-from opscope.cli.completeness import describe_completeness
 from opscope.cli.console import Messages
 from opscope.cli.destination import Destination, write_or_rescue
-from opscope.cli.job_results import JobResults
+from opscope.cli.end_request import EndRequest, JobRequest
+from opscope.cli.finisher import Finisher
 from opscope.cli.run_options import RunOptions
-from opscope.cli.run_results import results_for
+from opscope.cli.steps_of_run import StepsOfRun
 from opscope.cli.termination import interrupts_wait
-from opscope.cli.top_operators import find_top_operators, ran_anything
 from opscope.drop_in.install import install_and_answer
 from opscope.optimizer_steps import after_each_optimizer_step
-from opscope.own_python import own_python
 from opscope.profile_recording import ProfileRecording
 from opscope.recording.distributed_job import is_rank_of_several, launched_rank
 from opscope.recording.keeper import dismiss_keepers
 from opscope.recording.stream import Streams
 from opscope.schedule import schedule
-from opscope.trace.metadata_kinds import WARM
-from opscope.trace.partition import asked_partition
-from opscope.trace.trace import Trace
+from opscope.trace.metadata_kinds import OVER, STEPS, WARM
 from opscope.warm_steps import WarmSteps
 
 _FEWEST_CALLS = 3
@@ -46,9 +40,10 @@ _FEWEST_CALLS = 3
 
 
 class RecordingSession:
-    """Records, writes and reports; a fault of its own never reaches the program.
+    """Records, and asks for what is made of it; a fault of its own never reaches the program.
 
-    Whatever this needs is imported before the program runs: see :mod:`opscope.cli.run_results`.
+    Whatever this needs is imported before the program runs: at its end ``sys.path`` may have
+    changed, and the process may not be able to open another file.
     """
 
     def __init__(
@@ -61,7 +56,6 @@ class RecordingSession:
         self._options = options
         self._destination = destination
         self._messages = messages
-        self._results = results_for(options, destination)
         self._profile: ProfileRecording | None = None
         self._warm: WarmSteps | None = None
         self._failed = False
@@ -71,7 +65,12 @@ class RecordingSession:
         self._rank = launched_rank() if children is None else children.rank
         self._process = None if children is None else children.process
         self._child = ChildProcess()
-        self._streamed: list[ProfileRecording] = []
+        self._finisher = Finisher(destination.trace, messages)
+        self._steps = StepsOfRun()
+        self._is_ending = False
+        self._asked_last: EndRequest | None = None
+        self._shown: EndRequest | None = None
+        self._recordings: list[ProfileRecording] = []
 
     def begin(self) -> None:
         """Start recording; torch is imported. If that fails, say so and let the program run."""
@@ -93,7 +92,7 @@ class RecordingSession:
         self._profile = self._new_recording()
         self._profile.start()
         if self._options.schedule is not None:
-            after_each_optimizer_step(self._profile.step)
+            after_each_optimizer_step(self._step_of_schedule)
 
     def _begin_to_find_out(self) -> None:
         self._warm = WarmSteps(
@@ -108,7 +107,7 @@ class RecordingSession:
             recording.trace_facts[WARM] = True
         if self._options.stream:
             recording.stream_into(self._streams())
-            self._streamed.append(recording)
+        self._recordings.append(recording)
         return recording
 
     def _streams(self) -> Streams:
@@ -121,6 +120,7 @@ class RecordingSession:
             saves=False,
             rank=self._rank,
             process=self._process,
+            is_left_to_others=True,
             when_refused=lambda reason: self._messages.say(
                 "the recording is in memory only until the program ends, because nothing can be "
                 f"written to {folder}: {reason}"
@@ -132,16 +132,29 @@ class RecordingSession:
         """What makes it slow is said in the end, of the process that did most."""
         return self._children is not None and self._options.why
 
+    def _step_of_schedule(self) -> None:
+        self._steps.step_ended()
+        if self._profile is not None:
+            self._profile.step()
+
     def _step_ended(self) -> None:
+        self._steps.step_ended()
         try:
             if self._warm is not None:
                 self._warm.step_ended()
         except Exception as error:  # the program's step must not fail for it
             self._messages.fail(f"The warm steps could not be recorded: {_reason(error)}")
 
+    def program_is_over(self) -> None:
+        """What is recorded from now on is of Python's own end."""
+        for recording in self._recordings:
+            recording.trace_facts[OVER] = time.time_ns()
+
     def finish(self) -> None:
-        """Stop, write the files, print the table and the names of the files."""
+        """Stop, and have another process write the files and say what they show."""
         recursion_limit = sys.getrecursionlimit()
+        self._is_ending = True
+        self._finisher.program_ends()
         try:
             _leave_programs_limits()
             if self._profile is not None:
@@ -150,51 +163,47 @@ class RecordingSession:
                 self._finish_finding_out(self._warm)
             else:
                 self._report()
+            self._ask_for_the_rest()
+            self._finisher.wait_at_the_end()
         except KeyboardInterrupt:
-            kept = any(recording.has_stream for recording in self._streamed)
-            lost = "" if kept else ", so what was recorded last is lost"
-            self._messages.fail(f"Interrupted while writing{lost}.")
+            self._say_who_goes_on()
         except Exception as error:
             self._messages.fail(f"The recording could not be written: {_reason(error)}")
         finally:
-            if self._children is not None:
-                with self._said_if_failing("list of processes"):
-                    self._finish_children(self._children)
             sys.setrecursionlimit(recursion_limit)
-            self._say_what_is_left()
             dismiss_keepers()
 
-    def _finish_children(self, children: ChildrenOfRun) -> None:
-        if not is_limited():
-            return self._show_job(children)
-        self._messages.flush()
-        _, ended = self._child.run(lambda: self._show_job(children))
-        if ended:
-            self._messages.fail(
-                f"The traces of the processes could not be made: the process that did it {ended}, "
-                "because the program limits what a process may use. What they recorded is kept: "
-                f"`opscope recover {shlex.quote(str(children.folder))}`."
+    def _ask_for_the_rest(self) -> None:
+        """What was last recorded, and what belongs to all processes."""
+        asked = self._asked_last or self._more_of_what_was_shown()
+        if self._children is not None:
+            root = None if self._children.rank is None else os.getpid()
+            job = JobRequest(
+                self._children.folder, self._children.has_cycles, root, self._destination
             )
+            asked = replace(asked or self._request(self._destination), job=job)
+        if asked is not None:
+            self._finisher.ask(asked)
 
-    def _show_job(self, children: ChildrenOfRun) -> None:
-        with self._messages.progress("making the traces of the processes"):
-            cycles, failures = children.finish()
-        for error in failures:
-            self._messages.fail(str(error))
-        results = JobResults(self._results, self._destination, self._messages, self._rank)
-        results.show(children.folder, cycles)
+    def _more_of_what_was_shown(self) -> EndRequest | None:
+        """How many steps of the program there were in the end."""
+        shown, seen = self._shown, self._steps.seen()
+        if shown is None or seen is None:
+            return None
+        facts = {"metadata": {STEPS: seen}}
+        return replace(shown, recording=None, superseded=(), is_more=True, facts=facts)
 
-    def _say_what_is_left(self) -> None:
-        """What becomes of a recording whose trace was not written."""
-        if self._failed or not any(recording.has_stream for recording in self._streamed):
-            return
-        folder = self._destination.trace
-        self._messages.say(
-            "what was recorded is kept; the process that waits for this makes the trace of it now"
-            if self._options.keeper
-            else "what was recorded is kept, and `opscope recover "
-            f"{shlex.quote(str(folder))}` makes its trace of it"
-        )
+    def _say_who_goes_on(self) -> None:
+        if self._finisher.is_busy:
+            self._messages.say("left: another process goes on writing the trace")
+        elif any(recording.has_stream for recording in self._recordings):
+            folder = shlex.quote(str(self._destination.trace))
+            self._messages.fail(
+                "Interrupted; what was recorded is kept, and becomes a trace by itself or by "
+                f"`opscope recover {folder}`."
+            )
+        else:
+            self._messages.fail("Interrupted while writing, so what was recorded last is lost.")
 
     def _profile_arguments(self) -> dict[str, Any]:
         steps = self._options.schedule
@@ -287,16 +296,58 @@ class RecordingSession:
         return self._destination.of_cycle(self._cycles)
 
     def _keep(self, profile: ProfileRecording, destination: Destination) -> None:
-        """Write one trace to its files, and show it; the process survives whatever that does."""
+        """Have the trace of what has just been recorded made, and shown."""
         with interrupts_wait():
-            self._keep_all(profile, destination)
+            if (seen := self._steps.seen()) is not None:
+                profile.trace_facts[STEPS] = seen
+            asked = self._request_for(profile, destination)
             self._has_kept = True
+            if self._is_ending:
+                self._asked_last = asked
+            elif asked is not None:
+                self._finisher.ask(asked)
+                self._shown = asked
 
-    def _keep_all(self, profile: ProfileRecording, destination: Destination) -> None:
+    def _request_for(
+        self, profile: ProfileRecording, destination: Destination
+    ) -> EndRequest | None:
+        file = profile.stream_file
+        if file is None:
+            saved = self._save_here(profile, destination)
+            if saved is None:
+                return None
+            for recording in self._recordings:
+                recording.discard_streams()
+            return replace(self._request(destination), saved=saved)
+        others = () if self._options.schedule is not None else self._other_files(file)
+        facts = profile.leave_to_its_file().as_json()
+        return replace(self._request(destination), recording=file, superseded=others, facts=facts)
+
+    def _request(self, destination: Destination) -> EndRequest:
+        return EndRequest.of(
+            self._options,
+            destination,
+            _current_folder(),
+            self._rank,
+            self._process,
+            self._children is not None,
+        )
+
+    def _other_files(self, chosen: Path) -> tuple[Path, ...]:
+        files = (recording.stream_file for recording in self._recordings)
+        return tuple(file for file in files if file is not None and file != chosen)
+
+    def _save_here(self, profile: ProfileRecording, destination: Destination) -> Path | None:
+        """Write the trace of what is in the memory of this process; its own part of the folder."""
         if not is_limited():
-            return self._write_all(profile, destination)
+            return self._save(profile, destination)
         self._messages.flush()
-        _, ended = self._child.run(lambda: self._write_or_say(profile, destination))
+
+        def save() -> None:
+            if (saved := self._save(profile, destination)) is not None:
+                self._child.tell(os.fspath(saved))
+
+        _, ended = self._child.run(save)
         if ended:
             destination.clear_away()
             self._messages.fail(
@@ -304,131 +355,27 @@ class RecordingSession:
                 "program limits what a process may use (address space, processor time, size and "
                 "number of files). Limit it less, or record less."
             )
+        return Path(self._child.told) if self._child.told and not ended else None
 
-    def _write_or_say(self, profile: ProfileRecording, destination: Destination) -> None:
+    def _save(self, profile: ProfileRecording, destination: Destination) -> Path | None:
+        saved: list[Path] = []
         try:
-            self._write_all(profile, destination)
+            # The rank is given, as a program may run as one without forming a process group.
+            save = functools.partial(profile.trace.save, rank=self._rank, process=self._process)
+            _, refused = write_or_rescue(lambda path: saved.append(save(path)), destination.trace)
         except Exception as error:
-            self._messages.fail(f"The recording could not be written: {_reason(error)}")
-
-    def _write_long(self, profile: ProfileRecording, destination: Destination) -> None:
-        """Write what is too long for the memory of this process; looking at it takes another."""
-
-        def save(folder: Path) -> Path:
-            return profile.save_drained(folder, {})
-
-        saved = self._write("trace", save, destination.trace)
-        if saved is None:
-            return
-        for recording in self._streamed:
-            recording.discard_streams()
-        from opscope.trace.long_trace import LongTrace  # with what reads Parquet
-
-        long = LongTrace.at(saved, asked_partition(self._rank, self._process))
-        self._messages.say(describe_completeness(long.small, long.rows["events"]))
-        if self._children is None and (destination.chrome or destination.report):
-            self._messages.fail(
-                "The recording is too long for one file of another tool, or one page, so neither "
-                "was written. Choose a part of it: "
-                f"`opscope export {shlex.quote(str(saved))} --range 0..10`."
-            )
-        with self._said_if_failing("summary"):
-            if self._rank in (None, 0) and not self._answers_for_all:
-                self._say_what_to_change_there(saved)
-        self._say_where_to_look(saved)
-
-    def _say_what_to_change_there(self, saved: Path) -> None:
-        """Of a recording that is too long for the memory of this process, if that was asked."""
-        if self._results.findings is None:
-            return
-        rank = [] if self._rank is None else ["--rank", str(self._rank)]
-        words = ["findings", str(saved), *rank]
-        command = own_python(str(Path(__file__).parents[1] / "__main__.py"), *words)
-        with self._messages.progress("looking for what to change"):
-            done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-            )
-        self._messages.show(Text(done.stdout.rstrip()))
-        if done.returncode:
-            self._messages.fail(
-                f"What to change could not be found out: `opscope {shlex.join(words)}` ended with "
-                f"{done.returncode}. {done.stderr.strip()}"
-            )
-
-    def _write_all(self, profile: ProfileRecording, destination: Destination) -> None:
-        if profile.is_drained:
-            return self._write_long(profile, destination)
-        trace = profile.trace
-        with self._said_if_failing("table"):
-            self._show(trace)
-        # The rank is given, because a program may run as a rank without forming a process group.
-        save = functools.partial(trace.save, rank=self._rank, process=self._process)
-        saved = self._write("trace", save, destination.trace)
-        if saved is not None:
-            for recording in self._streamed:
-                recording.discard_streams()
-        if self._children is None:
-            self._write_pictures(trace, destination)
-        with self._said_if_failing("summary"):
-            if self._rank in (None, 0) and not self._answers_for_all:
-                self._say_what_it_shows(trace)
-        if saved is not None:
-            self._say_where_to_look(saved)
-
-    def _write_pictures(self, trace: Trace, destination: Destination) -> None:
-        made = self._results
-        if made.chrome is not None and destination.chrome is not None:
-            self._write("Chrome trace", functools.partial(made.chrome, trace), destination.chrome)
-        if made.report is not None and destination.report is not None:
-            self._write("report", functools.partial(made.report, trace), destination.report)
-
-    def _say_where_to_look(self, saved: Path) -> None:
-        if self._children is None:  # else it is said of all of them
-            rank = "" if self._rank is None else f" --rank {self._rank}"
-            look = f"opscope summary {shlex.quote(str(saved))}{rank}"
-            self._messages.say(f"look closer with `{look}`")
-
-    def _say_what_it_shows(self, trace: Trace) -> None:
-        findings = self._results.findings
-        for line in self._results.headline(trace)[: None if findings is None else 1]:
-            self._messages.say(line)
-        if findings is not None:
-            self._messages.show(findings(trace))
-
-    def _write(self, what: str, write: Callable[[Path], object], path: Path) -> Path | None:
-        """Write one file, say where it is, and return that; None, with a message, if it fails."""
-        try:
-            with self._messages.progress(f"writing the {what}"):
-                written, refused = write_or_rescue(write, path)
-        except Exception as error:
-            self._messages.fail(f"The {what} could not be written: {_reason(error)}")
+            self._messages.fail(f"The trace could not be written: {_reason(error)}")
             return None
         if refused is not None:
             self._messages.fail(f"{refused} It went elsewhere instead:")
-        self._messages.say(f"{what} written to {written}")
-        return written
+        return saved[-1]
 
-    @contextlib.contextmanager
-    def _said_if_failing(self, what: str) -> Iterator[None]:
-        """Say that ``what`` failed instead of raising: the files are written all the same."""
-        try:
-            yield
-        except Exception as error:
-            self._messages.fail(f"The {what} could not be made: {_reason(error)}")
 
-    def _show(self, trace: Trace) -> None:
-        options = self._options
-        top = find_top_operators(
-            period_of(trace), sort_by=options.sort_by, row_limit=options.row_limit
-        )
-        if not ran_anything(trace):
-            who = "program" if self._children is None else "first process"
-            self._messages.fail(f"The {who} ran no torch operator while it was recorded.")
-        elif self._results.table is not None and self._rank in (None, 0):
-            self._messages.show(self._results.table(top, self._messages.width)[0])
-        for line in describe_devices(trace):
-            self._messages.say(line)
-        self._messages.say(describe_completeness(trace))
+def _current_folder() -> Path:
+    try:
+        return Path.cwd()
+    except OSError:  # it is gone
+        return Path("/")
 
 
 def _leave_programs_limits() -> None:

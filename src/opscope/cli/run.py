@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 from collections.abc import Callable
@@ -288,7 +289,8 @@ def run(
         flying = FlightSession(options, flight, messages, has_children=children)
         return lambda: _record(asked_for, flying)
     if not children:
-        return lambda: _record(asked_for, RecordingSession(options, files, messages))
+        alone = RecordingSession(options, files, messages)
+        return lambda: _record(asked_for, alone, alone.program_is_over)
     from opscope.children.job import ChildrenOfRun
     from opscope.children.settings import ChildSettings
 
@@ -305,7 +307,7 @@ def run(
     )
     session = RecordingSession(options, files, messages, job)
     job.prepare()
-    return lambda: _record(asked_for, session)
+    return lambda: _record(asked_for, session, session.program_is_over)
 
 
 def _flight_options(
@@ -335,7 +337,11 @@ def _refuse_with_flight(flight: FlightOptions | None, *given: dict[str, object])
                 )
 
 
-def _record(asked_for: program.Program, session: RecordingSession | FlightSession) -> None:
+def _record(
+    asked_for: program.Program,
+    session: RecordingSession | FlightSession,
+    when_over: Callable[[], None] = lambda: None,
+) -> None:
     last_action = LastAction(with_own_modules(session.finish))
     if os.environ.get("OPSCOPE_DROP_IN") != "0":
         hide_from_kineto()
@@ -353,3 +359,6 @@ def _record(asked_for: program.Program, session: RecordingSession | FlightSessio
         last_action.cancel()
         Messages().fail(str(error))
         raise SystemExit(error.exit_code) from None
+    finally:
+        # Called before all that the program has registered, and once its threads have ended.
+        atexit.register(when_over)

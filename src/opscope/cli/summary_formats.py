@@ -12,6 +12,7 @@ from rich.text import Text
 from opscope.analysis.doubts import NO_TIMES, doubts_text
 from opscope.analysis.period import Period, Which
 from opscope.cli import rows
+from opscope.cli.caveats import caveats_of
 from opscope.cli.narrow import GAP, width_of
 from opscope.cli.top_operators import SummaryColumn, TopOperators
 from opscope.printable import in_markdown, printable
@@ -82,9 +83,11 @@ def what_it_is_of(period: Period) -> list[str]:
     if not period.trace.has_times:
         return [f"Here {NO_TIMES}: calls, shapes, FLOPs and bytes are counted."]
     about = str(period)
-    lines = [f"{about[0].upper()}{about[1:]}; Self CPU % is of that time."]
-    if period.which is Which.STEADY and period.start_up.took_ns:
-        lines.append(f"Left out: {period.start_up} (--period start-up shows it).")
+    of_time = f"{about[0].upper()}{about[1:]}; Self CPU % is of that time"
+    lines = ["; ".join([of_time, *caveats_of(period.trace)]) + "."]
+    if period.which is Which.STEADY and period.start_up.is_any:
+        shown_by = Which.START_UP if period.start_up.took_ns else Which.ALL
+        lines.append(f"Left out: {period.start_up} (--period {shown_by.value} shows it).")
     if sampled := sampled_steps(period.trace.ledger):
         lines.append(
             f"Recorded: {sampled}, to stay below the budget; counts and times are of those."

@@ -70,6 +70,8 @@ class LastAction:
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self._begun and not self._ended:
             self._died_of = number  # acted upon when the action has ended
+            if _may_leave:
+                raise KeyboardInterrupt
         else:
             self._run()
             self._die(number)
@@ -93,7 +95,7 @@ class LastAction:
                 signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
-        if not self._is_patient:
+        if _may_leave or not self._is_patient:
             raise KeyboardInterrupt
         self._is_patient = False
         with contextlib.suppress(OSError):
@@ -108,6 +110,20 @@ class LastAction:
     def _die(self, number: int) -> None:
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
+
+
+_may_leave: list[bool] = []
+"""Not empty while opscope only waits for another process: then nothing is lost by leaving."""
+
+
+@contextlib.contextmanager
+def leaving_at_once() -> Iterator[None]:
+    """Whoever asks the process to end, by a key or a signal, ends what is in here."""
+    _may_leave.append(True)
+    try:
+        yield
+    finally:
+        _may_leave.pop()
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ from opscope.analysis.account.causes import Cause
 from opscope.analysis.findings.finding import Findings
 from opscope.analysis.quantity_text import share_text, time_text
 from opscope.cli import rows
+from opscope.cli.caveats import caveats_of_findings
 from opscope.cli.finding_formats import LineTexts, finding_lines, saving_text
 from opscope.printable import in_markdown
 
@@ -52,7 +53,7 @@ def as_text(why: Why, texts: LineTexts) -> RenderableType:
         table.add_column(heading, justify="right", no_wrap=True)
     for cells in _cells(account):
         table.add_row(*map(Text, cells))
-    parts: list[RenderableType] = [Text(_about(account), "dim"), table, Text("")]
+    parts: list[RenderableType] = [Text(_about(why), "dim"), table, Text("")]
     parts += [Text(line) for line in _sentences(account)]
     if foremost := why.findings.foremost(_MOST_FINDINGS):
         parts.append(Text("What to change", "bold"))
@@ -64,7 +65,7 @@ def as_text(why: Why, texts: LineTexts) -> RenderableType:
 def as_markdown(why: Why, texts: LineTexts) -> str:
     """The same as Markdown."""
     account = why.account
-    lines = [in_markdown(_about(account)), "", rows.as_markdown(_HEADING, _cells(account), 1)]
+    lines = [in_markdown(_about(why)), "", rows.as_markdown(_HEADING, _cells(account), 1)]
     lines += [f"{in_markdown(line)}\n" for line in _sentences(account)]
     for finding in why.findings.foremost(_MOST_FINDINGS):
         place = f", at `{finding.places[0]}`" if finding.places else ""
@@ -97,9 +98,11 @@ def csv_rows(why: Why) -> list[list[object]]:
     ]
 
 
-def _about(account: Account) -> str:
+def _about(why: Why) -> str:
+    account = why.account
     per_step = " What one step is: " + account.steps_are + "." if account.steps_are else ""
-    return f"Main thread ({account.threads[account.main]}); {account.about}.{per_step}"
+    about = "; ".join([account.about, *caveats_of_findings(why.findings)])
+    return f"Main thread ({account.threads[account.main]}); {about}.{per_step}"
 
 
 def _cells(account: Account) -> list[tuple[str, ...]]:

@@ -29,9 +29,9 @@ from opscope.leftover.artefacts import (
 from opscope.leftover.files import remove_inside
 from opscope.recording.claims import ours
 from opscope.recording.recovered import HOW_UNKNOWN, left_to_be_recovered
-from opscope.trace.left_files import COUNT, reading, said
+from opscope.trace.left_files import COUNT, Shape, reading, said
 
-_FACTS = {"max_disk_bytes": COUNT, "ledger": list}
+_FACTS: Shape = {"max_disk_bytes": COUNT, "ledger": list}
 _SHORT = "its file had no room, or another recording had it: what came last is not there"
 _WELL = frozenset({BECAME_ANOTHER, f"its process exited with code 0 {NOT_WRITTEN}"})
 """Ends that programs choose, and that are no reason for a dump."""

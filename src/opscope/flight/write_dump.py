@@ -19,19 +19,19 @@ from opscope.memory_limit import require_memory
 from opscope.recording.compiled.told_places import read_places
 from opscope.recording.elsewhere import trace_elsewhere
 from opscope.trace.ledger_rows import NOT_KNOWN_MS
-from opscope.trace.left_files import COUNT, TIME_NS, Between, reading, said
+from opscope.trace.left_files import COUNT, TIME_NS, Between, Shape, reading, said
 from opscope.trace.metadata_kinds import ENDED
 from opscope.trace.trace import Trace
 from opscope.trace.validate import checked_trace
 
-_FACTS = {
+_FACTS: Shape = {
     "asked_s": (int, float),
     "limited_by": str,
     "said_ns": TIME_NS,
     "ledger": [list],
     "metadata": {"process_id": COUNT},
 }
-_REASON = {"time_ns": Between(0, 2**62)}
+_REASON: Shape = {"time_ns": Between(0, 2**62)}
 _NICE = 10
 _MOST_TEXT_BYTES = 64 << 20
 PLACES = "places.jsonl"

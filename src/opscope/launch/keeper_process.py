@@ -26,6 +26,7 @@ else:  # run by its path: importing the package would import all that recording 
     from process_end import FLAGS, fields_of, how_it_ended
 
 _NICENESS = 10
+"""Of what goes on beside the program."""
 _EXITING = 4
 """Of a process's flags."""
 
@@ -45,13 +46,18 @@ _ROOM_BYTES = 64 << 20
 _BETWEEN_TRIES_S = 5.0
 """A file may be refused for other reasons than that nothing is left: a quota, say."""
 
+DONE = b"."
+"""What the process then says that has made it."""
+ASKED = "asked"
+"""How a wait ended in which the program said what it wants made of its recording now."""
+
 
 def main(program: int, pipe: int, folder: str, owner: str, command: "list[str]") -> None:
     """Wait for ``program``; then, if it left something unfinished, become what finishes that.
 
     Args:
         program: process id.
-        pipe: the program has its other end open for as long as it is there.
+        pipe: a socket; the program has its other end open for as long as it is there.
         folder: of the trace.
         owner: what the names of all that the program leaves have in common.
         command: what runs ``opscope.cli.keeper``; see ``own_python.py``.
@@ -64,18 +70,33 @@ def main(program: int, pipe: int, folder: str, owner: str, command: "list[str]")
         os._exit(0)
     os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.nice(_NICENESS)
     os.chdir("/")
     os.environ.pop("OPSCOPE_CHILDREN", None)  # this is no process of the program's
     how = wait_for(program, pipe, folder, owner, command)
+    if how == ASKED:
+        end_run(pipe, folder, owner, command)
     os.close(pipe)
     if is_unfinished(owner, folder):
         os.execv(command[0], [*command, "finish", folder, owner, how])
     remove_lost_rings(owner, folder)
 
 
+def end_run(pipe: int, folder: str, owner: str, command: "list[str]") -> None:
+    """Become what does that; it reads the rest from ``pipe``, and says there when all is done."""
+    os.set_inheritable(pipe, True)
+    os.execv(command[0], [*command, "end_of_run", str(pipe), folder, owner])
+
+
+def is_asked(pipe: int) -> bool:
+    """Whether the program has said something; else it has closed its end."""
+    try:
+        return bool(os.read(pipe, 1))
+    except OSError:  # it ended before it read what was said to it
+        return False
+
+
 def wait_for(program: int, pipe: int, folder: str, owner: str, command: "list[str]") -> str:
-    """Wait until it has ended, is another program, or says that all is done; how it ended.
+    """Wait until it has ended, is another program, or says something; how it ended, or ASKED.
 
     Meanwhile, a recording that becomes long is drained by a process of its own.
     """
@@ -83,7 +104,7 @@ def wait_for(program: int, pipe: int, folder: str, owner: str, command: "list[st
         process = os.pidfd_open(program)
     except OSError:  # it has ended already, or the system is old
         select.select([pipe], [], [])
-        return ""
+        return ASKED if is_asked(pipe) else ""
     poll = select.poll()
     poll.register(process, select.POLLIN)
     poll.register(pipe, select.POLLIN)
@@ -93,6 +114,8 @@ def wait_for(program: int, pipe: int, folder: str, owner: str, command: "list[st
         drainers.look()
         if not ended:
             continue
+        if is_asked(pipe):
+            return ASKED
         if _is_ending(program):
             break
         # Only the pipe has ended.
@@ -173,7 +196,10 @@ class Drainers:
         # Whoever reads the program's error stream waits for all that have it: see let_go_of_error.
         silent = [(os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]
         command = [*self._command, file]
-        return os.posix_spawn(command[0], command, os.environ, file_actions=silent)
+        drainer = os.posix_spawn(command[0], command, os.environ, file_actions=silent)
+        with contextlib.suppress(OSError):  # it has ended already
+            os.setpriority(os.PRIO_PROCESS, drainer, _NICENESS)
+        return drainer
 
     def wait(self) -> None:
         """Until all have ended, which they do once the program has."""

@@ -240,6 +240,25 @@ def claimed(one: Artefact, wait: bool = False, tries: int = TRIES) -> Iterator[b
         os.close(file)
 
 
+@contextmanager
+def shared(one: Artefact) -> Iterator[bool]:
+    """Have a recording as the process does that recorded it, and asks for its trace: others see it
+    in use, also once that process has ended. False where another process makes its trace, or has.
+
+    Raises:
+        OSError: it is nothing of ours.
+    """
+    try:
+        file = open_inside(one.folder, one.name, os.O_RDWR)
+    except FileNotFoundError:
+        yield False
+        return
+    try:
+        yield lock_shared(file) and os.fstat(file).st_nlink > 0
+    finally:
+        os.close(file)
+
+
 def in_memory(one: Artefact) -> Artefact | None:
     """The file of a ring that a note in the folder is about; None where there is no such file.
 

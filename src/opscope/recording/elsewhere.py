@@ -28,12 +28,18 @@ from opscope.recording.processor_time import ProcessorTime
 from opscope.recording.python_source import path_prefixes
 from opscope.recording.sources import SOURCES, RecordingOptions, native_wants
 from opscope.recording.thread_samples import ThreadSamples
-from opscope.trace.left_files import has_shape, reading
+from opscope.trace.left_files import Shape, has_shape, reading
 from opscope.trace.overloads import described
 from opscope.trace.trace import Trace
 from opscope.trace.validate import checked_trace
 
-_FACTS = {"options": dict, "prefixes": [str], "metadata": dict, "cost_ns": dict, "known": dict}
+_FACTS: Shape = {
+    "options": dict,
+    "prefixes": [str],
+    "metadata": dict,
+    "cost_ns": dict,
+    "known": dict,
+}
 _ASKED_AT_ONCE = 3
 """Operators whose overloads are asked for with the GIL: some 60 µs for each."""
 

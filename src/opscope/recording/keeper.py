@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import _socket
 import errno
 import os
+import socket
+import struct
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 
 from opscope.launch import keeper_process
 from opscope.leftover.artefacts import owner
 from opscope.notice import notice
-from opscope.own_file import OwnFile
+from opscope.own_file import OwnFile, OwnSocket
 from opscope.own_python import bare_python, own_python
 
 _pipes: dict[Path, tuple[int, OwnFile]] = {}
-"""By folder: the process that has a keeper for it, and this end of the pipe to that."""
+"""By folder: the process that has a keeper for it, and this end of what connects it to that."""
+_LONGEST_S = 5
+"""What is sent to a keeper is read at once."""
 _was_said = False
 
 
@@ -35,14 +41,41 @@ def begin_keeper(folder: Path) -> None:
         _said(folder, str(error))
 
 
+def ask_keeper(folder: Path, request: str) -> OwnSocket:
+    """Have the keeper of ``folder`` make something of the recordings that have ended, now.
+
+    Returns:
+        What can be read from once it has, or is gone. For what is recorded later there is another
+        keeper, if one is begun.
+
+    Raises:
+        OSError, ValueError, TypeError: there is none, and none can be begun.
+    """
+    process, pipe = _pipes.pop(folder, (0, None))
+    if pipe is not None and process == os.getpid() and pipe.is_ours():
+        with suppress(OSError, ValueError):  # it was killed, or closed just now
+            return _sent(OwnSocket.of(pipe), request)
+    return _sent(OwnSocket.of(_begun(folder)), request)
+
+
+def _sent(pipe: OwnSocket, request: str) -> OwnSocket:
+    # Not settimeout(): poll() fails in a process that may have no more files.
+    limit = struct.pack("ll", _LONGEST_S, 0)
+    pipe.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+    # Without a signal, whatever the program has SIGPIPE do.
+    pipe.socket.sendall(f"?{request}\n".encode(), socket.MSG_NOSIGNAL)
+    return pipe
+
+
 def _begun(folder: Path) -> OwnFile:
-    """This end of the pipe to one.
+    """This end of what connects this process to one.
 
     Raises:
         OSError, ValueError, TypeError: there can be none.
     """
     becomes = own_python(str(Path(__file__).parents[1] / "cli" / "keeper.py"))
-    theirs, ours = map(OwnFile, os.pipe())
+    # Not Python's own sockets, which close whatever has their numbers when they go.
+    theirs, ours = (OwnFile(end.detach()) for end in _socket.socketpair())
     try:
         begun = subprocess.run(
             [

@@ -5,7 +5,6 @@ Rows are (source, what, value). What begins with "dropped" is a loss, and every 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any

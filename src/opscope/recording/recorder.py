@@ -155,6 +155,16 @@ class Recording:
         """Started and stopped: there is a trace."""
         return self._held.was_opened and not self._held.is_open
 
+    def leave_to_its_file(self) -> None:
+        """Another process makes the trace: this one needs no memory for it any more."""
+        self._give_back()
+        self._is_given_back = True
+
+    @property
+    def recorded(self) -> RecordingOptions:
+        """What is collected, for whomever."""
+        return self._recorded
+
     @property
     def trace(self) -> Trace:
         """What was asked for; decoded once, off the GIL.

@@ -21,13 +21,14 @@ from opscope.recording.assemble import assemble_trace, with_ids_from
 from opscope.recording.claims import ours
 from opscope.recording.decoded import read_decoded
 from opscope.recording.gpu_events import with_devices
-from opscope.recording.ledger import Cost, Row
+from opscope.recording.ledger import Row
 from opscope.recording.merge_segments import Merge, OwnFacts
 from opscope.recording.module_paths import noted_paths, with_paths
 from opscope.recording.narrow import narrowed
 from opscope.recording.noted import noted_known, with_known
 from opscope.recording.one_drainer import draining
 from opscope.recording.process_groups import noted_groups, with_groups, with_noted_job
+from opscope.recording.program_facts import NO_FACTS, ProgramFacts
 from opscope.recording.segments import (
     NEVER_DRAINED,
     Drain,
@@ -37,7 +38,7 @@ from opscope.recording.segments import (
 from opscope.recording.sources import RecordingOptions
 from opscope.recording.stream import NO_ROOM
 from opscope.trace.job import place_in_job
-from opscope.trace.left_files import COUNT, TIME_NS, has_shape, reading, said
+from opscope.trace.left_files import COUNT, TIME_NS, Shape, has_shape, reading, said
 from opscope.trace.long_trace import end_of_trace
 from opscope.trace.metadata_kinds import ENDED
 from opscope.trace.partition import RANK, Partition, asked_partition
@@ -56,7 +57,7 @@ LONG_BYTES = 512 << 20
 """A file that is larger is decoded in pieces."""
 
 RUNNING = "it is still being recorded"
-_SAID = {
+_SAID: Shape = {
     "asked": dict,
     "recorded": dict,
     "prefixes": [str],
@@ -87,12 +88,13 @@ class Recovered:
     is_running: bool
 
 
-def recover(path: Path, how: str = "") -> Recovered:
+def recover(path: Path, how: str = "", facts: ProgramFacts = NO_FACTS) -> Recovered:
     """Read the file of a recording.
 
     Args:
         path: of the file.
         how: what became of its process, where that is known.
+        facts: what that said at the end.
 
     Raises:
         TraceFormatError: there is nothing in it, or another version wrote it.
@@ -102,7 +104,7 @@ def recover(path: Path, how: str = "") -> Recovered:
         log, about = _opened(path)
         part, is_there = _asked(about), _is_running(path)
         if not segments_of(path):
-            trace = _trace(log, about, how or _seen(log, is_there))
+            trace = _trace(log, about, how or _seen(log, is_there), facts)
             return Recovered(checked_trace(trace, str(path)), part, is_there)
         how = how or _seen(log, is_there)
         return Recovered(_trace_of_long(path, about, how), part, is_there)
@@ -296,7 +298,13 @@ def is_drainable(about: Mapping[str, Any]) -> bool:
     return recorded == about["asked"] and not any(recorded.get(o) for o in NEVER_DRAINED)
 
 
-def save_long(path: Path, folder: Path, how: str = "", own: OwnFacts | None = None) -> Path:
+def save_long(
+    path: Path,
+    folder: Path,
+    how: str = "",
+    own: OwnFacts | None = None,
+    facts: ProgramFacts = NO_FACTS,
+) -> Path:
     """Write the trace of a recording that has ended, with no more than a part of it in memory.
 
     Raises:
@@ -306,7 +314,7 @@ def save_long(path: Path, folder: Path, how: str = "", own: OwnFacts | None = No
         with draining(path), reading(path):
             drain = Drain(path, _opened(path)[1]["prefixes"])
             drain.finish()
-            return _merge(path, drain.segments, folder, how, own)
+            return _merge(path, drain.segments, folder, how, own, facts)
     except OSError as error:
         raise _is_kept(path.name, path.parent, error) from error
 
@@ -339,6 +347,7 @@ def _merge(
     folder: Path,
     how: str,
     own: OwnFacts | None = None,
+    facts: ProgramFacts = NO_FACTS,
 ) -> Path:
     log, about = _opened(path)
     described = log.describe()
@@ -347,17 +356,30 @@ def _merge(
     rows = [*_ledger(described), *_gaps(described), *_of_long(segments)]
     paths = noted_paths(log.notes)
     known, told = noted_known(log.notes), own
-    if told is None and known:
-        told = OwnFacts(lambda decoded: with_known(decoded, recorded, known), Cost({}, {}), {})
+    if told is None and (known or facts is not NO_FACTS):
+        told = OwnFacts(lambda decoded: with_known(decoded, recorded, known), facts.cost, {})
     groups = noted_groups(log.notes)
     process, first_id = with_noted_job(about["process"], log.notes), about["first_id"]
     merge = Merge(segments, recorded, process, first_id, rows, paths, groups, told)
-    metadata = dict(about["metadata"])
+    metadata = {**about["metadata"], **facts.metadata}
     if own is not None:
         metadata |= own.metadata
     elif not _is_as_meant(described, about):
         metadata[ENDED] = _ended(described, how)
     return merge.save(folder, _asked(about), metadata)
+
+
+def about_ended(path: Path) -> dict[str, Any]:
+    """What was said of a recording that has its end, whether or not its process is there still.
+
+    Raises:
+        TraceFormatError: it has none, or as :func:`recover`.
+    """
+    log, about = _opened(path)
+    with reading(path):
+        if not log.describe()["has_end"]:
+            raise ValueError("it was not stopped")
+    return about
 
 
 def _is_as_meant(described: _native.StreamDescription, about: Mapping[str, Any]) -> bool:
@@ -395,7 +417,7 @@ def _ended(described: _native.StreamDescription, how: str) -> dict[str, Any]:
     }
 
 
-def _trace(log: _native.StreamedLog, about: dict[str, Any], how: str) -> Trace:
+def _trace(log: _native.StreamedLog, about: dict[str, Any], how: str, facts: ProgramFacts) -> Trace:
     described = log.describe()
     recorded = RecordingOptions.of_known(about["recorded"])
     asked = RecordingOptions.of_known(about["asked"])
@@ -409,11 +431,11 @@ def _trace(log: _native.StreamedLog, about: dict[str, Any], how: str) -> Trace:
     if recorded.gpu and decoded.devices is None and not decoded.gpu_refused:
         rows.append(("recording", "dropped: what devices did, with their process", 1))
     process = with_noted_job(about["process"], log.notes)
-    trace = assemble_trace(decoded, recorded, Cost({}, {}), process, rows)
-    if _is_as_meant(described, about):
-        return narrowed(trace.with_metadata(about["metadata"]), recorded, asked)
-    trace = trace.with_metadata({**about["metadata"], ENDED: _ended(described, how)})
-    return narrowed(trace, recorded, asked)
+    trace = assemble_trace(decoded, recorded, facts.cost, process, rows)
+    ended = {} if _is_as_meant(described, about) else {ENDED: _ended(described, how)}
+    return narrowed(
+        trace.with_metadata({**about["metadata"], **facts.metadata, **ended}), recorded, asked
+    )
 
 
 def how_it_ended(described: _native.StreamDescription) -> str:

@@ -24,7 +24,7 @@ from opscope.leftover.artefacts import SEGMENTS
 from opscope.leftover.files import open_inside, read_inside, remove_inside
 from opscope.recording.decoded import Decoded, read_decoded
 from opscope.recording.segment_arrays import Arrays, read_arrays, write_arrays
-from opscope.trace.left_files import COUNT, ROW, TIME_NS, has_shape, reading, said
+from opscope.trace.left_files import COUNT, ROW, TIME_NS, Shape, has_shape, reading, said
 from opscope.trace.names import Names
 from opscope.trace.row_group_files import read_part, write_part
 from opscope.trace.schema import TABLES
@@ -125,7 +125,7 @@ _LATE_COLUMNS = {
 }
 _MOST_ABOUT_BYTES = 1 << 22
 _NUMBER = (int, float)
-_SAID = {
+_SAID: Shape = {
     "rows": dict,
     "first_event": ROW,
     "is_last": bool,

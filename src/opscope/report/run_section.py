@@ -53,7 +53,7 @@ def run_section(trace: Trace, metadata: dict[str, Any], window: Window) -> dict[
 def period_section(period: Period, origin_ns: int) -> dict[str, Any]:
     """What the page speaks of, and the start-up that it leaves out."""
     start_up, start_ns = period.start_up, period.start_ns
-    is_left_out = period.which is Which.STEADY and start_up.took_ns > 0
+    is_left_out = period.which is Which.STEADY and start_up.is_any
     return {
         "about": str(period),
         "from": max(start_ns - origin_ns, 0),

@@ -16,6 +16,14 @@ from when until when records found no room."""
 WARM = "program_was_warm"
 """Recorded once the program had started, so that there is no start-up in it."""
 
+OVER = "program_over_ns"
+"""When the program's own code had ended, on all threads that Python waits for; after that Python
+itself ends, and what was registered for its exit runs."""
+
+STEPS = "program_steps"
+"""Of a recording of some steps: how many steps of the program ended (``ended``), recorded or not,
+and when the first and the last of them did (``first_ns``, ``last_ns``)."""
+
 _DEEPEST = 100
 
 
@@ -87,6 +95,14 @@ def _is_ended(value: Any) -> bool:
     )
 
 
+def _is_steps(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and _is_integer(value.get("ended"), 0, TIME["most"])
+        and all(_is_time(value.get(key)) for key in ("first_ns", "last_ns"))
+    )
+
+
 def _is_overloads(value: Any) -> bool:
     return isinstance(value, dict) and all(map(_is_texts, value.values()))
 
@@ -119,6 +135,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "start_ns": ("a time", _is_time),
     "end_ns": ("a time", _is_time),
     "end_monotonic_ns": ("a time", _is_time),
+    OVER: ("a time", _is_time),
     "process_id": ("a process id", _is_process),
     "parent_process_id": ("a process id", _is_process),
     "command_line": ("a list of texts", _is_texts),
@@ -128,6 +145,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "torch_version": ("a text", _is_text),
     "overloads": ("an object of lists of texts", _is_overloads),
     ENDED: ("how a recording ended", _is_ended),
+    STEPS: ("how many steps ended, and when", _is_steps),
     **dict.fromkeys(
         ("options", "gpu", "user", "operator_schemas", "process_groups", "process_names", SENDING),
         ("an object", _is_mapping),

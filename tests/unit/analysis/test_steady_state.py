@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from opscope.analysis.period import period_of
-from opscope.analysis.steady_state import WARM, find_start_up
+from opscope.analysis.steady_state import OVER, WARM, find_start_up
 from opscope.trace.part import part_from
 from opscope.trace.schema import EventKind
 from support.build_trace import ORIGIN_NS, allocation, build_trace, span, tensor
@@ -118,3 +119,44 @@ def test_a_program_with_a_thread_that_goes_on_is_not_over():
     assert find_start_up(trace).over_ns == 0
     assert find_start_up(build_trace([program(700), *steps(200)])).over_ns == 0
     assert find_start_up(build_trace(steps(200))).over_ns == 0
+
+
+def test_what_runs_after_the_noted_end_is_left_out_on_all_threads():
+    others = [span("aten::mm", 750, 950, thread="other"), span("atexit", 800, 900)]
+    trace = build_trace([span("aten::add", 0, 600), *others])
+    assert not find_start_up(trace).is_any
+    over = trace.with_metadata({OVER: ORIGIN_NS + 700_000})
+    found = find_start_up(over)
+    assert (found.took_ns, found.exit_ns) == (0, 250_000)
+    assert str(found) == "shut-down, 250 µs"
+    assert period_of(over).wall_ns == 600_000
+    assert period_of(over, "all").wall_ns == 950_000
+
+
+@pytest.mark.parametrize("over", [-10, 1_000])
+def test_a_noted_end_with_nothing_before_or_after_leaves_nothing_out(over):
+    trace = build_trace(steps(100)).with_metadata({OVER: ORIGIN_NS + over * 1_000})
+    assert find_start_up(trace).exit_ns == 0
+
+
+def saving(begin, end):
+    return span("save", begin, end, kind=EventKind.C_CALL)
+
+
+def test_what_comes_after_the_last_step_is_left_out():
+    trace = build_trace([*steps(100, count=8), saving(800, 950)])
+    found = find_start_up(trace)
+    assert (found.over_ns - ORIGIN_NS, found.exit_ns) == (800_000, 150_000)
+    assert period_of(trace).end_ns == ORIGIN_NS + 800_000
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        [span("aten::mm", 800, 900), saving(900, 950)],  # an evaluation
+        [saving(800, 2_000)],  # what the program is for, perhaps
+        [saving(800, 810)],
+    ],
+)
+def test_but_nothing_that_may_be_more_than_leaving(after):
+    assert find_start_up(build_trace([*steps(100, count=8), *after])).exit_ns == 0

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import socket
 import stat
 import time
 
@@ -69,3 +70,13 @@ def test_it_stays_where_the_program_ends_while_its_files_are_looked_at(monkeypat
         monkeypatch.setattr(keeper_process, "_identity_of", ends)
         let_go_of_error(child)
         assert is_shared()
+
+
+def test_it_is_asked_by_what_is_sent_and_not_by_an_end():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.send(b"?{}\n")
+        assert keeper_process.is_asked(theirs.fileno())
+        assert theirs.recv(9) == b"{}\n"  # is left for what the keeper becomes
+        ours.close()
+        assert not keeper_process.is_asked(theirs.fileno())

@@ -1,0 +1,91 @@
+"""At its end a program only stops recording: another process makes the trace and looks at it."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+import opscope
+from opscope.trace.metadata_kinds import STEPS
+
+
+@pytest.fixture
+def execute(tmp_path):
+    def call(*arguments, **environment):
+        done = subprocess.run(
+            [sys.executable, "-m", "opscope", "run", "-o", "t", *arguments],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            env={**os.environ, **environment},
+            timeout=240,
+        )
+        assert done.returncode == 0, done.stderr
+        return done
+
+    return call
+
+
+WORK = "import torch\nx = torch.zeros(9)\nfor _ in range(20): x = x + 1\n"
+
+
+def test_what_looks_at_the_trace_is_never_in_the_program(execute, tmp_path):
+    said = execute("-c", WORK, PYTHONPROFILEIMPORTTIME="1").stderr
+    imported = set(re.findall(r"^import time:.*\| +(\S+)$", said, re.MULTILINE))
+    assert "opscope.cli.recording_session" in imported  # it is the program's that is listed
+    assert not {name for name in imported if name.startswith(("pyarrow", "pandas"))}
+    assert not {name for name in imported if "findings" in name or "cli.headline" in name}
+    assert "opscope: most time: " in said and (tmp_path / "t" / "rank=00000").is_dir()
+
+
+def test_what_only_the_program_knows_is_in_the_trace(execute, tmp_path):
+    execute("--shapes", "--memory", "-c", WORK)
+    trace = opscope.load(tmp_path / "t")
+    assert "aten::add" in trace.metadata["overloads"]
+    assert trace.ledger["recorder"]["cost_ns: span"] > 0
+    assert "ended" not in trace.metadata
+    assert list((tmp_path / "t").glob(".*")) == []
+
+
+def test_without_a_file_the_trace_is_made_there_and_looked_at_elsewhere(execute, tmp_path):
+    said = execute("--no-stream", "-c", WORK).stderr
+    assert said.count("opscope: most time: ") == said.count("opscope: trace written to") == 1
+    assert len(opscope.load(tmp_path / "t").events) >= 20
+
+
+def test_without_a_keeper_one_is_begun_at_the_end(execute, tmp_path):
+    said = execute("--no-keeper", "-c", WORK).stderr
+    assert "opscope: most time: " in said and (tmp_path / "t" / "rank=00000").is_dir()
+
+
+BURSTS = """
+import time, torch
+net = torch.nn.Linear(4, 1)
+opt = torch.optim.Adam(net.parameters())
+for _ in range(4):
+    time.sleep(0.5)
+    for _ in range(40):
+        opt.zero_grad()
+        net(torch.ones(2, 4)).sum().backward()
+        opt.step()
+"""
+
+
+def test_steps_in_bursts_are_said_to_be_a_part_of_the_program(execute, tmp_path):
+    said = execute("--why", "-c", BURSTS).stderr
+    assert re.search(r"steps like these are [0-9.]+% of the program's time", said)
+    assert opscope.load(tmp_path / "t").metadata[STEPS]["ended"] == 160
+    why = subprocess.run(
+        [sys.executable, "-m", "opscope", "why", "t"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert "passes between steps, which was not recorded" in why.stdout
+
+
+def test_pythons_own_end_is_no_time_of_the_program(execute):
+    program = (
+        "import atexit, torch\natexit.register(lambda: [torch.ones(99) for _ in range(500)])\n"
+    )
+    said = execute("-c", program + "x = torch.zeros(9)\n").stderr
+    assert "aten::ones" not in next(line for line in said.splitlines() if "most time: " in line)
