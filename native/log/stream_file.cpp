@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "log/growth.h"
+#include "log/pages.h"
 
 namespace opscope {
 
@@ -28,21 +29,9 @@ constexpr uint64_t kDrainFrom = uint64_t{512} << 20;  // what is smaller is deco
 constexpr int64_t kBetweenMoments_ns = 1'000'000'000;
 constexpr int64_t kBetweenAttempts_ns = 1'000'000'000;
 
-#ifndef MADV_POPULATE_WRITE
-constexpr int MADV_POPULATE_WRITE = 23;
-#endif
-
 bool is_within_limit(uint64_t bytes) {
   rlimit limit{};
   return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
-}
-
-void touch(char* memory, size_t bytes) {
-  constexpr size_t kPageBytes = 4096;
-  for (size_t at = 0; at < bytes; at += kPageBytes) {
-    volatile char* const byte = memory + at;
-    *byte = *byte;
-  }
 }
 
 }  // namespace
@@ -135,7 +124,7 @@ bool StreamFile::grow() {
   if ((last == nullptr || ready_ == last->memory + last->bytes) && !map_extent()) return fail(ENOMEM);
   Growing growing(kBatchBytes);
   if (!grow_file()) return fail(errno);
-  if (!populate(ready_)) return fail(ENOSPC);
+  if (!make_pages(ready_, kBatchBytes)) return fail(ENOSPC);
   growing.had();
   file_bytes_ += kBatchBytes;
   ready_ += kBatchBytes;
@@ -188,13 +177,6 @@ bool StreamFile::map_extent() {
     return true;
   }
   return false;
-}
-
-// Kernels before 5.14 do not know the advice; there a page is made by writing to it.
-bool StreamFile::populate(char* memory) {
-  if (madvise(memory, kBatchBytes, MADV_POPULATE_WRITE) == 0) return true;
-  if (errno == EINVAL) touch(memory, kBatchBytes);
-  return errno == EINVAL || errno == ENOMEM;
 }
 
 StreamFile::Extent* StreamFile::extent_of(const void* block) {
