@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "log/growth.h"
+#include "log/pages.h"
 #include "log/stream_file.h"
 
 namespace opscope {
@@ -134,12 +135,14 @@ size_t BlockPool::mapped_bytes() {
 void BlockPool::grow() {
   if (mapped_ + kBatch > budget_) return;
   Growing growing(kBatch * kBlockBytes);
-  void* memory = mmap(nullptr, kBatch * kBlockBytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  constexpr size_t kBytes = kBatch * kBlockBytes;
+  void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return;
   // A child looks at none of it unless told otherwise, and need not be waited for while it is copied. Kernels
-  // before 4.14 do not know the advice, and copy it.
-  madvise(memory, kBatch * kBlockBytes, MADV_WIPEONFORK);
+  // before 4.14 do not know the advice, and copy it. Once there are pages, the kernel would keep every batch
+  // apart from the one before.
+  madvise(memory, kBytes, MADV_WIPEONFORK);
+  make_pages(memory, kBytes);
   growing.had();
   mapped_ += kBatch;
   for (size_t i = kBatch; i-- > 0;) free_.push_back(static_cast<char*>(memory) + i * kBlockBytes);

@@ -150,6 +150,7 @@ void Recorder::set_wanted(uint32_t wanted) {
 
 void Recorder::release_memory() {
   if (readers_ != 0) return;  // the last of them does it
+  for_child_.clear();
   if (bridge_ != nullptr && !is_holding_ && oldest_tensors() == UINT64_MAX) bridge_->release_tensors();
   std::erase_if(threads_, [&](const std::shared_ptr<ThreadLog>& thread) {
     if (is_listed_on_closing(*thread)) return false;
@@ -240,7 +241,6 @@ void Recorder::after_fork(bool in_child) {
   self.name_journal_.mutex().unlock();
   self.names_.mutex().unlock();
   if (self.bridge_ != nullptr) self.bridge_->after_fork(in_child);
-  if (!in_child) self.for_child_.clear();
   self.mutex_.unlock();
 }
 
@@ -249,8 +249,8 @@ void Recorder::after_fork(bool in_child) {
 void Recorder::prepare_child() noexcept try {
   if (this_thread_log != nullptr) this_thread_log->copy_open_spans();
   for (const auto& [id, window] : windows_) {
-    std::vector<ThreadView> threads;
-    if (!window->open) threads = threads_of(*window);  // what others have recorded is this process's
+    if (window->open || for_child_.contains(id)) continue;
+    std::vector<ThreadView> threads = threads_of(*window);
     std::vector<const void*> blocks;
     for (const ThreadView& thread : threads) {
       blocks.insert(blocks.end(), thread.chunks.begin(), thread.chunks.end());
@@ -280,13 +280,15 @@ void Recorder::leave_to_parent() {
   pool_.leave_to_parent(name_journal_.bytes() + journal_.bytes());
   needed_ = {};
   inherited_ = std::exchange(for_child_, {});
+  for (const auto& [id, window] : windows_) abandon(window->slices);
+  std::erase_if(windows_, [this](const auto& entry) {
+    return !entry.second->open && !inherited_.contains(entry.first);
+  });
   for (const auto& window : std::exchange(open_, {})) {
     window->open = false;
     window->stopped = window->started;
     window->initial_stacks.clear();
   }
-  for (const auto& [id, window] : windows_) abandon(window->slices);
-  std::erase_if(windows_, [this](const auto& entry) { return !inherited_.contains(entry.first); });
   const auto others = std::partition(threads_.begin(), threads_.end(),
                                      [](const auto& thread) { return thread.get() == this_thread_log; });
   std::for_each(others, threads_.end(), [](auto& thread) { abandon(thread); });

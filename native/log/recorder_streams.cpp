@@ -152,6 +152,7 @@ void Recorder::release_spent_blocks() noexcept try {
   });
   // Of a ring it is where its window begins, and all that it has is decoded at once.
   const bool has_drained = std::any_of(drained.begin(), drained.end(), [](uint64_t end) { return end != 0; });
+  for_child_.clear();
   if (has_drained && !stream_->is_ring && holds_tensors(*streamed->second)) {
     streamed->second->is_in_pieces = true;
     hold_tensors(configured_);

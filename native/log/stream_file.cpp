@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "log/growth.h"
+#include "log/pages.h"
 
 namespace opscope {
 
@@ -29,10 +30,6 @@ constexpr size_t kLeftBlocks = 16;                    // given back to the kerne
 constexpr uint64_t kDrainFrom = uint64_t{512} << 20;  // what is smaller is decoded as a whole
 constexpr int64_t kBetweenMoments_ns = 1'000'000'000;
 constexpr int64_t kBetweenAttempts_ns = 1'000'000'000;
-
-#ifndef MADV_POPULATE_WRITE
-constexpr int MADV_POPULATE_WRITE = 23;
-#endif
 
 bool is_within_limit(uint64_t bytes) {
   rlimit limit{};
@@ -54,14 +51,6 @@ int open_locked(const char* path) {
     struct stat status = {};
     if (fstat(file, &status) != 0 || status.st_nlink != 0) return file;
     close(file);
-  }
-}
-
-void touch(char* memory, size_t bytes) {
-  constexpr size_t kPageBytes = 4096;
-  for (size_t at = 0; at < bytes; at += kPageBytes) {
-    volatile char* const byte = memory + at;
-    *byte = *byte;
   }
 }
 
@@ -156,7 +145,7 @@ bool StreamFile::grow() {
   if ((last == nullptr || ready_ == last->memory + last->bytes) && !map_extent()) return fail(ENOMEM);
   Growing growing(kBatchBytes);
   if (!grow_file()) return fail(errno);
-  if (!populate(ready_)) return fail(ENOSPC);
+  if (!make_pages(ready_, kBatchBytes)) return fail(ENOSPC);
   growing.had();
   file_bytes_ += kBatchBytes;
   ready_ += kBatchBytes;
@@ -212,13 +201,6 @@ bool StreamFile::map_extent() {
     return true;
   }
   return false;
-}
-
-// Kernels before 5.14 do not know the advice; there a page is made by writing to it.
-bool StreamFile::populate(char* memory) {
-  if (madvise(memory, kBatchBytes, MADV_POPULATE_WRITE) == 0) return true;
-  if (errno == EINVAL) touch(memory, kBatchBytes);
-  return errno == EINVAL || errno == ENOMEM;
 }
 
 StreamFile::Extent* StreamFile::extent_of(const void* block) {

@@ -88,7 +88,6 @@ class StreamFile {
   bool grow();
   bool grow_file();
   bool map_extent();
-  bool populate(char* memory);
   bool has_own_file();
   bool fail(int error);
   void give_back_left();

@@ -1,0 +1,234 @@
+"""Children that are forked while a recording goes on: they end as plain ones do, have nothing of it
+open, and keep nobody waiting; the parent's recording has all that its threads did."""
+
+import fcntl
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+
+import opscope
+from opscope.errors import LifecycleError
+from support.recorded import names
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+
+TESTS = Path(__file__).parents[1]
+BESIDE = TESTS / "programs" / "forks_beside.py"
+EVERYTHING = {
+    "record_shapes": True,
+    "profile_memory": True,
+    "with_stack": True,
+    "with_modules": True,
+}
+MARK_OF_OURS = 61  # as in opscope/own_file.py
+
+
+def status_of_child(work):
+    """Exit status of a forked child that runs ``work``; what it raises is on standard error."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            work()
+            status = 0
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def run(code, *arguments):
+    program = "import os, sys, time, torch, opscope\n" + textwrap.dedent(code)
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+
+
+@pytest.mark.parametrize("kind", ["stream", "memory", "flight", "dumps", "profiles"])
+def test_children_that_leave_at_once_end_well_beside_threads_that_record(kind):
+    """One of 40 of them died, or was never done, beside a stream."""
+    limits = ["--forks", "200", "--per-round", "100", "--seconds", "20", "--busy", "3"]
+    done = subprocess.run(
+        [sys.executable, BESIDE, *limits, "--kinds", kind],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+
+
+def files_of_ours():
+    """Open files of opscope's in this process but those in which the kernel counts."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if fcntl.fcntl(int(name), fcntl.F_GETSIG) == MARK_OF_OURS:
+                found.append(os.readlink(f"/proc/self/fd/{name}"))
+        except OSError:  # that of the folder which was listed
+            continue
+    return [path for path in found if not path.startswith("/proc/")]
+
+
+def mapped_of_ours(folder):
+    text = Path("/proc/self/maps").read_text()
+    return [line for line in text.splitlines() if str(folder) in line or "/.ring-" in line]
+
+
+def check_that_a_child_has_none(folder):
+    assert files_of_ours()
+
+    def child():
+        assert files_of_ours() == []
+        assert mapped_of_ours(folder) == []
+        assert status_of_child(lambda: torch.ones(2).add(1)) == 0
+
+    assert status_of_child(child) == 0
+    assert files_of_ours()
+
+
+def test_a_child_has_nothing_open_of_a_recording_that_streams(tmp_path):
+    with opscope.profile(stream_to=tmp_path / "t", **EVERYTHING):
+        torch.ones(2).add(1)
+        assert mapped_of_ours(tmp_path)
+        check_that_a_child_has_none(tmp_path)
+
+
+def test_a_child_has_nothing_open_of_a_flight_recorder(tmp_path):
+    with opscope.flight_recorder("1s", directory=tmp_path / "dumps"):
+        torch.ones(2).add(1)
+        check_that_a_child_has_none(tmp_path)
+
+
+def test_the_trace_of_a_killed_program_does_not_wait_for_its_child(tmp_path):
+    done = run(
+        """
+        with opscope.profile(stream_to=sys.argv[1]):
+            torch.ones(3)
+            if (child := os.fork()) == 0:
+                os.setsid()
+                for file in range(3):
+                    os.close(file)
+                time.sleep(600)
+            print(child, flush=True)
+            os.kill(os.getpid(), 9)
+        """,
+        tmp_path / "t",
+    )
+    # Until its standard error is closed, which the process that waits for its end has too.
+    child = int(done.stdout)
+    try:
+        assert names(opscope.load(tmp_path / "t")).count("aten::ones") == 1
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def test_a_child_that_outlives_its_parent_records_itself(tmp_path):
+    done = run(
+        """
+        with opscope.profile(stream_to=sys.argv[1] + "/parent", keeper=False):
+            torch.ones(3)
+            says, waits = os.pipe()
+            if os.fork() == 0:
+                os.close(waits)
+                os.read(says, 1)  # until its parent is gone
+                with opscope.profile(stream_to=sys.argv[1] + "/child", keeper=False):
+                    for _ in range(5000):
+                        torch.zeros(3)
+                sys.exit()
+            os._exit(0)
+        """,
+        tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert names(opscope.load(tmp_path / "child")).count("aten::zeros") == 5000
+    assert names(opscope.load(tmp_path / "parent")).count("aten::ones") == 1
+
+
+@pytest.mark.parametrize("options", [{}, EVERYTHING])
+def test_what_runs_around_a_fork_goes_on_in_both(tmp_path, options):
+    def child():
+        with opscope.profile(**options) as own, opscope.record_function("in the child"):
+            torch.zeros(2)
+        found = names(own.trace)
+        assert found.count("aten::zeros") == found.count("in the child") == 1
+        assert "around" not in found
+        assert own.trace.ledger["events"]["ends without a start"] == 0
+
+    parents = opscope.profile(stream_to=tmp_path / "t", keeper=False, **options)
+    with parents, opscope.record_function("around"):
+        assert status_of_child(child) == 0
+        torch.ones(2)
+    found = names(parents.trace)
+    assert found.count("aten::ones") == found.count("around") == 1
+    assert "in the child" not in found
+
+
+def test_a_signal_handler_that_forks(tmp_path):
+    statuses = []
+
+    def on_signal(number, frame):
+        statuses.append(status_of_child(lambda: torch.zeros(2)))
+        signal.setitimer(signal.ITIMER_REAL, 0.001)
+
+    before = signal.signal(signal.SIGALRM, on_signal)
+    try:
+        with opscope.profile(stream_to=tmp_path / "t", keeper=False, **EVERYTHING) as profile:
+            signal.setitimer(signal.ITIMER_REAL, 0.001)
+            ran = 0
+            while len(statuses) < 10:
+                torch.ones(2)
+                ran += 1
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert set(statuses) == {0}
+    assert names(profile.trace).count("aten::ones") == ran
+
+
+class Numbers(torch.utils.data.Dataset):
+    def __len__(self):
+        return 32
+
+    def __getitem__(self, index):
+        return torch.full((2,), float(index))
+
+
+def test_workers_of_a_data_loader_leave_the_recording_to_their_parent(tmp_path):
+    context = multiprocessing.get_context("fork")
+    with opscope.profile(stream_to=tmp_path / "t", keeper=False, **EVERYTHING) as profile:
+        loader = torch.utils.data.DataLoader(
+            Numbers(), batch_size=4, num_workers=2, multiprocessing_context=context
+        )
+        assert sum(float(batch.sum()) for batch in loader) == 2 * sum(range(32))
+    assert "aten::full" not in names(profile.trace)
+    assert "aten::sum" in names(profile.trace)
+
+
+def test_a_recording_that_had_ended_is_the_child_s_unless_it_lies_in_a_file(tmp_path):
+    with opscope.profile(**EVERYTHING) as in_memory:
+        torch.ones(2)
+    limits = {"triggers": [], "budget": None}  # with a keeper the ring is in a file
+    with opscope.flight_recorder("1s", directory=tmp_path, **limits):
+        with opscope.profile() as in_ring:
+            torch.zeros(2)
+        with opscope.profile() as looked_at:
+            torch.zeros(2)
+        assert looked_at.trace
+
+        def child():
+            assert names(in_memory.trace).count("aten::ones") == 1
+            assert "aten::zeros" in names(looked_at.trace)
+            with pytest.raises(LifecycleError, match="in a file of the process that this one was"):
+                _ = in_ring.trace
+
+        assert status_of_child(child) == 0
+    assert "aten::zeros" in names(in_ring.trace)
+    assert names(in_memory.trace).count("aten::ones") == 1
