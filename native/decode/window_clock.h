@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "log/checked_view.h"
 #include "log/clock.h"
 
 namespace opscope {
@@ -20,7 +21,8 @@ class WindowClock {
   // `recent` is a rate measured just now, to tell whether they have; 0 if unknown.
   WindowClock(const ClockAnchor& origin, const ClockAnchor& started, const ClockAnchor& stopped,
               double recent)
-      : stopped_(stopped), elapsed_ns_(std::max<int64_t>(stopped.monotonic_ns - started.monotonic_ns, 0)) {
+      : stopped_(stopped),
+        elapsed_ns_(std::clamp<int64_t>(stopped.monotonic_ns - started.monotonic_ns, 0, kLongest_ns)) {
     const double since_origin = ns_per_tick(origin, stopped);
     const bool is_sound = since_origin > 0 && (recent <= 0 || std::abs(since_origin / recent - 1) < 0.01);
     const double rate = is_sound ? since_origin : recent > 0 ? recent : 1.0;
@@ -67,7 +69,6 @@ class WindowClock {
  private:
   static constexpr double kOne = 4294967296.0;  // 32.32 fixed point keeps nanoseconds over days
   static constexpr int64_t kTolerance_ns = 1'000'000;
-  static constexpr int64_t kLongest_ns = int64_t{1} << 60;  // 36 years: two of these can be added to a time
 
   ClockAnchor stopped_;
   int64_t elapsed_ns_;

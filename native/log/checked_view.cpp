@@ -9,11 +9,6 @@ namespace opscope {
 
 namespace {
 
-void check_anchor(const ClockAnchor& anchor) {
-  const auto is_time = [](int64_t time_ns) { return time_ns > -kLatest_ns && time_ns < kLatest_ns; };
-  require(is_time(anchor.unix_ns) && is_time(anchor.monotonic_ns), "a clock has a time that cannot be");
-}
-
 // Chunks in order, none over another, in which every record of the window is.
 void check_chunks(const ThreadView& thread) {
   uint64_t covered = 0;
@@ -54,6 +49,11 @@ void check_window(const WindowFacts& window) {
 }
 
 }  // namespace
+
+void check_anchor(const ClockAnchor& anchor) {
+  const auto is_time = [](int64_t time_ns) { return time_ns > -kLongest_ns && time_ns < kLatest_ns; };
+  require(is_time(anchor.unix_ns) && is_time(anchor.monotonic_ns), "a clock has a time that cannot be");
+}
 
 void check_view(const LogView& view) {
   check_anchor(view.origin);

@@ -11,10 +11,12 @@ namespace opscope {
 
 // Sums of two such numbers are numbers still.
 constexpr uint64_t kMostRecords = uint64_t{1} << 60;
-constexpr int64_t kLatest_ns = int64_t{1} << 62;
+constexpr int64_t kLatest_ns = int64_t{1} << 62;   // in the year 2116
+constexpr int64_t kLongest_ns = int64_t{1} << 60;  // 36 years
 
 // Raises Damage. Records and payloads are checked as they are decoded, so that each is read once.
 void check_view(const LogView& view);
+void check_anchor(const ClockAnchor& anchor);
 
 inline bool is_known(RecordKind kind) {
   const auto number = static_cast<size_t>(kind);

@@ -412,10 +412,12 @@ void StreamedLog::end_now() {
   const uint64_t moments = header().moment_count.load(std::memory_order_acquire);
   const ClockAnchor last = moments == 0 ? window.started : header().moments[(moments - 1) % 2];
   const ClockAnchor anchor = last.monotonic_ns > window.started.monotonic_ns ? last : window.started;
+  check_anchor(anchor);
   const double since_origin = ns_per_tick(view_.origin, anchor);
   const double rate = since_origin > 0 ? since_origin : view_.recent_rate;
   const uint64_t ticks = std::max(last_ticks(), anchor.ticks);
-  const auto later_ns = static_cast<int64_t>(static_cast<double>(ticks - anchor.ticks) * rate);
+  const double later = static_cast<double>(ticks - anchor.ticks) * rate;
+  const auto later_ns = static_cast<int64_t>(std::min(later, static_cast<double>(kLongest_ns)));
   window.stopped = {ticks, anchor.unix_ns + later_ns, anchor.monotonic_ns + later_ns};
   window.tensors_not_held = window.unknown_frees = window.unheard_evaluations = 0;
   window.unhooked_threads = window.process_threads = 0;

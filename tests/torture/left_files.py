@@ -4,8 +4,8 @@
     cd tests && ../.venv/bin/python -m torture.left_files --only stream:41 --seed 7
 
 Every case ends in an error of opscope's own or in a trace. What does not is a finding: another
-exception, a signal, more than half a minute, or more memory than twice the file and 256 MiB beyond
-what the process had. It is printed with the line that runs that case alone.
+exception, a signal, half a minute of a processor, or more memory than twice the file and 256 MiB
+beyond what the process had. It is printed with the line that runs that case alone.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import os
 import random
 import resource
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -144,7 +145,8 @@ def run_case(run: Run, kind: str, number: int) -> str:
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     if "asan" not in os.environ.get("LD_PRELOAD", ""):  # whose shadow takes all addresses
         resource.setrlimit(resource.RLIMIT_AS, (limit, most))
-    faulthandler.dump_traceback_later(LIMIT_S, exit=True)
+    signal.setitimer(signal.ITIMER_PROF, LIMIT_S)  # which ends the process; a machine may be busy
+    faulthandler.dump_traceback_later(20 * LIMIT_S, exit=True)
     try:
         READERS[kind](folder)
         return "read"
@@ -154,6 +156,7 @@ def run_case(run: Run, kind: str, number: int) -> str:
         return "refused"
     finally:
         faulthandler.cancel_dump_traceback_later()
+        signal.setitimer(signal.ITIMER_PROF, 0)
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
         shutil.rmtree(folder, ignore_errors=True)
 
