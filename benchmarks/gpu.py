@@ -29,6 +29,8 @@ from tests.gpu.device_work import work_under_opscope, work_under_torch
 from tests.gpu.programs import PROGRAMS, Program, graph_replay, tiny_kernels, wait_for, warm_up
 
 import opscope
+from opscope.analysis.device_account import describe_devices
+from opscope.analysis.doubts import sentence
 from opscope.analysis.graph_attribution import attribute_graphs
 from opscope.trace.device_rules import check_device_rules
 from opscope.trace.trace import Trace
@@ -103,7 +105,7 @@ def _graphs(device: str, figures: Figures) -> str:
 
 def _broken(what: str, trace: Trace) -> str:
     """What rules the device work of a trace breaks, in words."""
-    broken = check_device_rules(trace).broken
+    broken = [sentence(doubt) for doubt in check_device_rules(trace).doubts]
     return f"{what}: {'; '.join(broken)}" if broken else ""
 
 
@@ -202,7 +204,7 @@ def _many(device: str, kernels: int, figures: Figures) -> str:
     figures.add("many launches", about, gone, _broken("many launches", trace))
     return (
         f"{kernels:,} launches: {found:,} kernels recorded, lost: {lost or 'none'}, decoded in "
-        f"{seconds:.2f} s; {check_device_rules(trace).describe()}"
+        f"{seconds:.2f} s; {describe_devices(trace)[0]}"
     )
 
 

@@ -86,9 +86,9 @@ const std::string kFile = R"({"schemaVersion": 1, "deviceProperties": [{"id": 0,
   {"ph": "i", "name": "[memory]", "pid": 9, "tid": 1, "ts": 13,
    "args": {"Addr": 18446744073709551600, "Bytes": 64, "Device Id": -1}},
   {"ph": "s", "cat": "fwdbwd", "id": 1, "pid": 9, "tid": 1, "ts": 12},
-  {"ph": "s", "cat": "ac2g", "id": 77, "pid": 9, "tid": 1, "ts": 12},
+  {"ph": "f", "cat": "ac2g", "id": 77, "pid": 0, "tid": 7, "ts": 12},
   {"ph": "B", "name": "open", "pid": 9, "tid": 2, "ts": 3}, {"ph": "E", "pid": 9, "tid": 2, "ts": 5},
-  {"ph": "C", "name": "counter", "pid": 1, "ts": 0}
+  {"ph": "?", "name": "unknown", "pid": 1, "ts": 0}
  ], "traceName": "x", "last": [1.5, {"a": null}]})";
 
 void check_whole(Read& read) {
@@ -175,12 +175,12 @@ TEST(what_cannot_be_held_is_a_problem_of_its_own) {
 
 TEST(events_are_found_at_any_depth_inner_ones_first) {
   Read read(
-      R"({"a": [[{"ph": "b", "pid": {"ph": "a", "ts": 1}}]], "ph": "c", "ts": [{"ph": "d", "pid": 1}]})", 5);
+      R"({"a": [[{"ph": "w", "pid": {"ph": "u", "ts": 1}}]], "ph": "y", "ts": [{"ph": "z", "pid": 1}]})", 5);
   CHECK(read.is_sound);
   std::string phases;
   for (size_t row = 0; row < read.all().other_phases.texts.size(); ++row)
     phases += read.all().other_phases.texts[static_cast<int32_t>(row)];
-  CHECK_SAME(phases, "abdc");
+  CHECK_SAME(phases, "uwzy");
   CHECK(!Read(R"({"a": 1, "traceEvents": 5})", 5).reader->has_events());
   CHECK(Read(R"({"a": 1, "traceEvents": []})", 5).reader->has_events());
 }
@@ -207,7 +207,7 @@ TEST(times_are_exact_and_rounded_half_to_even) {
   CHECK_SAME(asked.rare, "1_0;2305843009213693.951;\xd9\xa3;");
 }
 
-TEST(names_and_open_arrays_are_mended_in_any_pieces) {
+TEST(names_are_mended_in_any_pieces) {
   const std::string text =
       "{\n \"name\": \"a(0): \"\"\"\",\n\"name\" :\n \"C:\\d \\\"q\\\" \\u0041\" ,\r\n \"x\": \"a\"b\"";
   const std::string right =
@@ -215,12 +215,30 @@ TEST(names_and_open_arrays_are_mended_in_any_pieces) {
       "\"a\"b\"";
   for (size_t piece = 1; piece < text.size() + 1; ++piece) {
     CHECK_SAME(mended(text, piece), right);
-    CHECK_SAME(mended("[1, 2 ,, \n", piece), "[1, 2 ]");
-    CHECK_SAME(mended("[1, 2] \n", piece), "[1, 2] \n");
-    CHECK_SAME(mended("[[1], [2],\n", piece), "[[1], [2]]");
+    CHECK_SAME(mended("[1, 2 ,, \n", piece), "[1, 2 ,, \n");
   }
   CHECK_SAME(mended("", 1), "");
-  CHECK(Read("[{\"ph\": 1},", 3, true).is_sound);
+}
+
+TEST(of_a_text_that_was_cut_what_is_whole_is_read) {
+  const std::string event = "{\"ph\": \"X\", \"ts\": 1, \"pid\": 1}";
+  const std::string text = "{\"x\": 1, \"traceEvents\": [" + event + ", " + event + "], \"y\": [2]}";
+  const size_t first = text.find(event) + event.size();
+  for (size_t length = 1; length < text.size(); ++length) {
+    for (const size_t piece : {size_t{1}, size_t{5}, text.size()}) {
+      Read read(std::string_view(text).substr(0, length), piece);
+      CHECK(read.is_sound == (length >= first));
+      if (!read.is_sound) continue;
+      CHECK(read.reader->is_cut());
+      CHECK(read.reader->has_events());
+      CHECK_SAME(read.reader->others().back(), '}');
+    }
+  }
+  CHECK(!Read(text, 3).reader->is_cut());
+  CHECK(Read("[" + event + ",]", 3).is_sound);
+  CHECK(Read(event + "\n" + event, 3).is_sound);
+  CHECK(!Read(text + text, 3).is_sound);
+  CHECK(!Read("[" + event + " " + event + "]", 3).is_sound);
 }
 
 TEST(frees_have_the_number_of_the_block_that_was_there) {

@@ -11,6 +11,7 @@ from opscope.trace.ledger_rows import (
     NOT_KNOWN_MS,
     NOT_SHOWN,
     SLOWDOWN,
+    WITHOUT_DURATION,
     sampled_steps,
 )
 from opscope.trace.trace import Trace
@@ -32,6 +33,8 @@ def describe_completeness(trace: Trace, events: int | None = None) -> str:
         return f"{count:,} events; whoever recorded them left no account of what was dropped"
     parts = [f"{count:,} events", _dropped(ledger)]
     parts += [*_clock(ledger), *_governed(ledger), *_not_understood(ledger)]
+    if unknown := ledger.get("import", {}).get(WITHOUT_DURATION):
+        parts.append(f"{unknown:,.0f} {WITHOUT_DURATION}")
     parts += [
         f"{count:,.0f} {what.removeprefix(NOT_SHOWN)} are not shown"
         for what, count in ledger.get("import", {}).items()

@@ -17,6 +17,7 @@ from opscope.job.clocks import Clocks
 from opscope.job.collectives import JobCollectives, job_collectives
 from opscope.trace.codes import LinkKind
 from opscope.trace.concat import concat_traces, in_order_of_start
+from opscope.trace.doubts import DOUBTFUL, LONGEST_NS
 from opscope.trace.names import Names
 from opscope.trace.partition import PROCESS, RANK, Partition
 from opscope.trace.process_journal import AGAIN, ProcessEntry
@@ -144,7 +145,9 @@ def _ledger(traces: Sequence[Trace], collectives: JobCollectives) -> Table:
     for trace in traces:
         for source, counts in trace.ledger.items():
             for what, value in counts.items():
-                if what.startswith(_COUNTED):
+                if source == DOUBTFUL and what.endswith(LONGEST_NS):
+                    rows[source, what] = max(rows.get((source, what), 0.0), value)
+                elif source == DOUBTFUL or what.startswith(_COUNTED):
                     rows[source, what] = rows.get((source, what), 0.0) + value
     rows[SOURCE, "shown together"] = float(len(traces))
     left_out = sum(len(trace.table("allocations")) for trace in traces)

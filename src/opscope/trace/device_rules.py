@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from opscope.trace.codes import GpuKind
+from opscope.trace.codes import DeviceType, GpuKind
 from opscope.trace.doubts import Doubt
 from opscope.trace.trace import Trace
 
@@ -27,6 +27,9 @@ _MAY_OVERLAP = ("cudaLaunchKernelExC", "cuLaunchKernelEx")
 
 TOLERANCE_NS = 2
 """Rounding: a device's clock, the recorder's ticks and nanoseconds are each whole numbers."""
+
+_NOTED = 0.001
+"""Of the time of all work."""
 
 IMPORTED_TOLERANCE_NS = 1000
 """The same of a file of another tool: times in it are microseconds, whole ones in older files."""
@@ -48,6 +51,8 @@ class DeviceRules:
         streams: pairs of device and stream that had work.
         earliest_ns: by how much work begins before its launch, at most.
         overlap_ns: how long two pieces overlap on a stream, at most.
+        is_noted: so much is broken that it matters; of what another tool recorded a few clock
+            steps do not.
     """
 
     work: int
@@ -61,6 +66,7 @@ class DeviceRules:
     streams: int
     earliest_ns: int
     overlap_ns: int
+    is_noted: bool
 
     @property
     def too_busy(self) -> bool:
@@ -86,7 +92,7 @@ class DeviceRules:
             Doubt("pieces of device work are there twice", self.twice, self.work),
             Doubt("streams are busy for longer than passed", self.streams * self.too_busy),
         ]
-        return [doubt for doubt in found if doubt.count]
+        return [doubt for doubt in found if doubt.count and self.is_noted]
 
     @property
     def ledger(self) -> dict[str, int]:
@@ -116,18 +122,21 @@ def check_device_rules(trace: Trace) -> DeviceRules:
     ordered = ~_may_overlap(trace, rows)
     early = _before_launch(trace, rows, tolerance)
     overlap = _overlapping(stream, start, end, ordered, tolerance)
+    broken_ns, work_ns = int(early.sum() + overlap.sum()), int((end - start).sum())
+    twice = _twice(trace, rows, stream)
     return DeviceRules(
         work=len(rows),
         before_launch=len(early),
         overlapping=len(overlap),
-        twice=_twice(trace, rows, stream),
+        twice=twice,
         busy_ns=busy_ns,
-        work_ns=int((end - start).sum()),
+        work_ns=work_ns,
         ordered_ns=int((end - start)[ordered].sum()),
         wall_ns=wall_ns,
         streams=len(np.unique(stream)),
         earliest_ns=int(early.max(initial=0)),
         overlap_ns=int(overlap.max(initial=0)),
+        is_noted=not is_imported or twice > 0 or broken_ns > _NOTED * work_ns,
     )
 
 
@@ -145,6 +154,8 @@ def _may_overlap(trace: Trace, rows: Values) -> npt.NDArray[np.bool_]:
     launch = gpu["launch"][rows]
     known = (launch >= 0) & (launch < len(events))
     result: npt.NDArray[np.bool_] = gpu["graph_node"][rows] != 0
+    # Of other devices it is not known what a stream is.
+    result |= gpu["device_type"][rows] != DeviceType.CUDA
     calls = [name for text in _MAY_OVERLAP if (name := trace.names.find(text)) >= 0]
     result[known] |= np.isin(events["name"][launch[known]], calls)
     return result
@@ -164,9 +175,11 @@ def _overlapping(
 
 def _twice(trace: Trace, rows: Values, stream: Values) -> int:
     gpu = trace.table("gpu")
-    columns = [gpu[name][rows].astype(np.int64) for name in _IDENTITY]
-    if not len(rows):
+    start = gpu["start_ns"][rows]
+    alike = np.flatnonzero(np.diff(start[np.argsort(start, kind="stable")]) == 0)
+    if not len(alike):  # as good as always
         return 0
+    columns = [gpu[name][rows].astype(np.int64) for name in _IDENTITY]
     order = np.lexsort((*columns, stream))
     same = stream[order][1:] == stream[order][:-1]
     for column in columns:

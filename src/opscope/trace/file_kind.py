@@ -70,9 +70,9 @@ def kind_of_json(text: str) -> FileKind:
             return FileKind.CHROME
         if path == "{nodes[" and keys >= _OF_NODES and not keys & _OF_EVENTS:
             return FileKind.EXECUTION_TRACE
-        if path == "{" and "traceEvents" in keys:
+        if path == "" and "traceEvents" in keys:
             return FileKind.CHROME
-        if path == "{" and (keys >= _OF_EVENTS or {"nodes", "schema"} <= keys):
+        if path == "" and (keys >= _OF_EVENTS or {"nodes", "schema"} <= keys):
             return FileKind.CHROME if keys >= _OF_EVENTS else FileKind.EXECUTION_TRACE
     return FileKind.OTHER
 
@@ -80,7 +80,8 @@ def kind_of_json(text: str) -> FileKind:
 def _objects(text: str) -> Iterator[tuple[str, set[str]]]:
     """Keys of objects near the outermost, each with where it is, as soon as they say something.
 
-    Where it is is written as ``{traceEvents[``: in the list of that key of the outermost object.
+    Where it is is written as ``{traceEvents[``: in the list of that key of the outermost object,
+    which itself is nowhere.
     """
     path: list[str] = []
     keys: dict[int, set[str]] = {0: set()}
@@ -90,7 +91,7 @@ def _objects(text: str) -> Iterator[tuple[str, set[str]]]:
         if found in "{[":
             inside = f"{key}{found}" if path and path[-1][-1] == "{" else found
             if key == "traceEvents" and len(path) == 1 and found == "[":
-                yield "{", {"traceEvents"}
+                yield "", {"traceEvents"}
             path.append(inside)
             keys[len(path)] = set()
             key = ""
@@ -98,7 +99,7 @@ def _objects(text: str) -> Iterator[tuple[str, set[str]]]:
             if not path:
                 return
             if found == "}" and len(path) <= 3:
-                yield "".join(path[:-1]) or "{", keys[len(path)]
+                yield "".join(path[:-1]), keys[len(path)]
             path.pop()
         elif token[2] and len(path) <= 3:
             key = token[1]

@@ -1,5 +1,6 @@
 """Rules that device activity has to keep."""
 
+from opscope.analysis.device_account import describe_devices
 from opscope.trace.device_rules import check_device_rules
 from support.build_trace import build_trace, kernel
 
@@ -12,12 +13,12 @@ def test_sound_work_keeps_all_rules():
 
     rules = check_device_rules(trace)
 
-    assert rules.broken == []
+    assert rules.doubts == []
     assert (rules.work, rules.streams) == (2, 1)
     assert (rules.busy_ns, rules.wall_ns) == (40_000, 40_000)
-    assert rules.describe() == (
+    assert describe_devices(trace) == [
         "2 pieces of device work, busy 100.0% from the first to the last, all rules kept"
-    )
+    ]
 
 
 def test_work_before_its_launch_is_found():
@@ -36,7 +37,10 @@ def test_overlap_on_a_stream_is_found_and_too_much_work_with_it():
 
     assert rules.overlapping == 1
     assert rules.too_busy
-    assert "1 overlap others on their stream" in rules.describe()
+    assert (
+        "BROKEN RULES: 1 of 2 pieces of device work overlap others on their stream, by up to"
+        in (describe_devices(trace)[0])
+    )
 
 
 def test_what_may_overlap_does_not_break_the_rules():
@@ -59,7 +63,7 @@ def test_what_may_overlap_does_not_break_the_rules():
 
     rules = check_device_rules(trace)
 
-    assert rules.broken == []
+    assert rules.doubts == []
     assert (rules.work_ns, rules.ordered_ns) == (78_000, 20_000)
 
 
@@ -96,5 +100,4 @@ def test_the_same_work_twice_is_found():
 def test_nothing_to_check_is_said():
     rules = check_device_rules(build_trace("a 0..10"))
 
-    assert rules.describe() == "no device work"
-    assert rules.broken == []
+    assert (rules.work, rules.doubts) == (0, [])

@@ -12,7 +12,7 @@ import pytest
 
 from opscope import memory_limit
 from opscope.errors import InsufficientMemoryError, TraceFormatError
-from opscope.trace import input_file
+from opscope.trace import input_file, unpacked_file
 from opscope.trace.load import load_trace
 from opscope.trace.read_part import ranks
 from support.hostile_sources import built_trace
@@ -100,10 +100,10 @@ def bomb(path, *, before: bytes, megabytes: int):
 
 @pytest.mark.parametrize("before", [b'{"traceEvents": [', b'{"nodes": ['])
 def test_a_gzip_file_that_unpacks_to_too_much_is_left_alone(tmp_path, monkeypatch, before):
-    monkeypatch.setattr(input_file, "_SMALL_BYTES", 1 << 20)
+    monkeypatch.setattr(unpacked_file, "_SMALL_BYTES", 1 << 20)
     path = bomb(tmp_path / "t.json.gz", before=before, megabytes=30)
     assert path.stat().st_size * 200 < 30 << 20
-    monkeypatch.setattr(input_file, "_MOST_EXPANSION", 100)
+    monkeypatch.setattr(unpacked_file, "_MOST_EXPANSION", 100)
     with pytest.raises(TraceFormatError, match=r"MB in .* kB, which no trace does"):
         load_trace(path)
 

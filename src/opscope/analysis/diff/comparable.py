@@ -14,6 +14,7 @@ from typing import Any
 
 from opscope.analysis.diff.places import KnownBy
 from opscope.analysis.diff.side import Side
+from opscope.analysis.doubts import doubts_text
 from opscope.analysis.memory.recorded import memory_was_recorded
 from opscope.errors import UsageError
 from opscope.trace.trace import Trace
@@ -75,6 +76,7 @@ def find_comparable(a: Side, b: Side, despite: Iterable[Despite | str] = ()) -> 
     notes += _hosts(a, b)
     lost = [*_incomplete(a), *_incomplete(b)]
     notes += [f"{name} has DROPPED events, so that its counts are too low" for name in lost]
+    notes += [*_doubtful(a), *_doubtful(b)]
     parts = a.parts & b.parts
     return Comparable(parts, all(memory), tuple(against), tuple(lost), tuple(notes))
 
@@ -154,6 +156,13 @@ def _incomplete(side: Side) -> list[str]:
         for name, trace in zip(side.names, side.traces, strict=True)
         if any(trace.ledger.losses())
     ]
+
+
+def _doubtful(side: Side) -> list[str]:
+    """What cannot be true of their numbers."""
+    texts = (doubts_text(trace, losses=False) for trace in side.traces)
+    found = zip(side.names, texts, strict=True)
+    return [f"{name}: {said}" for name, said in found if said]
 
 
 def _values(side: Side, key: str) -> list[Any]:

@@ -74,7 +74,7 @@ def _as_list(recordings: Recording | Iterable[Recording]) -> list[Recording]:
 def _opened(given: Sequence[Recording], names: Sequence[str]) -> Side:
     traces = [each if isinstance(each, Trace) else load_trace(each) for each in given]
     for name, trace in zip(names, traces, strict=True):
-        if not len(trace.events):
+        if trace.is_empty:
             raise UsageError(
                 f"{name} holds no event, so there is nothing to compare. Record a program that "
                 "runs torch operators."

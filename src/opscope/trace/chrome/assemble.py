@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -243,10 +244,25 @@ def _threads(collector: CollectedEvents, events: Columns) -> Columns:
         said = match[1] if match else name
         names.append(f"{said} (process {key[0]})" if several else said)
     return {
-        "system_thread_id": [integer(thread) for _, thread in collector.threads],
+        "system_thread_id": _thread_numbers(collector),
         "torch_thread_id": torch_thread_ids(events, len(collector.threads)),
         "name": [collector.intern(name) if name else -1 for name in names],
     }
+
+
+def _thread_numbers(collector: CollectedEvents) -> list[int]:
+    """Ids of threads; those that are of several, as threads of two processes or hosts, made others.
+
+    Times of threads are told apart by these numbers.
+    """
+    numbers: list[int] = []
+    given: Counter[int] = Counter()
+    for _, thread in collector.threads:
+        number = integer(thread)
+        is_unclear = 0 < number < 1 << 48 and number in given
+        numbers.append(number + (given[number] % 8192 << 48) if is_unclear else number)
+        given[number] += 1
+    return numbers
 
 
 def _ledger(collector: CollectedEvents, spans: int, doubts: list[Doubt]) -> Columns:

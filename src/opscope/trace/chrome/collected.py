@@ -160,12 +160,12 @@ def _skipped(taken: Mapping[str, Any]) -> Counter[str]:
     ):
         if count:
             skipped[why] = count
-    for what, counts in (("phase", "other_phases"), ("flow", "other_flows")):
-        for text, count in taken[counts]:
-            skipped[f"{what} {text[:20]!r}"] += count
     return skipped
 
 
 def _not_shown(taken: Mapping[str, Any]) -> Counter[str]:
-    counts = {"instants": taken["other_instants"], "samples of counters": taken["counters"]}
-    return Counter({what: count for what, count in counts.items() if count})
+    found = Counter({"instants": taken["other_instants"], "samples of counters": taken["counters"]})
+    for what, counts in (("rows of phase", "other_phases"), ("arrows of kind", "other_flows")):
+        for text, count in taken[counts]:
+            found[f"{what} {text[:20]!r}"] += count
+    return +found

@@ -74,8 +74,8 @@ def unmatched_arrows(collector: CollectedEvents) -> int:
 
     The others say what ``gpu.launch`` says, which comes from the same ids.
     """
-    known = np.unique(collector.gpu["correlation_id"])
-    return int((~np.isin(collector.launch_arrows, known)).sum())
+    known = np.isin(collector.launch_arrows, collector.gpu["correlation_id"])
+    return len(known) - int(known.sum())
 
 
 def row_with(ids: Int64, wanted: npt.NDArray[np.bool_], looked_up: Int64) -> Int64:
@@ -93,9 +93,9 @@ def _last_with(ids: Int64, wanted: npt.NDArray[np.bool_], looked_up: Int64, befo
     """As :func:`row_with`; of several rows with one id the last before a row, if there is one."""
     found = row_with(ids, wanted, looked_up)
     rows = np.flatnonzero(wanted & (ids > 0))
-    known, number = np.unique(ids[rows], return_inverse=True)
-    if len(known) == len(rows):
+    if (np.diff(np.sort(ids[rows])) != 0).all():
         return found
+    known, number = np.unique(ids[rows], return_inverse=True)
     place = number * (len(ids) + 1) + rows
     order = np.argsort(place)
     asked = np.searchsorted(known, looked_up).clip(0, len(known) - 1)
@@ -113,17 +113,29 @@ SHARED_IDS = "launches have the number of another: whose work is whose is told b
 def launch_doubts(gpu: Columns, events: Columns, texts: Iterable[str]) -> list[Doubt]:
     """What is wrong with launches and their work, where that is more than a border of the recording
     cutting some apart."""
+    texts = list(texts)
     is_launch = np.array([_LAUNCH.match(text) is not None for text in texts], dtype=np.bool_)
     is_call = (events["kind"] == EventKind.RUNTIME_CALL) & (events["correlation_id"] > 0)
     calls = np.flatnonzero(is_call)
-    calls = calls[is_launch[events["name"][calls]]]
-    ids, count = np.unique(events["correlation_id"][calls], return_counts=True)
-    without = int((~np.isin(ids, gpu["correlation_id"])).sum())
+    calls = calls[is_launch[events["name"][calls]] & ~_is_captured(events, texts)[calls]]
+    ids = np.sort(events["correlation_id"][calls])
+    without = len(ids) - int(np.isin(ids, gpu["correlation_id"]).sum())
     is_much = without >= _MANY and without * 2 >= len(ids)
+    shared = int((np.diff(ids) == 0).sum())
     return [
         Doubt(NO_WORK, without if is_much else 0, len(ids)),
-        Doubt(SHARED_IDS, int((count - 1).sum()), len(calls)),
+        Doubt(SHARED_IDS, shared, len(ids)),
     ]
+
+
+def _is_captured(events: Columns, texts: list[str]) -> npt.NDArray[np.bool_]:
+    """What happens while a graph is captured: launches are noted then, and no work is done."""
+    change = np.array(
+        [text.endswith("StreamBeginCapture") - text.endswith("StreamEndCapture") for text in texts],
+        dtype=np.int64,
+    )
+    captured: npt.NDArray[np.bool_] = np.cumsum(change[events["name"]]) > 0
+    return captured
 
 
 _MANY = 4

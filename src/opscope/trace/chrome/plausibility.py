@@ -151,6 +151,8 @@ def _cut_spans(collected: CollectedEvents, believed: _Believed) -> None:
 def _cut_work(collected: CollectedEvents) -> None:
     """Of CUDA devices, whose streams do one thing after another, but for branches of graphs."""
     gpu = collected.gpu
+    if not (gpu["duration_ns"] > _TOO_LONG_NS).any():
+        return
     ordered = (gpu["kind"] <= GpuKind.SET) & (gpu["device_type"] == DeviceType.CUDA)
     rows = np.flatnonzero(ordered & (gpu["graph_node"] == 0) & (gpu["graph"] == 0))
     place = ("start_ns", "stream", "device_index", "process")

@@ -10,11 +10,10 @@ import re
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.errors import TraceFormatError
 from opscope.trace.chrome.collected import CollectedEvents
-from opscope.trace.partition import PROCESS, RANK, Partition
+from opscope.trace.partition import RANK, Partition
 from opscope.trace.schema import EventKind
 
 _NUMBERED = re.compile(r"(.*?)[\s:/_-]*(\d+)$", re.DOTALL)
@@ -29,28 +28,21 @@ def processes_in(collected: CollectedEvents, path: str) -> dict[Partition | None
     Raises:
         TraceFormatError: it is not known of which process some of the device work is.
     """
-    hosts = _hosts(collected)
-    owners = list(collected.owners)
+    hosts, owners = _hosts(collected), list(collected.owners)
     groups = _groups_by_prefix([*hosts, *owners], hosts, owners)
-    if groups is None and len(hosts) < 2:
-        return {None: collected}
     if groups is None:
-        names = [str(host) for host in hosts]
-        of_work = _launching_hosts(collected, hosts, path)
-        group_of = {host: row for row, host in enumerate(hosts)}
-    else:
-        names = list(dict.fromkeys(groups.values()))
-        of_work = np.array([names.index(groups[one]) for one in owners], dtype=np.int64)[
-            collected.gpu["process"]
-        ]
-        group_of = {label: names.index(group) for label, group in groups.items()}
-    of_thread = [
-        group_of.get(process, _group_named(names, process)) for process, _ in collected.threads
-    ]
-    parts = _parts(names, hosts if groups is None else [])
+        if len(hosts) > 1:
+            _check_launches(collected, hosts, path)
+        return {None: collected}
+    names = list(dict.fromkeys(groups.values()))
+    of_owner = np.array([names.index(groups[owner]) for owner in owners], dtype=np.int64)
+    of_work = of_owner[collected.gpu["process"]]
+    of_thread = np.array(
+        [_group_of(process, groups, names) for process, _ in collected.threads], dtype=np.int64
+    )
     return {
-        part: collected.of_process(np.array(of_thread, dtype=np.int64) == row, of_work == row)
-        for row, part in enumerate(parts)
+        part: collected.of_process(of_thread == row, of_work == row)
+        for row, part in enumerate(_parts(names))
     }
 
 
@@ -80,42 +72,38 @@ def _groups_by_prefix(
     return groups if is_several and has_names and fits else None
 
 
-def _group_named(names: list[str], process: Any) -> int:
-    """Of a process without operators; the first where its name says nothing."""
-    prefix = _prefix(process) or str(process)
-    return names.index(prefix) if prefix in names else 0
+def _group_of(process: Any, groups: dict[Any, str], names: list[str]) -> int:
+    """Of a process; the first where one without operators has a name that says nothing."""
+    group = groups.get(process) or _prefix(process) or str(process)
+    return names.index(group) if group in names else 0
 
 
-def _launching_hosts(
-    collected: CollectedEvents, hosts: list[Any], path: str
-) -> npt.NDArray[np.int64]:
-    """For each device activity the one process that has a call with its correlation id."""
+def _check_launches(collected: CollectedEvents, hosts: list[Any], path: str) -> None:
+    """That of each device activity one process at most has a call with its correlation id.
+
+    Raises:
+        TraceFormatError: of some, several have.
+    """
     spans, wanted = collected.spans, collected.gpu["correlation_id"]
     host_of_thread = np.array(
         [hosts.index(process) if process in hosts else -1 for process, _ in collected.threads]
     )
     calls = np.flatnonzero(spans["kind"] == EventKind.RUNTIME_CALL)
     host = host_of_thread[spans["thread"][calls]]
-    found = np.full(len(wanted), -1, dtype=np.int64)
-    several = np.zeros(len(wanted), dtype=np.bool_)
+    owners = np.zeros(len(wanted), dtype=np.int64)
     for row in range(len(hosts)):
-        is_own = np.isin(wanted, spans["correlation_id"][calls[host == row]]) & (wanted > 0)
-        several |= is_own & (found >= 0)
-        found[is_own] = row
-    if several.any():
+        owners += np.isin(wanted, spans["correlation_id"][calls[host == row]]) & (wanted > 0)
+    if (owners > 1).any():
         raise TraceFormatError(
             f"{path} holds {len(hosts)} processes whose launches have the same numbers, so that it "
-            f"is not known of which process {int(several.sum()):,} pieces of device work are. Give "
-            'processes and devices of one rank a name that begins alike, as in "[rank 3] 1234" and '
-            '"[rank 3] 0", or load the file of each process.'
+            f"is not known of which process {int((owners > 1).sum()):,} pieces of device work are. "
+            "Load the file of each process; or give processes and devices of one rank names that "
+            'begin alike, as in "[rank 3] 1234" and "[rank 3] 0".'
         )
-    return np.maximum(found, 0)
 
 
-def _parts(names: list[str], hosts: list[Any]) -> list[Partition]:
-    """By the number that each name has, or else their order; numbers alone are ids of processes."""
-    if hosts and all(type(host) is int and 0 <= host < 10**9 for host in hosts):
-        return [Partition(PROCESS, host) for host in hosts]
+def _parts(names: list[str]) -> list[Partition]:
+    """By the number that each name has, or else their order."""
     numbers = [_NUMBER.findall(name) for name in names]
     own = [int(found[0]) for found in numbers if len(found) == 1 and len(found[0]) < 6]
     ranks = own if len(set(own)) == len(names) else range(len(names))

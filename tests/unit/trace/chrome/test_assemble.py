@@ -320,16 +320,16 @@ def test_what_is_left_out_is_counted(read):
         {"ph": "C", "name": "counter", "pid": 1, "ts": 0, "args": {"x": 1}},
         {"ph": "i", "name": "Record Window End", "pid": "", "tid": "", "ts": 1},
         {"ph": "i", "name": "a mark of the program's", "pid": 1, "tid": 1, "ts": 1},
-        {"ph": "s", "cat": "ac2g", "id": 1, "pid": 1, "tid": 1, "ts": 0},
+        {"ph": "f", "cat": "ac2g", "id": 1, "pid": 0, "tid": 7, "ts": 0},
         {"ph": "s", "cat": "other", "id": 1, "pid": 1, "tid": 1, "ts": 0},
     ])  # fmt: skip
     assert trace.ledger["import"] == {
         "events in the file": 6,
         "marks of the profiler that wrote the file": 2,
-        "dropped: phase 'C'": 1,
-        "dropped: instants that are not allocations": 1,
+        "not shown: samples of counters": 1,
+        "not shown: instants": 1,
         "dropped: arrows to what a device did, which is not in the file": 1,
-        "dropped: flow 'other'": 1,
+        "not shown: arrows of kind 'other'": 1,
     }
 
 
@@ -378,11 +378,11 @@ def test_every_category_is_written_again_as_it_was(read, tmp_path):
 def test_what_kineto_does_not_call_an_annotation_is_none(read):
     trace = read([
         op("step", 0, 9, cat="user_annotation"),
-        op("gemm", 1, 2, cat="cuda_profiler_range"),
+        op("gemm", 1, 2, cat="cuda_event"),
         op("of another tool", 4, 2, cat="anything"),
     ])  # fmt: skip
     assert trace.events["kind"].tolist() == [EventKind.ANNOTATION, 255, EventKind.ANNOTATION]
-    assert text(trace, "events", "category") == ["", "cuda_profiler_range", "anything"]
+    assert text(trace, "events", "category") == ["", "cuda_event", "anything"]
 
 
 def test_devices_that_are_not_cuda_are_not_called_so(read):

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from opscope.cli.completeness import describe_completeness
+from opscope.analysis.doubts import doubts
 from opscope.errors import TraceFormatError, UsageError
 from opscope.trace.ledger_rows import WITHOUT_DURATION
 from opscope.trace.load import load_trace
@@ -38,7 +38,7 @@ def test_durations_that_are_none_are_counted(tmp_path):
     trace = load_trace(tmp_path / "t.json")
     assert trace.events["duration_ns"].tolist() == [0, 0, 0]
     assert trace.ledger["import"][WITHOUT_DURATION] == 3
-    assert f"3 {WITHOUT_DURATION}" in describe_completeness(trace)
+    assert doubts(trace) == [f"3 {WITHOUT_DURATION}"]
     (tmp_path / "t.json").write_text(json.dumps(events[:1]))
     assert WITHOUT_DURATION not in load_trace(tmp_path / "t.json").ledger["import"]
 
@@ -77,9 +77,8 @@ def test_an_imported_trace_can_be_saved_and_loaded(tmp_path):
         (b"   \n", "is empty"),
         (b'{"traceEvents": [{"ph":"X","name":"a","pid":1,"ts":1', "stops in the middle"),
         (b'{"traceEvents": [{"ph":"X","name":"a', "stops in the middle"),
-        (b'[{"ph":"X","name":"a","pid":1,"ts":1}, {"ph":', "stops in the middle"),
         (b'{"traceEvents": [{"ph" "X"}], "more": 1}', "not JSON.*line 1, column 24"),
-        (b"PK\x03\x04 zip", "not JSON"),
+        (b"PK\x03\x04 zip", "not a whole packed file"),
         (b'{"a": 1}', "no traceEvents"),
         (b"[]", "no traceEvents"),
         (b"3", "no traceEvents"),
@@ -87,8 +86,8 @@ def test_an_imported_trace_can_be_saved_and_loaded(tmp_path):
         (b"[" * 200_000, "too deeply|stops in the middle"),
         (b'{"traceEvents": [' + b'{"a":' * 200_000, "too deeply|stops in the middle"),
         (b'{"traceEvents": [], "n": ' + b"9" * 5000 + b"}", "number no trace can hold"),
-        (gzip.compress(b'{"traceEvents": []}')[:-9], "not a whole gzip"),
-        (b"\x1f\x8bgarbage", "not a whole gzip"),
+        (gzip.compress(b'{"traceEvents": [1, 2, 3]}')[:-12], "stops in the middle"),
+        (b"\x1f\x8bgarbage", "not a whole packed file"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_no_trace_is_refused_with_what_to_do(tmp_path, content, message):

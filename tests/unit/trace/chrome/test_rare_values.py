@@ -69,7 +69,7 @@ def test_threads_are_those_that_python_takes_for_different(read):
     assert trace.events["thread"].tolist() == [0, 0, 1, 2, 3, 4, 5, 6, 5]
     names = [trace.names[i] for i in trace.table("threads")["name"]]
     assert names[1] == " (process a)"
-    assert trace.table("threads")["system_thread_id"].tolist() == [0, 0, 1, 1, 0, 0, 0]
+    assert trace.table("threads")["system_thread_id"].tolist() == [0, 0, 1, 1 + (1 << 48), 0, 0, 0]
 
 
 def test_a_border_between_process_and_thread_is_seen(read):
@@ -99,8 +99,8 @@ def test_categories_are_asked_for_once_each(read, monkeypatch):
     monkeypatch.setattr(
         RareValues, "category", lambda self, text: asked.append(text) or answer(self, text)
     )
-    trace = read(*[event(cat='"Mine"')] * 9, *[event(cat='"hpu_op"')] * 9, event())
-    assert asked == ["Mine", "hpu_op", ""]
+    trace = read(*[event(cat='"Mine"')] * 9, *[event(cat='"mtia_insight"')] * 9, event())
+    assert asked == ["Mine", "mtia_insight", ""]
     assert set(trace.events["kind"].tolist()) == {EventKind.ANNOTATION, UNKNOWN_KIND}
 
 

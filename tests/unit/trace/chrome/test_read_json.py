@@ -10,9 +10,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from opscope import _native, memory_limit
+from opscope.analysis.doubts import doubts
 from opscope.errors import InsufficientMemoryError, TraceFormatError
 from opscope.trace.chrome import read_json
 from opscope.trace.chrome.rare_values import RareValues, vocabulary
+from opscope.trace.ledger_rows import END_MISSING
 from opscope.trace.load import load_trace
 from support.random_trace import assert_same_trace
 
@@ -188,3 +190,60 @@ def test_reading_takes_less_memory_than_the_file_has(tmp_path):
     ).stdout.split()  # fmt: skip
     assert int(said[0]) == rows
     assert int(said[1]) < large.stat().st_size
+
+
+EVENT = '{"ph": "X", "cat": "cpu_op", "name": "n%d", "ts": %d, "dur": 2, "pid": 1, "tid": 1}'
+TWO = f"{EVENT % (1, 1)},\n{EVENT % (2, 5)}"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_cut"),
+    [
+        (f"[{TWO}]", False),
+        (f"\n\n  [{TWO}]\n\n", False),
+        (f"\ufeff[{TWO}]", False),
+        (f"[{TWO},]", False),
+        ('{"traceEvents": [' + TWO + ",], }", False),
+        (f"[{TWO}]" + "\0" * 5000, False),
+        (EVENT % (1, 1) + "\n" + EVENT % (2, 5) + "\n", False),
+        (f"[{EVENT % (1, 1)}]\n[{EVENT % (2, 5)}]", False),
+        (f"[{TWO},\n", True),
+        (f"\n  [{TWO},\n\n", True),
+        (f"[{TWO}", True),
+        ('{"schemaVersion": 1, "traceEvents": [' + TWO + ",\n", True),
+        ('{"traceEvents": [' + TWO + ', {"ph": "X", "na', True),
+        ('{"traceEvents": [' + TWO + ', {"ph": "X", "name": "\\', True),
+        ('{"traceEvents": [' + TWO + '], "note": [1, 2', True),
+        (f"[{TWO}, " + "\0" * 5000, True),
+    ],
+)
+@pytest.mark.parametrize("piece", [7, 100, 1 << 20])
+def test_what_is_whole_is_read(tmp_path, monkeypatch, text, is_cut, piece):
+    monkeypatch.setattr(read_json, "PIECE_BYTES", piece)
+    (tmp_path / "t.json").write_bytes(text.encode())
+
+    trace = load_trace(tmp_path / "t.json")
+
+    assert [trace.event_name(row) for row in range(2)] == ["n1", "n2"]
+    assert (END_MISSING in trace.ledger["import"]) == is_cut
+    assert bool(doubts(trace)) == is_cut
+
+
+def test_of_a_cut_file_the_other_keys_stay(tmp_path):
+    (tmp_path / "t.json").write_text('{"note": 3, "traceEvents": [' + TWO + ', {"ph"')
+    assert load_trace(tmp_path / "t.json").metadata["note"] == 3
+
+
+def test_a_cut_file_with_bare_quotes_is_mended_first(tmp_path):
+    rows = [f'{{"ph": "X", "ts": {i}, "pid": 1,\n"name": "f(0): "x"",\n"tid": 1}}' for i in (1, 2)]
+    (tmp_path / "t.json").write_text('{"traceEvents": [' + ",\n".join(rows) + ', {"ph": "X"')
+    trace = load_trace(tmp_path / "t.json")
+    assert trace.event_name(1) == 'f(0): "x"'
+    assert END_MISSING in trace.ledger["import"]
+
+
+def test_several_traces_in_one_file_are_refused(tmp_path):
+    text = '{"traceEvents": [' + TWO + "]}"
+    (tmp_path / "t.json").write_text(f"{text}\n{text}")
+    with pytest.raises(TraceFormatError, match="goes on behind the end of its JSON, at line 3"):
+        load_trace(tmp_path / "t.json")
