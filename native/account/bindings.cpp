@@ -68,9 +68,9 @@ account::Intervals intervals_of(const IntervalColumns& columns) {
 class TimeOfThreads {
  public:
   TimeOfThreads(const Longs& start_ns, const Longs& took_ns, const Numbers<int32_t>& parent,
-                Numbers<int8_t> causes,
-                const std::vector<SpansOfThread>& threads, std::tuple<Longs, Longs, Longs> steps,
-                Longs transfers, Longs passes, int64_t from_ns, int64_t to_ns, int64_t cost_ns)
+                Numbers<int8_t> causes, const std::vector<SpansOfThread>& threads,
+                std::tuple<Longs, Longs, Longs> steps, Longs transfers, Longs passes, int64_t from_ns,
+                int64_t to_ns, int64_t cost_ns)
       : causes_(std::move(causes)),
         steps_(std::move(steps)),
         transfers_(std::move(transfers)),
@@ -225,10 +225,11 @@ void bind_account(nb::module_& module) {
              "by_label"_a, "is_engine"_a);
   module.def("kinds_by_thread", &kinds_by_thread, "thread"_a, "kind"_a, "forward_thread"_a, "threads"_a);
   nb::class_<TimeOfThreads>(module, "TimeOfThreads")
-      .def(nb::init<const Longs&, const Longs&, const Numbers<int32_t>&, Numbers<int8_t>, const std::vector<SpansOfThread>&,
-                    std::tuple<Longs, Longs, Longs>, Longs, Longs, int64_t, int64_t, int64_t>(),
-           "start_ns"_a, "took_ns"_a, "parent"_a, "causes"_a, "threads"_a, "steps"_a, "transfers"_a, "passes"_a,
-           "from_ns"_a, "to_ns"_a, "cost_ns"_a)
+      .def(nb::init<const Longs&, const Longs&, const Numbers<int32_t>&, Numbers<int8_t>,
+                    const std::vector<SpansOfThread>&, std::tuple<Longs, Longs, Longs>, Longs, Longs, int64_t,
+                    int64_t, int64_t>(),
+           "start_ns"_a, "took_ns"_a, "parent"_a, "causes"_a, "threads"_a, "steps"_a, "transfers"_a,
+           "passes"_a, "from_ns"_a, "to_ns"_a, "cost_ns"_a)
       .def("sums", &TimeOfThreads::sums, nb::lock_self())
       .def("sums_of_groups", &TimeOfThreads::sums_of_groups, "thread"_a, "group"_a, "groups"_a,
            nb::lock_self())

@@ -96,8 +96,8 @@ bool all_below(const Column& column, size_t count) {
                      [&](auto one) { return one >= 0 && static_cast<size_t>(one) < count; });
 }
 
-// Of spans on the first lines the one directly around each, its own time, and where spans did not nest rows and
-// until when these have time of their own.
+// Of spans on the first lines the one directly around each, its own time, and where spans did not nest rows
+// and until when these have time of their own.
 nb::tuple nest_on_lines(const Numbers<int64_t>& start_ns, const Numbers<int64_t>& duration_ns,
                         const Numbers<int32_t>& parent, const Numbers<int32_t>& line, size_t lines,
                         const std::optional<Numbers<int64_t>>& by_start) {

@@ -17,8 +17,8 @@ struct Containment {
 };
 
 // Spans by start, of all threads; of spans with equal starts the outer one comes first. One pass with a
-// stack, for each thread, of the spans that are still open. Of two that end within `rounding_ns` the later one
-// may be inside the earlier one.
+// stack, for each thread, of the spans that are still open. Of two that end within `rounding_ns` the later
+// one may be inside the earlier one.
 inline Containment contain(const int64_t* thread, const int64_t* start, const int64_t* end, size_t rows,
                            int64_t rounding_ns) {
   Containment result{std::vector<int32_t>(rows), std::vector<int64_t>(rows)};

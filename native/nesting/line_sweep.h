@@ -34,7 +34,8 @@ struct LineSpans {
 // Kineto's coarsest times are whole microseconds, of which both the start and the duration are rounded.
 inline constexpr int64_t kMostRoundingNs = 2'000;
 
-// Whether a span that ends `late_ns` after another, most of it inside, only does so because times were rounded.
+// Whether a span that ends `late_ns` after another, most of it inside, only does so because times were
+// rounded.
 inline bool is_rounding(int64_t late_ns, int64_t inside_ns, int64_t most_ns) {
   return late_ns <= most_ns && late_ns < inside_ns;
 }
@@ -60,7 +61,8 @@ class OpenSpans {
     }
   }
 
-  // Makes room for a span: calls moved(row, end, earlier_end, around) of each whose end is another from now on.
+  // Makes room for a span: calls moved(row, end, earlier_end, around) of each whose end is another from now
+  // on.
   template <class Moved>
   void fit(int64_t start, int64_t end, int64_t parent, Moved moved) {
     if (open_.empty() || open_.back().end >= end) return;

@@ -13,6 +13,7 @@ from opscope.trace.trace import Trace
 
 _FEW = 0.01
 """So small a share of the durations may be missing from what is said of times without any."""
+
 NO_TIMES = "no times were recorded"
 
 
@@ -41,15 +42,20 @@ def doubts(trace: Trace) -> list[str]:
     return found
 
 
-def doubts_text(trace: Trace) -> str:
-    """The same in one line; empty where there are none."""
+def doubts_text(trace: Trace, losses: bool = True) -> str:
+    """The same in one line, with what was not recorded; empty for nearly all traces.
+
+    Args:
+        trace: any.
+        losses: with what the recorder lost; not where that is said with more about it.
+    """
     found = doubts(trace)
-    lost = [f"{count:,.0f} ({what.removeprefix(f'{LOSS}: ')})" for *_, what, count in _lost(trace)]
+    lost = [f"{count:,.0f} ({what.removeprefix(f'{LOSS}: ')})" for _, what, count in _lost(trace)]
     parts = [
         "" if trace.has_times else NO_TIMES,
         "" if len(trace.events) or trace.is_empty else "only the work of devices was recorded",
         f"DOUBTFUL: {'; '.join(found)}" if found else "",
-        f"DROPPED: {'; '.join(lost)}" if lost else "",
+        f"DROPPED: {'; '.join(lost)}" if lost and losses else "",
     ]
     return ". ".join(part for part in parts if part)
 

@@ -160,7 +160,8 @@ def _incomplete(side: Side) -> list[str]:
 
 def _doubtful(side: Side) -> list[str]:
     """What cannot be true of their numbers."""
-    found = zip(side.names, map(doubts_text, side.traces), strict=True)
+    texts = (doubts_text(trace, losses=False) for trace in side.traces)
+    found = zip(side.names, texts, strict=True)
     return [f"{name}: {said}" for name, said in found if said]
 
 

@@ -11,7 +11,6 @@ from opscope.analysis.diff.result import Compared, Diff
 from opscope.analysis.diff.side import Recording, Side, open_sides
 from opscope.analysis.diff.step_costs import StepCosts
 from opscope.analysis.diff.times import compare_start_up, compare_times, why_not
-from opscope.analysis.doubts import doubts_text
 
 
 def diff(
@@ -62,14 +61,8 @@ def compare(a: Side, b: Side, despite: Iterable[Despite | str] = ()) -> Diff:
         start_up=None if comparable.against_times else compare_start_up(costs_a, costs_b),
         not_judged=tuple(not_judged),
         not_counted=_not_counted(comparable, [*costs_a, *costs_b]),
-        notes=(*comparable.notes, *_doubts(a), *_doubts(b)),
+        notes=comparable.notes,
     )
-
-
-def _doubts(side: Side) -> list[str]:
-    """What makes numbers of its recordings doubtful."""
-    said = {name: doubts_text(trace) for name, trace in zip(side.names, side.traces, strict=True)}
-    return [f"{name}: {text}" for name, text in said.items() if text]
 
 
 def _not_counted(comparable: Comparable, costs: Sequence[StepCosts]) -> dict[str, str]:

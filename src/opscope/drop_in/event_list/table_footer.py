@@ -19,7 +19,7 @@ def footer(trace: Trace, flops: FlopCounts | None) -> str:
     """
     lines = [] if flops is None else [_flop_line(flops)]
     lines += [f"Devices: {line}" for line in describe_devices(trace)]
-    lines += [line for line in (doubts_text(trace),) if line]
+    lines += [line for line in (doubts_text(trace, losses=False),) if line]
     lines += _ledger_lines(trace.ledger)
     return "".join(f"{printable(line)}\n" for line in lines)
 
