@@ -51,10 +51,12 @@ main = sys.modules["__main__"]
 early["main"] = sorted(k for k in vars(main) if k.startswith("__")), main.__name__, main.__file__
 children = os.popen(f"{sys.executable} -c 'import sys, os; print(sorted(sys.modules), sys.path)'")
 early["child"] = children.read()
+children.close()
 import json
-json.dump({"modules": modules, "argv": argv, "path": path, "flags": flags, "streams": streams,
+with open(sys.argv[1], "w") as file:
+    json.dump({"modules": modules, "argv": argv, "path": path, "flags": flags, "streams": streams,
            "warn_options": warn_options, "hooks": hooks, "importers": importers, **early},
-          open(sys.argv[1], "w"), default=str)
+          file, default=str)
 import torch
 torch.ones(3).add(1)
 print("out")
@@ -110,7 +112,7 @@ def test_a_program_sees_the_same(tmp_path, mode):
                        "SIGPROF", "SIGQUIT", "SIGIO", "SIGPWR"}  # fmt: skip
     assert (ours.returncode, ours.stdout) == (plain.returncode, plain.stdout) == (7, "out\n")
     lines = [line for line in ours.stderr.splitlines() if line.startswith(("err", "Traceback"))]
-    assert lines == ["err"] and "Warning" not in ours.stderr
+    assert plain.stderr == "err\n" and lines == ["err"] and "Warning" not in ours.stderr
 
 
 OWN = """

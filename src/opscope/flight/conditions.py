@@ -26,7 +26,7 @@ class NotReturnedError(Exception):
     """A function has not returned in time, or an earlier call of it still runs."""
 
 
-class Condition:
+class AskedCondition:
     """Asks one trigger what it sees, every so often, in a thread of its own."""
 
     def __init__(

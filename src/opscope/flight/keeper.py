@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope import _native
-from opscope.flight.conditions import LIMIT_S, Condition, LimitedCalls
+from opscope.flight.conditions import LIMIT_S, AskedCondition, LimitedCalls
 from opscope.flight.dumps import Dumps
 from opscope.flight.governor import Governor, OwnCost
 from opscope.flight.limits import DumpLimits
@@ -72,7 +72,7 @@ class Keeper:
         self._facts, self._places = facts, places
         self._part_s = part_s
         self._conditions = [
-            Condition(one, self._ask_for, self._failed) for one in triggers if one.every_s
+            AskedCondition(one, self._ask_for, self._failed) for one in triggers if one.every_s
         ]
         self._questions = LimitedCalls()
         self._requests: dict[int, DumpRequest] = {}

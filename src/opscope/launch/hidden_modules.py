@@ -15,10 +15,10 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
-from types import ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 _OF_START = {
@@ -49,10 +49,10 @@ def hide_modules() -> None:
     for top, family in list(families.items()):
         if getattr(family.get(top, sys), "__spec__", None) is None:  # C code has made it
             del families[top]
+    _hidden = HiddenModules(families, _without(opscope["_filters_before"]))
     for family in families.values():
         for name in family:
             del sys.modules[name]
-    _hidden = HiddenModules(families, _without(opscope["_filters_before"]))
     sys.meta_path.insert(0, _hidden)
 
 
@@ -134,14 +134,20 @@ class HiddenModules(MetaPathFinder):
     def gave_back(self, name: str) -> None:
         """The program has it; what a package has imported of itself is there with it."""
         family = self._families.get(name.partition(".")[0], {})
-        family.pop(name, None)
+        given = {name: module} if (module := family.pop(name, None)) is not None else {}
         if self._filters and name.partition(".")[0] not in sys.stdlib_module_names:
             warnings.filters[:0] = self._filters  # type: ignore[index]
             self._filters = []
+            __import__("warnings")
             _filters_have_changed()
         if "." not in name:
-            for part, module in self._families.pop(name, {}).items():
-                sys.modules.setdefault(part, module)
+            given |= self._families.pop(name, {})
+        for part, module in given.items():
+            sys.modules.setdefault(part, module)
+        for needed in {one for module in given.values() for one in _modules_used_by(module)}:
+            if needed in self._families.get(needed, ()):
+                with suppress(Exception):  # one of the program's, which has its name
+                    __import__(needed)
 
     def _found_for_opscope(self, name: str) -> ModuleSpec | None:
         if name in sys.builtin_module_names:
@@ -170,15 +176,20 @@ class HiddenModules(MetaPathFinder):
             return
         self._working = _thread.get_ident()
         theirs: dict[str, ModuleType] = {}
-        for top, family in self._others.items():
+        for top in self._others:
             theirs |= _taken(top)
-            sys.modules.update(family)
+        shown = {n: m for family in self._families.values() for n, m in family.items()}
+        shown = {name: module for name, module in shown.items() if name not in sys.modules}
+        sys.modules.update(shown)
         try:
             yield
         finally:
             self._working = None
+            for name in shown.keys() & sys.modules.keys():
+                del sys.modules[name]
             for top in [*self._others, *filter(self._is_shadowed, self._imported)]:
-                self._others[top] = self._families[top] = _taken(top)
+                self._families.setdefault(top, {}).update(_taken(top))
+                self._others[top] = self._families[top]
             self._imported.clear()
             sys.modules.update(theirs)
 
@@ -188,6 +199,16 @@ class HiddenModules(MetaPathFinder):
             return False
         found = self._found_by_others(name, None, None)
         return found is not None and not _is_same(found, sys.modules[name])
+
+
+def _modules_used_by(module: ModuleType) -> Iterator[str]:
+    """The first parts of the names of those that it has imported, or imported something of."""
+    for value in list(vars(module).values()):
+        is_made_there = isinstance(value, type | FunctionType | BuiltinFunctionType)
+        name = value.__name__ if isinstance(value, ModuleType) else None
+        name = getattr(value, "__module__", None) if is_made_there else name
+        if isinstance(name, str):
+            yield name.partition(".")[0]
 
 
 def _taken(top: str) -> dict[str, ModuleType]:

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from opscope.flight import conditions
-from opscope.flight.conditions import Condition, LimitedCalls, NotReturnedError, end_triggers
+from opscope.flight.conditions import AskedCondition, LimitedCalls, NotReturnedError, end_triggers
 from opscope.flight.triggers.trigger import Trigger
 from opscope.flight.triggers.when import When
 
@@ -28,7 +28,7 @@ class Recorder:
         self.has_dumped.set()
 
     def asking(self, trigger):
-        return Condition(trigger, self.dump, self.failed)
+        return AskedCondition(trigger, self.dump, self.failed)
 
 
 @pytest.fixture
