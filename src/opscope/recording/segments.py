@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
+from opscope.errors import TraceFormatError
 from opscope.leftover.artefacts import SEGMENTS
 from opscope.leftover.files import open_inside, read_inside, remove_inside
 from opscope.recording.decoded import Decoded, read_decoded
@@ -118,10 +119,22 @@ def segments_of(recording: Path) -> list[RecordingSegment]:
     """Those that are whole, in order."""
     folder = segments_folder(recording)
     with suppress(FileNotFoundError):
-        return [
-            RecordingSegment.at(entry) for entry in sorted(folder.iterdir()) if entry.name.isdigit()
-        ]
+        return [_of(recording, entry) for entry in sorted(folder.iterdir()) if entry.name.isdigit()]
     return []
+
+
+def _of(recording: Path, folder: Path) -> RecordingSegment:
+    """The segment in a folder, which says of which recording it is.
+
+    Raises:
+        TraceFormatError: it is of another one, or damaged.
+    """
+    if json.loads(_checked(folder)).get("recording") != recording.name:
+        raise TraceFormatError(
+            f"{folder} is no segment of {recording.name}. Move the file without its segments to a "
+            "new folder, and recover it there."
+        )
+    return RecordingSegment.at(folder)
 
 
 def remove_segments(recording: Path) -> None:
@@ -194,6 +207,7 @@ class Drain:
         )
         np.savez(unfinished / _LATE, **piece["late"])
         about = {
+            "recording": self._recording.name,
             "rows": rows,
             "first_event": first_event,
             "is_last": piece["is_last"],
