@@ -53,7 +53,7 @@ def try_lock(file: int, tries: int = 1) -> Holder:
 
 
 def lock_shared(file: int) -> bool:
-    """As the process that records does, after whoever only looks; False where there are no locks."""
+    """As the process that records does, after others that look; False where there are no locks."""
     try:
         fcntl.flock(file, fcntl.LOCK_SH)
         return True
