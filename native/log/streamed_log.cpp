@@ -298,7 +298,8 @@ bool has_open_span(const Chunk& chunk) {
 
 class Marks {
  public:
-  explicit Marks(const std::string& path) : file_(open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)) {
+  explicit Marks(const std::string& path)
+      : file_(open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)) {
     if (file_ < 0) throw std::system_error(errno, std::generic_category(), path);
   }
   Marks(const Marks&) = delete;

@@ -24,8 +24,8 @@ namespace opscope {
 
 namespace {
 
-constexpr const char* kFiles[] = {"facts.json", "reason.json",  "python_stacks.txt",
-                                  "log",        "places.jsonl", kWriterFile, kLockFile};
+constexpr const char* kFiles[] = {"facts.json", "reason.json", "python_stacks.txt", "log", "places.jsonl",
+                                  kWriterFile,  kLockFile};
 
 // Calls write(file) with a new file of the folder.
 template <typename Function>

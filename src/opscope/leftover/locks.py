@@ -53,10 +53,11 @@ def try_lock(file: int, tries: int = 1) -> Holder:
 
 
 def lock_shared(file: int) -> bool:
-    """As the process that records does; False where there are no locks."""
+    """As the process that records does, after others that look; False where there are no locks."""
     try:
-        return _locked(file, fcntl.LOCK_SH)
-    except NoLocksError:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        return True
+    except OSError:
         return False
 
 

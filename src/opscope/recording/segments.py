@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
+from opscope.errors import TraceFormatError
 from opscope.leftover.artefacts import SEGMENTS
 from opscope.leftover.files import open_inside, read_inside, remove_inside
 from opscope.recording.decoded import Decoded, read_decoded
@@ -126,6 +127,7 @@ _LATE_COLUMNS = {
 _MOST_ABOUT_BYTES = 1 << 22
 _NUMBER = (int, float)
 _SAID: Shape = {
+    "recording": str,
     "rows": dict,
     "first_event": ROW,
     "is_last": bool,
@@ -173,9 +175,7 @@ def segments_of(recording: Path) -> list[RecordingSegment]:
     """Those that are whole, in order."""
     folder = segments_folder(recording)
     with suppress(FileNotFoundError):
-        return [
-            RecordingSegment.at(entry) for entry in sorted(folder.iterdir()) if entry.name.isdigit()
-        ]
+        return [_of(recording, entry) for entry in sorted(folder.iterdir()) if entry.name.isdigit()]
     return []
 
 
@@ -191,6 +191,20 @@ def _check_order(segments: Sequence[RecordingSegment]) -> None:
             if segment.first_event != first or (segment.is_last and later is not None):
                 raise ValueError("it does not follow what is before it")
         first += segment.rows.get("events", 0)
+
+
+def _of(recording: Path, folder: Path) -> RecordingSegment:
+    """The segment in a folder, which says of which recording it is.
+
+    Raises:
+        TraceFormatError: it is of another one, or damaged.
+    """
+    if _about(folder)["recording"] != recording.name:
+        raise TraceFormatError(
+            f"{folder} is no segment of {recording.name}. Move the file without its segments to a "
+            "new folder, and recover it there."
+        )
+    return RecordingSegment.at(folder)
 
 
 def remove_segments(recording: Path) -> None:
@@ -267,6 +281,7 @@ class Drain:
         write_arrays(unfinished / _STATE, state)
         write_arrays(unfinished / _LATE, piece["late"])
         about = {
+            "recording": self._recording.name,
             "rows": rows,
             "first_event": first_event,
             "is_last": piece["is_last"],

@@ -63,7 +63,13 @@ def segments_of(recording):
     (folder / "000000").mkdir(parents=True)
     for name in ("state.npz", "late.npz"):
         (folder / "000000" / name).touch()
-    about = {"rows": {}, "first_event": 0, "is_last": False, "account": {}}
+    about = {
+        "recording": recording.name,
+        "rows": {},
+        "first_event": 0,
+        "is_last": False,
+        "account": {},
+    }
     (folder / "000000/about.json").write_text(json.dumps(about))
     return folder
 
@@ -80,6 +86,15 @@ def test_segments_that_are_links_are_refused(recording, mine, command_line, wher
     place.symlink_to({"000000": mine / "000000", "": mine}.get(where, mine / "secret"))
     outcome = command_line(command, recording.parent)
     assert outcome.code == 1 and "it is a link" in outcome.err.replace("\n", " ")
+    assert recording.exists()
+
+
+def test_segments_of_another_recording_are_refused(recording, command_line):
+    about = segments_of(recording) / "000000/about.json"
+    about.write_text(about.read_text().replace(recording.name, ".recording-1-2.opscope"))
+    for command in ("summary", "recover"):
+        outcome = command_line(command, recording.parent)
+        assert outcome.code == 1 and "is no segment of" in outcome.err.replace("\n", " ")
     assert recording.exists()
 
 
