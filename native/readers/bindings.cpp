@@ -209,6 +209,7 @@ class PyChromeReader {
     taken["without_duration"] = all.without_duration;
     taken["ends_without_beginning"] = all.ends_without_beginning;
     taken["ends_before_beginning"] = all.ends_before_beginning;
+    taken["without_size"] = all.without_size;
     taken["counters"] = all.counters;
     taken["other_instants"] = all.other_instants;
     taken["other_phases"] = to_list(all.other_phases);
