@@ -195,8 +195,8 @@ class PyChromeReader {
                                     text_object(thread.name.value_or(""))));
     }
     for (const ThreadRows::Process& process : all.threads.processes())
-      processes.append(nb::make_tuple(to_tuple(process.process), text_object(process.name),
-                                      text_object(process.labels)));
+      processes.append(
+          nb::make_tuple(to_tuple(process.process), text_object(process.name), text_object(process.labels)));
     nb::list owners;
     for (const Label& owner : all.threads.owners()) owners.append(to_tuple(owner));
     taken["owners"] = owners;
