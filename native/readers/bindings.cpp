@@ -195,8 +195,8 @@ class PyChromeReader {
                                     text_object(thread.name.value_or(""))));
     }
     for (const ThreadRows::Process& process : all.threads.processes())
-      processes.append(nb::make_tuple(to_tuple(process.process), text_object(process.name),
-                                      text_object(process.labels)));
+      processes.append(
+          nb::make_tuple(to_tuple(process.process), text_object(process.name), text_object(process.labels)));
     nb::list owners;
     for (const Label& owner : all.threads.owners()) owners.append(to_tuple(owner));
     taken["owners"] = owners;
@@ -209,6 +209,7 @@ class PyChromeReader {
     taken["without_duration"] = all.without_duration;
     taken["ends_without_beginning"] = all.ends_without_beginning;
     taken["ends_before_beginning"] = all.ends_before_beginning;
+    taken["without_size"] = all.without_size;
     taken["counters"] = all.counters;
     taken["other_instants"] = all.other_instants;
     taken["other_phases"] = to_list(all.other_phases);

@@ -38,7 +38,7 @@ class ChromeReader {
   EventCollector& collector() { return collector_; }
   bool has_events() const { return has_events_; }        // or a list of none
   const std::string& others() const { return others_; }  // JSON of the file's other keys
-  bool is_cut() const { return is_cut_; }                // the text ends in the middle; what is whole was read
+  bool is_cut() const { return is_cut_; }  // the text ends in the middle; what is whole was read
   int64_t mended_names() const { return mender_.names(); }
 
  private:

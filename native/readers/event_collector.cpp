@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::string_view kMemory = "[memory]";
 constexpr std::string_view kOutOfMemory = "[OutOfMemory]";
+constexpr int64_t kUnknownDevice = -2;  // -1 is what writers put for none
 
 bool is_text(const Value& value, std::string_view text, std::string& scratch) {
   return value.is_text() && text_of(value, scratch) == text;
@@ -187,7 +188,8 @@ void EventCollector::instant(const FoundEvent& event) {
 }
 
 void EventCollector::add_allocation(const FoundEvent& event, int64_t time_ns) {
-  const int64_t size = number(event, "Bytes", 0, vocabulary_.bytes);
+  int64_t size = number(event, "Bytes", kInt64.low, vocabulary_.bytes);
+  if (size == kInt64.low) size = 0, ++without_size;
   uint8_t action = size < 0 ? AllocationAction::kFree : AllocationAction::kAllocate;
   if (is_text(event.name, kOutOfMemory, scratch_)) action = AllocationAction::kOutOfMemory;
   const std::optional<Wide> address = whole(event.argument("Addr"), rare_);
@@ -204,9 +206,9 @@ void EventCollector::add_allocation(const FoundEvent& event, int64_t time_ns) {
 }
 
 void EventCollector::add_gpu(const FoundEvent& event, const CategoryMeaning& category, int64_t start_ns) {
-  const auto number_or = [&](std::string_view key, const Value& other, Bounds bounds) {
+  const auto number_or = [&](std::string_view key, const Value& other, int64_t otherwise, Bounds bounds) {
     const Value given = event.argument(key);
-    return integer(given.sort == Sort::kMissing ? other : given, rare_, 0, bounds);
+    return integer(given.sort == Sort::kMissing ? other : given, rare_, otherwise, bounds);
   };
   const int16_t kind = category.gpu_kind >= 0 ? category.gpu_kind : int16_t{GpuKind::kAnnotation};
   gpu.kind.push_back(static_cast<uint8_t>(kind));
@@ -215,9 +217,9 @@ void EventCollector::add_gpu(const FoundEvent& event, const CategoryMeaning& cat
   gpu.device_type.push_back(static_cast<int8_t>(category.device_type));
   gpu.start_ns.push_back(start_ns);
   gpu.duration_ns.push_back(duration_of(event));
-  gpu.device_index.push_back(static_cast<int8_t>(number_or("device", event.process, kInt8)));
+  gpu.device_index.push_back(static_cast<int8_t>(number_or("device", event.process, kUnknownDevice, kInt8)));
   gpu.context.push_back(static_cast<int32_t>(number(event, "context", 0, kInt32)));
-  gpu.stream.push_back(static_cast<int32_t>(number_or("stream", event.thread, kInt32)));
+  gpu.stream.push_back(static_cast<int32_t>(number_or("stream", event.thread, 0, kInt32)));
   gpu.correlation_id.push_back(number(event, "correlation", 0));
   gpu.size_bytes.push_back(number(event, "bytes", 0, vocabulary_.bytes));
   gpu.external_id.push_back(number(event, "External id", -1));

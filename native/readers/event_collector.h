@@ -64,6 +64,7 @@ class EventCollector {
   int64_t without_duration = 0;  // missing or negative, taken for 0
   int64_t ends_without_beginning = 0;
   int64_t ends_before_beginning = 0;  // taken for the same moment
+  int64_t without_size = 0;           // of memory: none, or one that cannot be, taken for 0
   int64_t counters = 0;               // samples of them, which are not kept
   int64_t other_instants = 0;
   Counts other_phases;

@@ -1,5 +1,5 @@
-// A fault of JSON files mended while they are read: names with quotes in them that were not escaped, as Kineto
-// wrote them ("name": "f.py(0): "x""), where a name has a line of its own.
+// A fault of JSON files mended while they are read: names with quotes in them that were not escaped, as
+// Kineto wrote them ("name": "f.py(0): "x""), where a name has a line of its own.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,6 @@ import os
 import re
 import subprocess
 import time
-import zlib
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -24,19 +23,19 @@ from opscope.own_python import own_python
 from opscope.progress import tell
 from opscope.scratch import Scratch
 from opscope.trace.chrome import load_chrome_trace
-from opscope.trace.input_file import is_folder, open_plain, status_of, unreadable
+from opscope.trace.file_kind import FileKind, kind_of_json
+from opscope.trace.input_file import is_folder, status_of, unreadable
 from opscope.trace.load import load_trace
 from opscope.trace.partition import PROCESS, RANK, Partition, in_order, partition_folders
 from opscope.trace.processes import Processes
 from opscope.trace.trace import Trace
+from opscope.trace.unpacked_file import head_of
 
 _SUFFIXES = (".json", ".json.gz")
 _HEAD_BYTES = 1 << 20
 """Kineto writes which rank it is before the events."""
-_GZIP = zlib.MAX_WBITS | 16
 _OF_KINETO = (".pt.trace.json", ".pt.trace.json.gz")
 """How files end that are traces, also where nothing in them says so: empty ones, and cut ones."""
-_IS_CHROME = re.compile(r'"traceEvents"\s*:|"ph"\s*:')
 _INFO = re.compile(r'"distributedInfo"\s*:\s*')
 _RANK_IN_NAME = re.compile(r"rank[-_ =]?(\d{1,5})(?!\d)", re.IGNORECASE)
 _PROCESS_IN_NAME = re.compile(r"_(\d{1,9})\.\d+\.pt\.trace\.json")
@@ -62,7 +61,7 @@ def chrome_files(folder: Path) -> dict[Partition, Path]:
     heads = {
         file: head
         for file in files
-        if _IS_CHROME.search(head := _head(file)) or file.name.endswith(_OF_KINETO)
+        if _is_trace(head := _head(file)) or file.name.endswith(_OF_KINETO)
     }
     found: dict[Partition, Path] = {}
     for file, head in heads.items():
@@ -97,13 +96,16 @@ def _part_of(file: Path, head: str) -> Partition | None:
     return Partition(PROCESS, int(match[1])) if match else None
 
 
+def _is_trace(head: str) -> bool:
+    """Whether a file that begins like that is a Chrome trace, or a damaged one."""
+    kind = kind_of_json(head)
+    return kind is FileKind.CHROME or (kind is FileKind.OTHER and '"traceEvents"' in head)
+
+
 def _head(file: Path) -> str:
     """Its first part, unpacked; empty where it cannot be read: it is asked for by its name then."""
-    with suppress(TraceFormatError, OSError, zlib.error), open_plain(file) as raw:
-        head = raw.read(_HEAD_BYTES)
-        if head[:2] == b"\x1f\x8b":  # of a file that was cut, as much as there is
-            head = zlib.decompressobj(_GZIP).decompress(head, _HEAD_BYTES)
-        return head.decode(errors="replace")
+    with suppress(TraceFormatError):
+        return head_of(file, _HEAD_BYTES).decode(errors="replace")
     return ""
 
 

@@ -18,6 +18,7 @@ from opscope.trace.table import ListColumn
 LOOKUP_IDS = ("external_id", "correlation_id", "python_id", "python_parent_id")
 """Numbers by which events of one file name each other."""
 
+WITHOUT_SIZE = "memory events have no size, or one that cannot be, and count as 0 bytes"
 ENDS_BEFORE_BEGIN = "spans end before they begin and count as 0 long"
 
 Columns = dict[str, Any]
@@ -71,7 +72,10 @@ class CollectedEvents:
         self.launch_arrows: npt.NDArray[np.int64] = taken["launch_arrows"]
         self.skipped = _skipped(taken)
         self.not_shown = _not_shown(taken)
-        self.doubts = [Doubt(ENDS_BEFORE_BEGIN, taken["ends_before_beginning"])]
+        self.doubts = [
+            Doubt(ENDS_BEFORE_BEGIN, taken["ends_before_beginning"]),
+            Doubt(WITHOUT_SIZE, taken["without_size"], len(self.allocations["time_ns"])),
+        ]
         self.is_cut = reader.is_cut
         self.seen: int = taken["seen"]
         self.marks: int = taken["marks"]

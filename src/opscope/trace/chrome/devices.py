@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -28,11 +29,44 @@ def place_on_devices(collected: CollectedEvents) -> None:
     gpu = collected.gpu
     if not len(gpu["kind"]):
         return
+    _number_devices(collected)
     usual = file_device_type(collected.categories)
     labelled = [labelled_device_type(str(collected.labels.get(o, ""))) for o in collected.owners]
     of_owner = np.array([usual if one is None else one for one in labelled], dtype=np.int8)
     is_open = gpu["device_type"] == DeviceType.CUDA  # no category says more
     gpu["device_type"] = np.where(is_open, of_owner[gpu["process"]], gpu["device_type"])
+
+
+def _number_devices(collected: CollectedEvents) -> None:
+    """A number for each device: two processes may have devices of one number, or names alone.
+
+    Who wrote the file may have put devices of several hosts, or parts of one, into processes of
+    their own, each with a device 0.
+    """
+    gpu = collected.gpu
+    code = gpu["process"].astype(np.int64) * 256 + gpu["device_index"] + 128
+    found = [divmod(code, 256) for code in np.flatnonzero(np.bincount(code)).tolist()]
+    given = {(owner, at - 128): _number(at - 128, collected.owners[owner]) for owner, at in found}
+    of_number = {number: key for key, number in reversed(given.items())}
+    free = (number for number in range(_LAST) if number not in of_number)
+    index = gpu["device_index"]
+    for key, number in given.items():
+        is_taken = number == _UNKNOWN or of_number[number][0] != key[0]
+        wanted = next(free, _LAST) if is_taken else number
+        if wanted != key[1]:
+            own = (gpu["process"] == key[0]) & (index == key[1])
+            gpu["device_index"] = np.where(own, wanted, gpu["device_index"]).astype(np.int8)
+
+
+def _number(given: int, owner: Any) -> int:
+    """Of a device: what the event says, or else what its process ends with."""
+    match = _AT_END.search(str(owner)) if given == _UNKNOWN else None
+    return int(match[0]) if match and int(match[0]) < _LAST else given
+
+
+_AT_END = re.compile(r"\d+$")
+_UNKNOWN, _LAST = -2, 127
+"""What the reader gives a device without a number; the last that there is room for."""
 
 
 def hardware_counters(collected: CollectedEvents, base: int) -> list[dict[str, Any]]:

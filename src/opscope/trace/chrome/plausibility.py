@@ -23,6 +23,8 @@ _DAY_NS = 86_400 * 10**9
 _FAR_NS = 10 * 10**9
 _FAR = 1000
 """Rows are far from the others if they are so many times farther away than the others last."""
+_WAITS_NS = 10**9
+"""What computes and goes on for so long after all else."""
 _LOST_NS = 10_000_000
 _LOST = 10
 """The same for rows whose time and duration are both 0, which is what writers put for "unknown"."""
@@ -70,6 +72,9 @@ def judge_times(collected: CollectedEvents) -> None:
     ]
     _cut_spans(collected, believed)
     _cut_work(collected)
+    gpu = collected.gpu
+    ends = (gpu["start_ns"] + gpu["duration_ns"])[gpu["kind"] <= GpuKind.SET]
+    _doubt_ends(collected, "pieces of device work", ends, believed)
 
 
 def _times(collected: CollectedEvents) -> dict[str, Int64]:
@@ -138,14 +143,28 @@ def _is_crowded(times: Int64, low: int, high: int) -> bool:
 
 def _cut_spans(collected: CollectedEvents, believed: _Believed) -> None:
     spans = collected.spans
-    last = believed.high + max(_FAR * (believed.high - believed.low), _DAY_NS)
-    too_long = spans["start_ns"] + spans["duration_ns"] > last
+    lasts = believed.high - believed.low
+    end = spans["start_ns"] + spans["duration_ns"]
+    too_long = end > believed.high + max(_FAR * lasts, _DAY_NS)
+    _doubt_ends(
+        collected, "operators", end[(spans["kind"] == EventKind.OPERATOR) & ~too_long], believed
+    )
     if not too_long.any():
         return
     longest = int(spans["duration_ns"][too_long].max())
     spans["duration_ns"] = np.where(too_long, 0, spans["duration_ns"])
     spans["unfinished"] = np.where(too_long, 1, spans["unfinished"]).astype(np.uint8)
     collected.doubts.append(Doubt(TOO_LONG_SPANS, int(too_long.sum()), len(too_long), longest))
+
+
+def _doubt_ends(collected: CollectedEvents, of: str, ends: Int64, believed: _Believed) -> None:
+    """Say of what computes that it goes on when nothing has begun for a thousand times as long as
+    all the rest took: a wait may do so, and work hardly."""
+    limit = believed.high + max(_FAR * (believed.high - believed.low), _WAITS_NS)
+    late = ends[ends > limit]
+    if len(ends) > _FEW:
+        by = int(late.max(initial=limit)) - believed.high
+        collected.doubts.append(Doubt(f"{of} end far behind all others", len(late), len(ends), by))
 
 
 def _cut_work(collected: CollectedEvents) -> None:

@@ -155,3 +155,23 @@ def test_an_end_before_its_begin_is_counted(read):
 
     trace = read([mark("B", 20), mark("E", 10)])
     assert doubts(trace) == ["1 spans end before they begin and count as 0 long"]
+
+
+@pytest.mark.parametrize(("row", "what"), [(0, "operators"), (29, "pieces of device work")])
+def test_what_computes_long_after_all_else_is_said(read, row, what):
+    events = sound()
+    events[row]["dur"] = 3.6e9
+    assert doubts(read(events)) == [f"1 of 10 {what} end far behind all others, by up to 3600 s"]
+
+
+def test_memory_without_a_size_is_said(read):
+    size = {"Bytes": 1 << 63, "Addr": 1, "Device Type": 1, "Device Id": 0}
+    memory = {"ph": "i", "name": "[memory]", "pid": 9, "tid": 1, "ts": BEGIN + 3, "args": size}
+    trace = read([*sound(), memory])
+    assert doubts(trace)[0].startswith("1 of 1 memory events have no size")
+
+
+def test_work_before_its_launch_is_said(read):
+    events = sound()
+    events[5]["ts"] -= 500
+    assert "1 of 10 pieces of device work begin before their launch" in doubts(read(events))[0]

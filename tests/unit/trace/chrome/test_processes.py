@@ -141,3 +141,11 @@ def test_devices_have_the_kind_of_their_runtime(write, runtime, device):
         op("k", 2, 3, cat="kernel", correlation=1, device=0, stream=1),
     ]))  # fmt: skip
     assert trace.table("gpu")["device_type"].tolist() == [device]
+
+
+def test_devices_of_one_number_in_two_processes_are_kept_apart(write):
+    events = [op("aten::mm", 0, 9)]
+    for process, device in ((0, {"device": 0}), (4, {"device": 0}), ("GPU", {}), ("slice 9", {})):
+        events.append({**op("k", 5, 1, tid=7, cat="kernel", stream=7, **device), "pid": process})
+    trace = load_trace(write(events))
+    assert sorted(trace.table("gpu")["device_index"].tolist()) == [0, 1, 2, 9]
