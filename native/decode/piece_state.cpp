@@ -66,7 +66,7 @@ class StateCheck {
       const CarriedThread::Facts& facts = thread.facts;
       require(is_flag(facts.has_log) && is_flag(facts.is_new), "a flag is neither 0 nor 1");
       require(is_row(facts.row, written), "a thread of its segments has a row that there is not");
-      require(facts.end <= kMostRecords && facts.next_root >= 0,
+      require(facts.end <= kMostRecords && facts.next_root >= 0 && facts.next_root < kLatest_ns,
               "a thread of its segments has no such place");
       require(!facts.has_log || numbers.insert(facts.number).second, "two threads have the same number");
       for (size_t i = 0; i < thread.spans.size(); ++i) check_span(thread, i);
