@@ -191,7 +191,9 @@ def _overloads(source: ListedTrace, event: npt.NDArray[np.int64]) -> Texts | Non
 def _shapes(source: ListedTrace, event: npt.NDArray[np.int64]) -> Texts | None:
     if not len(source.trace.table("tensors")) and not len(source.trace.table("scalars")):
         return None
-    signature = np.where(event >= 0, _of_events(shape_signatures(source.trace), event), np.uint64(0))
+    signature = np.where(
+        event >= 0, _of_events(shape_signatures(source.trace), event), np.uint64(0)
+    )
     group, first = first_of_each(signature)
     inputs = [source.arguments.inputs(int(e)) if e >= 0 else [] for e in event[first]]
     return Texts(group, [str(plain_shapes(each)) for each in inputs])
