@@ -3,8 +3,8 @@
 torch.profiler and torch.autograd.profiler are Python over a few functions of
 ``torch._C._autograd``: prepare, enable, disable, toggle. Standing in for those few leaves every
 class, signature and import of torch.profiler as it is, also in programs that imported them earlier.
-A session is a profile, a legacy profile, or ranges for another tool. A second one at the same time is
-refused where torch refuses it.
+A session is a profile, a legacy profile, or ranges for another tool. A second one at the same time
+is refused where torch refuses it.
 """
 
 from __future__ import annotations
