@@ -271,6 +271,8 @@ def abandon() -> bool:
         was_running |= not _current.ended
         _current.stop()
         _current = _current.around
+    if was_running:  # torch sets its flag where a profile stops, and this one never will
+        sys.modules["torch.autograd.profiler"]._run_on_profiler_stop()
     return was_running
 
 
