@@ -84,7 +84,7 @@ def allocations(recorded: Recorded) -> Iterator[Row]:
     # A free does not say how large the memory is.
     yield "allocations", "freed unreported: from before", account["unknown_frees"]
     if not recorded.decoded.hears_memory:
-        # Its libraries call each other in a way that cannot be changed: linked into one, for example.
+        # Its libraries call each other in another way: they are linked into one, for example.
         yield "allocations", "dropped: this torch reports memory to its own profiler only", 1
 
 

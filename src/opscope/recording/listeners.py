@@ -88,7 +88,7 @@ class MemoryReports(Listener):
 
     def begin(self) -> None:
         """Ask."""
-        self._is_heard = _native.statistics()["hears_memory"]
+        self._is_heard = bool(_native.statistics()["hears_memory"])
 
     def added_to(self, decoded: Decoded) -> Decoded:
         """As ``hears_memory``."""

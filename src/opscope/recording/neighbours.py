@@ -1,10 +1,10 @@
 """Getting along with torch's own profiler, whose state is the program's.
 
-What a program asks torch about its profiler is answered as if opscope were not there. One flag is in
-the way: where ``torch.autograd.profiler._is_profiler_enabled`` is false, torch's compiler begins no
-spans for what it compiles and for what it has compiled. So torch's compiler, and nothing else, reads
-true there while opscope records; and everything does while a ``profile`` of opscope's is open, which
-is a profile of the program's own.
+What a program asks torch about its profiler is answered as if opscope were not there. One flag is
+in the way: where ``torch.autograd.profiler._is_profiler_enabled`` is false, torch's compiler begins
+no spans for what it compiles and for what it has compiled. So torch's compiler, and nothing else,
+reads true there while opscope records; and everything does while an ``opscope.profile`` is open,
+which is a profile of the program's own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _of_profiles: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class _TorchProfiler(ModuleType):
-    """What ``torch.autograd.profiler`` is from the first recording on: the flag, by who reads it."""
+    """What ``torch.autograd.profiler`` is while opscope is set up: the flag, by who reads it."""
 
     @property
     def _is_profiler_enabled(self) -> bool:

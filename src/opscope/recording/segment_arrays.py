@@ -22,7 +22,8 @@ _SUFFIX = ".npy"
 
 def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """For :func:`read_arrays`."""
-    np.savez(path, **dict(arrays))
+    members: dict[str, Any] = dict(arrays)
+    np.savez(path, **members)
 
 
 def read_arrays(file: BinaryIO, dtypes: Mapping[str, str]) -> Arrays:

@@ -1,4 +1,4 @@
-"""What the ledger says of a recording."""
+"""Rows of the ledger that hang on what this process could hear."""
 
 from collections import defaultdict
 from types import SimpleNamespace
@@ -8,29 +8,14 @@ import pytest
 from opscope.recording import ledger
 from opscope.recording.ledger import Recorded
 
-SILENT = "recorded nothing, so that what they freed was not heard"
 
-
-def rows_of_threads(monkeypatch, version, recorded, of_process, memory=True):
-    account = defaultdict(int, recorded_threads=recorded, process_threads=of_process)
-    decoded = SimpleNamespace(account=account, occupied_threads=0)
-    monkeypatch.setattr(ledger, "sys", SimpleNamespace(version_info=version))
-    options = {"memory": memory, "stack": False, "functions": False, "own_functions": False}
-    return {what: value for _, what, value in ledger.threads(Recorded(decoded, options))}
-
-
-@pytest.mark.parametrize(
-    ("version", "recorded", "of_process", "memory", "silent"),
-    [
-        ((3, 13), 2, 5, True, 3),
-        ((3, 12), 2, 5, True, 3),
-        ((3, 11), 2, 5, True, None),  # each has come by
-        ((3, 12), 2, 5, False, None),
-        ((3, 12), 2, 1, True, None),  # some have ended
-    ],
-)
-def test_threads_that_nobody_heard_are_counted(
-    monkeypatch, version, recorded, of_process, memory, silent
-):
-    found = rows_of_threads(monkeypatch, version, recorded, of_process, memory)
-    assert found.get(SILENT) == silent
+@pytest.mark.parametrize(("hears_memory", "said"), [(True, False), (False, True)])
+def test_a_torch_whose_allocations_cannot_be_heard_is_said(hears_memory, said):
+    decoded = SimpleNamespace(
+        account=defaultdict(int),
+        tables={"allocations": []},
+        no_room="memory budget",
+        hears_memory=hears_memory,
+    )
+    rows = [what for _, what, _ in ledger.allocations(Recorded(decoded, {}))]
+    assert ("dropped: this torch reports memory to its own profiler only" in rows) is said

@@ -3,7 +3,8 @@
 torch.profiler and torch.autograd.profiler are Python over a few functions of
 ``torch._C._autograd``: prepare, enable, disable, toggle. Standing in for those few leaves every
 class, signature and import of torch.profiler as it is, also in programs that imported them earlier.
-There is one session at a time: a profile, a legacy profile, or ranges for another tool.
+A session is a profile, a legacy profile, or ranges for another tool. A second one at the same time
+is refused where torch refuses it.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class _Session:
         ranges: what is shown by another tool instead.
         kept: the user's metadata, and whether switches asked for something to be left out.
         device_kinds: what a filter leaves of device activity; None for all.
+        around: the session in which it was begun, and which goes on after it.
         owner: torch's object that began it, where that is known.
         ended: what was recorded may still be asked for.
     """
@@ -61,6 +63,7 @@ class _Session:
     ranges: Ranges | None = None
     kept: dict[str, Any] = field(default_factory=dict)
     device_kinds: frozenset[str] | None = None
+    around: _Session | None = None
     owner: weakref.ref[Any] | None = None
     ended: bool = False
 
@@ -71,7 +74,7 @@ class _Session:
         if self.recording is not None:
             self.recording.stop()
         self.ended = True
-        _native.show_profile(False)
+        _native.show_profile(False)  # also of one around it, as torch says then
 
     def load(self) -> Trace:
         """The trace, with what torch's files say about a recording."""
@@ -170,7 +173,9 @@ def _begin(session: _Session, start: Callable[[], object]) -> None:
     def begin() -> None:
         global _current
         if _current is not None and not _current.ended:
-            raise RuntimeError("Profiler is already enabled on this thread")
+            if not _takes_a_second():
+                raise RuntimeError("Profiler is already enabled on this thread")
+            session.around = _current
         _current = session
         start()
         _native.show_profile(True)  # to whoever asks torch, until it stops
@@ -179,9 +184,15 @@ def _begin(session: _Session, start: Callable[[], object]) -> None:
         global _current
         if _current is session:
             session.stop()
-            _current = None
+            _current = session.around
 
     _section.run(begin, begin_not)
+
+
+def _takes_a_second() -> bool:
+    """Whether this torch begins a profile in a profile: from 2.13 on, where the first loses all."""
+    version = sys.modules["torch"].torch_version.TorchVersion(sys.modules["torch"].__version__)
+    return bool(version >= (2, 13))
 
 
 def _weakly(owner: Any) -> weakref.ref[Any] | None:
@@ -196,17 +207,28 @@ def _owner_has_gone(owner: weakref.ref[Any]) -> None:
     global _current
     if _current is not None and _current.owner is owner:
         _current.stop()
-        _current = None
+        _current = _current.around
 
 
 def disable_profiler() -> ProfilerResult:
-    """Stop, and hand over what was recorded.
+    """Stop, and hand over what was recorded. Where nothing runs, what torch does then.
 
     Raises:
         RuntimeError: nothing runs, in torch's words.
     """
+    if _current is None and _takes_a_second():
+        return _nothing()
     session = _end("Can't disable Kineto profiler when it's not running")
     return ProfilerResult(session.load, session.config.settings.list_options())
+
+
+def _nothing() -> ProfilerResult:
+    """What torch from 2.13 on hands over where nothing runs, with a warning in its log."""
+    from torch._C._profiler import ProfilerState, _ExperimentalConfig
+
+    off = (False, False, False, False, False)
+    config = ProfilerConfig(ProfilerState.KINETO, *off, _ExperimentalConfig())
+    return ProfilerResult(_Session(config, "KINETO").load, config.settings.list_options())
 
 
 def disable_profiler_legacy(options: Any = None) -> list[list[LegacyRecord]]:
@@ -228,7 +250,7 @@ def _end(complaint: str) -> _Session:
             raise RuntimeError(complaint)
         taken.append(_current)
         _current.stop()
-        _current = None
+        _current = _current.around
         return taken[0]
 
     def give_back() -> None:
@@ -244,12 +266,13 @@ def _end(complaint: str) -> _Session:
 def abandon() -> bool:
     """Stop whatever runs, and throw away what was recorded; False if nothing ran."""
     global _current
-    session = _current
-    if session is None:
-        return False
-    was_running = not session.ended
-    session.stop()
-    _current = None
+    was_running = False
+    while _current is not None:
+        was_running |= not _current.ended
+        _current.stop()
+        _current = _current.around
+    if was_running:  # torch sets its flag where a profile stops, and this one never will
+        sys.modules["torch.autograd.profiler"]._run_on_profiler_stop()
     return was_running
 
 
