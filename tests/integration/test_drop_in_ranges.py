@@ -79,7 +79,7 @@ def test_nvtx_without_shapes(emit, range_tools):
 
 def test_nvtx_without_a_tool_says_so_and_the_program_goes_on(emit):
     kind, errors, lines = emit("nvtx", NVTX_INJECTION64_PATH="/no/such/tool.so")
-    assert kind == "ActiveProfilerType.NVTX False" and lines == []
+    assert kind == "ActiveProfilerType.NVTX True" and lines == []
     assert "emit_nvtx has no effect" in errors and "check that path" in errors
 
 

@@ -173,7 +173,7 @@ def _begin(session: _Session, start: Callable[[], object]) -> None:
     def begin() -> None:
         global _current
         if _current is not None and not _current.ended:
-            if not _takes_a_second():
+            if not (_takes_a_second() and _current.kind == session.kind == "KINETO"):
                 raise RuntimeError("Profiler is already enabled on this thread")
             session.around = _current
         _current = session
