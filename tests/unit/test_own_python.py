@@ -19,7 +19,6 @@ STARTERS = {
     "children/job.py": "bare_python",
     "children/keeper_process.py": "what it was given",
     "cli/readiness.py": "own_python",
-    "cli/recording_session.py": "own_python",
     "flight/dump_writer.py": "what it was given",
     "job/chrome_folder.py": "own_python",
     "launch/keeper_process.py": "what it was given",

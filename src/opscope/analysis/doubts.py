@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from opscope.analysis.quantity_text import time_text
 from opscope.errors import UsageError
+from opscope.printable import printable
 from opscope.trace.doubts import Doubt, doubts_in
 from opscope.trace.ledger import LOSS
 from opscope.trace.ledger_rows import END_MISSING, WITHOUT_DURATION
@@ -50,7 +51,10 @@ def doubts_text(trace: Trace, losses: bool = True) -> str:
         losses: with what the recorder lost; not where that is said with more about it.
     """
     found = doubts(trace)
-    lost = [f"{count:,.0f} ({what.removeprefix(f'{LOSS}: ')})" for _, what, count in _lost(trace)]
+    lost = [
+        f"{count:,.0f} ({printable(what.removeprefix(f'{LOSS}: '))})"
+        for _, what, count in _lost(trace)
+    ]
     parts = [
         "" if trace.has_times else NO_TIMES,
         "" if len(trace.events) or trace.is_empty else "only the work of devices was recorded",
@@ -69,4 +73,4 @@ def sentence(doubt: Doubt) -> str:
     """It in words, with how many of how many and by how much."""
     of = f" of {doubt.of:,}" if doubt.of else ""
     by = f", by up to {time_text(doubt.longest_ns)}" if doubt.longest_ns else ""
-    return f"{doubt.count:,}{of} {doubt.what}{by}"
+    return f"{doubt.count:,}{of} {printable(doubt.what)}{by}"

@@ -14,7 +14,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -311,17 +311,30 @@ def in_use(folder: Path) -> Iterator[None]:
     """Have a folder that is an artefact be this process's, which writes it.
 
     Raises:
+        FileNotFoundError: another process took it for left, and has removed it.
         OSError: there can be no lock in it.
     """
     inside = f"{folder.name}/{LOCK}"
     file = OwnFile(open_inside(folder.parent, inside, os.O_RDWR | os.O_CREAT))
     try:
         lock_shared(file.descriptor)
+        if not os.fstat(file.descriptor).st_nlink:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(folder))
         yield
     finally:
         if file.is_ours():
             unlock(file.descriptor)
         file.close()
+
+
+def _made(path: Path, mode: int) -> ExitStack:
+    """A folder that is locked; made again where it was removed before it was."""
+    while True:
+        path.mkdir(mode)
+        held = ExitStack()
+        with suppress(FileNotFoundError):
+            held.enter_context(in_use(path))
+            return held
 
 
 @contextmanager
@@ -331,9 +344,8 @@ def locked_folder(path: Path, mode: int = 0o777) -> Iterator[Path]:
     Raises:
         OSError: it cannot be made.
     """
-    path.mkdir(mode)
     try:
-        with in_use(path):
+        with _made(path, mode):
             yield path
     finally:
         remove_inside(path.parent, f"{path.name}/{LOCK}")

@@ -123,7 +123,7 @@ def _wheel_folders() -> list[Path]:
     if torch is None or not getattr(torch, "__file__", None):
         return []
     packages = Path(str(torch.__file__)).parent.parent / "nvidia"
-    return [*sorted(packages.glob("cu*/lib"), reverse=True), packages / "cuda_cupti" / "lib"]
+    return [*sorted(packages.glob("cu[0-9]*/lib"), reverse=True), packages / "cuda_cupti" / "lib"]
 
 
 def _toolkit_folders() -> list[Path]:

@@ -77,7 +77,7 @@ class UnpackedFile:
     @property
     def at_bytes(self) -> int:
         """How much of the file itself was read."""
-        return self._raw.tell()
+        return self._raw.tell() if self.is_packed else self._read_bytes
 
     def read(self, size: int) -> bytes:
         """The next bytes, not more than ``size``; none at the end.

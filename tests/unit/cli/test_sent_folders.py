@@ -68,7 +68,11 @@ def segments_of(recording):
         "rows": {},
         "first_event": 0,
         "is_last": False,
-        "account": {},
+        "account": {
+            **dict.fromkeys(("start_ns", "end_ns", "end_monotonic_ns", "missing_blocks"), 0),
+            "fault": "",
+            "notes": [],
+        },
     }
     (folder / "000000/about.json").write_text(json.dumps(about))
     return folder

@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import threading
+import time
 
 import pytest
 
@@ -34,6 +35,12 @@ def connected(server):
     asking.settimeout(20)
     asking.connect(str(server._path))
     return asking
+
+
+def wait_until(is_so, patience_s=60):
+    until_s = time.monotonic() + patience_s
+    while not is_so() and time.monotonic() < until_s:
+        time.sleep(0.01)
 
 
 def asked(server, line=HELLO):
@@ -117,6 +124,7 @@ def test_only_so_many_connections_and_the_next_is_told_so(listening):
     with pytest.raises(ReachError, match="It answers 16 already"):
         Asking(Address(os.getpid(), listening._path))
     held.pop().close()
+    wait_until(lambda: len(listening._connections) < server_module._MOST_CONNECTIONS)
     Asking(Address(os.getpid(), listening._path)).close()
     for one in held:
         one.close()

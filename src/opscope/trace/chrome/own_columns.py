@@ -10,6 +10,7 @@ from __future__ import annotations
 import binascii
 import json
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from opscope.trace.ledger_rows import NOT_EXPORTED
 from opscope.trace.packed import packed, unpacked
 from opscope.trace.trace import Trace
 from opscope.trace.unknown_codes import ledger_with
-from opscope.trace.unpacked_file import pieces_of
+from opscope.trace.unpacked_file import UnpackedFile
 
 KEY = "opscope"
 _FORMAT = 2
@@ -113,6 +114,13 @@ def trace_in(path: Path) -> Trace | None:
     return trace.with_tables({"ledger": ledger})
 
 
+def _pieces(path: Path) -> Iterator[bytes]:
+    """All of a file, without progress: where it has no columns, its rows are read after this."""
+    with UnpackedFile(path) as file:
+        while piece := file.read(_PIECE_BYTES):
+            yield piece
+
+
 def _rows_and_columns(path: Path) -> tuple[list[int], bytes] | None:
     """Size and checksum of what stands before the last columns in a file, and the rest of it."""
     rows, before = RowsWritten(), b""
@@ -123,7 +131,7 @@ def _rows_and_columns(path: Path) -> tuple[list[int], bytes] | None:
         if found is not None:
             found[1].extend(block)
 
-    for number, piece in enumerate(pieces_of(path, _PIECE_BYTES)):
+    for number, piece in enumerate(_pieces(path)):
         if number == 0 and not piece.startswith(_FILE_BEGIN):
             return None
         block = before + piece
