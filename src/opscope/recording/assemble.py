@@ -15,7 +15,7 @@ from opscope.recording.gpu_account import gpu_metadata
 from opscope.recording.process_facts import process_facts
 from opscope.recording.source_text import source_lines
 from opscope.recording.sources import SOURCES, RecordingOptions
-from opscope.schedule import STEP_PREFIX
+from opscope.schedule import step_number
 from opscope.trace.device_rules import check_device_rules
 from opscope.trace.doubts import doubt_rows
 from opscope.trace.names import Names
@@ -108,17 +108,6 @@ def _with_engine_links(events: Table, names: Names) -> Table:
 def engine_names(names: Names) -> list[int]:
     """Rows of the names of the autograd engine's own spans."""
     return [i for i, name in enumerate(names) if name.startswith(_ENGINE_PREFIX)]
-
-
-_MOST_DIGITS = 9
-"""Of the number of a step: one of 32 bits."""
-
-
-def step_number(name: str) -> int | None:
-    """N of ``ProfilerStep#N``; None for any other name."""
-    number = name[len(STEP_PREFIX) :]
-    is_number = name.startswith(STEP_PREFIX) and number.isascii() and number.isdigit()
-    return int(number) if is_number and len(number) <= _MOST_DIGITS else None
 
 
 def _trace(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from opscope.recording.assemble import assemble_trace, engine_names, step_number
+from opscope.recording.assemble import assemble_trace, engine_names
 from opscope.recording.decoded import Decoded
 from opscope.recording.ledger import Cost, Row
 from opscope.recording.module_paths import with_paths
@@ -20,6 +20,7 @@ from opscope.recording.process_groups import Groups, with_groups
 from opscope.recording.segments import Late, RecordingSegment
 from opscope.recording.sources import RecordingOptions
 from opscope.recording.stream import NO_ROOM
+from opscope.schedule import step_number
 from opscope.trace.long_trace import GROWING, joined
 from opscope.trace.manifest import Manifest
 from opscope.trace.names import Names

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from opscope.schedule import STEP_PREFIX
+from opscope.schedule import step_number
 from opscope.trace.trace import Trace
 from opscope.tree.event_tree import event_tree
 
@@ -48,12 +48,11 @@ def find_steps(trace: Trace) -> Steps:
 
 
 def _find_steps(trace: Trace) -> Steps:
-    names, steps = trace.names, _step_names(trace)
-    is_step = np.zeros(len(names) + 1, dtype=np.bool_)  # and last, that no name is none
-    is_step[steps] = True
-    event = np.flatnonzero(is_step[trace.events["name"]]) if steps else np.zeros(0, dtype=np.int64)
+    number_of = _step_numbers(trace)
+    is_step = np.zeros(len(trace.names) + 1, dtype=np.bool_)  # and last, that no name is none
+    is_step[list(number_of)] = True
+    event = np.flatnonzero(is_step[trace.events["name"]])
     rows = trace.events["name"][event].tolist()
-    number_of = {row: int(names[row].removeprefix(STEP_PREFIX)) for row in set(rows)}
     number = np.array([number_of[row] for row in rows], dtype=np.int64)
     start = trace.events["start_ns"][event]
     return Steps(number, event, start, start + event_tree(trace).duration_ns[event])
@@ -76,10 +75,7 @@ def step_of_events(trace: Trace) -> npt.NDArray[np.int64]:
     return np.where(inside, steps.number[latest], -1)
 
 
-def _step_names(trace: Trace) -> list[int]:
-    """Rows in ``names`` that are steps."""
-    return [
-        row
-        for row, text in enumerate(trace.names)
-        if text.startswith(STEP_PREFIX) and text.removeprefix(STEP_PREFIX).isdecimal()
-    ]
+def _step_numbers(trace: Trace) -> dict[int, int]:
+    """N of every row in ``names`` that is a step's."""
+    numbers = ((row, step_number(text)) for row, text in enumerate(trace.names))
+    return {row: number for row, number in numbers if number is not None}

@@ -20,6 +20,13 @@ def test_steps_are_found_by_name():
     assert ((steps.end_ns - ORIGIN_NS) // 1000).tolist() == [100, 250]
 
 
+def test_a_number_that_no_step_has_is_none():
+    names = ["ProfilerStep#99999999999999999999", "ProfilerStep#-1", "ProfilerStep#8"]
+    trace = build_trace([span(name, 0, 10, step=-1) for name in names])
+
+    assert find_steps(trace).number.tolist() == [8]
+
+
 def test_membership_is_by_start_on_any_thread_where_it_was_not_recorded():
     spans = [
         ("before", 0, 5), ("ProfilerStep#3", 10, 100), ("aten::mm", 20, 30),

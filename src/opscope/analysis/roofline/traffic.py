@@ -161,12 +161,17 @@ TRAFFIC: dict[str, Traffic] = {
 """By operator."""
 
 
+_MOST_BYTES = 1 << 48
+"""No operator moves more: so much is not addressable, and a file that says so is wrong."""
+
+
 def bytes_moved(name: str, inputs: Inputs) -> int | None:
-    """At least so many; None where nothing is known of the operator, or of its arguments."""
+    """At least so many; None where nothing that can be is known of it, or of its arguments."""
     traffic = TRAFFIC.get(name)
     if traffic is None or not tensors_in(inputs):
         return None
     try:
-        return traffic(inputs)
+        moved = traffic(inputs)
     except (LookupError, ValueError):
         return None
+    return moved if moved <= _MOST_BYTES else None

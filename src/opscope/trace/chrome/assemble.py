@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,9 @@ Columns = dict[str, Any]
 
 _OUTER_FIRST = np.array([2, 1, 0, 0, 0, 0, 0, 3, *[1] * (UNKNOWN_KIND - EventKind.RUNTIME_CALL)])
 """Order of nesting among spans with equal times, by kind: Python outside, then annotations, ..."""
+
+_NO_ID_OF_A_SYSTEM = 1 << 48
+"""From here on are ids that no operating system gives a thread."""
 
 _KINETO_THREAD = re.compile(r"thread -?\d+ \((.*)\)$", re.DOTALL)
 
@@ -251,18 +254,18 @@ def _threads(collector: CollectedEvents, events: Columns) -> Columns:
 
 
 def _thread_numbers(collector: CollectedEvents) -> list[int]:
-    """Ids of threads; those that are of several, as threads of two processes or hosts, made others.
+    """Ids of threads, each of one thread alone, as times of threads are told apart by them.
 
-    Times of threads are told apart by these numbers.
+    Threads of two processes or hosts may have equal ids, and a name is no id.
     """
-    numbers: list[int] = []
-    given: Counter[int] = Counter()
+    numbers: dict[int, None] = {}
+    others = count(_NO_ID_OF_A_SYSTEM)
     for _, thread in collector.threads:
         number = integer(thread)
-        is_unclear = 0 < number < 1 << 48 and number in given
-        numbers.append(number + (given[number] % 8192 << 48) if is_unclear else number)
-        given[number] += 1
-    return numbers
+        while number in numbers:
+            number = next(others)
+        numbers[number] = None
+    return list(numbers)
 
 
 def _ledger(collector: CollectedEvents, spans: int, doubts: list[Doubt]) -> Columns:

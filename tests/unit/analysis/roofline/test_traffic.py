@@ -47,3 +47,7 @@ def test_nothing_is_known_of_other_operators():
     assert moved("aten::sort", tensor(8)) is None
     assert moved("aten::mm", tensor(2, 3)) is None
     assert moved("aten::relu") is None
+
+
+def test_more_than_can_be_addressed_was_not_moved():
+    assert moved("aten::mm", tensor(10**9, 10**9), tensor(10**9, 10**9)) is None
