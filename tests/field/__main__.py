@@ -36,7 +36,8 @@ def _compare(library: Library, modes: list[str]) -> bool:
     begun = time.monotonic()
     plain = run(library, None)
     ran = f"{len(plain.tests)} tests" if library.tests else "program"
-    print(f"{library.requirements[0]:26} {ran:12} ends with {plain.exit_code}", end="", flush=True)
+    version = library.requirements.split()[0]
+    print(f"{version:26} {ran:12} ends with {plain.exit_code}", end="", flush=True)
     told = []
     for mode in modes:
         if mode == "beside" and not library.profiles_itself:

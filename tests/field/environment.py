@@ -25,17 +25,15 @@ def make_environment() -> None:
     # Paths alone: the hook of an editable install would be one of the program's importers.
     beside = [str(TREE / "src"), *(path for path in sys.path if path.endswith("site-packages"))]
     _site().joinpath("beside.pth").write_text("".join(f"{path}\n" for path in beside))
-    _install(*BESIDE)
+    _install(BESIDE)
 
 
 def install(library: Library) -> None:
     """The library without what it depends on: pip would bring a torch of its own choice."""
     marker = FOLDER / f"{library.name}.installed"
-    wanted = "\n".join(library.requirements)
-    if marker.exists() and marker.read_text() == wanted:
-        return
-    _install(*library.requirements)
-    marker.write_text(wanted)
+    if not marker.exists() or marker.read_text() != library.requirements:
+        _install(library.requirements)
+        marker.write_text(library.requirements)
 
 
 def folder_of_tests(library: Library) -> Path:
@@ -43,9 +41,9 @@ def folder_of_tests(library: Library) -> Path:
     sources = FOLDER / "sources"
     found = sources / library.name
     if not found.exists():
-        _install(*BUILDING)
+        _install(BUILDING)
         options = ("--no-deps", "--no-binary", ":all:", "--no-build-isolation", "-d", str(found))
-        _run(*_pip("download"), *options, library.requirements[0])
+        _run(*_pip("download"), *options, library.requirements.split()[0])
         (archive,) = found.glob("*.tar.gz")
         with tarfile.open(archive) as opened:
             opened.extractall(found, filter="data")
@@ -53,8 +51,9 @@ def folder_of_tests(library: Library) -> Path:
     return unpacked
 
 
-def _install(*requirements: str) -> None:
-    _run(*_pip("install"), "--no-deps", "--no-compile", "--only-binary", ":all:", *requirements)
+def _install(requirements: str) -> None:
+    options = ("--no-deps", "--no-compile", "--only-binary", ":all:")
+    _run(*_pip("install"), *options, *requirements.split())
 
 
 def _pip(command: str) -> list[str]:

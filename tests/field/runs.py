@@ -34,7 +34,7 @@ def run(library: Library, mode: str | None) -> Outcome:
         settings.write_text("[pytest]\n")
         home = folder_of_tests(library)
         options = ["-q", "-p", "no:cacheprovider", f"--junitxml={tests}", "-c", str(settings)]
-        program = ["-m", "pytest", *options, f"--rootdir={home}", *library.tests]
+        program = ["-m", "pytest", *options, f"--rootdir={home}", *library.tests.split()]
     else:
         program, home = [str(PROGRAMS / f"with_{library.name}.py")], folder
     under = [] if mode is None else ["-m", "opscope", "run", *MODES[mode], "-o", str(folder / "o")]
