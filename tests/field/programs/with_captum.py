@@ -1,5 +1,6 @@
 """Attributions by several methods, which put hooks on a model."""
 
+import numpy
 import torch
 from captum.attr import (
     DeepLift,
@@ -11,6 +12,7 @@ from captum.attr import (
 )
 
 torch.manual_seed(0)
+numpy.random.seed(0)  # which draws the baselines of GradientShap
 model = torch.nn.Sequential(
     *(torch.nn.Linear(6, 24), torch.nn.ReLU(), torch.nn.Linear(24, 3), torch.nn.Softmax(1))
 ).eval()
