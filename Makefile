@@ -24,7 +24,7 @@ PYTHON_CODE := $(wildcard src tests examples benchmarks release) native/schema
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install demo images test lint typecheck format format-check bench native-test gpu-test \
-  gpu-check torture damage deaths interpreter-test matrix web-test report-page browser package-test release \
+  gpu-check torture damage deaths field interpreter-test matrix web-test report-page browser package-test release \
   coverage docs clean
 
 help: ## List these commands
@@ -97,6 +97,9 @@ damage: install ## Files of recordings, damaged at random, each read or refused:
 
 deaths: install ## Programs that die while they are recorded, compared with what they counted: COUNT=1000 SEED=
 	@cd tests && ../$(BIN)/python -m deaths $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED))
+
+field: install ## Tests and programs of real libraries, plain and recorded, compared: LIBRARIES="einops pyro"
+	@cd tests && ../$(BIN)/python -m field $(LIBRARIES)
 
 interpreter-test: ## Test the recorder of Python calls on every Python from 3.10 to 3.15 that can be had: INTERPRETERS="3.10"
 	@tests/interpreters/run.sh $(INTERPRETERS)

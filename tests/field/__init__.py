@@ -1,0 +1,1 @@
+"""Real libraries, plain and recorded: their tests and programs must not be able to tell."""
