@@ -145,6 +145,18 @@ def test_a_program_finds_its_own_modules_and_the_trace_is_written_all_the_same(t
         assert list((tmp_path / "t").rglob("manifest*.json"))
 
 
+def test_own_modules_that_are_imported_before_torch_do_not_end_the_recording(tmp_path):
+    for name in ("html", "statistics"):
+        (tmp_path / f"{name}.py").write_text(f"mine = {name!r}\n")
+    program = "import html, statistics\nimport torch\ntorch.ones(3).add(1)\n"
+    (tmp_path / "main.py").write_text(f"{program}import html\nprint(html.mine, statistics.mine)\n")
+    ours = subprocess.run([OPSCOPE, "run", "-o", "t", "main.py"], cwd=tmp_path, capture_output=True,
+                          text=True, timeout=120)  # fmt: skip
+    assert (ours.returncode, ours.stdout) == (0, "html statistics\n"), ours.stderr
+    assert "without being recorded" not in ours.stderr
+    assert list((tmp_path / "t").rglob("manifest*.json"))
+
+
 @pytest.mark.parametrize("settings", ["filterwarnings = error\n", ""])
 def test_pytest_has_no_warning_more(tmp_path, settings):
     (tmp_path / "test_a.py").write_text("import torch\ndef test_a(): assert torch.ones(3).sum()\n")

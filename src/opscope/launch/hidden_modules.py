@@ -30,6 +30,8 @@ _OF_START = {
 }
 """What Python imports when it starts, beside what ``.pth`` files have it import."""
 
+_STANDARD = os.path.dirname(os.__file__) + os.sep
+
 _hidden: HiddenModules | None = None
 
 
@@ -176,7 +178,7 @@ class HiddenModules(MetaPathFinder):
             return
         self._working = _thread.get_ident()
         theirs: dict[str, ModuleType] = {}
-        for top in self._others:
+        for top in {*self._others, *_in_place_of_standard()}:
             theirs |= _taken(top)
         shown = {n: m for family in self._families.values() for n, m in family.items()}
         shown = {name: module for name, module in shown.items() if name not in sys.modules}
@@ -209,6 +211,14 @@ def _modules_used_by(module: ModuleType) -> Iterator[str]:
         name = getattr(value, "__module__", None) if is_made_there else name
         if isinstance(name, str):
             yield name.partition(".")[0]
+
+
+def _in_place_of_standard() -> Iterator[str]:
+    """Names of the standard library that modules of the program have."""
+    for name in sys.stdlib_module_names & sys.modules.keys():
+        origin = getattr(getattr(sys.modules[name], "__spec__", None), "origin", None) or ""
+        if os.path.isabs(origin) and not origin.startswith(_STANDARD):
+            yield name
 
 
 def _taken(top: str) -> dict[str, ModuleType]:
