@@ -19,6 +19,9 @@ with contextlib.suppress(ImportError):
 
     tqdm.tqdm.monitor_interval = 0
 
+# What programs leave to another process is there when they have ended, also on a busy machine.
+os.environ["OPSCOPE_END_WAIT"] = "120"
+
 # Tables are as wide as the terminal around the tests says; here they are what a pipe gets.
 os.environ.pop("COLUMNS", None)
 

@@ -144,7 +144,8 @@ def test_the_keeper_is_nobodys_child_and_leaves_signals_of_the_terminal_alone(tm
     )  # fmt: skip
     code, said = run(tmp_path, program, stdin=subprocess.DEVNULL)
     facts, files, rss = json.loads((tmp_path / "facts").read_text())
-    assert code == 0 and facts[:2] == [True, True] and facts[2] >= 10
+    # It makes the trace that the user waits for, so it is not nicer than the program.
+    assert code == 0 and facts == [True, True, os.getpriority(os.PRIO_PROCESS, 0)]
     assert sum(name.startswith("pipe:") for name in files) <= 2  # ours, and standard error
     assert rss < 40_000
     assert "trace written" in said

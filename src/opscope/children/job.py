@@ -8,7 +8,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from opscope.children import keeper_process, recovery, start_hook
+from opscope.children import keeper_process, start_hook
 from opscope.children.child import ChildRecording, own_rank, take_rank
 from opscope.children.settings import ChildSettings
 from opscope.children.start_hook.opscope_children import (
@@ -114,7 +114,7 @@ def _clear(folder: Path) -> None:
 def _begin_keeper(folder: Path) -> None:
     """Without one, how processes ended is not known, and what outlives this is not finished."""
     with suppress(OSError, ValueError):
-        becomes = own_python(recovery.__file__)
+        becomes = own_python(str(Path(__file__).with_name("recovery.py")))
         subprocess.run(
             [
                 *bare_python(keeper_process.__file__, str(os.getpid())),

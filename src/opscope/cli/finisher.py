@@ -3,6 +3,7 @@ little."""
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 import time
@@ -16,6 +17,10 @@ from opscope.launch.keeper_process import DONE
 from opscope.own_file import OwnSocket
 from opscope.recording.keeper import ask_keeper
 
+WAIT = "OPSCOPE_END_WAIT"
+"""Seconds that a program waits at its end for what is made of its recording; for scripts that use
+that next."""
+_LONGEST_S = 1e6
 _LEAST_S, _SHARE = 2.0, 0.03
 """How long a program waits at its end: the longer of this and of that part of how long it ran."""
 
@@ -33,7 +38,9 @@ class Finisher:
     def program_ends(self) -> None:
         """From now on it is the user who waits: not for long, whatever is asked for."""
         now_s = time.monotonic()
-        self._leaves_at_s = now_s + max(_LEAST_S, _SHARE * (now_s - self._began_s))
+        asked_s = _asked_s()
+        longest_s = max(_LEAST_S, _SHARE * (now_s - self._began_s)) if asked_s is None else asked_s
+        self._leaves_at_s = now_s + longest_s
 
     @property
     def _left_s(self) -> float:
@@ -85,7 +92,7 @@ class Finisher:
             self._messages.say(
                 "another process goes on writing the trace and saying what it shows, so that the "
                 f"program's end takes no longer; `opscope summary {quote(str(self._folder))}` "
-                "reads what was recorded meanwhile"
+                f"reads what was recorded meanwhile, and {WAIT}=60 would have waited a minute"
             )
         self._leave()
 
@@ -114,6 +121,15 @@ class Finisher:
         if self._running is not None:
             self._running.close()
         self._running = None
+
+
+def _asked_s() -> float | None:
+    """How long the user wants to wait; None where that is not said, or makes no sense."""
+    try:
+        asked_s = float(os.environ[WAIT])
+    except (KeyError, ValueError):
+        return None
+    return asked_s if 0 <= asked_s < _LONGEST_S else None
 
 
 def _received(connection: socket.socket, longest_s: float | None) -> bytes | None:

@@ -58,12 +58,22 @@ def test_what_is_done_is_not_waited_for(tmp_path, request_, other_end, capsys):
 def test_what_takes_longer_goes_on_without_the_program(
     tmp_path, request_, other_end, monkeypatch, capsys
 ):
+    monkeypatch.delenv(finisher.WAIT)
     monkeypatch.setattr(finisher, "_LEAST_S", 0.0)
     asking = finisher_for(tmp_path)
     asking.ask(request_)
     asking.wait_at_the_end()
     assert "another process goes on" in capsys.readouterr().err
     assert other_end[0].recv(1) == b""  # and it notices that nobody waits
+
+
+@pytest.mark.parametrize("asked", ["60", "0", "-1", "inf", "nan", "soon", ""])
+def test_how_long_can_be_said_where_it_makes_sense(tmp_path, monkeypatch, asked):
+    monkeypatch.setenv(finisher.WAIT, asked)
+    asking = finisher_for(tmp_path)
+    asking.program_ends()
+    expected_s = {"60": 60, "0": 0}.get(asked, finisher._LEAST_S)
+    assert expected_s - 1 < asking._left_s <= expected_s
 
 
 def test_one_that_is_killed_leaves_what_was_recorded(tmp_path, request_, other_end, capsys):
