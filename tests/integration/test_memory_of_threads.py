@@ -250,5 +250,6 @@ def test_a_table_of_memory_without_any_event():
 
     for options in OPTIONS:
         averages = recorded(options).key_averages(group_by_input_shape=True, group_by_stack_n=2)
-        assert "[memory]" in averages.table()
+        # As torch's: where calls of Python are recorded, what they allocate is theirs.
+        assert ("[memory]" in averages.table()) == ("with_stack" not in options)
         averages.table(sort_by="cpu_memory_usage", top_level_events_only=True)

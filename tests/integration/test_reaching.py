@@ -105,10 +105,10 @@ def test_what_finds_no_room_is_kept_until_somebody_has_it(listening):
 def test_a_recording_that_cannot_begin_leaves_nothing_on(listening, monkeypatch):
     from opscope.control import recordings
 
-    def fails():
+    def fails(known):
         raise RuntimeError("no place")
 
-    monkeypatch.setattr(recordings, "take_place", fails)
+    monkeypatch.setattr(recordings.KnownHere, "begin", fails)
     with client.connect(listening) as asking:
         for word in ("record", "start"):
             with pytest.raises(ReachError, match="no place"):

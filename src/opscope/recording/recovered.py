@@ -6,16 +6,16 @@ import errno
 import os
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
 from opscope import _native
-from opscope.errors import TraceFormatError, UsageError
+from opscope.errors import OpscopeError, TraceFormatError, UsageError
 from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
-from opscope.leftover.artefacts import Artefact, at, is_alive, remove
+from opscope.leftover.artefacts import Artefact, LeftKind, at, claimed, find, is_alive, remove
 from opscope.memory_limit import memory_for
 from opscope.recording.assemble import assemble_trace, with_ids_from
 from opscope.recording.claims import ours
@@ -241,8 +241,20 @@ def recover_file(path: Path, how: str = "", wait: bool = False) -> tuple[Trace, 
         except NothingRecorded:
             remove(one)
             raise
+        _remove_superseded(one)
         remove(one)
     return trace, path.parent
+
+
+def _remove_superseded(one: Artefact) -> None:
+    """Earlier recordings by the same process of the same part, whose place this one has taken."""
+    part = part_of_recording(one.path)
+    for other in find(one.folder, LeftKind.STREAM, owned_by=one.owner) if one.owner else ():
+        with suppress(OSError, OpscopeError):
+            if other.number < one.number and part_of_recording(other.path) == part:
+                with claimed(other) as is_there:
+                    if is_there:
+                        remove(other)
 
 
 def _recover_ours(path: Path, how: str) -> Trace:
