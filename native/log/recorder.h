@@ -203,7 +203,8 @@ class Recorder {
   Recorder();
   uint64_t unknown_frees() const { return bridge_ == nullptr ? 0 : bridge_->unknown_frees(); }
   Drops of_ending_threads() const {
-    return {lost_spans_.load(std::memory_order_relaxed), lost_allocations_.load(std::memory_order_relaxed), 0};
+    return {lost_spans_.load(std::memory_order_relaxed), lost_allocations_.load(std::memory_order_relaxed),
+            0};
   }
   uint64_t tensors_not_held() const { return bridge_ == nullptr ? 0 : bridge_->tensors_not_held(); }
   std::string configure();  // under mutex_; why torch refused, or an empty string
