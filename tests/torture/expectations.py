@@ -114,13 +114,21 @@ def found(trace: Any) -> dict[int, Counter[Effect]]:
     threads = trace.table("threads")["system_thread_id"]
     events = trace.events
     called = _called(trace)
+    begun = (events["kind"] == EventKind.ANNOTATION) & _is_from_before(trace)
     for row, (kind, thread) in enumerate(zip(events["kind"], events["thread"], strict=True)):
+        if begun[row]:
+            continue
         category = _KINDS[EventKind(kind)]
         counts[int(threads[thread])][category, called.get(row) or trace.event_name(row)] += 1
     for size, thread in _blocks(trace):
         effect = ("allocation", size) if size > 0 else ("free", -size)
         counts[int(threads[thread])][effect] += 1
     return counts
+
+
+def _is_from_before(trace: Any) -> Any:
+    """What was open when the recording began is cut there; deeds count where they begin."""
+    return trace.events["start_ns"] == trace.metadata["start_ns"]
 
 
 def _called(trace: Any) -> dict[int, object]:
