@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "check.h"
-#include "decode/arguments.h"
+#include "decode/payload_reader.h"
 #include "log/arena.h"
 #include "log/block_pool.h"
 #include "log/chunk_log.h"
@@ -62,13 +62,11 @@ uint32_t put_numbers(Arena& arena, uint64_t first, size_t count) {
   return arena.commit();
 }
 
-std::vector<uint64_t> numbers_at(PayloadPlace place, size_t count) {
+std::vector<uint64_t> numbers_at(Payloads& payloads, uint32_t position, size_t count) {
   std::vector<uint64_t> numbers;
-  const uint64_t* payload = place.word;
-  for (size_t i = 0; payload != nullptr && i < count; ++i) {
-    if (tag_of(*payload) == Tag::kContinued) payload = (*++place.block)->words;
-    numbers.push_back(detail_of(*payload++));
-  }
+  payloads.read(position, [&](PayloadReader& reader) {
+    for (size_t i = 0; i < count; ++i) numbers.push_back(detail_of(reader.next()));
+  });
   return numbers;
 }
 
@@ -181,10 +179,10 @@ TEST(arena_blocks_go_with_the_chunks_that_refer_to_them) {
   thread.release_unneeded(NeededSweep(needed));
   CHECK(blocks_of(thread.arena()) < before * 2 / 3);
   const std::vector<const ArenaBlock*> blocks = blocks_from<ArenaBlock>(thread.arena().head());
-  ArenaCursor cursor(blocks);
+  Payloads payloads(blocks);
   for (size_t i = 0; i < kRecords; ++i) {
     if (i >= kChunk && (i < 3 * kChunk || i >= 5 * kChunk)) continue;
-    const std::vector<uint64_t> numbers = numbers_at(cursor.at(positions[i]), 20);
+    const std::vector<uint64_t> numbers = numbers_at(payloads, positions[i], 20);
     if (numbers.size() != 20 || numbers.front() != i || numbers.back() != i + 19) CHECK(false);
   }
   thread.release_unneeded(NeededSweep(nothing));
@@ -240,9 +238,9 @@ TEST(arena_finds_payloads_again_in_rising_order) {
   for (size_t i = 0; i < kPayloads; ++i) positions.push_back(put_numbers(arena, i * 100, 1 + i % 17));
   CHECK(blocks_of(arena) > 3);
   const std::vector<const ArenaBlock*> blocks = blocks_from<ArenaBlock>(arena.head());
-  ArenaCursor cursor(blocks);
+  Payloads payloads(blocks);
   for (size_t i = 0; i < kPayloads; ++i) {
-    const std::vector<uint64_t> numbers = numbers_at(cursor.at(positions[i]), 1 + i % 17);
+    const std::vector<uint64_t> numbers = numbers_at(payloads, positions[i], 1 + i % 17);
     if (numbers.front() != i * 100 || numbers.back() != i * 100 + i % 17) CHECK(false);
   }
 }
@@ -255,13 +253,13 @@ TEST(a_payload_larger_than_a_block_goes_on_in_the_next) {
   const uint32_t large = put_numbers(arena, 1000, kCount);
   const uint32_t after = put_numbers(arena, 9, 2);
   const std::vector<const ArenaBlock*> blocks = blocks_from<ArenaBlock>(arena.head());
-  ArenaCursor cursor(blocks);
-  CHECK_SAME(numbers_at(cursor.at(small), 3), std::vector<uint64_t>{7, 8, 9});
-  const std::vector<uint64_t> numbers = numbers_at(cursor.at(large), kCount);
+  Payloads payloads(blocks);
+  CHECK_SAME(numbers_at(payloads, small, 3), std::vector<uint64_t>{7, 8, 9});
+  const std::vector<uint64_t> numbers = numbers_at(payloads, large, kCount);
   for (size_t i = 0; i < kCount; ++i) {
     if (numbers[i] != 1000 + i) CHECK_SAME(numbers[i], 1000 + i);
   }
-  CHECK_SAME(numbers_at(cursor.at(after), 2), std::vector<uint64_t>{9, 10});
+  CHECK_SAME(numbers_at(payloads, after, 2), std::vector<uint64_t>{9, 10});
 }
 
 TEST(a_payload_whose_first_entry_does_not_fit_starts_in_the_next_block) {
@@ -278,11 +276,13 @@ TEST(a_payload_whose_first_entry_does_not_fit_starts_in_the_next_block) {
     positions.push_back(arena.commit());
   }
   const std::vector<const ArenaBlock*> blocks = blocks_from<ArenaBlock>(arena.head());
-  ArenaCursor cursor(blocks);
+  Payloads payloads(blocks);
   for (uint64_t i = 0; i < positions.size(); ++i) {
-    const uint64_t* word = cursor.at(positions[i]).word;
-    CHECK_SAME(word[0], i);
-    CHECK_SAME(word[kWords - 1], ~i);
+    CHECK(payloads.read(positions[i], [&](PayloadReader& reader) {
+      const uint64_t* const word = reader.take(kWords);
+      CHECK_SAME(word[0], i);
+      CHECK_SAME(word[kWords - 1], ~i);
+    }));
   }
 }
 
@@ -305,9 +305,9 @@ TEST(a_cancelled_payload_leaves_nothing_behind) {
   arena.cancel();
   const uint32_t second = put_numbers(arena, 42, 1);
   const std::vector<const ArenaBlock*> blocks = blocks_from<ArenaBlock>(arena.head());
-  ArenaCursor cursor(blocks);
-  CHECK_SAME(numbers_at(cursor.at(first), 1), std::vector<uint64_t>{1});
-  CHECK_SAME(numbers_at(cursor.at(second), 1), std::vector<uint64_t>{42});
+  Payloads payloads(blocks);
+  CHECK_SAME(numbers_at(payloads, first, 1), std::vector<uint64_t>{1});
+  CHECK_SAME(numbers_at(payloads, second, 1), std::vector<uint64_t>{42});
 }
 
 TEST(an_entry_no_block_can_hold_is_refused) {
