@@ -1,8 +1,8 @@
 // Files of recordings, and what decoding goes on with between two pieces, damaged at random: each is read, or
 // refused as damage. `test_damage COUNT SEED [LOG]` tries more, also with the log of a real program.
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <string>
@@ -212,19 +212,24 @@ std::string copy_of_recording() {
   return copy;
 }
 
+// In memory, and with a name of its own: a link, such as /proc has for files, is not opened.
 class MemoryFile {
  public:
-  explicit MemoryFile(const std::string& bytes) : file_(memfd_create("damaged", MFD_CLOEXEC)) {
+  explicit MemoryFile(const std::string& bytes) : file_(mkstemp(path_.data())) {
     const ssize_t written = write(file_, bytes.data(), bytes.size());
     CHECK_SAME(written, static_cast<ssize_t>(bytes.size()));
   }
   MemoryFile(const MemoryFile&) = delete;
   MemoryFile& operator=(const MemoryFile&) = delete;
-  ~MemoryFile() { close(file_); }
+  ~MemoryFile() {
+    close(file_);
+    unlink(path_.c_str());
+  }
 
-  std::string path() const { return "/proc/self/fd/" + std::to_string(file_); }
+  const std::string& path() const { return path_; }
 
  private:
+  std::string path_ = "/dev/shm/opscope-damaged-XXXXXX";
   const int file_;
 };
 
