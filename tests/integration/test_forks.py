@@ -14,7 +14,6 @@ import pytest
 import torch
 
 import opscope
-from opscope.errors import LifecycleError
 from support.recorded import names
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
@@ -212,25 +211,34 @@ def test_workers_of_a_data_loader_leave_the_recording_to_their_parent(tmp_path):
     assert "aten::sum" in names(profile.trace)
 
 
+IN_MEMORY_AND_IN_A_RING = """
+import os, sys, opscope, torch
+from opscope.errors import LifecycleError
+names = lambda trace: [trace.names[int(name)] for name in trace.events["name"]]
+with opscope.profile(record_shapes=True, profile_memory=True, with_stack=True) as in_memory:
+    torch.ones(2)
+limits = {"triggers": [], "budget": None}  # with a keeper the ring is in a file
+with opscope.flight_recorder("1s", directory=sys.argv[1], **limits):
+    with opscope.profile() as in_ring:
+        torch.zeros(2)
+    with opscope.profile() as looked_at:
+        torch.zeros(2)
+    assert looked_at.trace
+    child = os.fork()
+    if child == 0:
+        assert names(in_memory.trace).count("aten::ones") == 1
+        assert "aten::zeros" in names(looked_at.trace)
+        try:
+            in_ring.trace
+        except LifecycleError as error:
+            assert "in a file of the process that this one was" in str(error)
+            os._exit(17)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 17
+"""
+
+
 def test_a_recording_that_had_ended_is_the_child_s_unless_it_lies_in_a_file(tmp_path):
-    with opscope.profile():  # what follows a stream begins in the stream's last block
-        torch.ones(2)
-    with opscope.profile(**EVERYTHING) as in_memory:
-        torch.ones(2)
-    limits = {"triggers": [], "budget": None}  # with a keeper the ring is in a file
-    with opscope.flight_recorder("1s", directory=tmp_path, **limits):
-        with opscope.profile() as in_ring:
-            torch.zeros(2)
-        with opscope.profile() as looked_at:
-            torch.zeros(2)
-        assert looked_at.trace
-
-        def child():
-            assert names(in_memory.trace).count("aten::ones") == 1
-            assert "aten::zeros" in names(looked_at.trace)
-            with pytest.raises(LifecycleError, match="in a file of the process that this one was"):
-                _ = in_ring.trace
-
-        assert status_of_child(child) == 0
-    assert "aten::zeros" in names(in_ring.trace)
-    assert names(in_memory.trace).count("aten::ones") == 1
+    # A process of its own: what follows a stream begins in the last block of the stream's file.
+    command = [sys.executable, "-c", IN_MEMORY_AND_IN_A_RING, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
