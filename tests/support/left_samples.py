@@ -64,8 +64,12 @@ os.kill(os.getpid(), 9)
 _FLYING = (
     _MODEL
     + """
-import glob, opscope, shutil, time
+import opscope, shutil, time
 from opscope import _native
+from opscope.leftover.artefacts import LeftKind, find, in_memory
+def ring():
+    for one in find(sys.argv[1], LeftKind.RING):
+        return os.fspath((in_memory(one) or one).path)
 def is_described(name):
     try:
         return bool(_native.read_stream(name).about)
@@ -73,11 +77,11 @@ def is_described(name):
         return False
 with opscope.flight_recorder(directory=sys.argv[1], record_shapes=True, profile_memory=True,
                              with_modules=True, budget=None, max_memory="4MiB", triggers=[]):
-    while not (names := glob.glob(sys.argv[1] + "/.ring-*")) or not is_described(names[0]):
+    while not (name := ring()) or not is_described(name):
         step(1)
         time.sleep(0.01)
     for number in range(3): step(number)
-    shutil.copy(names[0], sys.argv[2])  # the file, not its name
+    shutil.copy(name, sys.argv[2])  # the file, not the note of it
 """
 )
 
