@@ -11,9 +11,6 @@ pytest.importorskip("torch", reason="records operators")
 TESTS = Path(__file__).parents[1]
 
 
-@pytest.mark.skip(
-    reason="making its samples waits for ever since rings have notes: mend left_samples"
-)
 def test_damaged_recordings_are_read_or_refused():
     command = [sys.executable, "-m", "torture.left_files", "--count", "200", "--seed", "1"]
     done = subprocess.run(command, cwd=TESTS, capture_output=True, text=True)
