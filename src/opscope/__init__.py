@@ -6,7 +6,7 @@
 import _warnings
 import sys
 
-_imported_before = frozenset(sys.modules)
+_imported_before = list(sys.modules)
 _filters_before = tuple(_warnings.filters)
 """See ``launch/hidden_modules.py``."""
 

@@ -115,8 +115,8 @@ with opscope.record_function("last"):
     read = recovered.part_of_recording
 
     def read_too_late(one):
-        if path.exists():  # its keeper is done just now
-            recover_file(path)
+        monkeypatch.undo()
+        recover_file(path)  # its keeper is done just now
         return read(one)
 
     monkeypatch.setattr(recovered, "part_of_recording", read_too_late)

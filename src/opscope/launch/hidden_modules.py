@@ -21,15 +21,6 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
-_OF_START = {
-    *("__main__", "_abc", "_codecs", "_collections_abc", "_frozen_importlib", "_imp", "_io"),
-    *("_frozen_importlib_external", "_signal", "_sitebuiltins", "_stat", "_thread", "_warnings"),
-    *("_weakref", "abc", "builtins", "codecs", "genericpath", "io", "marshal", "os", "os.path"),
-    *("posix", "posixpath", "site", "sitecustomize", "stat", "sys", "time", "usercustomize"),
-    "zipimport",
-}
-"""What Python imports when it starts, beside what ``.pth`` files have it import."""
-
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 
 _hidden: HiddenModules | None = None
@@ -38,15 +29,16 @@ _hidden: HiddenModules | None = None
 def hide_modules() -> None:
     """Take what opscope has imported out of the program's sight; once, before the program begins.
 
-    What was there before opscope and is not of the standard library stays: ``.pth`` files have it
-    imported in every Python.
+    What Python itself imports when it starts stays, also what ``.pth`` files have it import: all
+    that was there when ``site`` was imported. After that the script of the command imports more.
     """
     global _hidden
     opscope = vars(sys.modules["opscope"])
-    before: frozenset[str] = opscope["_imported_before"]
+    before: list[str] = opscope["_imported_before"]
+    of_start = frozenset(before[: before.index("site") + 1] if "site" in before else before)
     families: dict[str, dict[str, ModuleType]] = {}
     for name, module in list(sys.modules.items()):
-        if not _is_of_start(name, before):
+        if not _is_of_start(name, of_start):
             families.setdefault(name.partition(".")[0], {})[name] = module
     for top, family in list(families.items()):
         if getattr(family.get(top, sys), "__spec__", None) is None:  # C code has made it
@@ -58,13 +50,10 @@ def hide_modules() -> None:
     sys.meta_path.insert(0, _hidden)
 
 
-def _is_of_start(name: str, before: frozenset[str]) -> bool:
-    top = name.partition(".")[0]
-    if top in ("opscope", "encodings") or name in _OF_START:
+def _is_of_start(name: str, of_start: frozenset[str]) -> bool:
+    if name in of_start or name.partition(".")[0] in ("opscope", "encodings"):
         return True
-    if name == "warnings" and sys.warnoptions:
-        return True
-    return name in before and top not in sys.stdlib_module_names
+    return name == "warnings" and bool(sys.warnoptions)
 
 
 def _without(before: tuple[Any, ...]) -> list[Any]:
