@@ -44,7 +44,6 @@
 #include "python/python_stacks.h"
 #include "python/python_thread_name.h"
 #include "python/python_windows.h"
-#include "ranges/ranges.h"
 #include "readers/bindings.h"
 #include "sampler/bindings.h"
 #include "streams/bindings.h"
@@ -206,8 +205,6 @@ NB_MODULE(_native, m) {
       "optimizer_step", [](nb::handle optimizer) { PythonCalls::instance().optimizer_step(optimizer.ptr()); },
       "optimizer"_a);
   m.def("attach_bridge", [](const std::string& path) { return load_bridge(path).torch_version; }, "path"_a);
-  m.def("emit_ranges", &emit_ranges, "kind"_a, "with_shapes"_a);
-  m.def("stop_ranges", &stop_ranges);
   m.def("time_spans", &time_spans, "empty_callback"_a);
   m.def("time_cold_spans", &time_cold_spans);
   m.def("set_budget", [](size_t bytes) { Recorder::instance().pool().set_budget(bytes); }, "bytes"_a);
