@@ -177,7 +177,7 @@ class StepCounter:
     @property
     def own_durations_ns(self) -> list[int]: ...
     @property
-    def waits(self) -> tuple[int, int, int] | None: ...
+    def waited_ns(self) -> int | None: ...
 
 class Watch:
     """The flight recorder's thread that needs no GIL; see native/watch/watch.h.
@@ -190,7 +190,6 @@ class Watch:
         needs_steps: only of programs that make steps.
         memory_jump_bytes: more resident memory within ``memory_jump_ns`` is news; 0: never.
         memory_jump_ns: see there.
-        counts_waits: reads what every step waited for a processor.
     """
 
     def __init__(
@@ -202,7 +201,6 @@ class Watch:
         needs_steps: bool = True,
         memory_jump_bytes: int = 0,
         memory_jump_ns: int = 0,
-        counts_waits: bool = False,
     ) -> None: ...
     def start(self) -> None: ...
     def stop(self) -> None: ...
@@ -218,11 +216,9 @@ class Watch:
     def step_ended(self) -> None: ...
     def stopped_ns(self, from_ns: int, to_ns: int) -> int:
         """How long the process was stopped in that time, of the monotonic clock."""
-    def stolen_ns(self, from_ns: int, to_ns: int) -> int:
-        """What the host took of a processor in that time, or a little before and after it."""
     @property
     def looked_ns(self) -> int:
-        """Until when both are known."""
+        """Until when that is known."""
     def hear_signal(self, number: int) -> int: ...
     def ignore_signal(self, number: int) -> None: ...
     def arm(self, folder: str, facts: str, places: bytes, command: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ from opscope.cli.caveats import caveats_of
 from opscope.cli.narrow import GAP, width_of
 from opscope.cli.top_operators import SummaryColumn, TopOperators
 from opscope.printable import in_markdown, printable
-from opscope.trace.ledger_rows import sampled_steps
+from opscope.trace.ledger_rows import recorded_for
 
 _TIMES = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 _SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -88,9 +88,9 @@ def what_it_is_of(period: Period) -> list[str]:
     if period.which is Which.STEADY and period.start_up.is_any:
         shown_by = Which.START_UP if period.start_up.took_ns else Which.ALL
         lines.append(f"Left out: {period.start_up} (--period {shown_by.value} shows it).")
-    if sampled := sampled_steps(period.trace.ledger):
+    if recorded := recorded_for(period.trace.ledger):
         lines.append(
-            f"Recorded: {sampled}, to stay below the budget; counts and times are of those."
+            f"Recorded: {recorded}, to stay below the budget; counts and times are of those."
         )
     return lines
 

@@ -67,7 +67,7 @@ from opscope.analysis.quantity_text import share_text
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.errors import UsageError
 from opscope.reused_memory import reusing_memory
-from opscope.trace.ledger_rows import sampled_steps
+from opscope.trace.ledger_rows import recorded_for
 from opscope.trace.trace import Trace
 
 PATTERNS: tuple[Pattern, ...] = (
@@ -176,7 +176,7 @@ def find_findings(
         unexplained=left,
         waited_share=waited_share(period.trace),
         dropped_share=dropped_share(trace),
-        sampled=sampled_steps(trace.ledger),
+        sampled=recorded_for(trace.ledger),
         is_recorded_time=lacks_costs(period.trace),
         launched_elsewhere=1 - launched_share(period.trace),
     )
