@@ -111,16 +111,15 @@ nb::dict decode(uint32_t id, const std::vector<std::string>& prefixes) {
   return result;
 }
 
-// Into an open file, and where it is one of ours no further once it is another's; returns 0, or what went
-// wrong as an errno.
+// Into an open file, and no further once its number is another's; returns 0, or what went wrong as an errno.
 int write_window(uint32_t id, int file) {
   Recorder& recorder = Recorder::instance();
   const ReadLock lock(recorder);
   const std::shared_ptr<Window> window = closed_window(id);
   const WithoutGil without_gil;
-  const bool is_ours = OwnFile::is_marked(file);
+  const FileIdentity identity(file);
   return write_log(recorder.view_of(*window), [&](std::string_view bytes) {
-    return is_ours && !OwnFile::is_marked(file) ? EBADF : write_bytes(file, bytes);
+    return identity.is_of(file) ? write_bytes(file, bytes) : EBADF;
   });
 }
 

@@ -167,7 +167,9 @@ bool StreamFile::is_time_to_try() const {
 // The program may have closed it, and the lock with it.
 bool StreamFile::has_own_file() {
   if (file_.get() >= 0) return true;
-  if (!file_.take_again(open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK))) return false;
+  OwnFile again(open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (again.identity() != file_.identity()) return false;
+  file_ = std::move(again);
   lock_shared(file_.get());
   return true;
 }

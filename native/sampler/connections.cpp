@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <vector>
 
 #include "log/proc_files.h"
 
@@ -39,18 +40,16 @@ bool read_state(int descriptor, ConnectionState& state) {
 }  // namespace
 
 void Connections::find() {
-  NumberedEntries descriptors("/proc/self/fd");
-  if (!descriptors.is_there()) return;
+  const std::vector<int> descriptors = numbered_entries("/proc/self/fd", kMostFiles + 1);
+  if (descriptors.empty()) return;
   std::unordered_map<int, Known> found;
-  size_t files = 0;
-  for (int descriptor; (descriptor = descriptors.next()) >= 0;) {
-    if (++files > kMostFiles) break;
+  for (const int descriptor : descriptors) {
     ConnectionState state;
     if (!read_state(descriptor, state)) continue;
     const auto known = connections_.find(descriptor);
     found[descriptor] = known == connections_.end() ? Known{state.receiver_full_us} : known->second;
   }
-  if (files > kMostFiles) found.clear();
+  if (descriptors.size() > kMostFiles) found.clear();
   connections_.swap(found);
 }
 
