@@ -25,7 +25,6 @@
 #include "gpu/gpu_activity.h"
 #include "graph/bindings.h"
 #include "interpreter/around_call.h"
-#include "interpreter/child_process.h"
 #include "interpreter/freed_memory.h"
 #include "interpreter/lifecycle.h"
 #include "interpreter/without_gil.h"
@@ -228,7 +227,6 @@ NB_MODULE(_native, m) {
   bind_annotation(m);
   bind_compiled_code(m);
   bind_around_call(m);
-  bind_child_process(m);
   bind_collections(m);
   bind_python_stacks(m);
   bind_lifecycle(m);

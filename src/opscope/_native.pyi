@@ -95,12 +95,6 @@ def recorded_graph(function: Callable[..., Any], name: str) -> Callable[..., Any
 def unrecorded(function: Any) -> Any:
     """The function behind one of these; anything else as it is."""
 
-UNCAUGHT_EXCEPTION: int
-"""What a child of ``fork_process`` exits with where a C++ exception would have aborted it."""
-
-def fork_process() -> int:
-    """As ``os.fork``; also at interpreter shutdown."""
-
 class Section:
     """Code that one thread at a time runs; free in a forked child.
 

@@ -25,7 +25,6 @@ LEAVES = [
     "memory_limit",
     "quantities",
     "reused_memory",
-    "child_process",
     "schedule",
     "progress",
     "scratch",
