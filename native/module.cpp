@@ -139,11 +139,6 @@ nb::dict decode_copy(const nb::bytes& bytes, const std::vector<std::string>& pre
   return decode_view(log.view(), prefixes);
 }
 
-nb::tuple process_identity(int64_t process_id) {
-  const ProcessIdentity identity = identity_of(process_id);
-  return nb::make_tuple(identity.start, std::string(identity.boot_id));
-}
-
 uint64_t record_count() { return Recorder::instance().statistics().records; }
 
 nb::dict statistics() {
@@ -192,7 +187,6 @@ NB_MODULE(_native, m) {
   m.def("write_log", &write_window, "window"_a, "file"_a);
   m.def("decode_copy", &decode_copy, "copy"_a, "prefixes"_a);
   bind_streams(m);
-  m.def("process_identity", &process_identity, "process_id"_a);
   m.def("guard_fast_annotations", [](nb::handle type) { guard_fast_annotations(type.ptr()); }, "type"_a);
   m.def("set_up_python", &set_up_python, "hidden_folder"_a, "shown_file"_a, "program_file"_a,
         "module_function"_a.none(), "optimizer_code"_a.none(), "parameter_reader"_a.none(),

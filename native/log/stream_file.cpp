@@ -85,9 +85,6 @@ void StreamFile::begin_header() {
   header_->ring = is_ring_ ? RingState::kGoesOn : RingState::kNone;
   header_->process_id = getpid();
   path_.substr(path_.rfind('/') + 1).copy(header_->identity, sizeof(header_->identity) - 1);
-  const ProcessIdentity identity = identity_of(getpid());
-  header_->process_start = identity.start;
-  std::memcpy(header_->boot_id, identity.boot_id, sizeof(header_->boot_id));
   note_moment();
   header_->header.kind.store(BlockKind::kStream, std::memory_order_release);
   std::memcpy(header_->magic, kStreamMagic, sizeof(kStreamMagic));

@@ -321,8 +321,6 @@ class StreamDescription(TypedDict):
     has_end: bool
     missing_blocks: int
     process_id: int
-    process_start: int
-    boot_id: str
     identity: str
     growth_error: int
     first_loss_ns: int | None
@@ -358,9 +356,6 @@ class PieceDecoder:
         """What was decoded is elsewhere: the recording may use its place in the file again."""
 
     def close(self) -> None: ...
-
-def process_identity(process_id: int) -> tuple[int, str]:
-    """When it began, in clock ticks (0: there is none), and which start of the machine."""
 
 def set_up_python(
     hidden_folder: str,

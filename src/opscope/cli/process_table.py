@@ -14,7 +14,6 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from opscope import _native
 from opscope.analysis.memory.over_time import memory_over_time
 from opscope.analysis.quantity_text import bytes_text, time_text
 from opscope.cli.console import Messages, Output, console_for
@@ -22,6 +21,7 @@ from opscope.cli.narrow import GAP, width_of
 from opscope.cli.rows import RowsFormat, as_csv, as_markdown
 from opscope.cli.whole_job import say_what_is_missing
 from opscope.job.job import Job
+from opscope.launch.process_end import start_of
 from opscope.printable import printable
 from opscope.recording.recovered import NothingRecorded, unreadable_recordings
 from opscope.trace.manifest import damage_of
@@ -150,7 +150,7 @@ def _ended(said: dict[str, Any]) -> str:
 
 def _state(entry: ProcessEntry) -> str:
     """What can be told of one of which nobody saw the end."""
-    if entry.start and _native.process_identity(entry.process_id)[0] == entry.start:
+    if entry.start and start_of(entry.process_id) == entry.start:
         return "still running"
     return "nobody saw how" if entry.start else ""
 
