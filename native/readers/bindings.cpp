@@ -19,7 +19,6 @@
 #include "numpy/to_numpy.h"
 #include "readers/allocation_pairs.h"
 #include "readers/chrome_reader.h"
-#include "readers/parquet_footer.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -261,10 +260,6 @@ void bind_readers(nb::module_& m) {
       .def_prop_ro("mended_names", &PyChromeReader::mended_names, nb::lock_self())
       .def_prop_ro("others", &PyChromeReader::others, nb::lock_self());
   m.def("pair_allocations", &readers::pairs_of, "columns"_a);
-  m.def(
-      "unpacked_bytes",
-      [](const nb::bytes& footer) { return readers::unpacked_bytes({footer.c_str(), footer.size()}); },
-      "footer"_a);
 }
 
 }  // namespace opscope

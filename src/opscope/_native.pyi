@@ -461,13 +461,6 @@ class ChromeReader:
     def others(self) -> str:
         """JSON of the keys beside the events; empty for a file that is no object."""
 
-def unpacked_bytes(footer: bytes) -> int:
-    """What all columns of a Parquet file take at most in memory, by its footer alone.
-
-    Raises:
-        ValueError: it is damaged.
-    """
-
 def pair_allocations(columns: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
     """Numbers of allocations in order, those of the same block for frees; -1 for none."""
 
