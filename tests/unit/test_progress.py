@@ -20,7 +20,7 @@ from opscope.export.perfetto import write_perfetto
 from opscope.export.speedscope import write_speedscope
 from opscope.progress import listening, tell
 from opscope.report.page import report_html
-from opscope.trace.chrome import own_columns, read_json
+from opscope.trace.chrome import read_json
 from opscope.trace.execution_trace import read_json as read_nodes
 from support.build_trace import allocation, build_trace, kernel, span, tensor
 
@@ -74,7 +74,6 @@ def test_other_writers_and_the_report_tell_too(trace, tmp_path):
 def test_readers_tell_how_far_they_are(trace, tmp_path, monkeypatch):
     # GIVEN a trace in every form that can be read
     monkeypatch.setattr(read_json, "PIECE_BYTES", SMALL)
-    monkeypatch.setattr(own_columns, "_PIECE_BYTES", SMALL)
     monkeypatch.setattr(read_nodes, "CHUNK_BYTES", SMALL)
     write_chrome_trace(trace, tmp_path / "chrome.json.gz")
     write_execution_trace(trace, tmp_path / "nodes.json")

@@ -2,7 +2,7 @@
 
     trace/
       rank=00000/
-        manifest.json      schema and opscope version, tables with their rows, bytes, and bytes in memory
+        manifest.json      versions; rows, bytes, and bytes in memory of every table
         names.parquet      all text
         events.parquet     ... one file per table that has rows
         rollup.json        of a process of several: what its rollup was made of, see ``rollup/``
