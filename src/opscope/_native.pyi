@@ -415,25 +415,23 @@ def refresh_hooks() -> None: ...
 def gc_callback(phase: str, info: Mapping[str, int]) -> None: ...
 
 class JsonProblem(TypedDict):
-    """Why a text is no JSON and where, in characters; ``what`` is empty for the first two."""
+    """Why a text is no JSON and where; ``is_at_end``: it was cut."""
 
-    is_nested: bool
-    is_number: bool
     what: str
-    position: int
     line: int
     column: int
-    characters: int
-    characters_stripped: int
+    is_at_end: bool
 
 class ChromeReader:
     """Events of a Chrome JSON, as columns; reads without the GIL.
 
-    ``answers`` is asked what only Python knows (``trace/chrome/rare_values.py``); with ``mends``
+    ``meaning_of`` is called once for each category (``trace/chrome/vocabulary.py``); with ``mends``
     bare quotes in names are mended. Of a text that was cut, what is whole is read.
     """
 
-    def __init__(self, vocabulary: Mapping[str, Any], answers: object, mends: bool) -> None: ...
+    def __init__(
+        self, vocabulary: Mapping[str, Any], meaning_of: Callable[[str], object], mends: bool
+    ) -> None: ...
     def add(self, piece: bytes) -> bool:
         """The next bytes, valid UTF-8; False: there is a problem."""
 

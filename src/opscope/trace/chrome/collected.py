@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.trace.chrome.rare_values import parsed
+from opscope.trace.chrome.vocabulary import parsed
 from opscope.trace.doubts import Doubt
 from opscope.trace.table import ListColumn
 
