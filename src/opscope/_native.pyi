@@ -496,7 +496,7 @@ class PerfettoWriter:
 class ExecutionTraceWriter:
     """The nodes of an execution trace, from one trace of a process after another."""
 
-    def __init__(self, *, chakra: bool) -> None: ...
+    def __init__(self) -> None: ...
     def begin(
         self,
         columns: dict[str, NDArray[Any]],
@@ -504,7 +504,7 @@ class ExecutionTraceWriter:
         schemas: list[str],
         schema_sizes: list[tuple[int, int]],
         kernels: list[tuple[str, str, str]],
-        fragments: list[bytes],
+        fragments: list[str],
         nested: dict[int, tuple[list[str], list[str], list[str]]],
         dtype_names: list[str],
         itemsizes: list[int],
