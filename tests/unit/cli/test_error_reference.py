@@ -22,7 +22,7 @@ def test_texts_however_they_are_made(messages):
         text.startswith("Nothing has been recorded yet.")
         for text in texts["opscope.profile_recording"]
     )
-    holes = "… nests JSON values too deeply to be a Chrome trace. Check the path."
+    holes = "… is empty. Its writer was probably interrupted: export the trace again."
     assert holes in texts["opscope.trace.chrome.read_json"]
     by_a_function = "None of the … distinct operator calls can be replayed (…)."
     assert any(by_a_function in text for text in texts["opscope.replay.replay"])
