@@ -41,12 +41,11 @@ def diff(
             metavar="OLD NEW",
             help="Traces: folders, or Chrome traces of any profiler. Several of the old version, "
             "where --to lists those of the new.",
-            several=True,
         ),
     ],
     to: Annotated[
         list[Path] | None,
-        Option(metavar="NEW...", help="Recordings of the new version.", several=True),
+        Option(metavar="NEW", help="Recordings of the new version."),
     ] = None,
     gate: Annotated[
         str | None,
@@ -62,7 +61,6 @@ def diff(
             metavar="versions|options",
             help="Compare times although versions of torch or Python, or what was recorded, "
             "differ.",
-            several=True,
         ),
     ] = None,
     format: Annotated[DiffFormat, Option(help="How to print it.")] = DiffFormat.TABLE,

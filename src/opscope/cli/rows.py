@@ -18,10 +18,6 @@ class RowsFormat(str, Enum):
     JSON = "json"
     CSV = "csv"
 
-    @classmethod
-    def _missing_(cls, value: object) -> RowsFormat | None:
-        return cls.TABLE if value == "text" else None  # what it was once called for findings
-
 
 def as_csv(heading: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Lines of CSV that a spreadsheet takes for values, never for formulas."""
