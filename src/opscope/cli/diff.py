@@ -14,8 +14,9 @@ from opscope.analysis.diff.gate import Judgement, Outcome, judge, read_gate
 from opscope.analysis.diff.result import Diff
 from opscope.analysis.diff.side import open_sides
 from opscope.cli.console import Messages, Output, console_for
-from opscope.cli.diff_formats import as_markdown, as_text
+from opscope.cli.diff_sections import diff_sections
 from opscope.cli.parameters import Argument, Option
+from opscope.cli.results import as_markdown, as_text
 from opscope.errors import UsageError
 from opscope.export.output_file import write_file
 from opscope.report.diff_page import diff_html
@@ -123,12 +124,12 @@ def _show(
     row_limit: int,
 ) -> None:
     if format is DiffFormat.TABLE and output is None:
-        console_for(sys.stdout).print(as_text(found, row_limit))
-        return
+        console = console_for(sys.stdout)
+        return console.print(as_text(diff_sections(found, row_limit), console.width))
     if format is DiffFormat.JSON:
         text = json.dumps(_as_json(found, judgements), indent=2, allow_nan=False) + "\n"
     else:
-        text = as_markdown(found, judgements, row_limit)
+        text = as_markdown(diff_sections(found, row_limit, judgements))
     if output is None:
         Output().show(text)
     else:

@@ -196,7 +196,7 @@ class _EndOfRun:
             top = find_top_operators(
                 period_of(trace), sort_by=asked.sort_by, row_limit=asked.row_limit
             )
-            self._messages.show(self._results.table(top, self._messages.width)[0])
+            self._messages.show(self._results.table(top, self._messages.width))
         for line in describe_devices(trace):
             self._messages.say(line)
         self._messages.say(describe_completeness(trace))

@@ -13,7 +13,7 @@ from rich.text import Text
 from opscope.analysis.quantity_text import share_text, time_text
 from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.cli.completeness import describe_completeness
-from opscope.cli.summary_formats import as_table
+from opscope.cli.operator_table import operator_text
 from opscope.cli.top_operators import TopOperators, ran_anything
 from opscope.printable import printable
 from opscope.trace.schema import EventKind
@@ -42,7 +42,7 @@ class LiveView:
             Text(printable(line), overflow="ellipsis", no_wrap=True) for line in lines
         ]
         if ran_anything(trace):
-            parts.append(as_table(top, width)[0])
+            parts.append(operator_text(top, width))
         else:
             parts.append(Text("no operator ran meanwhile"))
         parts += [Text(printable(line)) for line in module_lines(trace)]

@@ -31,7 +31,7 @@ class RunResults:
 
     chrome: WriteFile | None
     report: WriteFile | None
-    table: Callable[[TopOperators, int], tuple[RenderableType, list[str]]] | None
+    table: Callable[[TopOperators, int], RenderableType] | None
     findings: Callable[[Trace], RenderableType] | None = None
 
 
@@ -39,7 +39,7 @@ def results_for(asked: EndRequest) -> RunResults:
     """What these are; the rest is not imported."""
     chrome: WriteFile | None = None
     report: WriteFile | None = None
-    table: Callable[[TopOperators, int], tuple[RenderableType, list[str]]] | None = None
+    table: Callable[[TopOperators, int], RenderableType] | None = None
     findings: Callable[[Trace], RenderableType] | None = None
     places = [asked.destination, *([asked.job.destination] if asked.job else [])]
     if any(place.chrome is not None for place in places):
@@ -47,7 +47,7 @@ def results_for(asked: EndRequest) -> RunResults:
     if any(place.report is not None for place in places):
         from opscope.report.page import write_report as report
     if asked.table:
-        from opscope.cli.summary_formats import as_table as table
+        from opscope.cli.operator_table import operator_text as table
     if asked.why:
         from opscope.cli.headline import what_to_change as findings
     return RunResults(chrome, report, table, findings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -16,7 +16,6 @@ from opscope.cli.console import Messages
 from opscope.cli.parameters import Argument, Option
 from opscope.cli.part_option import ALL, PartOption
 from opscope.cli.readable_processes import of_readable
-from opscope.cli.several_processes import said_once
 from opscope.cli.whole_job import say_what_is_missing
 from opscope.errors import InsufficientMemoryError, TraceFormatError, UsageError
 from opscope.job.chrome_file import ChromeFile
@@ -33,6 +32,7 @@ from opscope.trace.partition import (
     choose_part,
     listed,
     partition_folders,
+    parts_text,
 )
 from opscope.trace.remote import local_path
 from opscope.trace.trace import Trace
@@ -294,6 +294,23 @@ def each_process(chosen: Chosen, doing: str) -> Iterator[tuple[Partition, Trace]
     if empty:
         messages.say(f"without any event: {listed(empty)}")
     say_what_is_missing(job, messages, incomplete)
+
+
+def said_once(
+    said: Mapping[Partition, Iterable[str]], among: int, most: int | None = None
+) -> list[str]:
+    """What is said of processes, of ``among`` so many: each once, with those that it is said of.
+
+    Of what JSON has as well, ``most`` lines are enough.
+    """
+    of_text: dict[str, list[Partition]] = {}
+    for part, lines in said.items():
+        for line in lines:
+            of_text.setdefault(line, []).append(part)
+    found = [f"{parts_text(parts, among)}: {line}" for line, parts in of_text.items()]
+    if most is None or len(found) <= most:
+        return found
+    return [*found[:most], f"{len(found) - most:,} more notes: --format json has all"]
 
 
 def _beside(damaged: Mapping[Partition, TraceFormatError]) -> str:
