@@ -67,7 +67,9 @@ def compiled(
     def find(one: Trace) -> CompiledCode:
         found = find_compiled_code(one, which)
         if chosen.is_of_several and not found.was_recorded:
-            raise UsageError(_NOT_RECORDED)
+            raise UsageError(
+                "This trace does not say what compiled code did: recordings of opscope's own do."
+            )
         return found
 
     answer(
