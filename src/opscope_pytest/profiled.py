@@ -12,7 +12,7 @@ from typing import Any
 import opscope
 from opscope.analysis.diff.gate import Outcome, judge, read_gate
 from opscope.analysis.diff.result import Diff, TimeVerdict
-from opscope.cli.diff_sections import diff_sections
+from opscope.cli.diff import diff_sections
 from opscope.cli.results import as_markdown
 from opscope.errors import UsageError
 

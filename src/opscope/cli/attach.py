@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 from opscope.cli.asked_trace import TraceFolder, arguments_of, folder_for, keep
 from opscope.cli.console import Messages
-from opscope.cli.parameters import Option
-from opscope.cli.process_argument import ProcessArgument
+from opscope.cli.parameters import Option, ProcessArgument
 from opscope.cli.recording_switches import RecordedOptions
 from opscope.cli.termination import unwound_when_ended
 from opscope.control.injection import reach

@@ -8,10 +8,9 @@ from typing import Annotated
 from opscope._native import keep_freed_memory
 from opscope.cli.console import Messages
 from opscope.cli.parameters import Option
-from opscope.cli.readable_processes import of_readable
 from opscope.cli.results import Result, RowsFormat, Section
 from opscope.cli.trace_argument import RankOption, TraceArgument, choose_trace, nothing_beside
-from opscope.cli.whole_job import say_what_is_missing
+from opscope.cli.whole_job import of_readable, say_what_is_missing
 from opscope.job.collective_kinds import CollectiveKind, RankWaits, collective_kinds, rank_waits
 from opscope.job.collective_text import TextTable, kind_table, rank_table, sentences
 from opscope.job.collectives import JobCollectives

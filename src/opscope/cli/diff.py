@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -14,13 +15,12 @@ from opscope.analysis.diff.gate import Judgement, Outcome, judge, read_gate
 from opscope.analysis.diff.result import Diff
 from opscope.analysis.diff.side import open_sides
 from opscope.cli.console import Messages, Output, console_for
-from opscope.cli.diff_sections import diff_sections
 from opscope.cli.parameters import Argument, Option
-from opscope.cli.results import as_markdown, as_text
+from opscope.cli.results import Section, as_markdown, as_text
 from opscope.errors import UsageError
 from opscope.export.output_file import write_file
 from opscope.report.diff_page import diff_html
-from opscope.report.diff_tables import MOST_ROWS
+from opscope.report.diff_tables import MOST_ROWS, closing, headline, tables
 
 FAILED, NOT_JUDGED = 3, 4
 """Exit codes of a gate, beside those of errors."""
@@ -153,3 +153,32 @@ def _said(judgements: list[Judgement], messages: Messages) -> int:
     if Outcome.FAILED in outcomes:
         return FAILED
     return NOT_JUDGED if Outcome.NOT_JUDGED in outcomes else 0
+
+
+_MARKS = {Outcome.PASSED: "✅", Outcome.FAILED: "❌", Outcome.NOT_JUDGED: "❔"}
+
+
+def diff_sections(
+    diff: Diff, most_rows: int, judgements: Sequence[Judgement] = ()
+) -> list[Section]:
+    """What became of a gate, where there is one; what was compared; what changed."""
+    gate = [
+        (one.condition.text, f"{_MARKS[one.outcome]} {one.outcome.value}", one.why)
+        for one in judgements
+    ]
+    return [
+        *([Section(columns=("Condition", "Outcome", "Why"), rows=gate)] if gate else []),
+        Section(notes=headline(diff)),
+        *(
+            Section(
+                title=table.title,
+                columns=table.headings,
+                rows=table.rows,
+                notes=[f"{table.left_out} more: --row-limit -1 shows all"]
+                if table.left_out
+                else [],
+            )
+            for table in tables(diff, most_rows)
+        ),
+        *([Section(above=closing(diff))] if closing(diff) else []),
+    ]

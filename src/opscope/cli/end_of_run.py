@@ -18,6 +18,7 @@ from shlex import quote
 from opscope.analysis.device_account import describe_devices
 from opscope.analysis.period import period_of
 from opscope.analysis.share_of_program import what_passes_between
+from opscope.analysis.top_operators import find_top_operators, ran_anything
 from opscope.children.recovery import recover_ended
 from opscope.cli.completeness import describe_completeness
 from opscope.cli.console import Messages
@@ -26,7 +27,6 @@ from opscope.cli.end_request import EndRequest, JobRequest
 from opscope.cli.headline import headline
 from opscope.cli.job_results import JobResults
 from opscope.cli.run_results import RunResults, results_for
-from opscope.cli.top_operators import find_top_operators, ran_anything
 from opscope.errors import OpscopeError
 from opscope.leftover.artefacts import at, remove, shared
 from opscope.recording.program_facts import NO_FACTS, ProgramFacts

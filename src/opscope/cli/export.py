@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Annotated
 
 from opscope.analysis.period import period_of
+from opscope.analysis.top_operators import DEFAULT_SORT, find_top_operators
 from opscope.cli.console import Messages
 from opscope.cli.operator_table import csv_of_operators
 from opscope.cli.parameters import Option
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
 from opscope.cli.results import as_csv
-from opscope.cli.top_operators import DEFAULT_SORT, find_top_operators
 from opscope.cli.trace_argument import (
     ProcessOption,
     RankOption,

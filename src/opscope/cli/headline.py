@@ -12,6 +12,12 @@ from opscope.analysis.findings.find import find_findings
 from opscope.analysis.period import Period, period_of
 from opscope.analysis.program_lines import line_texts
 from opscope.analysis.quantity_text import share_text, time_text
+from opscope.analysis.top_operators import (
+    DEFAULT_SORT,
+    TopOperators,
+    find_top_operators,
+    ran_anything,
+)
 from opscope.cli.caveats import caveats_of
 from opscope.cli.finding_sections import (
     finding_sections,
@@ -22,7 +28,6 @@ from opscope.cli.finding_sections import (
     state_of,
 )
 from opscope.cli.results import as_text
-from opscope.cli.top_operators import DEFAULT_SORT, TopOperators, find_top_operators, ran_anything
 from opscope.trace.trace import Trace
 
 if TYPE_CHECKING:

@@ -7,10 +7,9 @@ from typing import Annotated
 
 from opscope.cli.console import Messages
 from opscope.cli.parameters import Argument, Option
-from opscope.cli.readable_processes import of_readable
 from opscope.cli.results import Result, RowsFormat, Section
 from opscope.cli.trace_argument import RankOption, choose_trace, nothing_beside
-from opscope.cli.whole_job import say_what_is_missing
+from opscope.cli.whole_job import of_readable, say_what_is_missing
 from opscope.job.queries.answer import JobAnswer
 from opscope.job.queries.engines import EngineName
 from opscope.job.queries.questions import JobQuestion

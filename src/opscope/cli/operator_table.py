@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from opscope.analysis.doubts import NO_TIMES, doubts_text
 from opscope.analysis.period import Period, Which
+from opscope.analysis.top_operators import SummaryColumn, TopOperators
 from opscope.cli.caveats import caveats_of
 from opscope.cli.results import Section, as_text
-from opscope.cli.top_operators import SummaryColumn, TopOperators
 from opscope.trace.ledger_rows import sampled_steps
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any, NoReturn, Union, get_args, get_origin
+from typing import Annotated, Any, NoReturn, TypeAlias, Union, get_args, get_origin
 
 from opscope.errors import UsageError
 
@@ -202,3 +202,9 @@ def _values(kind: Any, minimum: int | None = None) -> dict[str, Any]:
 
 def _escaped(text: str) -> str:
     return text.replace("%", "%%")
+
+
+ProcessArgument: TypeAlias = Annotated[
+    int, Argument(metavar="PID", help="Number of the process; `opscope ps` lists those there are.")
+]
+"""The process that some commands ask."""

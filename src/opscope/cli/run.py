@@ -10,18 +10,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from opscope.analysis.top_operators import (
+    DEFAULT_ROWS,
+    DEFAULT_SORT,
+    check_row_limit,
+    check_sort_key,
+)
 from opscope.cli import destination, readiness
 from opscope.cli.console import Messages
 from opscope.cli.parameters import Argument, Option
 from opscope.cli.recording_switches import RecordedOptions
 from opscope.cli.run_options import WHY, RunOptions, ScheduleOption
 from opscope.cli.termination import LastAction
-from opscope.cli.top_operators import (
-    DEFAULT_ROWS,
-    DEFAULT_SORT,
-    check_row_limit,
-    check_sort_key,
-)
 from opscope.errors import UsageError
 from opscope.launch import program
 from opscope.launch.hidden_modules import hide_modules, with_own_modules
@@ -31,9 +31,9 @@ from opscope.recording.sources import switches
 from opscope.settings import ProfileSettings
 
 if TYPE_CHECKING:
-    from opscope.cli.flight_options import FlightOptions
     from opscope.cli.flight_session import FlightSession
     from opscope.cli.recording_session import RecordingSession
+    from opscope.cli.run_options import FlightOptions
 
 _WHAT = "What to record"
 _WHERE = "What to write and print"
@@ -315,7 +315,7 @@ def _flight_options(
                 "or drop them."
             )
         return None
-    from opscope.cli.flight_options import FlightOptions
+    from opscope.cli.run_options import FlightOptions
 
     return FlightOptions.parse(last, max_memory or _MAX_MEMORY, budget or _BUDGET, directory)
 

@@ -13,7 +13,7 @@ from opscope.trace.trace import Trace
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from opscope.cli.top_operators import TopOperators
+    from opscope.analysis.top_operators import TopOperators
 
 WriteFile = Callable[[Trace, "str | os.PathLike[str]"], object]
 

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 from opscope.cli.console import Messages, Output
 from opscope.cli.parameters import Argument, Option
-from opscope.cli.readable_processes import of_readable
 from opscope.cli.results import Result, RowsFormat, Section, write_csv
 from opscope.cli.trace_argument import (
     ProcessOption,
@@ -21,6 +20,7 @@ from opscope.cli.trace_argument import (
     load_chosen,
     long_trace,
 )
+from opscope.cli.whole_job import of_readable
 from opscope.printable import printable
 from opscope.trace.arrow import pa
 from opscope.trace.sql import query_long

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opscope.cli.asked_trace import arguments_of
 from opscope.cli.console import Messages
-from opscope.cli.process_argument import ProcessArgument
+from opscope.cli.parameters import ProcessArgument
 from opscope.cli.recording_switches import RecordedOptions
 from opscope.cli.termination import unwound_when_ended
 from opscope.control.injection import reach

@@ -7,7 +7,6 @@ from typing import Annotated
 from opscope._native import keep_freed_memory
 from opscope.cli.console import Messages
 from opscope.cli.parameters import Option
-from opscope.cli.readable_processes import of_readable
 from opscope.cli.results import Result, RowsFormat
 from opscope.cli.trace_argument import (
     RankOption,
@@ -15,7 +14,7 @@ from opscope.cli.trace_argument import (
     choose_trace,
     nothing_beside,
 )
-from opscope.cli.whole_job import say_what_is_missing
+from opscope.cli.whole_job import of_readable, say_what_is_missing
 from opscope.job.job import Job
 from opscope.job.slow_ranks import SlowRank
 

@@ -8,18 +8,9 @@ from typing import Annotated, Any
 from opscope._native import keep_freed_memory
 from opscope.analysis.device_account import describe_devices
 from opscope.analysis.last_actions import how_it_ended, last_actions
+from opscope.analysis.long_top_operators import find_long_top_operators
 from opscope.analysis.period import Which, find_which, period_of
-from opscope.cli.completeness import describe_completeness, end_of_recording
-from opscope.cli.console import Messages, Output
-from opscope.cli.dump_line import describe_dump
-from opscope.cli.long_summary import find_long_top_operators
-from opscope.cli.operator_table import csv_of_operators, operator_content, operator_section
-from opscope.cli.parameters import Option
-from opscope.cli.part_option import PartOption, RangeOption, StepsOption
-from opscope.cli.process_table import print_processes
-from opscope.cli.results import Result, RowsFormat, Section, as_csv
-from opscope.cli.summary_sections import find_sections, shown_sections
-from opscope.cli.top_operators import (
+from opscope.analysis.top_operators import (
     DEFAULT_ROWS,
     DEFAULT_SORT,
     SORT_KEYS,
@@ -29,6 +20,15 @@ from opscope.cli.top_operators import (
     find_top_operators,
     ran_anything,
 )
+from opscope.cli.completeness import describe_completeness, end_of_recording
+from opscope.cli.console import Messages, Output
+from opscope.cli.dump_line import describe_dump
+from opscope.cli.operator_table import csv_of_operators, operator_content, operator_section
+from opscope.cli.parameters import Option
+from opscope.cli.part_option import PartOption, RangeOption, StepsOption
+from opscope.cli.process_table import print_processes
+from opscope.cli.results import Result, RowsFormat, Section, as_csv
+from opscope.cli.summary_sections import find_sections, shown_sections
 from opscope.cli.trace_argument import (
     PeriodOption,
     ProcessOption,

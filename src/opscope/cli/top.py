@@ -8,15 +8,13 @@ import time
 from typing import Annotated, Any
 
 from opscope.analysis.period import Which, period_of
+from opscope.analysis.top_operators import DEFAULT_SORT, check_row_limit, find_top_operators
 from opscope.cli.asked_trace import arguments_of
 from opscope.cli.console import console_for
-from opscope.cli.live_view import LiveView
-from opscope.cli.parameters import Option
-from opscope.cli.process_argument import ProcessArgument
+from opscope.cli.live_view import LiveView, TypedKeys
+from opscope.cli.parameters import Option, ProcessArgument
 from opscope.cli.recording_switches import RecordedOptions
 from opscope.cli.termination import unwound_when_ended
-from opscope.cli.top_operators import DEFAULT_SORT, check_row_limit, find_top_operators
-from opscope.cli.typed_keys import TypedKeys
 from opscope.control.client import Asking
 from opscope.control.injection import reach
 from opscope.errors import UsageError

@@ -15,8 +15,7 @@ from opscope.analysis.doubts import doubts_text
 from opscope.cli.console import Messages
 from opscope.cli.parameters import Argument, Option
 from opscope.cli.part_option import ALL, PartOption
-from opscope.cli.readable_processes import of_readable
-from opscope.cli.whole_job import say_what_is_missing
+from opscope.cli.whole_job import of_readable, say_what_is_missing
 from opscope.errors import InsufficientMemoryError, TraceFormatError, UsageError
 from opscope.job.chrome_file import ChromeFile
 from opscope.job.job import Job

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from opscope.cli.top_operators import COLUMNS, SORT_KEYS
+from opscope.analysis.top_operators import COLUMNS, SORT_KEYS
 from opscope.drop_in.event_list.text_table import SORT_KEYS as TABLE_SORT_KEYS
 from opscope.trace.schema import EventKind
 from support.build_trace import build_trace, span
