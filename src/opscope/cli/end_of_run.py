@@ -22,7 +22,7 @@ from opscope.analysis.top_operators import find_top_operators, ran_anything
 from opscope.children.recovery import recover_ended
 from opscope.cli.completeness import describe_completeness
 from opscope.cli.console import Messages
-from opscope.cli.destination import Destination, write_or_rescue
+from opscope.cli.destination import Destination, free_folder, write_or_rescue
 from opscope.cli.end_request import EndRequest, JobRequest
 from opscope.cli.headline import headline
 from opscope.cli.job_results import JobResults
@@ -30,7 +30,7 @@ from opscope.cli.run_results import RunResults, results_for
 from opscope.errors import OpscopeError
 from opscope.leftover.artefacts import at, remove, shared
 from opscope.recording.program_facts import NO_FACTS, ProgramFacts
-from opscope.recording.recovered import about_ended, is_long, recover, save_long
+from opscope.recording.recovered import about_ended, is_long, is_of_another_run, recover, save_long
 from opscope.trace.long_trace import LongTrace
 from opscope.trace.partition import asked_partition, cycle_folders
 from opscope.trace.read_part import load_folder, load_part
@@ -146,14 +146,23 @@ class _EndOfRun:
         asked = self._asked
         facts = NO_FACTS if asked.facts is None else ProgramFacts.from_json(asked.facts)
         facts.keep_sources()
-        if is_long(recording, about_ended(recording)):
+        about, place = about_ended(recording), self._place(recording)
+        if is_long(recording, about):
             save = partial(save_long, recording, facts=facts)
-            return _Made(self._written("trace", save, asked.destination.trace), None)
+            return _Made(self._written("trace", save, place), None)
         with self._messages.progress("reading what was recorded"):
             trace = recover(recording, facts=facts).trace
         part = asked_partition(asked.rank, asked.process)
         save = partial(save_trace, trace, asked=part)
-        return _Made(self._written("trace", save, asked.destination.trace), trace)
+        return _Made(self._written("trace", save, place), trace)
+
+    def _place(self, recording: Path) -> Path:
+        """Where the trace goes: beside that of another run which ended there meanwhile."""
+        place = self._asked.destination.trace
+        if self._asked.with_children or not is_of_another_run(recording, place):
+            return place
+        self._messages.say(f"another run wrote its trace to {place} meanwhile")
+        return free_folder(place)
 
     def _written(self, what: str, write: Callable[[Path], object], path: Path) -> Path:
         """Write one file or folder; where it is.
