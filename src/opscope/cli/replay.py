@@ -10,7 +10,13 @@ from typing import Annotated
 from opscope.cli.console import Messages
 from opscope.cli.parameters import Option
 from opscope.cli.results import Result, RowsFormat, Section
-from opscope.cli.trace_argument import ProcessOption, RankOption, TraceArgument, open_trace
+from opscope.cli.trace_argument import (
+    ProcessOption,
+    RankOption,
+    TraceArgument,
+    choose_trace,
+    load_chosen,
+)
 from opscope.errors import UsageError
 from opscope.memory_limit import no_more_than_is_free
 from opscope.replay import Replay, ReplayedCall
@@ -46,7 +52,7 @@ def replay(
     if row_limit < -1:
         raise UsageError("--row-limit is a number of rows, or -1 for all.")
     messages = Messages()
-    _, loaded = open_trace(trace, rank, process)
+    loaded = load_chosen(choose_trace(trace, rank, process))
     with messages.progress("replaying"), no_more_than_is_free():
         result = replay_trace(loaded, repeat=repeat, device=device)
     rows = result.replayed if row_limit < 0 else result.replayed[:row_limit]

@@ -157,27 +157,6 @@ def long_trace(chosen: Chosen) -> LongTrace | None:
     return found if found.rows.get("events", 0) > LONG_EVENTS else None
 
 
-def open_trace(
-    asked_for: Path | None, rank: str | None, process: int | None = None, part: PartOption = ALL
-) -> tuple[Path, Trace]:
-    """Load it, showing that this is going on; says which ranks of its job are not there.
-
-    Args:
-        asked_for: where it is; None for the newest in this folder, which is then said.
-        rank: which one, where there are several.
-        process: likewise, one without a rank.
-        part: what of it is wanted, of a trace in a folder.
-
-    Returns:
-        Where it is, and what it holds.
-
-    Raises:
-        TraceFormatError, UsageError: as :func:`opscope.load`.
-    """
-    chosen = choose_trace(asked_for, rank, process)
-    return chosen.path, load_chosen(chosen, part)
-
-
 def _several(chosen: Chosen) -> str:
     kinds = sorted({part.kind for part in chosen.parts}, reverse=True)
     what = "ranks" if kinds == [RANK] else "processes"
@@ -188,8 +167,10 @@ def _several(chosen: Chosen) -> str:
 def open_traces(
     asked_for: Path | None, rank: str | None, process: int | None = None, part: PartOption = ALL
 ) -> tuple[Path, Trace]:
-    """As :func:`open_trace`; where there are several and none was chosen, all of them as one;
-    a part is of one.
+    """Load it; where there are several and none was chosen, all of them as one; a part is of one.
+
+    Returns:
+        Where it is, and what it holds.
 
     Raises:
         TraceFormatError, UsageError: as :func:`opscope.load`.
