@@ -40,11 +40,7 @@ def describe_completeness(trace: Trace, events: int | None = None) -> str:
         for what, count in ledger.get("import", {}).items()
         if what.startswith(NOT_SHOWN)
     ]
-    parts += [
-        f"{what.removeprefix(NOT_EXPORTED)} is not in the file"
-        for what in ledger.get("import", {})
-        if what.startswith(NOT_EXPORTED)
-    ]
+    parts += _not_exported(ledger)
     cost_ns = cost_of_an_event_ns(trace)
     if cost_ns:
         parts.append(f"recording cost about {cost_ns:.0f} ns each")
@@ -75,6 +71,13 @@ def _governed(ledger: dict[str, dict[str, float]]) -> list[str]:
     said = f"of its last {not_known_ms / 1e3:.1f} s it is not known what was left out (the budget)"
     recorded = recorded_for(ledger)
     return [f"{recorded} (the budget)"] * bool(recorded) + [said] * bool(not_known_ms)
+
+
+def _not_exported(ledger: dict[str, dict[str, float]]) -> list[str]:
+    """What the recording has that a file of another format was written of."""
+    rows = [what for what in ledger.get("import", {}) if what.startswith(NOT_EXPORTED)]
+    tables = ", ".join(what.removeprefix(NOT_EXPORTED) for what in rows)
+    return [f"the recording also had {tables}, which such a file cannot hold"] if rows else []
 
 
 def _slowdown(ledger: dict[str, dict[str, float]]) -> list[str]:
