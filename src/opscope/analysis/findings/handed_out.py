@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.analysis.account.processor import Intervals, sampled_threads
-from opscope.analysis.findings.delays import main_thread
+from opscope.analysis.findings.program_time import main_thread
 from opscope.analysis.findings.subject import Flags, Subject, Values
 from opscope.analysis.grouped_medians import medians
 from opscope.trace.row_groups import group_rows
@@ -26,11 +26,12 @@ def odd_pages_ns(subject: Subject, calls: Flags) -> Values:
     """
     result = np.zeros(len(calls), dtype=np.int64)
     rows = np.flatnonzero(calls & subject.is_main)
-    intervals = sampled_threads(subject.recorded_trace).get(main_thread(subject.trace))
+    intervals = sampled_threads(subject.recorded).get(main_thread(subject.trace))
     if intervals is None or not len(rows):
         return result
     odd, beyond = _odd(subject, rows)
-    start, end = subject.recorded_at
+    start = subject.recorded.events["start_ns"]
+    end = start + subject.recorded.events["duration_ns"]
     handed_out = _handed_out_ns(intervals, start[odd], end[odd])
     result[odd] = np.minimum(beyond, handed_out)
     return result

@@ -109,7 +109,7 @@ def _evidence(subject: Subject, selects: Values, first: Values, length: Values) 
     for loop, (begin, rounds) in enumerate(zip(first.tolist(), length.tolist(), strict=True)):
         took = np.diff(start[begin : begin + rounds])
         spent[loop] = took.sum()
-        saved[loop] = min((rounds - 1) * subject.typical_ns(took), spent[loop])
+        saved[loop] = min((rounds - 1) * int(np.median(took)), spent[loop])
     rounds = int(length.sum())
     return Evidence(
         events=selects[first],

@@ -133,13 +133,13 @@ def _part_work_ns(subject: Subject) -> Values:
     choosing = subject.named(*_CHOOSING) & (bytes_made(subject) > 0)
     elements[choosing] = bytes_made(subject)[choosing] // FLOAT_BYTES
     few = np.zeros(len(subject.parent), dtype=np.bool_)
-    quick = subject.duration_ns[rows] < _QUICK_NS * subject.drawn_out
+    quick = subject.duration_ns[rows] < _QUICK_NS
     few[rows] = (elements[rows] <= FEW_ELEMENTS) & quick
     begun = np.zeros(len(subject.parent), dtype=np.int64)
     np.maximum.at(begun, tensors["event"], inner_loops(tensors))
     begun[subject.named(*_VIEWING)] = 0
-    took = (elements * _ELEMENT_NS + begun * _ROW_NS) * subject.stretch_of_constants
-    most = (elements * _SLOW_ELEMENT_NS + begun * _SLOW_ROW_NS) * subject.stretch_of_constants
+    took = elements * _ELEMENT_NS + begun * _ROW_NS
+    most = elements * _SLOW_ELEMENT_NS + begun * _SLOW_ROW_NS
     # What takes more than calling it twice would computes, and no slower than can be.
     computes = subject.work_ns > subject.call_cost_ns
     took = np.where(computes, np.clip(subject.work_ns, took, most), took)
@@ -155,7 +155,7 @@ def _products_ns(subject: Subject) -> Values:
     flops = subtree_sums(subject.parent, count_flops(subject.trace).flops)
     took = np.zeros(len(subject.parent), dtype=np.int64)
     rows = subject.outermost
-    took[rows] = flops[rows] / FLOPS_A_NS * subject.stretch_of_constants
+    took[rows] = flops[rows] / FLOPS_A_NS
     return took
 
 

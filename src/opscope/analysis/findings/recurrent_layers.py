@@ -38,4 +38,4 @@ def layers_take_ns(subject: Subject) -> Values:
     rows = np.zeros(len(took), dtype=np.int64)
     rows[event[is_input]] = count[is_input] // np.maximum(width, 1)
     flops = 2 * rows * weights
-    return (flops / FLOPS_A_NS * subject.stretch_of_constants).astype(np.int64)
+    return (flops / FLOPS_A_NS).astype(np.int64)

@@ -7,7 +7,6 @@ import numpy as np
 from opscope.analysis.findings.matmul import PRODUCTS
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
 from opscope.analysis.findings.subject import Flags, Subject, Values
-from opscope.analysis.findings.surroundings import with_surroundings_ns
 from opscope.analysis.findings.value_uses import used_by, with_what_is_for
 from opscope.analysis.findings.values import ComputedValues
 from opscope.analysis.quantity_text import share_text
@@ -143,7 +142,7 @@ def _find_twice(subject: Subject) -> Evidence | None:
     if not len(again):
         return None
     took = subject.duration_ns[rows[again]]
-    saved = with_surroundings_ns(subject, rows[again])
+    saved = subject.with_callers_ns(rows[again])
     if saved < _WORTH_SAYING * subject.wall_ns:
         return None
     return Evidence(
@@ -173,7 +172,7 @@ def _evidence(
     if not len(rows):
         return None
     took = subject.duration_ns[rows]
-    with_calls = with_surroundings_ns(subject, rows)
+    with_calls = subject.with_callers_ns(rows)
     saved = int(with_calls * _of_all_but_one(took, group))
     if saved < _WORTH_SAYING * subject.wall_ns:
         return None
@@ -207,7 +206,6 @@ CONSTANTS = Pattern(
     ),
     find=_find_constants,
     needs=(Needs.SHAPES, Needs.IDENTITY, Needs.MEMORY),
-    leaves_caches=True,
 )
 
 COPIES = Pattern(
@@ -219,7 +217,6 @@ COPIES = Pattern(
     ),
     find=_find_copies,
     needs=(Needs.SHAPES, Needs.IDENTITY, Needs.MEMORY),
-    leaves_caches=True,
 )
 
 RESULTS = Pattern(
@@ -231,7 +228,6 @@ RESULTS = Pattern(
     ),
     find=_find_results,
     needs=(Needs.SHAPES, Needs.IDENTITY, Needs.MEMORY),
-    leaves_caches=True,
 )
 
 TWICE = Pattern(
@@ -240,5 +236,4 @@ TWICE = Pattern(
     advice="Keep the first result and use it again; detach() it where no gradient is wanted.",
     find=_find_twice,
     needs=(Needs.SHAPES, Needs.IDENTITY, Needs.MEMORY, Needs.STACKS),
-    leaves_caches=True,
 )

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
-from opscope.analysis.findings.replayed import Fix, Takes
 from opscope.analysis.findings.subject import Flags, Subject, Values
 from opscope.analysis.quantity_text import share_text, time_text
 from opscope.trace.row_groups import group_rows
@@ -68,7 +65,7 @@ def _find(subject: Subject) -> Evidence | None:
     inside = subtree_sums(subject.parent, _in_lists_ns(subject, wanted))[calls.events[chosen]]
     stays = max(int(inside.sum()), 0)
     on_device = _on_device(subject, calls.events[chosen], took)
-    saved = took - stays if on_device is None else on_device.saved_ns
+    saved = took - stays if on_device is None else on_device
     if not len(lines) or saved < _WORTH_SAYING * subject.wall_ns:
         return None
     count = int(np.isin(calls.group[row], lines).sum())
@@ -91,7 +88,6 @@ def _find(subject: Subject) -> Evidence | None:
             else f"the time of the loop but {_LISTS:.0%} of the host's, and of each kernel all "
             f"beyond {_ALONE_NS / 1000:g} µs: on a GPU a few kernels do what is for a whole list"
         ),
-        fixes=() if on_device is None else on_device.fixes,
     )
 
 
@@ -104,31 +100,19 @@ def _in_lists_ns(subject: Subject, wanted: Flags) -> Values:
     share[subject.named(*(f"aten::{name}" for name in _NORMS))[rows]] = _OF_NORMS
     share[~wanted[rows]] = _OF_OTHERS
     took = subject.duration_ns[rows]
-    calling = np.minimum(took, _CALL_NS * subject.stretch_of_constants)
+    calling = np.minimum(took, _CALL_NS)
     result[rows] = took - (1 - share) * calling
     return result
 
 
-@dataclass(frozen=True)
-class _OnDevice:
-    """What functions for lists save of a loop on a device."""
-
-    saved_ns: int
-    fixes: tuple[Fix, ...]
-
-
-def _on_device(subject: Subject, events: Values, took_ns: int) -> _OnDevice | None:
-    """Of a loop's calls; None where they launch nothing."""
+def _on_device(subject: Subject, events: Values, took_ns: int) -> int | None:
+    """What functions for lists save of a loop's calls on a device; None: they launch nothing."""
     chosen = np.zeros(len(subject.parent), dtype=np.bool_)
     chosen[events] = True
     work = subject.trace.table("gpu")["duration_ns"][subject.work_in(chosen)]
     if not len(work):
         return None
-    working = int(work.sum())
-    stays = int(np.maximum(work - _ALONE_NS * subject.stretch_of_constants, 0).sum())
-    saved = took_ns - stays - int(_LISTS * max(took_ns - working, 0))
-    of_work = Fix(events, stays / max(working, 1), Takes.WORK)
-    return _OnDevice(saved, (of_work, Fix(events, _LISTS, Takes.HOST)))
+    return int((1 - _LISTS) * took_ns + np.minimum(work, _ALONE_NS).sum())
 
 
 def _inside_a_call(subject: Subject, operators: Values, row: Values) -> Flags:

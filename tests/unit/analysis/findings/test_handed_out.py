@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opscope.analysis.findings.find import find_findings
-from opscope.analysis.findings.handed_out import odd_pages_ns
-from opscope.analysis.findings.subject import Subject
 from opscope.trace.codes import WaitsFor
-from opscope.trace.ledger_rows import PAGES_TAKEN
 from opscope.trace.schema import THREAD_SAMPLES, EventKind
 from opscope.trace.table import Table
 from support.build_trace import ORIGIN_NS, build_trace, span
@@ -59,15 +56,3 @@ def test_pages_handed_out_during_a_few_calls_are_no_time_outside_torch(slow):
 )
 def test_calls_that_take_long_otherwise_are(slow, faults):
     assert outside(copies(slow, faults=faults))
-
-
-def test_readings_are_at_the_times_of_the_recording():
-    """A thousand pages for each event's records, two events a round: the program's are 8,000."""
-    told = {"recorder": {PAGES_TAKEN: 1_000 * (2 * COUNT + 1)}}
-    trace = copies({7}, ledger=told)
-    recorded = Subject(trace)
-    later = trace.events.replaced({"start_ns": trace.events["start_ns"] + 1_000_000_000})
-    other = recorded.at_other_times(trace.with_tables({"events": later}), 1.0)
-    for subject in (recorded, other):
-        pages = odd_pages_ns(subject, subject.named("copied"))
-        assert pages.sum() == pytest.approx(8_000 * 500, rel=0.01)
