@@ -12,7 +12,7 @@ codes are 0, 2 for a command that cannot be run as given, 1 for any other failur
 `opscope run` the program's own. [Error messages](../errors.md) explains what a failure says.
 
 `TRACE` is a folder that opscope wrote, or a file: a Chrome trace of torch.profiler (`.json`,
-`.json.gz`), or an execution trace of torch or opscope. Left out, it is the newest trace in the
+`.json.gz`). Left out, it is the newest trace in the
 current folder.
 """
 

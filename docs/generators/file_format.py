@@ -18,7 +18,7 @@ Schema version {SCHEMA_VERSION}. A trace on disk is a folder:
 
     trace/
       rank=00000/            one folder per process of the job
-        manifest.json        versions, and rows and bytes of every file
+        manifest.json        versions; rows, bytes, and bytes in memory of every file
         names.parquet        all text, once
         events.parquet       ... one file per table with rows; of long recordings by time
         rollup*              of one process of several: what was added up of it; no part of it

@@ -1,4 +1,4 @@
-"""``opscope replay``: run the operators of an execution trace again."""
+"""``opscope replay``: run the operators of a trace again."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def replay(
 ) -> None:
     """Run the operators of a trace again, and compare what they take.
 
-    Reads an execution trace of torch or opscope, or any trace that has arguments of operators.
+    Takes any trace that has arguments of operators (``--shapes``).
     Every distinct call is made on fresh tensors of the recorded shapes, strides and types, outside
     the program it came from, and timed. What cannot be made again is named, with the reason.
     """

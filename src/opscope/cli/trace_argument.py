@@ -45,7 +45,7 @@ TraceArgument: TypeAlias = Annotated[
     Path | None,
     Argument(
         metavar="TRACE",
-        help="Folder of a trace, or a Chrome or execution trace (.json, .json.gz) of any profiler; "
+        help="Folder of a trace, or a Chrome trace (.json, .json.gz) of any profiler; "
         "or the address of one elsewhere, as in s3://bucket/job. [default: the newest NAME.opscope "
         "in this folder]",
     ),
