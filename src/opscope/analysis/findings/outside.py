@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from opscope.analysis.findings.gaps import Gap, widest_gaps
+from opscope.analysis.findings.gaps import gap_lines
 from opscope.analysis.findings.handed_out import odd_pages_ns
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
 from opscope.analysis.findings.sites import MOST_PLACES, Place
@@ -162,11 +162,21 @@ def _own_code(subject: Subject, split: TimeSplit) -> list[_Line]:
         if totals[number] < _LINE_WORTH_NAMING * subject.wall_ns:
             break
         own = rows[frame == number]
-        where: Gap = widest_gaps(subject, number, own)
-        place = subject.sites.place(number, where.line, -1, len(own), int(totals[number]))
+        place = subject.sites.place(
+            number, _widest_gap(subject, number, own), -1, len(own), int(totals[number])
+        )
         what = f"Python code of {place.function}"
         lines.append(_Line(place, what, own, int(totals[number]), is_between_calls=True))
     return lines
+
+
+def _widest_gap(subject: Subject, frame: int, calls: Values) -> int:
+    """The line that most time passes at in the calls (rows) of a function (row of frames)."""
+    frames, is_call = subject.trace.table("frames"), np.zeros(len(subject.parent), dtype=np.bool_)
+    first, file = int(frames["line"][frame]), subject.trace.names[frames["file"][frame]]
+    is_call[calls] = True
+    lines = gap_lines(subject, is_call, np.zeros(len(is_call), np.int32), [(file, first)])
+    return lines.get(0, first)
 
 
 TIME_OUTSIDE_TORCH = Pattern(
