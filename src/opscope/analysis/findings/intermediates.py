@@ -8,10 +8,10 @@ from opscope.analysis.findings.backward_passes import backward_steps, steps_take
 from opscope.analysis.findings.bytes_made import FLOAT_BYTES, bytes_given, bytes_made
 from opscope.analysis.findings.matmul import HALF, PRODUCT_CALLS
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
-from opscope.analysis.findings.repetition import computed_values
 from opscope.analysis.findings.replayed import Fix, Takes
 from opscope.analysis.findings.subject import FLOPS_A_NS, HOST, Flags, Subject, Values
 from opscope.analysis.findings.surroundings import with_surroundings_ns
+from opscope.analysis.findings.values import computed_values
 from opscope.analysis.quantity_text import bytes_text, share_text
 
 _WORTH_SAYING = 0.02

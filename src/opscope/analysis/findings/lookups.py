@@ -6,9 +6,9 @@ import numpy as np
 
 from opscope.analysis.findings.matmul import PRODUCT_CALLS
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
-from opscope.analysis.findings.repetition import computed_values
 from opscope.analysis.findings.subject import Subject, Values
 from opscope.analysis.findings.surroundings import freeing_ns, with_surroundings_ns
+from opscope.analysis.findings.values import computed_values
 from opscope.analysis.quantity_text import share_text
 from opscope.trace.schema import EventKind
 from opscope.trace.shapes import element_counts

@@ -18,8 +18,8 @@ from opscope.analysis.findings.line_calls import (
     positions,
     since_the_last,
 )
-from opscope.analysis.findings.repetition import computed_values
 from opscope.analysis.findings.subject import FLOPS_A_NS, Flags, Subject, Values
+from opscope.analysis.findings.values import computed_values
 from opscope.analysis.flops import count_flops
 from opscope.analysis.grouped_medians import medians
 from opscope.trace.row_groups import group_rows, order_rows

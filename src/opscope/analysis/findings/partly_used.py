@@ -6,9 +6,9 @@ import numpy as np
 
 from opscope.analysis.findings.bytes_made import bytes_made
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
-from opscope.analysis.findings.repetition import computed_values
 from opscope.analysis.findings.subject import Flags, Subject, Values
 from opscope.analysis.findings.surroundings import with_surroundings_ns
+from opscope.analysis.findings.values import computed_values
 from opscope.analysis.quantity_text import bytes_text, share_text
 from opscope.trace.dtypes import ITEM_SIZES
 from opscope.trace.row_groups import order_rows, places_in
@@ -119,7 +119,7 @@ def _given_on(subject: Subject) -> Flags:
     taken = (table["action"] == AllocationAction.ALLOCATE) & (table["event"] >= 0)
     kept = taken & ~np.isin(table["allocation_id"], freed)
     makers = subject.outermost_operator[table["event"][kept]]
-    given = values.written_after(np.arange(len(subject.parent)))
+    given = values.is_written.copy()
     given[makers[makers >= 0]] = True
     return given
 
