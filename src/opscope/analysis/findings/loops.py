@@ -32,7 +32,6 @@ from opscope.trace.schema import EventKind, Role
 from opscope.trace.shapes import element_counts
 from opscope.tree.ancestry import nearest_ancestor, subtree_sums
 
-_WORTH_SAYING = 0.02
 _ALIKE = 2.5
 """Lines of one loop are run about equally often: by no more than this factor apart."""
 
@@ -78,6 +77,7 @@ class _Kind:
         seen: what was seen, in words.
         work_ns: what remains of each event, in place of what the lines compute.
         mostly: of a loop's time, what must be calling and not that.
+        worth_saying: share of the time saved.
     """
 
     find: Callable[[Subject, LineCalls], Values]
@@ -85,6 +85,7 @@ class _Kind:
     seen: str
     work_ns: Callable[[Subject], Values] | None = None
     mostly: float = 0.5
+    worth_saying: float = 0.02
 
 
 def _find(kind: _Kind, subject: Subject) -> Evidence | None:
@@ -103,7 +104,7 @@ def _find(kind: _Kind, subject: Subject) -> Evidence | None:
     saved = saved * np.where(rounds < kind.fewest, 1.0, 1 - 1 / rounds)
     saved *= np.where(in_order, np.where(_all_linear(lines, chosen), _LINEAR, _IN_ORDER), 1.0)
     total = int(saved.sum())
-    if not chosen.any() or total < _WORTH_SAYING * subject.wall_ns:
+    if not chosen.any() or total <= kind.worth_saying * subject.wall_ns:
         return None
     first = int(np.argmax(np.where(chosen, lines.time_ns, -1)))
     took = min(int(lines.time_ns[chosen].sum()), subject.wall_ns)
@@ -302,7 +303,7 @@ def _modules(subject: Subject, calls: LineCalls) -> Values:
     return found
 
 
-_PARTS = _Kind(_parts, FEWEST_ROUNDS, "A loop goes over the parts of a tensor")
+_PARTS = _Kind(_parts, FEWEST_ROUNDS, "A loop goes over the parts of a tensor", worth_saying=0.0)
 _LISTS = _Kind(_tensors, 8, "A loop changes many tensors one by one", _in_lists_ns, 0.0)
 _MODULES = _Kind(_modules, 4, "Modules of one class get the same tensor one after the other")
 

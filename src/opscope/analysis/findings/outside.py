@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from opscope.analysis.findings.gaps import gap_lines
-from opscope.analysis.findings.handed_out import odd_pages_ns
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
 from opscope.analysis.findings.sites import MOST_PLACES, Place
 from opscope.analysis.findings.subject import Flags, Subject, Values
@@ -82,17 +81,14 @@ def _find(subject: Subject) -> Evidence | None:
 
 def _calls(subject: Subject, split: TimeSplit) -> list[_Line]:
     """Lines of the program that call what is not torch."""
-    outside = split.outside_ns
-    by_chance = odd_pages_ns(subject, outside > 0)
-    spent: Values = np.maximum(outside - by_chance, 0)
+    spent: Values = split.outside_ns
     events = np.flatnonzero(spent > 0)
     site = subject.sites.around[events]
     known = site >= 0
     events, site = events[known], site[known]
     by_site = np.bincount(site, weights=spent[events], minlength=len(spent)).astype(np.int64)
     whole = _mostly_outside(subject, split, by_site) & ~subject.sites.defined_here
-    typical = subject.duration_ns - subtree_sums(subject.parent, by_chance)
-    by_site = np.where(whole, np.maximum(by_site, typical), by_site)
+    by_site = np.where(whole, np.maximum(by_site, subject.duration_ns), by_site)
     sites = np.flatnonzero(by_site)
     return [
         replace(line, events=_who_takes_it(subject, line.events, events, site))
