@@ -13,7 +13,6 @@ import numpy as np
 from opscope.analysis.findings.matmul import PRODUCTS
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
 from opscope.analysis.findings.subject import Flags, Subject, Values
-from opscope.analysis.findings.surroundings import with_surroundings_ns
 from opscope.analysis.findings.values import ComputedValues, computed_values
 from opscope.analysis.quantity_text import share_text
 from opscope.trace.row_groups import group_rows
@@ -40,7 +39,7 @@ def _find(what: str, select: Callable[[Subject], _Alike], subject: Subject) -> E
     again = np.setdiff1d(rows, rows[first])
     if not len(again):
         return None
-    saved = with_surroundings_ns(subject, again)
+    saved = subject.with_callers_ns(again)
     if saved < _WORTH_SAYING * subject.wall_ns:
         return None
     results = int((np.bincount(group) > 1).sum())
@@ -183,7 +182,6 @@ CONSTANTS = Pattern(
     ),
     find=partial(_find, "compute constants, with the same result every time", _constants),
     needs=_IDENTITY,
-    leaves_caches=True,
 )
 
 COPIES = Pattern(
@@ -195,7 +193,6 @@ COPIES = Pattern(
     ),
     find=partial(_find, "copy or convert a tensor again that has not changed since", _copies),
     needs=_IDENTITY,
-    leaves_caches=True,
 )
 
 RESULTS = Pattern(
@@ -211,7 +208,6 @@ RESULTS = Pattern(
         _results,
     ),
     needs=_IDENTITY,
-    leaves_caches=True,
 )
 
 TWICE = Pattern(
@@ -220,5 +216,4 @@ TWICE = Pattern(
     advice="Keep the first result and use it again; detach() it where no gradient is wanted.",
     find=partial(_find, "compute what another line computed from the same tensors", _twice),
     needs=(*_IDENTITY, Needs.STACKS),
-    leaves_caches=True,
 )

@@ -6,7 +6,6 @@ import numpy as np
 
 from opscope.analysis.findings.measure import measure_device_copy
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
-from opscope.analysis.findings.replayed import Fix
 from opscope.analysis.findings.subject import CUDA, Flags, Subject, Values
 from opscope.analysis.quantity_text import share_text
 from opscope.trace.dtypes import TORCH_NAMES
@@ -95,7 +94,7 @@ def _find_filled_on_host(subject: Subject) -> Evidence | None:
     copies, fills = copies[found], pairs[found]
     took = subject.duration_ns[copies] + subject.duration_ns[fills]
     total = int(took.sum())
-    kernels_ns = int(len(copies) * _KERNEL_NS * subject.stretch_of_constants)
+    kernels_ns = len(copies) * _KERNEL_NS
     return Evidence(
         events=copies,
         event_time_ns=took,
@@ -109,7 +108,6 @@ def _find_filled_on_host(subject: Subject) -> Evidence | None:
             "the copies and the filling, but for a kernel each on the GPU, which takes about "
             f"{_KERNEL_NS // 1000} µs to call"
         ),
-        fixes=(Fix(np.concatenate([copies, fills]), min(kernels_ns / max(total, 1), 1.0)),),
     )
 
 

@@ -175,7 +175,6 @@ IN_PROCESS = Pattern(
     ),
     find=_find_in_process,
     link="https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#enable-asynchronous-data-loading-and-augmentation",
-    leaves_caches=True,
 )
 
 BEGUN_AGAIN = Pattern(
@@ -187,7 +186,6 @@ BEGUN_AGAIN = Pattern(
         "without passes, index the data set with torch.randint."
     ),
     find=_find_begun_again,
-    leaves_caches=True,
 )
 
 STALLS = Pattern(

@@ -7,8 +7,8 @@ import numpy as np
 from opscope.analysis.account.account import MainTime
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.find import main_time
-from opscope.analysis.findings.delays import main_thread
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
+from opscope.analysis.findings.program_time import main_thread
 from opscope.analysis.findings.subject import Subject, Values
 from opscope.analysis.quantity_text import share_text, time_text
 from opscope.trace.thread_text import thread_text
@@ -19,7 +19,7 @@ _BUSY = 0.1
 
 
 def _find(subject: Subject) -> Evidence | None:
-    waits = main_time(subject.trace, causes=(Cause.GIL,))
+    waits = main_time(subject.recorded, causes=(Cause.GIL,))
     total = int(waits.time_ns.sum())
     if total < _WORTH_SAYING * subject.wall_ns:
         return None
@@ -46,8 +46,10 @@ def _find(subject: Subject) -> Evidence | None:
 def _who_waited(subject: Subject, waits: MainTime) -> Values:
     """The event that each wait was in; of one in none, as between operators, that comes next."""
     own = np.flatnonzero(subject.is_main)
-    own = own[np.argsort(subject.start_ns[own], kind="stable")]
-    following = np.searchsorted(subject.start_ns[own], waits.end_ns).clip(0, len(own) - 1)
+    start_ns = subject.recorded.events["start_ns"][own]
+    order = np.argsort(start_ns, kind="stable")
+    own, start_ns = own[order], start_ns[order]
+    following = np.searchsorted(start_ns, waits.end_ns).clip(0, len(own) - 1)
     return np.where(waits.event >= 0, waits.event, own[following])
 
 
@@ -74,5 +76,4 @@ GIL = Pattern(
     ),
     find=_find,
     needs=(Needs.SAMPLES,),
-    of_recording=True,  # who waited when is known at the recording's own times
 )

@@ -41,10 +41,9 @@ def _find_inference(subject: Subject) -> Evidence | None:
         return None
     took = subject.duration_ns[rows]
     kept = _allocated_bytes(subject, rows)
-    node_ns = _NODE_NS * subject.slowness_of_calls
-    nodes = int(_nodes(subject, rows) * node_ns * subject.stretch_of_constants)
-    writes = int(kept * _NANOSECONDS_PER_BYTE * subject.stretch_of_constants)
-    faults = time_of_faults_ns(subject.recorded_trace, *wall_bounds(subject.recorded_trace))
+    nodes = _nodes(subject, rows) * _NODE_NS
+    writes = int(kept * _NANOSECONDS_PER_BYTE)
+    faults = time_of_faults_ns(subject.recorded, *wall_bounds(subject.recorded))
     # Memory that is kept until the next pass, and is used again by that, is touched once in all.
     saved = nodes + min(writes, int(took.sum()) // 2 if faults is None else faults)
     if saved < _WORTH_SAYING * subject.wall_ns:
@@ -235,5 +234,4 @@ ANOMALY_DETECTION = Pattern(
     advice="Switch torch.autograd.set_detect_anomaly on only to find where a NaN comes from.",
     find=_find_anomaly,
     needs=(Needs.STACKS,),
-    leaves_caches=True,
 )

@@ -81,8 +81,7 @@ def _find_of_gradients(subject: Subject) -> Evidence | None:
     # Operators that the graph of a graph has a node for: some of them one, most none.
     if len(rows) < _FEWEST or has_backward(subject, rows).any():
         return None
-    node_ns = _NODE_NS * subject.slowness_of_calls
-    saved = int(len(rows) * node_ns / 2 * subject.stretch_of_constants)
+    saved = len(rows) * _NODE_NS // 2
     if saved < _WORTH_SAYING * subject.wall_ns:
         return None
     asked = nearest_ancestor(subject.parent, subject.sites.called_here).astype(np.int64)[rows]
@@ -177,5 +176,4 @@ RECOMPUTATION = Pattern(
     ),
     find=_find_recomputation,
     needs=(Needs.STACKS, Needs.LAYERS),
-    leaves_caches=True,
 )

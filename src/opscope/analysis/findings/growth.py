@@ -175,7 +175,6 @@ GROWING_CONCATENATION = Pattern(
     advice="Gather the pieces in a list and call torch.cat once, or write into one tensor.",
     find=_find_growing,
     needs=(Needs.SHAPES, Needs.IDENTITY, Needs.MEMORY),
-    leaves_caches=True,
 )
 
 MEMORY_THAT_GROWS = Pattern(

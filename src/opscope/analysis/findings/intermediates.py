@@ -8,9 +8,7 @@ from opscope.analysis.findings.backward_passes import backward_steps, steps_take
 from opscope.analysis.findings.bytes_made import FLOAT_BYTES, bytes_given, bytes_made
 from opscope.analysis.findings.matmul import HALF, PRODUCT_CALLS
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
-from opscope.analysis.findings.replayed import Fix, Takes
 from opscope.analysis.findings.subject import FLOPS_A_NS, HOST, Flags, Subject, Values
-from opscope.analysis.findings.surroundings import with_surroundings_ns
 from opscope.analysis.findings.values import computed_values
 from opscope.analysis.quantity_text import bytes_text, share_text
 
@@ -70,7 +68,8 @@ def _find_attention(subject: Subject) -> Evidence | None:
     events = np.unique(np.concatenate([between, np.flatnonzero(second)]))
     first = values.behind(weights | scaled, product) & product
     back, back_ns = _backward_of(subject, between)
-    fixes = _kernels(subject, np.union1d(between, back), first | second)
+    of_products = _OF_KERNELS if _in_half_on_device(subject, first | second) else _OF_PRODUCTS
+    products_ns = int(2 * (1 - of_products) * subject.duration_ns[second].sum())
     return Evidence(
         events=events,
         event_time_ns=subject.duration_ns[events],
@@ -81,15 +80,11 @@ def _find_attention(subject: Subject) -> Evidence | None:
             f"and read again by each step in between, {share_text(total / subject.wall_ns)} of the "
             "time."
         ),
-        saved_ns=(
-            with_surroundings_ns(subject, between) + back_ns + _of_products_ns(subject, second)
-        ),
+        saved_ns=subject.with_callers_ns(between) + back_ns + products_ns,
         saved_by=(
             f"what stands between the two products{' and its backward pass' if len(back) else ''}: "
-            f"a fused call does it in the cache, and takes about {_OF_PRODUCTS} of what they take"
-            + (f" ({_OF_KERNELS} in half precision on a GPU)" if fixes else "")
+            f"a fused call does it in the cache, and takes about {of_products} of what they take"
         ),
-        fixes=fixes,
     )
 
 
@@ -110,19 +105,12 @@ def _backward_of(subject: Subject, forward: Values) -> tuple[Values, int]:
     return steps[of_these], int(steps_take_ns(subject)[of_these].sum())
 
 
-def _kernels(subject: Subject, between: Values, products: Flags) -> tuple[Fix, ...]:
-    """What becomes of both products, and of what is between, on a device in half precision."""
+def _in_half_on_device(subject: Subject, products: Flags) -> bool:
+    """Whether these products run on a device, all of them in half precision."""
     work = subject.work_in(products)
     tensor = subject.tensor_argument(0)[np.flatnonzero(products)]
     is_half = np.isin(subject.tensor_column("dtype", tensor), HALF)
-    if not len(work) or not is_half.all():
-        return ()
-    return (Fix(between, 0.0), Fix(np.flatnonzero(products), _OF_KERNELS, Takes.WORK))
-
-
-def _of_products_ns(subject: Subject, second: Flags) -> int:
-    """What a fused call saves of the products, of which the first is as large as the second."""
-    return int(2 * (1 - _OF_PRODUCTS) * subject.duration_ns[second].sum())
+    return len(work) > 0 and bool(is_half.all())
 
 
 def _has_user(subject: Subject, weights: Flags, second: Flags) -> Flags:
@@ -154,7 +142,7 @@ def _find_broadcast(subject: Subject) -> Evidence | None:
         return None
     made = int(bytes_made(subject)[spreading].max())
     flops = 2 * int(bytes_made(subject)[spreading].sum()) // FLOAT_BYTES
-    product_ns = int(flops / FLOPS_A_NS * subject.stretch_of_constants)
+    product_ns = int(flops / FLOPS_A_NS)
     return Evidence(
         events=events,
         time_ns=total,
@@ -164,7 +152,7 @@ def _find_broadcast(subject: Subject) -> Evidence | None:
             f"{share_text(total / subject.wall_ns)} of the time goes into writing it and reading "
             "it again."
         ),
-        saved_ns=max(with_surroundings_ns(subject, events) - product_ns, 0),
+        saved_ns=max(subject.with_callers_ns(events) - product_ns, 0),
         saved_by=(
             "these operators: a matrix product does the same without the tensor in between, at "
             f"{FLOPS_A_NS} operations a nanosecond"

@@ -132,7 +132,7 @@ def _find_tiny_operators(subject: Subject) -> Evidence | None:
     tiny = calls[subject.duration_ns[calls] <= _TINY * fixed]
     begins, between = _from_one_to_the_next(subject, tiny)
     each = max(int(between.mean()) if len(between) else 0, fixed)
-    cost = int(each * len(tiny) * subject.stretch)
+    cost = int(each * len(tiny))
     if len(tiny) < _MANY or cost < _TINY_WORTH_SAYING * subject.wall_ns:
         return None
     chained = _handed_on(subject)[begins]
@@ -147,7 +147,7 @@ def _find_tiny_operators(subject: Subject) -> Evidence | None:
             f"fastest and {time_text(each)} with these: {share_text(cost / subject.wall_ns)} of "
             "the time goes into calling them."
         ),
-        saved_ns=int((fixed * len(tiny) + more) * subject.stretch),
+        saved_ns=int(fixed * len(tiny) + more),
         saved_by=(
             f"the cost of calling them alone, {time_text(fixed)} each, as of the fastest: what "
             "they take beyond that they compute, and it remains; operators that are fused are "
@@ -236,6 +236,5 @@ TINY_OPERATORS = Pattern(
     ),
     find=_find_tiny_operators,
     is_general=True,
-    of_recording=True,  # the fastest of all calls is a measure; without recording little is left
     link="https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#fuse-operations",
 )

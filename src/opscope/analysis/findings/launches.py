@@ -7,7 +7,7 @@ import numpy as np
 from opscope.analysis.device_time import launched_work
 from opscope.analysis.device_use.stretches import union_of
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
-from opscope.analysis.findings.replayed import Fix, Takes
+from opscope.analysis.findings.saving import Saves
 from opscope.analysis.findings.subject import CUDA, Flags, Subject, Values
 from opscope.analysis.findings.synchronisation import waiting_calls
 from opscope.analysis.quantity_text import share_text
@@ -53,7 +53,7 @@ def _find(subject: Subject) -> Evidence | None:
             "what the GPU waits for these calls: a CUDA graph launches all of its work in one; it "
             "holds what is the same in every step, shapes included"
         ),
-        fixes=(Fix(events, 0.0, Takes.HOST),),
+        saves=Saves.HOST,
     )
 
 
@@ -84,6 +84,5 @@ LAUNCH_BOUND = Pattern(
     find=_find,
     needs=(Needs.KERNELS,),
     is_general=True,
-    of_recording=True,  # when the GPU had nothing to do, only the recording's own times tell
     link="https://pytorch.org/docs/stable/notes/cuda.html#cuda-graphs",
 )

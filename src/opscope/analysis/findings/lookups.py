@@ -7,7 +7,6 @@ import numpy as np
 from opscope.analysis.findings.matmul import PRODUCT_CALLS
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
 from opscope.analysis.findings.subject import Subject, Values
-from opscope.analysis.findings.surroundings import freeing_ns, with_surroundings_ns
 from opscope.analysis.findings.values import computed_values
 from opscope.analysis.quantity_text import share_text
 from opscope.trace.schema import EventKind
@@ -33,8 +32,7 @@ def _find_dense(subject: Subject) -> Evidence | None:
         return None
     width = _last_size(subject, subject.tensor_argument(0)[rows])
     elsewhere = _work_on(subject, np.unique(table_rows * width))
-    freed = freeing_ns(subject, np.unique(subject.outermost_operator[rows]))
-    total = int(subject.duration_ns[rows].sum()) + elsewhere + freed
+    total = int(subject.duration_ns[rows].sum()) + elsewhere
     if total < _WORTH_SAYING * subject.wall_ns:
         return None
     touched = float(looked_up.sum() / table_rows.sum())
@@ -44,11 +42,11 @@ def _find_dense(subject: Subject) -> Evidence | None:
         explanation=(
             f"{len(rows):,} backward passes of a lookup made a gradient as large as the whole "
             f"table, {int(table_rows.max()):,} rows, of which at most {share_text(touched)} were "
-            "looked up; the optimizer then went through all of them, and they were freed: together "
+            "looked up; the optimizer then went through all of them: together "
             f"{share_text(total / subject.wall_ns)} of the time."
         ),
-        saved_ns=int((total) * (1 - touched)),
-        saved_by="making, applying and freeing gradients of the rows that were not looked up",
+        saved_ns=int(total * (1 - touched)),
+        saved_by="making and applying gradients of the rows that were not looked up",
     )
 
 
@@ -112,7 +110,7 @@ def _find_one_hot(subject: Subject) -> Evidence | None:
             "zeros: every row is read and multiplied, where one is wanted, "
             f"{share_text(total / subject.wall_ns)} of the time."
         ),
-        saved_ns=max(with_surroundings_ns(subject, events) - _lookups_ns(subject, products), 0),
+        saved_ns=max(subject.with_callers_ns(events) - _lookups_ns(subject, products), 0),
         saved_by="the encodings and the products: a lookup reads the wanted rows alone",
     )
 
@@ -124,7 +122,7 @@ def _lookups_ns(subject: Subject, products: Values) -> int:
     is_product[products] = True
     around = np.append(subject.outermost_operator, -1)[table["event"]]
     made = int(table["size_bytes"][is_product[around] & (table["size_bytes"] > 0)].sum())
-    reading = int(2 * made / _BYTES_A_NS * subject.stretch_of_constants)
+    reading = int(2 * made / _BYTES_A_NS)
     return reading + len(products) * subject.call_cost_ns
 
 

@@ -59,7 +59,7 @@ class LoopLines:
         frame: function, row in frames.
         rounds: how often the line is run, about, in a call of its function.
         calls: of its function.
-        time_ns: in what it calls, and on the way there.
+        time_ns: in what it calls, on devices as well, and on the way there.
         work_ns: of that, computing.
         is_step: part of a training step, or loading data, is among what it calls.
         joins: it takes a tensor apart at once, or puts many parts together.
@@ -112,6 +112,7 @@ def measure_lines(subject: Subject) -> LoopLines:
         return sum_by_line(calls, found)
 
     functions = np.bincount(group_rows(calls.group, calls.function).columns[0], minlength=count)
+    on_devices = subject.duration_ns - (subject.end_ns - subject.start_ns)
     rounds = _rounds(calls) // np.maximum(functions, 1)
     outermost = subject.is_operator & (subject.operator_parent < 0)
     # Passes over one graph again and again, one for each output, are no training steps.
@@ -128,7 +129,7 @@ def measure_lines(subject: Subject) -> LoopLines:
         frame=calls.lines[:, 0],
         rounds=rounds,
         calls=functions,
-        time_ns=sum_by_line(calls, calls.took_ns),
+        time_ns=sum_by_line(calls, calls.took_ns + on_devices[calls.events]),
         work_ns=np.maximum(inside(part_work_ns(subject)), 0),
         is_step=(inside(steps) > 0) | (passes > 0),
         joins=inside(joins) > 0,

@@ -101,7 +101,6 @@ MODULES = Pattern(
     find=_find_modules,
     needs=(Needs.STACKS,),
     helped_by=(Needs.LIBRARIES,),
-    leaves_caches=True,
 )
 
 WORKERS = Pattern(
@@ -114,5 +113,4 @@ WORKERS = Pattern(
     find=_find_workers,
     needs=(Needs.STACKS,),
     helped_by=(Needs.LIBRARIES,),
-    leaves_caches=True,
 )

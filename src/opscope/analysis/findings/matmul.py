@@ -6,7 +6,7 @@ import numpy as np
 
 from opscope.analysis.findings.measure import measure_alignment, measure_tf32
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
-from opscope.analysis.findings.replayed import Fix, Takes
+from opscope.analysis.findings.saving import Saves
 from opscope.analysis.findings.subject import Flags, Subject, Values
 from opscope.analysis.quantity_text import share_text
 from opscope.trace.dtypes import TORCH_NAMES
@@ -92,7 +92,7 @@ def _find_full_precision(subject: Subject) -> Evidence | None:
         return None
     took = gpu["duration_ns"][kernels]
     total = int(took.sum())
-    least = _LEAST_KERNEL_NS * subject.stretch_of_constants
+    least = _LEAST_KERNEL_NS
     left = int(np.minimum(np.maximum(took / speedup, least), took).sum())
     return Evidence(
         events=around[kernels],
@@ -108,7 +108,7 @@ def _find_full_precision(subject: Subject) -> Evidence | None:
             f"taking TF32 to be {speedup:g} times as fast on this device, and no kernel to take "
             f"less than {_LEAST_KERNEL_NS // 1000} µs; --benchmark measures it here"
         ),
-        fixes=(Fix(np.unique(around[kernels]), left / max(total, 1), Takes.WORK),),
+        saves=Saves.WORK,
     )
 
 

@@ -57,7 +57,6 @@ def _find(subject: Subject) -> Evidence | None:
         return None
     named = lines[:MOST_PLACES]
     events = np.concatenate([one.events for one in named])
-    own = [one.events for one in named if one.is_between_calls]
     words = "; ".join(
         f"{one.what} {share_text(one.time_ns / subject.wall_ns)}" for one in named[:3]
     )
@@ -75,7 +74,6 @@ def _find(subject: Subject) -> Evidence | None:
             "all of the time at these lines; at most, as some of it may be what the program is for"
         ),
         places=tuple(one.place for one in named),
-        between_calls=np.concatenate(own) if own else None,
     )
 
 
@@ -185,5 +183,4 @@ TIME_OUTSIDE_TORCH = Pattern(
     find=_find,
     needs=(Needs.STACKS, Needs.EVENTS),
     is_general=True,
-    leaves_caches=True,
 )

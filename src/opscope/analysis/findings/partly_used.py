@@ -7,7 +7,6 @@ import numpy as np
 from opscope.analysis.findings.bytes_made import bytes_made
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
 from opscope.analysis.findings.subject import Flags, Subject, Values
-from opscope.analysis.findings.surroundings import with_surroundings_ns
 from opscope.analysis.findings.values import computed_values
 from opscope.analysis.quantity_text import bytes_text, share_text
 from opscope.trace.dtypes import ITEM_SIZES
@@ -52,7 +51,7 @@ def _find(subject: Subject) -> Evidence | None:
     stays = took * (read[rows] / made[rows])
     stays = np.minimum(stays + np.where(sorting[rows], _looking_ns(subject, rows), 0), took)
     part = float(stays.sum()) / max(int(took.sum()), 1)
-    saved = int(with_surroundings_ns(subject, rows) * (1 - part))
+    saved = int(subject.with_callers_ns(rows) * (1 - part))
     if saved < _WORTH_SAYING * subject.wall_ns:
         return None
     return Evidence(
@@ -80,7 +79,7 @@ def _looking_ns(subject: Subject, rows: Values) -> Values:
     """What it takes to look at all elements of the first argument of each."""
     counts = np.append(element_counts(subject.trace.table("tensors").lists("sizes")), 0)
     elements = counts[subject.tensor_argument(0)[rows]]
-    return np.asarray(elements * _LOOKED_AT_NS * subject.stretch_of_constants, dtype=np.int64)
+    return np.asarray(elements * _LOOKED_AT_NS, dtype=np.int64)
 
 
 def _made_and_read(subject: Subject) -> tuple[Values, Values]:
@@ -145,5 +144,4 @@ PARTLY_USED = Pattern(
     ),
     find=_find,
     needs=(Needs.SHAPES, Needs.IDENTITY, Needs.MEMORY),
-    leaves_caches=True,
 )

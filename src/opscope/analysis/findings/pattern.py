@@ -9,7 +9,7 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.findings.replayed import Fix
+from opscope.analysis.findings.saving import Saves
 from opscope.analysis.findings.sites import Place
 from opscope.analysis.findings.subject import FEW_DROPPED, Subject, dropped_share
 
@@ -64,10 +64,7 @@ class Evidence:
         places: where they are, most time first, if not where the events come from.
         saved_bytes: of memory at its peak, where the fix saves that; None otherwise.
         saved_bytes_share: of what is in use then.
-        between_calls: functions among ``events`` of which it is what they compute between their
-            calls.
-        fixes: what changes where devices take part; empty: all events take ``saved_ns`` less, on
-            the host and on the device alike.
+        saves: whose time ``saved_ns`` is, where devices take part.
     """
 
     events: Values
@@ -80,8 +77,7 @@ class Evidence:
     places: tuple[Place, ...] = ()
     saved_bytes: int | None = None
     saved_bytes_share: float = 0.0
-    between_calls: Values | None = None
-    fixes: tuple[Fix, ...] = ()
+    saves: Saves = Saves.EVENTS
 
 
 @dataclass(frozen=True)
@@ -111,9 +107,6 @@ class Pattern:
         measure: runs both variants with torch, where that is possible on this machine.
         link: where to read on.
         is_general: others may explain the same time better; it comes after those.
-        of_recording: it speaks of times as other views show them, with what recording cost.
-        leaves_caches: its fix takes work away that is not done otherwise, so that the rest of the
-            program finds in the caches what it left there.
     """
 
     id: str
@@ -125,8 +118,6 @@ class Pattern:
     measure: Callable[[Subject, Evidence], Measured | None] | None = None
     link: str = ""
     is_general: bool = False
-    of_recording: bool = False
-    leaves_caches: bool = False
 
 
 def missing(subject: Subject, needs: tuple[Needs, ...]) -> str:

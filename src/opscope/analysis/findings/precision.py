@@ -6,8 +6,7 @@ import numpy as np
 
 from opscope.analysis.findings.loop_lines import FEW_ELEMENTS, part_work_ns
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
-from opscope.analysis.findings.replayed import Fix, Takes
-from opscope.analysis.findings.subject import HOST, Subject, Values
+from opscope.analysis.findings.subject import Subject, Values
 from opscope.analysis.quantity_text import share_text
 from opscope.trace.dtypes import TORCH_NAMES
 from opscope.trace.shapes import element_counts
@@ -57,7 +56,6 @@ def _find(subject: Subject) -> Evidence | None:
             "functions make unless told otherwise; NumPy makes float64."
         ),
         saved_ns=_saved_ns(subject, rows, took),
-        fixes=_fixes(subject, rows, took),
         saved_by=(
             "half of these operators' time, of sigmoid, softmax, gelu and square roots more, of "
             "sums and layer_norm less, as measured; of those with few elements the same of what "
@@ -86,22 +84,6 @@ def _saved_ns(subject: Subject, rows: Values, took: Values) -> int:
     computing = np.clip(part_work_ns(subject), 0, inside)
     share = np.where(of_outer <= FEW_ELEMENTS, computing / np.maximum(inside, 1), 1.0)
     return int((saved * share).sum())
-
-
-def _fixes(subject: Subject, rows: Values, took: Values) -> tuple[Fix, ...]:
-    """Kernels take half: they wait for memory. On the host, what is for the elements."""
-    tensors = subject.trace.table("tensors")
-    on_device = np.zeros(len(subject.parent), dtype=np.bool_)
-    on_device[tensors["event"][tensors["device_type"] != HOST]] = True
-    launching, computing = rows[on_device[rows]], ~on_device[rows]
-    if not len(launching):
-        return ()
-    kernels = Fix(launching, 1 / _TIMES, Takes.WORK)
-    if not computing.any():
-        return (kernels,)
-    saved = _saved_ns(subject, rows[computing], took[computing])
-    left = 1 - min(saved / max(int(took[computing].sum()), 1), 1.0)
-    return kernels, Fix(rows[computing], left, Takes.HOST)
 
 
 def _elements(subject: Subject) -> Values:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.analysis.findings.pattern import Evidence, Pattern
-from opscope.analysis.findings.replayed import Fix, Takes
+from opscope.analysis.findings.saving import Saves
 from opscope.analysis.findings.subject import CUDA, Subject, Values
 from opscope.analysis.quantity_text import share_text, time_text
 from opscope.trace.codes import GpuKind
@@ -55,11 +55,12 @@ def _on_device(subject: Subject, waits: Values) -> Evidence | None:
     waits, around, idle = waits[held_up], around[held_up], idle[held_up]
     if not len(waits):
         return None
-    took = subject.duration_ns[waits]
+    took = (subject.end_ns - subject.start_ns)[waits]
     saved = int(idle[np.unique(around, return_index=True)[1]].sum())
     names = _most_frequent(subject, around)
     pageable, looks = _pageable_copies(subject, around), _looks(subject, around)
     copying = int(subject.duration_ns[pageable].sum())
+    looking = int((subject.duration_ns - subject.host_ns)[looks].sum())
     return Evidence(
         events=around,
         event_time_ns=took,
@@ -69,7 +70,7 @@ def _on_device(subject: Subject, waits: Values) -> Evidence | None:
             "Until it returns Python launches nothing, and the device runs out of work."
             f"{_copied_text(subject, pageable)}"
         ),
-        saved_ns=saved + copying if len(start) else None,
+        saved_ns=saved + copying + looking if len(start) else None,
         saved_by=(
             (
                 "the time the device then stood idle, until the next work reached it"
@@ -79,12 +80,7 @@ def _on_device(subject: Subject, waits: Values) -> Evidence | None:
             + ("; the host's part of copies from pageable memory" if len(pageable) else "")
             + ("; looking for where a mask is true" if len(looks) else "")
         ),
-        fixes=(
-            Fix(around, 1.0, Takes.HOST),
-            Fix(pageable, 0.0, Takes.HOST),
-            Fix(pageable, _PINNED, Takes.WORK),
-            Fix(looks, 0.0),
-        ),
+        saves=Saves.WALL,
     )
 
 
@@ -161,6 +157,5 @@ SYNCHRONISATION = Pattern(
         "with non_blocking=True, to the device from pinned memory (pin_memory=True in DataLoader)."
     ),
     find=_find,
-    of_recording=True,  # when devices stood idle, only the recording's own times tell
     link="https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization",
 )

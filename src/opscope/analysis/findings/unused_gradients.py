@@ -200,5 +200,4 @@ UNUSED_GRADIENTS = Pattern(
     find=_find,
     needs=(Needs.SHAPES, Needs.IDENTITY, Needs.MEMORY),
     link="https://pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation",
-    leaves_caches=True,
 )

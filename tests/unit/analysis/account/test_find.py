@@ -11,7 +11,7 @@ from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.find import find_account
 from opscope.errors import UsageError
 from opscope.trace.codes import EventKind, RecordScope, WaitsFor
-from opscope.trace.ledger_rows import PAGES_TAKEN, ROOM_TOOK, SPAN_COST
+from opscope.trace.ledger_rows import SPAN_COST
 from opscope.trace.schema import THREAD_SAMPLES
 from opscope.trace.table import Table
 from support.build_trace import ORIGIN_NS, build_trace, kernel, span
@@ -319,20 +319,3 @@ def test_what_was_off_beside_the_recording_is_not_in_it():
     found = milliseconds(find_account(sampled(trace, *rows)))
     # 24 of the 40 ms between the samples were without a processor: as much of these 10.
     assert found == {Cause.OPERATOR: 4, Cause.DESCHEDULED: 6}
-
-
-@pytest.mark.parametrize("pages", [0, 1_000, 2_000, 5_000])
-def test_pages_that_records_took_are_no_memory_of_the_programs(pages):
-    """Two thousand faults, of 500 ns each as none says better; ten events, which took some."""
-    spans = [span("aten::mm", 10 * i * MS, (10 * i + 9.9) * MS) for i in range(10)]
-    told = {"recorder": {PAGES_TAKEN: pages, ROOM_TOOK: 500.0 * pages, SPAN_COST: 50.0}}
-    trace = sampled(
-        build_trace(spans, ledger={**told, "events": {"recorded": 10}} if pages else {}),
-        (MAIN, 0, 0, 0, 0, WaitsFor.NOTHING),
-        (MAIN, 50, 50, 0, 1_000, WaitsFor.NOTHING),
-        (MAIN, 100, 100, 0, 2_000, WaitsFor.NOTHING),
-    )
-    found = milliseconds(find_account(trace, "all"))
-    assert found.get(Cause.MEMORY, 0) == pytest.approx(max(2_000 - pages, 0) * 500 / 1e6, abs=0.01)
-    of_recording = (500 * pages + 500) / 1e6 if pages else 0
-    assert found.get(Cause.PROFILER, 0) == pytest.approx(of_recording, rel=0.2)

@@ -109,16 +109,6 @@ def test_small_operators_come_after_the_loop_that_they_are_in():
     ]  # fmt: skip
 
 
-def test_waiting_for_a_processor_stretches_what_is_counted_at_a_typical_cost():
-    spans = [span("aten::add", 10 * i, 10 * i + 2) for i in range(600)]
-    spans.append(span("aten::mm", 6_000, 30_000))
-    quiet, busy = (
-        find_findings(build_trace(spans, ledger=ledger))["many-small-operators"].saved_ns
-        for ledger in ({}, {SOURCE: {COMPUTED: 3_000_000, WAITED: 3_000_000}})
-    )
-    assert busy == pytest.approx(2 * quiet, rel=1e-3)
-
-
 def test_a_busy_machine_is_named():
     trace = build_trace("aten::mm 0..100", ledger={SOURCE: {COMPUTED: 1, WAITED: 3}})
     findings = find_findings(trace)
@@ -173,7 +163,7 @@ def test_the_main_thread_that_sleeps_is_told_so_and_a_loop_of_events_is_not():
 
 @pytest.mark.parametrize("are_recorded", [True, False])
 def test_what_unrecorded_libraries_do_around_operators_is_not_the_programs(are_recorded):
-    each = [span("aten::mm", i * 30 + 20, i * 30 + 30, caller=CALLER, line=5) for i in range(50)]
+    each = [span("aten::mm", i * 30 + 4, i * 30 + 30, caller=CALLER, line=5) for i in range(50)]
     options = {"stack": are_recorded, "own_functions": not are_recorded}
     trace = build_trace(program(*each, end=1_510), metadata={"options": options})
     finding = found(trace, "time-outside-torch")

@@ -1,7 +1,6 @@
 """What gradients that nobody asks for cost, by the nodes that were made for them."""
 
 from opscope.analysis.findings.find import find_findings
-from opscope.trace.ledger_rows import QUICKEST_TAKES
 from opscope.trace.schema import EventKind
 from support.build_trace import allocation, build_trace, span, tensor
 
@@ -43,24 +42,6 @@ def test_operators_that_look_at_the_same_number_made_one_node():
     both = sorted([*spans, *inner], key=lambda one: one.start)
     found = found_in(both)
     assert (found.occurrences, found.saved_ns) == (20, 20 * NODE_NS)
-
-
-def of_views_that_take(us):
-    """What nodes cost where the quickest operator takes so long, and 200 ns with warm caches."""
-    weight = tensor(8, requires_grad=True)
-    spans = []
-    for number, at in enumerate(range(0, 2_500, 100)):
-        spans += [
-            span("aten::mul", at, at + 90, inputs=[weight], sequence_number=number),
-            span("aten::as_strided", at + 1, at + 1 + us),
-        ]
-    return found_in(spans, {"recorder": {QUICKEST_TAKES: 200.0}}).saved_ns
-
-
-def test_nodes_take_longer_where_all_short_calls_do():
-    assert of_views_that_take(0.2) == of_views_that_take(0.26) == 25 * NODE_NS
-    assert of_views_that_take(0.52) == 2 * 25 * NODE_NS
-    assert of_views_that_take(50) == 3 * 25 * NODE_NS
 
 
 STACKS = ("/lib/torch/fx/traceback.py", 497, "format_stack")

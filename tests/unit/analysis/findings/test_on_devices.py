@@ -132,16 +132,6 @@ def test_memory_of_a_device_is_handed_out_again_at_once():
     assert found(build_trace([first, *spans], allocations=taken), "allocation-churn") is None
 
 
-def test_single_precision_halves_kernels_and_nothing_of_the_host():
-    double = tensor(1 << 20, dtype="float64", device="cuda:0")
-    trace = build_trace(
-        [span("aten::tanh", 0, 100, inputs=[double]), span("cudaLaunch", 2, 98, kind=CALL)],
-        gpu=[kernel("tanh", 98, 400, launch=1)],
-    )
-    finding = found(trace, "double-precision")
-    assert finding.saved_ns / 1000 == pytest.approx(151, abs=4)
-
-
 def test_what_does_not_tell_tensors_apart_is_not_searched_for_what_is_the_same():
     """As Chrome files of torch.profiler, that say sizes alone."""
     spans = [

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opscope.analysis.findings.find import find_findings
-from opscope.analysis.findings.what_if import find_what_if
+from opscope.analysis.critical_path.what_if import find_what_if
 from opscope.errors import UsageError
 from opscope.trace.codes import EventKind
 from support.build_trace import build_trace, kernel, span
@@ -70,54 +69,6 @@ def test_what_is_hidden_behind_something_else_saves_nothing():
     )
     found = find_what_if(trace, {"aten::add": 0.0})
     assert (found.changed_ns, found.saved_ns) == (55_000, 0)
-
-
-def collected():
-    return build_trace(
-        [
-            span("aten::mm", 0, 50 * MS),
-            span("other", 1, 10 * MS, thread="other"),
-            span("gc", 50 * MS, 75 * MS, kind=EventKind.GC_PAUSE),
-            span("gc", 75 * MS, 100 * MS, kind=EventKind.GC_PAUSE),
-        ]
-    )
-
-
-def test_the_fix_of_a_finding_by_its_id():
-    trace = collected()
-    saved = find_findings(trace)["garbage-collections"].saved_ns
-    assert saved is not None and saved > 0
-    assert find_what_if(trace, {"garbage-collections": 0.0}).saved_ns == pytest.approx(
-        saved, rel=0.01
-    )
-    half = find_what_if(trace, {"garbage-collections": 0.5}).saved_ns
-    assert half == pytest.approx(saved / 2, rel=0.01)
-
-
-def test_a_fix_that_saves_more_than_its_events_take_takes_it_from_around_them():
-    """The interpreter around small operators goes with them, and counts as explained."""
-    caller = ("train.py", 1, "main")
-    whole = span("train.py(1): main", 0, 100 * MS, kind=EventKind.PYTHON_CALL, frame=caller)
-    small = [span("aten::add", 100 * i, 100 * i + 2, caller=caller, line=3) for i in range(1_000)]
-    findings = find_findings(build_trace([whole, *small]))
-    finding = findings["many-small-operators"]
-    assert finding.saved_share is not None and finding.saved_share > 0.02
-    found = find_what_if(build_trace([whole, *small]), {"many-small-operators": 0.0})
-    assert found.saved_share == pytest.approx(finding.saved_share, abs=0.01)
-    assert findings.unexplained is not None
-    assert finding.saved_share + findings.unexplained.share <= 1.01
-
-
-def test_a_finding_about_what_nobody_waits_for_saves_nothing():
-    pauses = [
-        span("gc", 10 * MS, 20 * MS, kind=EventKind.GC_PAUSE),
-        span("gc", 20 * MS, 30 * MS, kind=EventKind.GC_PAUSE),
-    ]
-    launch = span("cudaLaunchKernel", 0, 5, kind=EventKind.RUNTIME_CALL)
-    wait = span("cudaDeviceSynchronize", 30 * MS, 90 * MS, kind=EventKind.RUNTIME_CALL)
-    trace = build_trace([launch, *pauses, wait], gpu=[kernel("gemm", 6, 90 * MS - 1, launch=0)])
-    finding = find_findings(trace)["garbage-collections"]
-    assert finding.derived_ns and finding.saved_ns == 0
 
 
 @pytest.mark.parametrize("factor", [-1, float("inf"), 1e300, float("nan"), "half"])

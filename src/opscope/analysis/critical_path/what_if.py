@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from opscope.analysis.critical_path.graph import WaitGraph, wait_graph
 from opscope.analysis.critical_path.replay import WhatIf, replay
 from opscope.analysis.critical_path.selection import Selection
-from opscope.analysis.findings.find import find_findings
-from opscope.analysis.findings.replayed import (
-    Change,
-    Factors,
-    Flags,
-    apply_fixes,
-    factors_alone,
-    taken_from,
-)
-from opscope.analysis.findings.unrecorded import clock_alone
-from opscope.analysis.period import Period, Which, period_of
+from opscope.analysis.period import Which, period_of
 from opscope.errors import UsageError
 from opscope.reused_memory import reusing_memory
 from opscope.trace.trace import Trace
+
+Flags = npt.NDArray[np.bool_]
 
 _MOST = 1_000_000
 """Times as long: with more, nanoseconds of a long recording are beyond what a number holds."""
@@ -53,8 +45,7 @@ def find_what_if(
         )
     period = period_of(trace, which)
     graph, selection = wait_graph(period), Selection(period.trace)
-    alone = factors_alone(graph, clock_alone(period.trace))
-    by_node, freed = np.ones(len(graph), dtype=np.float64), np.zeros(len(graph), dtype=np.bool_)
+    by_node = np.ones(len(graph), dtype=np.float64)
     for name, factor in factors.items():
         if not (isinstance(factor, (int, float)) and 0 <= factor <= _MOST):
             raise UsageError(
@@ -64,50 +55,25 @@ def find_what_if(
         if not (isinstance(name, str) and name):
             raise UsageError(
                 f"{name!r} is no part of a program. Give the name of an operator, the path of a "
-                "module, a line as in train.py:12, or the id of a finding."
+                "module, or a line as in train.py:12."
             )
-        chosen = _nodes(graph, selection, name)
-        if chosen.any():
-            by_node[chosen] *= factor
-            continue
-        fix, without_waits = _finding(trace, period, graph, alone, name, selection)
-        by_node *= 1 - (1 - fix) * (1 - factor)
-        freed |= without_waits & (factor < 1)
-    return replay(graph, by_node, freed, alone)
+        by_node[_nodes(graph, selection, name)] *= factor
+    return replay(graph, by_node)
 
 
 def _nodes(graph: WaitGraph, selection: Selection, name: str) -> Flags:
-    """Nodes in the spans that a name stands for, and the device's work that these launched."""
-    inside = np.append(selection.inside(name, graph.around), False)[graph.event]
-    works = selection.works(name)
-    return np.asarray(inside | np.isin(graph.gpu, works) if len(works) else inside)
-
-
-def _finding(
-    trace: Trace,
-    period: Period,
-    graph: WaitGraph,
-    alone: Factors,
-    name: str,
-    selection: Selection,
-) -> Change:
-    """What nodes would take with the fix of the finding with this id.
+    """Nodes in the spans that a name stands for, and the device's work that these launched.
 
     Raises:
-        UsageError: there is none.
+        UsageError: it stands for nothing.
     """
-    findings = find_findings(trace, which=period.which)
-    for finding in findings:
-        if finding.id == name:
-            fixes = [replace(fix, events=period.in_part(fix.events)) for fix in finding.fixes]
-            if fixes:
-                return apply_fixes(graph, fixes)
-            events = period.in_part(finding.events)
-            return taken_from(graph, alone, events, finding.derived_alone_ns)
-    known = [*selection.known, *(finding.id for finding in findings)]
-    close = difflib.get_close_matches(name, known, n=1)
+    inside = np.append(selection.inside(name, graph.around), False)[graph.event]
+    chosen = np.asarray(inside | np.isin(graph.gpu, selection.works(name)))
+    if chosen.any():
+        return chosen
+    close = difflib.get_close_matches(name, selection.known, n=1)
     meant = f"Did you mean {close[0]!r}?" if close else "`opscope summary` shows the names."
     raise UsageError(
         f"Nothing in this recording is called {name!r}: give the name of an operator, the path of "
-        f"a module, a line as in train.py:12, or the id of a finding. {meant}"
+        f"a module, or a line as in train.py:12. {meant}"
     )
