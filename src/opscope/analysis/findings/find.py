@@ -9,32 +9,9 @@ import numpy as np
 
 from opscope.analysis.device_time import launched_share
 from opscope.analysis.doubts import require_times
-from opscope.analysis.findings import (
-    allocation,
-    computed_again,
-    convolution,
-    copies,
-    data_loading,
-    gil,
-    gradients,
-    graphs,
-    growth,
-    intermediates,
-    interpreter,
-    launches,
-    lookups,
-    loops,
-    made_again,
-    matmul,
-    optimizer,
-    outside,
-    partly_used,
-    precision,
-    synchronisation,
-    unused_gradients,
-)
 from opscope.analysis.findings.finding import Finding, Findings, Unchecked
 from opscope.analysis.findings.pattern import Evidence, Pattern, missing
+from opscope.analysis.findings.patterns import all_patterns
 from opscope.analysis.findings.program_time import waited_share
 from opscope.analysis.findings.saving import saved_of_wall_ns
 from opscope.analysis.findings.sites import RECORD_STACKS
@@ -48,51 +25,6 @@ from opscope.errors import UsageError
 from opscope.reused_memory import reusing_memory
 from opscope.trace.ledger_rows import sampled_steps
 from opscope.trace.trace import Trace
-
-PATTERNS: tuple[Pattern, ...] = (
-    data_loading.IN_PROCESS,
-    data_loading.STALLS,
-    data_loading.BEGUN_AGAIN,
-    made_again.WORKERS,
-    synchronisation.SYNCHRONISATION,
-    launches.LAUNCH_BOUND,
-    gil.GIL,
-    interpreter.TINY_OPERATORS,
-    interpreter.COLLECTIONS,
-    interpreter.RECOMPILATIONS,
-    optimizer.SINGLE_TENSOR,
-    optimizer.ZEROED_GRADIENTS,
-    convolution.CONVOLUTION_BIAS,
-    matmul.UNALIGNED,
-    matmul.FULL_PRECISION,
-    copies.FILLED_ON_HOST,
-    copies.CASTS,
-    loops.FOR_LOOP_INDEXING,
-    loops.TENSOR_BY_TENSOR,
-    loops.MODULES_ONE_BY_ONE,
-    outside.TIME_OUTSIDE_TORCH,
-    computed_again.CONSTANTS,
-    computed_again.COPIES,
-    computed_again.TWICE,
-    computed_again.RESULTS,
-    made_again.MODULES,
-    lookups.DENSE_GRADIENTS,
-    lookups.ONE_HOT,
-    intermediates.ATTENTION,
-    intermediates.BROADCAST,
-    partly_used.PARTLY_USED,
-    growth.GROWING_CONCATENATION,
-    growth.MEMORY_THAT_GROWS,
-    gradients.GRADIENTS_IN_INFERENCE,
-    gradients.ANOMALY_DETECTION,
-    unused_gradients.UNUSED_GRADIENTS,
-    graphs.GROWING_GRAPH,
-    graphs.GRAPH_OF_GRADIENTS,
-    graphs.RECOMPUTATION,
-    precision.DOUBLE_PRECISION,
-    allocation.CHURN,
-    allocation.DEVICE_GROWTH,
-)
 
 _GENERAL = 0.5
 """Of what a general finding saves counts so much: one that names the cause comes before it."""
@@ -126,7 +58,7 @@ def find_findings(
     period = period_of(trace, which)
     require_times(period.trace)
     subject = Subject(period.trace, listing)
-    patterns = [*PATTERNS, *([_name_pattern(name)] if name is not None else [])]
+    patterns = [*all_patterns(), *([_name_pattern(name)] if name is not None else [])]
     found, absent, unchecked = [], [], []
     for pattern in patterns:
         needs = missing(subject, pattern.needs + pattern.helped_by)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.analysis.findings.bytes_made import FLOAT_BYTES, bytes_made
-from opscope.analysis.findings.launches import is_on_device
 from opscope.analysis.findings.pattern import Evidence, Pattern
+from opscope.analysis.findings.patterns.launches import is_on_device
 from opscope.analysis.findings.subject import Flags, Subject, Values
 from opscope.analysis.findings.values import computed_values
 from opscope.analysis.quantity_text import share_text, time_text

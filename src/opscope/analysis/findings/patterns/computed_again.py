@@ -10,8 +10,8 @@ from functools import partial
 
 import numpy as np
 
-from opscope.analysis.findings.matmul import PRODUCTS
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
+from opscope.analysis.findings.patterns.matmul import PRODUCTS
 from opscope.analysis.findings.subject import Flags, Subject, Values
 from opscope.analysis.findings.values import ComputedValues, computed_values
 from opscope.analysis.quantity_text import share_text
