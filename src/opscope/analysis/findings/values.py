@@ -197,9 +197,18 @@ class ComputedValues:
             constant[event[~constant[source]]] = False
         return constant
 
-    @cached_property
+    @property
     def number(self) -> Numbers:
         """Of the value each outermost operator computed; unique where it cannot be told."""
+        return self._solved[0]
+
+    @property
+    def is_deep(self) -> Flags:
+        """Operators at the end of longer chains than are followed: their values may be alike."""
+        return self._solved[1]
+
+    @cached_property
+    def _solved(self) -> tuple[Numbers, Flags]:
         subject, tensors = self._subject, self._subject.trace.table("tensors")
         base = mix(subject.events["name"].astype(np.int64)) ^ scalar_signatures(subject.trace)
         # Python numbers are told apart by the line: there they are most likely the same.
@@ -215,14 +224,16 @@ class ComputedValues:
         first = np.flatnonzero(np.diff(event, prepend=-1))
         gets, number = event[first], np.where(self._is_unique, itself, mix(base))
         number[gets] = itself[gets]
+        deep = np.zeros(len(base), dtype=np.bool_)
         for _ in range(_DEPTH if len(gets) else 0):
             holds[known] = number[source[known]]
             total = np.add.reduceat(mix((holds ^ shape) + place), first)
             found = np.where(self._is_unique[gets], itself[gets], mix(base[gets] ^ total))
-            if (found == number[gets]).all():
+            deep[gets] = found != number[gets]
+            if not deep.any():
                 break
             number[gets] = found
-        return number
+        return number, deep
 
     @cached_property
     def _is_unique(self) -> Flags:

@@ -118,7 +118,8 @@ def _results(subject: Subject) -> _Alike:
     """
     values, again = computed_values(subject), _again(subject, 2)
     rows = _alike(values, again & _long(subject) & ~values.rests_on_numbers, 3)
-    rows = rows[_used_by_others(values, again)[rows]]
+    used = values.number[_used_by_others(values, again)]
+    rows = rows[np.isin(values.number[rows], used)]
     # Constants and copies have findings of their own.
     others = ~subject.named(*_COPIES) & (~values.from_nothing | subject.named(*_BUFFERS))
     rows = np.flatnonzero(_with_what_is_for(values, rows, again & others))
@@ -128,7 +129,7 @@ def _results(subject: Subject) -> _Alike:
 def _used_by_others(values: ComputedValues, again: Flags) -> Flags:
     """Of ``again``, those whose result goes into another, at last into one that is not of them."""
     useful = np.zeros(len(again), dtype=np.bool_)
-    known = values.source >= 0
+    known = (values.source >= 0) & ~values.is_deep[values.event]
     event, source = values.event[known], values.source[known]
     for _ in range(_LONGEST_CHAIN):
         before = int(useful.sum())
