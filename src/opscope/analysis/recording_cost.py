@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.trace.codes import EventKind
-from opscope.trace.ledger_rows import KIND_COST, SPAN_COST, CostKind
+from opscope.trace.ledger_rows import KIND_COST, CostKind
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import nearest_ancestor
 from opscope.tree.event_tree import event_tree
@@ -53,14 +53,9 @@ def costs_of_events_ns(trace: Trace) -> Amounts | None:
 
 
 def cost_of_an_event_ns(trace: Trace) -> float | None:
-    """What recording one event cost on average, nanoseconds; None: not measured.
-
-    Of a recording that has no costs by kind, what one operator without arguments costs.
-    """
+    """What recording one event cost on average, nanoseconds; None: not measured."""
     costs = costs_of_events_ns(trace)
-    if costs is not None and len(costs):
-        return float(costs.mean()) or None
-    return trace.ledger.get("recorder", {}).get(SPAN_COST) or None
+    return float(costs.mean()) or None if costs is not None and len(costs) else None
 
 
 def _costs(trace: Trace, of_one_ns: dict[CostKind, float]) -> Amounts:

@@ -10,14 +10,11 @@ from opscope.trace.ledger_rows import (
     NOT_EXPORTED,
     NOT_KNOWN_MS,
     NOT_SHOWN,
-    SLOWDOWN,
     WITHOUT_DURATION,
     sampled_steps,
 )
 from opscope.trace.trace import Trace
 from opscope.trace.unknown_codes import LEFT_OUT, SHOWN
-
-_NOTICED = 1.05
 
 
 def describe_completeness(trace: Trace, events: int | None = None) -> str:
@@ -48,7 +45,6 @@ def describe_completeness(trace: Trace, events: int | None = None) -> str:
     cost_ns = cost_of_an_event_ns(trace)
     if cost_ns:
         parts.append(f"recording cost about {cost_ns:.0f} ns each")
-    parts += _slowdown(ledger)
     return ", ".join(parts)
 
 
@@ -85,15 +81,6 @@ def _governed(ledger: dict[str, dict[str, float]]) -> list[str]:
         if what.startswith(_RECORDED_FOR) and share < 1
     ]
     return [*shares, *more]
-
-
-def _slowdown(ledger: dict[str, dict[str, float]]) -> list[str]:
-    """What recording cost where nothing was recorded, if that can be noticed."""
-    return [
-        f"code between them took {factor:.1f} times as long ({what.removeprefix(SLOWDOWN)})"
-        for what, factor in ledger.get("recorder", {}).items()
-        if what.startswith(SLOWDOWN) and factor >= _NOTICED
-    ]
 
 
 def _clock(ledger: dict[str, dict[str, float]]) -> list[str]:

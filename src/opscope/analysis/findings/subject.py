@@ -65,19 +65,13 @@ class Subject:
 
     Attributes:
         recorded: the trace as it was recorded; what counters said is at those times.
-        trace: the same without profiling overhead and without waits for a processor.
-        start_ns: on the host, Unix nanoseconds of ``trace``.
-        end_ns: likewise.
     """
 
     def __init__(self, trace: Trace, listing: TorchListing | None = None) -> None:
         self._made: dict[Callable[[Subject], Any], Any] = {}
-        self.recorded, self.trace = trace, program_time(trace)
+        self.recorded = trace
         self.listing = listing or TorchListing(trace)
-        self.events = self.trace.events
         self.parent = self.listing.tree.parent
-        self.start_ns: Values = self.events["start_ns"]
-        self.end_ns: Values = self.start_ns + event_tree(self.trace).duration_ns
 
     def once(self, make: Callable[[Subject], T]) -> T:
         """What ``make`` makes of this subject, made the first time it is asked for."""
@@ -85,6 +79,26 @@ class Subject:
             self._made[make] = make(self)
         made: T = self._made[make]
         return made
+
+    @cached_property
+    def trace(self) -> Trace:
+        """The recording without profiling overhead and without waits for a processor."""
+        return program_time(self.recorded)
+
+    @property
+    def events(self) -> Table:
+        """Those of ``trace``."""
+        return self.trace.events
+
+    @property
+    def start_ns(self) -> Values:
+        """Start of each event on the host, Unix nanoseconds of ``trace``."""
+        return self.trace.events["start_ns"]
+
+    @cached_property
+    def end_ns(self) -> Values:
+        """End of each event on the host."""
+        return self.start_ns + event_tree(self.trace).duration_ns
 
     @cached_property
     def duration_ns(self) -> Values:

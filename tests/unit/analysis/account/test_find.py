@@ -11,7 +11,7 @@ from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.find import find_account
 from opscope.errors import UsageError
 from opscope.trace.codes import EventKind, RecordScope, WaitsFor
-from opscope.trace.ledger_rows import SPAN_COST
+from opscope.trace.ledger_rows import KIND_COST, CostKind
 from opscope.trace.schema import THREAD_SAMPLES
 from opscope.trace.table import Table
 from support.build_trace import ORIGIN_NS, build_trace, kernel, span
@@ -143,7 +143,9 @@ def test_what_recording_cost_is_said_or_that_it_is_not_known():
     spans = "aten::a 0..10000\naten::b 10500..20000"
     unknown = find_account(build_trace(spans)).notes
     assert unknown[-1] == "What recording itself cost is not known, and is in the other causes."
-    known = find_account(build_trace(spans, ledger={"recorder": {SPAN_COST: 57.5}})).notes
+    known = find_account(
+        build_trace(spans, ledger={"recorder": {KIND_COST + CostKind.OPERATOR.value: 57.5}})
+    ).notes
     assert len(known) == len(unknown) - 1
 
 
@@ -261,7 +263,7 @@ def test_devices_have_accounts_too():
 
 
 def test_recording_is_a_cause_at_what_it_was_measured_to_cost():
-    cost = {"recorder": {"cost_ns: span": 1_000}}
+    cost = {"recorder": {KIND_COST + CostKind.OPERATOR.value: 1_000 / 1.3}}
     account = find_account(build_trace("aten::a 0..10000\naten::b 10000..20000", ledger=cost))
     assert milliseconds(account)[Cause.PROFILER] == 0.001
 

@@ -178,7 +178,7 @@ def test_anomaly_mode_costs_what_operators_take_that_compute_nothing():
 
 def test_savings_say_that_they_are_of_the_recorded_time_where_its_cost_is_not_known():
     spans = [span("train", 0, 2_000, kind=EventKind.PYTHON_CALL, frame=("train.py", 3, "train"))]
-    unknown = build_trace(spans, ledger={"recorder": {"cost_ns: span": 100.0}}).findings()
+    unknown = build_trace(spans, ledger={"recorder": {"stopped early by a fault": 1.0}}).findings()
     assert any("was not measured" in note for note in unknown.notes)
     rows = {"recorder": {f"{KIND_COST}{CostKind.OPERATOR.value}": 100.0}}
     assert not any(

@@ -3,6 +3,7 @@
 import _thread
 import os
 import signal
+import threading
 import time
 
 import pytest
@@ -11,14 +12,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import opscope
 from opscope import _native
-from opscope.recording import cost_by_kind as measuring
-from opscope.trace.codes import EventKind, Want
-from opscope.trace.ledger_rows import KIND_COST, QUICKEST_TAKES, CostKind
+from opscope.recording import cost as measuring
+from opscope.recording.sources import RecordingOptions
+from opscope.trace.codes import EventKind
+from opscope.trace.ledger_rows import KIND_COST, CostKind
 from opscope.tree.event_tree import event_tree
 from support.recorded import record
 
 ALL = {"record_shapes": True, "profile_memory": True, "with_stack": True}
-EVERYTHING = Want.OPERATORS | Want.INNER_OPERATORS | Want.INPUTS | Want.MEMORY | Want.PYTHON
+EVERYTHING = RecordingOptions(shapes=True, memory=True, stack=True)
 
 
 @pytest.fixture
@@ -65,8 +67,22 @@ def test_what_is_recorded_costs_something_and_nothing_else_does(not_measured_yet
     assert alone[CostKind.OPERATOR] > 0
 
 
-def test_the_quickest_operator_is_timed_with_them(not_measured_yet):
-    assert record(lambda: torch.ones(1)).ledger["recorder"][QUICKEST_TAKES] > 0
+def test_one_operator_without_arguments_costs_less_than_with_them(not_measured_yet):
+    with_all = costs(record(lambda: torch.ones(1), **ALL))[CostKind.OPERATOR]
+    assert 0 < measuring.cost_of_an_operator_ns() < with_all
+
+
+def test_threads_that_measure_at_once_get_the_same(not_measured_yet):
+    seen = []
+    threads = [
+        threading.Thread(target=lambda: seen.append(measuring.cost_by_kind(EVERYTHING)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(seen) == 4 and all(measured == seen[0] for measured in seen)
 
 
 def test_it_is_measured_once_for_the_same_options(not_measured_yet):
