@@ -149,31 +149,6 @@ def test_many_small_operators():
     assert found(build_trace(large + one_small), "many-small-operators") is None
 
 
-def chain(name, gets):
-    """Operators of 4 to 10 us, each of which gets what the one before made, or what nothing did."""
-    starts = [i * 4 if i < 300 else 1_200 + (i - 300) * 10 for i in range(600)]
-    spans = [
-        span(
-            name,
-            at,
-            at + 2,
-            inputs=[tensor(64, impl=i + 1, allocation_id=i - 1 if gets and i else -1)],
-        )
-        for i, at in enumerate(starts)
-    ]
-    blocks = [allocation(at + 1, 256, allocation_id=i) for i, at in enumerate(starts)]
-    trace = build_trace([*spans, span("aten::mm", 4_300, 4_900)], allocations=blocks)
-    return found(trace, "many-small-operators").saved_ns
-
-
-def test_small_operators_that_hand_on_to_elementwise_ones_go_but_for_their_elements():
-    fixed = 600 * 4 * MICROSECOND
-    assert chain("aten::mul", gets=False) == chain("aten::mm", gets=True) == fixed
-    # Of those whose result the next gets, 6 us more each; 64 elements take 6.4 ns.
-    more = chain("aten::mul", gets=True) - fixed
-    assert 297 * 6 * MICROSECOND < more < 300 * 6 * MICROSECOND
-
-
 def step(start, operators, name="AdamW"):
     inner = [span(op, start + 1 + i * 10, start + 5 + i * 10) for i, op in enumerate(operators)]
     return [span(f"Optimizer.step#{name}.step", start, start + 100, **ANNOTATION), *inner]
