@@ -125,41 +125,54 @@ def missing(subject: Subject, needs: tuple[Needs, ...]) -> str:
 
     Of what was recorded, but not in the time looked at, that it is not there.
     """
-    present = {
-        Needs.SHAPES: lambda: len(subject.trace.table("tensors")) > 0,
-        Needs.MEMORY: lambda: len(subject.trace.table("allocations")) > 0,
-        Needs.IDENTITY: lambda: tells_tensors_apart(subject),
-        Needs.STACKS: lambda: len(subject.trace.table("python_calls")) > 0 and subject.sites.known,
-        Needs.LIBRARIES: lambda: has_calls_of_libraries(subject),
-        Needs.LAYERS: lambda: (
-            has_calls_of_libraries(subject) or len(subject.trace.table("modules")) > 0
-        ),
-        Needs.MODULES: lambda: len(subject.trace.table("modules")) > 0,
-        Needs.DEVICE: lambda: subject.has_device,
-        Needs.KERNELS: lambda: len(subject.trace.table("gpu")) > 0,
-        Needs.SAMPLES: lambda: len(subject.trace.table("thread_samples")) > 0,
-        Needs.EVENTS: lambda: dropped_share(subject.trace) <= FEW_DROPPED,
-    }
-    options = subject.trace.metadata.get("options") or {}
+    options = subject.recorded.metadata.get("options") or {}
 
     def said(need: Needs) -> str:
         recorded_with, not_here = _NOT_HERE.get(need, ((), ""))
         return not_here if any(options.get(name) for name in recorded_with) else need.value
 
-    return " ".join(said(need) for need in needs if not present[need]())
+    return " ".join(said(need) for need in needs if not subject.once(_PRESENT[need]))
+
+
+def _has(table: str) -> Callable[[Subject], bool]:
+    """Whether a table of the recording has any rows."""
+
+    def has_rows(subject: Subject) -> bool:
+        return len(subject.recorded.table(table)) > 0
+
+    return has_rows
 
 
 def tells_tensors_apart(subject: Subject) -> bool:
     """Whether it is known of tensors which are the same: Chrome files say sizes alone."""
-    tensors = subject.trace.table("tensors")
+    tensors = subject.recorded.table("tensors")
     columns = (tensors["storage"] != 0, tensors["impl"] != 0, tensors["tensor_id"] >= 0)
     return not len(tensors) or any(bool(column.any()) for column in columns)
 
 
 def has_calls_of_libraries(subject: Subject) -> bool:
     """Whether more than the program's own functions were recorded."""
-    options = subject.trace.metadata.get("options") or {}
+    options = subject.recorded.metadata.get("options") or {}
     is_without = options.get("own_functions") and not (
         options.get("functions") or options.get("stack")
     )
     return len(subject.trace.table("python_calls")) > 0 and not is_without
+
+
+_PRESENT: dict[Needs, Callable[[Subject], bool]] = {
+    Needs.SHAPES: _has("tensors"),
+    Needs.MEMORY: _has("allocations"),
+    Needs.IDENTITY: tells_tensors_apart,
+    Needs.STACKS: lambda subject: (
+        len(subject.recorded.table("python_calls")) > 0 and subject.sites.known
+    ),
+    Needs.LIBRARIES: has_calls_of_libraries,
+    Needs.LAYERS: lambda subject: (
+        has_calls_of_libraries(subject) or len(subject.recorded.table("modules")) > 0
+    ),
+    Needs.MODULES: _has("modules"),
+    Needs.DEVICE: lambda subject: subject.has_device,
+    Needs.KERNELS: _has("gpu"),
+    Needs.SAMPLES: _has("thread_samples"),
+    Needs.EVENTS: lambda subject: dropped_share(subject.recorded) <= FEW_DROPPED,
+}

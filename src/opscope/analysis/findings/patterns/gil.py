@@ -11,6 +11,7 @@ from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
 from opscope.analysis.findings.program_time import main_thread
 from opscope.analysis.findings.subject import Subject, Values
 from opscope.analysis.quantity_text import share_text, time_text
+from opscope.trace.codes import WaitsFor
 from opscope.trace.thread_text import thread_text
 
 _WORTH_SAYING = 0.05
@@ -19,6 +20,8 @@ _BUSY = 0.1
 
 
 def _find(subject: Subject) -> Evidence | None:
+    if not (subject.recorded.table("thread_samples")["waits_for"] == WaitsFor.GIL).any():
+        return None
     waits = main_time(subject.recorded, causes=(Cause.GIL,))
     total = int(waits.time_ns.sum())
     if total < _WORTH_SAYING * subject.wall_ns:
