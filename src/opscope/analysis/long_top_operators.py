@@ -1,0 +1,81 @@
+"""The summary of a recording that does not fit in memory: slice by slice, added up by name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from opscope.analysis.period import Period, Which
+from opscope.analysis.steady_state import StartUp
+from opscope.analysis.top_operators import COLUMNS, SORT_KEYS, TopOperators, find_top_operators
+from opscope.errors import UsageError
+from opscope.trace.long_trace import LongTrace, Slice
+from opscope.trace.trace import Trace
+
+_SLICE_EVENTS = 1_000_000
+_TIMES = ("calls", "cpu_self_ns", "cpu_total_ns")
+"""Columns that can be added up from slice to slice."""
+
+
+def find_long_top_operators(
+    trace: LongTrace, *, sort_by: str, row_limit: int, by_shape: bool = False
+) -> TopOperators:
+    """As `find_top_operators`, of all of a long recording: times and calls.
+
+    Raises:
+        UsageError: sorting or grouping by anything else.
+    """
+    column = SORT_KEYS[sort_by]
+    if by_shape or column.unit not in ("ns", "count") or column.key.startswith("device"):
+        raise UsageError(
+            "Of a recording this long, only calls and CPU times are summarised as a whole. Choose "
+            "a part of it with --range or --steps for everything else."
+        )
+    working: dict[str, Counter[str]] = {}
+    waiting: dict[str, Counter[str]] = {}
+    begin_ns, end_ns = trace.span_ns
+    for part in trace.slices(_SLICE_EVENTS):
+        _add(part, working, waiting)
+    rows, others = _rows(working, column.key), _rows(waiting, column.key)
+    shown = len(rows) if row_limit == -1 else row_limit
+    return TopOperators(
+        rows=rows[:shown],
+        waiting=others,
+        left_out=max(len(rows) - shown, 0),
+        total_cpu_ns=sum(row["cpu_self_ns"] for row in [*rows, *others]),
+        period=_period(Trace({}, trace.small.names), begin_ns, end_ns),
+        used=tuple(c for c in COLUMNS if c.key in (*_TIMES, "cpu_mean_ns")),
+        sorted_by=column,
+    )
+
+
+def _add(part: Slice, working: dict[str, Counter[str]], waiting: dict[str, Counter[str]]) -> None:
+    """Add what ran in a slice; what had begun before was counted where it began."""
+    period = _period(part.trace, part.begin_ns, part.end_ns)
+    top = find_top_operators(period, sort_by="self_cpu_time_total", row_limit=-1)
+    for rows, sums in ((top.rows, working), (top.waiting, waiting)):
+        for row in rows:
+            sums.setdefault(row["name"], Counter()).update({key: row[key] for key in _TIMES})
+    if part.carried:
+        events = part.trace.events.take(np.arange(part.carried))
+        alone = _period(part.trace.with_tables({"events": events}), part.begin_ns, part.end_ns)
+        before = find_top_operators(alone, sort_by="self_cpu_time_total", row_limit=-1)
+        for rows, sums in ((before.rows, working), (before.waiting, waiting)):
+            for row in rows:
+                sums[row["name"]]["calls"] -= row["calls"]
+
+
+def _rows(sums: dict[str, Counter[str]], sorted_by: str) -> list[dict[str, Any]]:
+    rows = []
+    for name, added in sums.items():
+        row: dict[str, Any] = {"name": name} | {column.key: 0 for column in COLUMNS}
+        row |= dict(added)
+        row["cpu_mean_ns"] = row["cpu_total_ns"] // max(row["calls"], 1)
+        rows.append(row)
+    return sorted(rows, key=lambda row: -row[sorted_by])
+
+
+def _period(trace: Trace, begin_ns: int, end_ns: int) -> Period:
+    return Period(Which.ALL, trace, None, begin_ns, end_ns, StartUp())
