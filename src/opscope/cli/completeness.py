@@ -13,14 +13,11 @@ from opscope.trace.ledger_rows import (
     NOT_EXPORTED,
     NOT_KNOWN_MS,
     NOT_SHOWN,
-    SLOWDOWN,
     WITHOUT_DURATION,
     sampled_steps,
 )
 from opscope.trace.trace import Trace
 from opscope.trace.unknown_codes import LEFT_OUT, SHOWN
-
-_NOTICED = 1.05
 
 
 def describe_completeness(trace: Trace, events: int | None = None) -> str:
@@ -47,7 +44,6 @@ def describe_completeness(trace: Trace, events: int | None = None) -> str:
     cost_ns = cost_of_an_event_ns(trace)
     if cost_ns:
         parts.append(f"recording cost about {cost_ns:.0f} ns each")
-    parts += _slowdown(ledger)
     return ", ".join(parts)
 
 
@@ -91,15 +87,6 @@ def _not_exported(ledger: dict[str, dict[str, float]]) -> list[str]:
     rows = [what for what in ledger.get("import", {}) if what.startswith(NOT_EXPORTED)]
     tables = ", ".join(what.removeprefix(NOT_EXPORTED) for what in rows)
     return [f"the recording also had {tables}, which such a file cannot hold"] if rows else []
-
-
-def _slowdown(ledger: dict[str, dict[str, float]]) -> list[str]:
-    """What recording cost where nothing was recorded, if that can be noticed."""
-    return [
-        f"code between them took {factor:.1f} times as long ({what.removeprefix(SLOWDOWN)})"
-        for what, factor in ledger.get("recorder", {}).items()
-        if what.startswith(SLOWDOWN) and factor >= _NOTICED
-    ]
 
 
 def _clock(ledger: dict[str, dict[str, float]]) -> list[str]:
