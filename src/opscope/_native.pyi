@@ -869,19 +869,6 @@ def with_reused_memory(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.
 def reused_memory() -> tuple[int, int]:
     """Bytes of it in use by arrays, and free but kept for what :func:`with_reused_memory` runs."""
 
-def equal_values(
-    base: NDArray[np.uint64],
-    is_unique: NDArray[np.bool_],
-    event: NDArray[np.int64],
-    producer: NDArray[np.int64],
-    memory: NDArray[np.uint64],
-    shape: NDArray[np.uint64],
-    place: NDArray[np.uint64],
-    rounds: int,
-) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-    """Of every operator a number for its value, and whether that follows from no memory; the first
-    two columns are of operators, the others of their arguments."""
-
 def operator_signatures(
     columns: dict[str, NDArray[Any]],
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], list[str]]: ...

@@ -115,17 +115,6 @@ def sampled_threads(trace: Trace) -> dict[int, Intervals]:
     return found
 
 
-def time_of_faults_ns(trace: Trace, start_ns: int, end_ns: int) -> int | None:
-    """What the kernel needed, as estimated, to hand out pages between two moments, Unix
-    nanoseconds, to all threads together; None where no thread was asked about then."""
-    found = [
-        one.faults_ns * within
-        for one in sampled_threads(trace).values()
-        if (within := one.share_within(start_ns, end_ns)).any()
-    ]
-    return int(sum(faults_ns.sum() for faults_ns in found)) if found else None
-
-
 def _intervals(samples: Table, rows: Values, fault_ns: float, stretches: Values) -> Intervals:
     time, computed = samples["time_ns"][rows], samples["computed_ns"][rows]
     delayed, waits_for = samples["delayed_ns"][rows], samples["waits_for"][rows].astype(np.int64)

@@ -9,34 +9,9 @@ import numpy as np
 
 from opscope.analysis.device_time import launched_share
 from opscope.analysis.doubts import require_times
-from opscope.analysis.findings import (
-    allocation,
-    convolution,
-    copies,
-    data_loading,
-    gil,
-    gradients,
-    graphs,
-    growth,
-    indexing,
-    intermediates,
-    interpreter,
-    launches,
-    lookups,
-    made_again,
-    matmul,
-    module_loops,
-    optimizer,
-    outside,
-    partly_used,
-    precision,
-    repetition,
-    synchronisation,
-    tensor_loops,
-    unused_gradients,
-)
 from opscope.analysis.findings.finding import Finding, Findings, Unchecked
 from opscope.analysis.findings.pattern import Evidence, Pattern, missing
+from opscope.analysis.findings.patterns import all_patterns
 from opscope.analysis.findings.program_time import waited_share
 from opscope.analysis.findings.saving import saved_of_wall_ns
 from opscope.analysis.findings.sites import RECORD_STACKS
@@ -50,52 +25,6 @@ from opscope.errors import UsageError
 from opscope.reused_memory import reusing_memory
 from opscope.trace.ledger_rows import sampled_steps
 from opscope.trace.trace import Trace
-
-PATTERNS: tuple[Pattern, ...] = (
-    data_loading.IN_PROCESS,
-    data_loading.STALLS,
-    data_loading.BEGUN_AGAIN,
-    made_again.WORKERS,
-    synchronisation.SYNCHRONISATION,
-    launches.LAUNCH_BOUND,
-    gil.GIL,
-    interpreter.TINY_OPERATORS,
-    interpreter.COLLECTIONS,
-    interpreter.RECOMPILATIONS,
-    optimizer.SINGLE_TENSOR,
-    optimizer.ZEROED_GRADIENTS,
-    convolution.CONVOLUTION_BIAS,
-    matmul.UNALIGNED,
-    matmul.FULL_PRECISION,
-    copies.FILLED_ON_HOST,
-    copies.REPEATED,
-    copies.CASTS,
-    indexing.FOR_LOOP_INDEXING,
-    tensor_loops.TENSOR_BY_TENSOR,
-    module_loops.MODULES_ONE_BY_ONE,
-    outside.TIME_OUTSIDE_TORCH,
-    repetition.CONSTANTS,
-    repetition.COPIES,
-    repetition.TWICE,
-    repetition.RESULTS,
-    made_again.MODULES,
-    lookups.DENSE_GRADIENTS,
-    lookups.ONE_HOT,
-    intermediates.ATTENTION,
-    intermediates.BROADCAST,
-    partly_used.PARTLY_USED,
-    growth.GROWING_CONCATENATION,
-    growth.MEMORY_THAT_GROWS,
-    gradients.GRADIENTS_IN_INFERENCE,
-    gradients.ANOMALY_DETECTION,
-    unused_gradients.UNUSED_GRADIENTS,
-    graphs.GROWING_GRAPH,
-    graphs.GRAPH_OF_GRADIENTS,
-    graphs.RECOMPUTATION,
-    precision.DOUBLE_PRECISION,
-    allocation.CHURN,
-    allocation.DEVICE_GROWTH,
-)
 
 _GENERAL = 0.5
 """Of what a general finding saves counts so much: one that names the cause comes before it."""
@@ -129,7 +58,7 @@ def find_findings(
     period = period_of(trace, which)
     require_times(period.trace)
     subject = Subject(period.trace, listing)
-    patterns = [*PATTERNS, *([_name_pattern(name)] if name is not None else [])]
+    patterns = [*all_patterns(), *([_name_pattern(name)] if name is not None else [])]
     found, absent, unchecked = [], [], []
     for pattern in patterns:
         needs = missing(subject, pattern.needs + pattern.helped_by)

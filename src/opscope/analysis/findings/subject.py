@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.device_time import WORK_KINDS, launched_work
-from opscope.analysis.findings.line_calls import LineCalls
+from opscope.analysis.findings.line_calls import LineCalls, calls_of_lines
 from opscope.analysis.findings.program_time import main_row, program_time
 from opscope.analysis.findings.sites import Sites
 from opscope.analysis.grouped_medians import medians
@@ -155,11 +155,11 @@ class Subject:
     @cached_property
     def line_calls(self) -> LineCalls:
         """What the program's lines call."""
-        return LineCalls(
+        return calls_of_lines(
             self.sites,
             self.parent,
             (self.start_ns, self.end_ns),
-            self.events["name"],
+            self.kind_of_name,
             is_pause=self.events["kind"] == EventKind.GC_PAUSE,
             is_node=self.named_like(EVALUATING),
         )
@@ -266,6 +266,16 @@ class Subject:
         """Row in names of every event name, by text."""
         used = np.flatnonzero(np.bincount(self.events["name"] + 1, minlength=1)) - 1
         return {self.trace.names[row]: int(row) for row in used.tolist() if row >= 0}
+
+    @cached_property
+    def kind_of_name(self) -> Values:
+        """A number for the name of each event without that of an instance, as in Linear_3; -1 for
+        no name."""
+        numbers: dict[str, int] = {}
+        of_name = np.full(len(self.trace.names) + 1, -1, dtype=np.int64)
+        for text, row in self.names_used.items():
+            of_name[row] = numbers.setdefault(text.rstrip("0123456789"), len(numbers))
+        return of_name[self.events["name"]]
 
     def named(self, *texts: str) -> Flags:
         """Which events have one of these names."""

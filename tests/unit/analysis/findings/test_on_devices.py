@@ -89,7 +89,6 @@ def test_functions_for_lists_are_a_few_kernels_on_a_device():
     spans, gpu = launches(40, each_us=20, work_us=2, caller=CALLER, line=5)
     finding = found(under_main(spans, gpu, 800), "tensor-by-tensor")
     assert finding.saved_share > 0.8
-    assert "on a GPU" in finding.saved_by
 
 
 def test_what_large_tensors_take_is_not_saved_by_functions_for_lists():

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from opscope.analysis.findings.find import PATTERNS, find_findings
+from opscope.analysis.findings.find import find_findings
+from opscope.analysis.findings.patterns import all_patterns
 from opscope.analysis.findings.program_time import waited_share
 from opscope.trace.ledger_rows import KIND_COST, CostKind
 from opscope.trace.names import Names
@@ -69,7 +70,7 @@ def test_what_was_not_recorded_is_said():
     assert "--shapes" in needs["unaligned-matmul"]
     assert "--memory" in needs["allocation-churn"]
     assert "GPU" in needs["extra-device-copy"]
-    assert len(findings.absent) + len(needs) == len(PATTERNS)
+    assert len(findings.absent) + len(needs) == len(all_patterns())
 
 
 def test_those_that_save_most_come_first_and_json_has_all():
@@ -106,14 +107,14 @@ def test_an_empty_trace_has_none():
 
 
 def test_ids_are_unique_and_everything_says_what_to_do():
-    assert len({pattern.id for pattern in PATTERNS}) == len(PATTERNS)
-    assert all(pattern.advice.endswith(".") for pattern in PATTERNS)
+    assert len({pattern.id for pattern in all_patterns()}) == len(all_patterns())
+    assert all(pattern.advice.endswith(".") for pattern in all_patterns())
 
 
 def test_the_documentation_lists_every_pattern():
     text = (Path(__file__).parents[4] / "docs" / "findings.md").read_text()
     listed = [line.split("`")[1] for line in text.splitlines() if line.startswith("| `")]
-    assert sorted(listed) == sorted(pattern.id for pattern in PATTERNS)
+    assert sorted(listed) == sorted(pattern.id for pattern in all_patterns())
 
 
 @pytest.mark.parametrize("level", ["own_functions", "functions", "stack"])

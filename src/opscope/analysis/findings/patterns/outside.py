@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from opscope.analysis.findings.gaps import Gap, widest_gaps
-from opscope.analysis.findings.handed_out import odd_pages_ns
+from opscope.analysis.findings.gaps import gap_lines
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
 from opscope.analysis.findings.sites import MOST_PLACES, Place
 from opscope.analysis.findings.subject import Flags, Subject, Values
@@ -80,17 +79,14 @@ def _find(subject: Subject) -> Evidence | None:
 
 def _calls(subject: Subject, split: TimeSplit) -> list[_Line]:
     """Lines of the program that call what is not torch."""
-    outside = split.outside_ns
-    by_chance = odd_pages_ns(subject, outside > 0)
-    spent: Values = np.maximum(outside - by_chance, 0)
+    spent: Values = split.outside_ns
     events = np.flatnonzero(spent > 0)
     site = subject.sites.around[events]
     known = site >= 0
     events, site = events[known], site[known]
     by_site = np.bincount(site, weights=spent[events], minlength=len(spent)).astype(np.int64)
     whole = _mostly_outside(subject, split, by_site) & ~subject.sites.defined_here
-    typical = subject.duration_ns - subtree_sums(subject.parent, by_chance)
-    by_site = np.where(whole, np.maximum(by_site, typical), by_site)
+    by_site = np.where(whole, np.maximum(by_site, subject.duration_ns), by_site)
     sites = np.flatnonzero(by_site)
     return [
         replace(line, events=_who_takes_it(subject, line.events, events, site))
@@ -160,11 +156,21 @@ def _own_code(subject: Subject, split: TimeSplit) -> list[_Line]:
         if totals[number] < _LINE_WORTH_NAMING * subject.wall_ns:
             break
         own = rows[frame == number]
-        where: Gap = widest_gaps(subject, number, own)
-        place = subject.sites.place(number, where.line, -1, len(own), int(totals[number]))
+        place = subject.sites.place(
+            number, _widest_gap(subject, number, own), -1, len(own), int(totals[number])
+        )
         what = f"Python code of {place.function}"
         lines.append(_Line(place, what, own, int(totals[number]), is_between_calls=True))
     return lines
+
+
+def _widest_gap(subject: Subject, frame: int, calls: Values) -> int:
+    """The line that most time passes at in the calls (rows) of a function (row of frames)."""
+    frames, is_call = subject.trace.table("frames"), np.zeros(len(subject.parent), dtype=np.bool_)
+    first, file = int(frames["line"][frame]), subject.trace.names[frames["file"][frame]]
+    is_call[calls] = True
+    lines = gap_lines(subject, is_call, np.zeros(len(is_call), np.int32), [(file, first)])
+    return lines.get(0, first)
 
 
 TIME_OUTSIDE_TORCH = Pattern(

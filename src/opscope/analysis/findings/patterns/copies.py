@@ -8,14 +8,13 @@ from opscope.analysis.findings.measure import measure_device_copy
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
 from opscope.analysis.findings.subject import CUDA, Flags, Subject, Values
 from opscope.analysis.quantity_text import share_text
-from opscope.analysis.signatures import first_of_each, mix
 from opscope.trace.dtypes import TORCH_NAMES
 
 _FILLS = ("aten::fill_", "aten::zero_", "aten::normal_", "aten::uniform_", "aten::random_")
 _FLOATING = tuple(
     c for c, name in TORCH_NAMES.items() if name in ("float16", "float32", "bfloat16")
 )
-_CASTS_WORTH_SAYING, _REPEATS_WORTH_SAYING = 0.01, 0.002
+_CASTS_WORTH_SAYING = 0.01
 
 
 def _conversions(subject: Subject) -> tuple[Values, Values]:
@@ -28,38 +27,6 @@ def _conversions(subject: Subject) -> tuple[Values, Values]:
     offsets = subject.trace.table("tensors").lists("sizes").offsets
     rows = rows[offsets[tensor[rows] + 1] > offsets[tensor[rows]]]
     return rows, tensor[rows]
-
-
-def _find_repeated(subject: Subject) -> Evidence | None:
-    rows, tensor = _conversions(subject)
-    table = subject.trace.table("tensors")
-    known = table["tensor_id"][tensor] >= 0
-    rows, tensor = rows[known], tensor[known]
-    if not len(rows):
-        return None
-    key = mix(table["tensor_id"][tensor])
-    for more in (table["version"][tensor], _value(subject, rows, 1), _value(subject, rows, 3)):
-        key = mix(key ^ mix(more))
-    group, _ = first_of_each(key)
-    took = subject.duration_ns[rows]
-    total = np.bincount(group, weights=took)
-    longest = np.zeros(len(total), dtype=np.int64)
-    np.maximum.at(longest, group, took)
-    repeated = (np.bincount(group) > 1)[group]
-    saved = int((total - longest).sum())
-    if not repeated.any() or saved < _REPEATS_WORTH_SAYING * subject.wall_ns:
-        return None
-    tensors = len(np.unique(group[repeated]))
-    return Evidence(
-        events=rows[repeated],
-        time_ns=int(took[repeated].sum()),
-        explanation=(
-            f"{tensors:,} tensors were converted to the same type or device again though they "
-            f"had not changed, {int(repeated.sum()):,} copies in all."
-        ),
-        saved_ns=saved,
-        saved_by="all copies of a tensor but the slowest",
-    )
 
 
 def _value(subject: Subject, rows: Values, position: int) -> Values:
@@ -168,14 +135,6 @@ _KERNEL_NS = 10_000
 _NEARBY = 6
 """Operators between a fill and the copy of it: what ``.to`` itself calls."""
 
-
-REPEATED = Pattern(
-    id="repeated-conversions",
-    title="The same tensor is converted again and again",
-    advice="Convert it once, before the loop, and keep the result.",
-    find=_find_repeated,
-    needs=(Needs.SHAPES, Needs.IDENTITY, Needs.MEMORY),
-)
 
 CASTS = Pattern(
     id="precision-casts",

@@ -6,10 +6,10 @@ import numpy as np
 
 from opscope.analysis.findings.backward_passes import backward_steps, steps_take_ns
 from opscope.analysis.findings.bytes_made import FLOAT_BYTES, bytes_given, bytes_made
-from opscope.analysis.findings.matmul import HALF, PRODUCT_CALLS
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
-from opscope.analysis.findings.repetition import computed_values
+from opscope.analysis.findings.patterns.matmul import HALF, PRODUCT_CALLS
 from opscope.analysis.findings.subject import FLOPS_A_NS, HOST, Flags, Subject, Values
+from opscope.analysis.findings.values import computed_values
 from opscope.analysis.quantity_text import bytes_text, share_text
 
 _WORTH_SAYING = 0.02

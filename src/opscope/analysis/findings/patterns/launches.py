@@ -7,9 +7,9 @@ import numpy as np
 from opscope.analysis.device_time import launched_work
 from opscope.analysis.device_use.stretches import union_of
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
+from opscope.analysis.findings.patterns.synchronisation import waiting_calls
 from opscope.analysis.findings.saving import Saves
 from opscope.analysis.findings.subject import CUDA, Flags, Subject, Values
-from opscope.analysis.findings.synchronisation import waiting_calls
 from opscope.analysis.quantity_text import share_text
 from opscope.tree.ancestry import nearest_ancestor
 

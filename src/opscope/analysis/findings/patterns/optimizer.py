@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.findings.loop_lines import part_work_ns
 from opscope.analysis.findings.measure import measure_single_tensor
 from opscope.analysis.findings.pattern import Evidence, Pattern
 from opscope.analysis.findings.subject import CUDA, Flags, Subject, Values
-from opscope.analysis.grouped_medians import medians
 from opscope.analysis.quantity_text import bytes_text, share_text, time_text
 from opscope.trace.codes import RecordScope
-from opscope.trace.row_groups import group_rows
 from opscope.trace.shapes import element_counts
 
 _STEP = "Optimizer.step#"
@@ -30,28 +27,14 @@ _WITHOUT_LISTS = ("LBFGS", "Muon", "SparseAdam")
 _FUSED = ("Adam", "AdamW", "SGD", "Adagrad")
 _FOREACH = ("Adadelta", "Adafactor", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop")
 
-_COLLECTING, _COLLECTING_FOR_ADDITIONS = 0.17, 0.47
-"""Of what goes, so much stays: Python and the call still go through all parameters to collect them.
+_FUSED_LEAVES, _LISTS_LEAVE = 0.2, 0.74
+"""Of what goes, so much stays: Python and the call still go through all parameters to collect them,
+and on the CPU functions for lists go through these, too.
 
 Fused Adam, AdamW and SGD with momentum took 14 to 23 % of what they take one by one over 50 to 160
-tiny parameters. SGD without momentum, which adds once for each, took 43 to 51 %.
+tiny parameters (SGD without momentum 43 to 51 %); Adadelta, RMSprop, NAdam and Adamax with foreach
+66 to 84 % over 9 and 60.
 """
-
-_MOVING_AVERAGES, _OF_WORK = ("Adam", "AdamW"), 0.3
-"""One pass over the elements does what a dozen operators do, in so much of what these compute.
-
-From 64 to 20,000 elements in each of 50 parameters one by one grew by 1.6 and 1.7 ns an element,
-and fused by 0.5.
-"""
-
-_LISTS_ON_CPU = 0.74
-"""So much stays where there are functions for lists alone, and they go through them on the CPU.
-
-Adadelta, RMSprop, NAdam and Adamax took 66 to 84 % with foreach, over 9 and 60 small parameters.
-"""
-
-_ODD = 1.5
-"""A step that takes so many times as long as most like it was interrupted."""
 
 
 @dataclass(frozen=True)
@@ -113,24 +96,12 @@ def _find_single_tensor(subject: Subject) -> Evidence | None:
     if not count:
         return None
     took, of_operators = steps.took_ns, subject.duration_ns[steps.operators]
-    between = np.maximum(took - steps.sum(of_operators), 0)
-    calls = len(steps.operators) - count
-    fastest, elements = int(np.percentile(of_operators, 5)), ""
-    saved = np.minimum(between + fastest * (steps.sum(np.ones_like(steps.step)) - 1), took)
-    once = np.zeros(count)
-    if len(subject.trace.table("tensors")):
-        work = np.clip(part_work_ns(subject)[steps.operators], 0, of_operators)
-        computing = steps.sum(work)
-        saved = np.maximum(took - computing - fastest, saved)
-        averages = _steps_of(subject, _MOVING_AVERAGES)[steps.rows]
-        once = np.where(averages, computing * (1 - _OF_WORK), 0)
-        passes = "one pass over " if once.any() else ""
-        elements = f", and what else small tensors take but for {passes}their elements"
-    left = _left(subject, steps)
-    saved = np.minimum(saved * (1 - left) + once, took).astype(np.int64)
-    saved = _uninterrupted(subject, steps, saved)
+    work = np.clip(part_work_ns(subject)[steps.operators], 0, of_operators)
+    fused = _steps_of(subject, _FUSED)[steps.rows] | subject.has_device
+    left = np.where(fused, _FUSED_LEAVES, _LISTS_LEAVE)
+    saved = np.maximum(took - steps.sum(work), 0) * (1 - left)
     most = int(np.argmax(took))
-    name = _name(subject, int(steps.rows[most]))
+    name = subject.trace.event_name(int(steps.rows[most])).removeprefix(_STEP)
     return Evidence(
         events=steps.rows,
         event_time_ns=took,
@@ -142,26 +113,11 @@ def _find_single_tensor(subject: Subject) -> Evidence | None:
         ),
         saved_ns=int(saved.sum()),
         saved_by=(
-            f"Python between the operators of a step ({time_text(int(between.sum()))}) and the "
-            f"fixed cost of {calls:,} calls ({time_text(fastest)} each, as the fastest of them)"
-            f"{elements}, of which calls for all parameters leave {left[most]:.0%}: these are "
-            "still collected one by one"
+            "about the time of the steps but what their operators compute, of which calls for all "
+            f"parameters leave {left[most]:.0%}: these are still collected one by one"
         ),
         advice=_advice(name.removesuffix(".step")),
     )
-
-
-def _name(subject: Subject, row: int) -> str:
-    return subject.trace.event_name(row).removeprefix(_STEP)
-
-
-def _left(subject: Subject, steps: _Steps) -> npt.NDArray[np.float64]:
-    """Of what each step could save, the share that stays with what its optimizer offers."""
-    fused = _steps_of(subject, _FUSED)[steps.rows] | subject.has_device
-    scaled = steps.sum(subject.named("aten::mul_")[steps.operators].astype(np.int64)) > 0
-    only_adds = _steps_of(subject, ("SGD",))[steps.rows] & ~scaled
-    collecting = np.where(only_adds, _COLLECTING_FOR_ADDITIONS, _COLLECTING)
-    return np.where(fused, collecting, _LISTS_ON_CPU)
 
 
 def _steps_of(subject: Subject, kinds: tuple[str, ...]) -> Flags:
@@ -175,14 +131,6 @@ def _advice(name: str) -> str:
     if name in _FOREACH:
         return f"Pass foreach=True to {name}, which has no fused form."
     return ""
-
-
-def _uninterrupted(subject: Subject, steps: _Steps, saved: Values) -> Values:
-    """Of each step no more than of most that are like it: in others, something else ran."""
-    count = steps.sum(np.ones_like(steps.step))
-    alike = group_rows(subject.events["name"][steps.rows], count)
-    usual = medians(saved, alike.group, len(alike))[alike.group]
-    return np.minimum(saved, (_ODD * usual).astype(np.int64))
 
 
 def _find_zeroed_gradients(subject: Subject) -> Evidence | None:

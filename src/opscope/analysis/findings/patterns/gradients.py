@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.analysis.account.processor import time_of_faults_ns
-from opscope.analysis.findings.pattern import Evidence, Needs, Pattern, has_calls_of_libraries
-from opscope.analysis.findings.sites import Place
+from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
 from opscope.analysis.findings.subject import Flags, Subject, Values
-from opscope.analysis.period import wall_bounds
 from opscope.analysis.quantity_text import bytes_text, share_text
 from opscope.trace.row_groups import group_rows
 from opscope.trace.schema import AllocationAction, RecordScope
 from opscope.tree.ancestry import nearest_ancestor
 from opscope.tree.links import forward_backward_links, thread_numbers
-from opscope.tree.own_time import own_times
 
 _WORTH_SAYING, _FEWEST = 0.005, 16
-_NODE_NS = 1_000
-"""What making a node of the graph takes, and taking it down again: 770 to 1,070 measured."""
+_NODE_NS = 1_500
+"""What making a node of the graph takes, and taking it down again: 770 to 1,070 where caches are
+warm, and up to twice that in programs."""
 
 _NANOSECONDS_PER_BYTE = 0.12
 """Of a page that is touched for the first time: memory kept for the backward pass is not reused."""
@@ -32,8 +29,6 @@ _VIEWS = tuple(
     )
 )  # fmt: skip
 
-_TRACEBACKS = ("format_stack", "extract_stack", "walk_stack")
-
 
 def _find_inference(subject: Subject) -> Evidence | None:
     rows = _without_backward(subject)
@@ -43,9 +38,7 @@ def _find_inference(subject: Subject) -> Evidence | None:
     kept = _allocated_bytes(subject, rows)
     nodes = _nodes(subject, rows) * _NODE_NS
     writes = int(kept * _NANOSECONDS_PER_BYTE)
-    faults = time_of_faults_ns(subject.recorded, *wall_bounds(subject.recorded))
-    # Memory that is kept until the next pass, and is used again by that, is touched once in all.
-    saved = nodes + min(writes, int(took.sum()) // 2 if faults is None else faults)
+    saved = nodes + min(writes, int(took.sum()) // 2)
     if saved < _WORTH_SAYING * subject.wall_ns:
         return None
     return Evidence(
@@ -59,9 +52,8 @@ def _find_inference(subject: Subject) -> Evidence | None:
         ),
         saved_ns=saved,
         saved_by=(
-            "the nodes of the graph that were made, and first writes to the memory that was kept"
-            f"{'' if faults is None else ', no more than the kernel took for handing out memory'}; "
-            "an estimate by rule of thumb, as nothing in the recording separates it"
+            "about the nodes of the graph that were made, and first writes to the memory that was "
+            "kept, by rule of thumb, as nothing in the recording separates it"
         ),
     )
 
@@ -120,80 +112,37 @@ def _allocated_bytes(subject: Subject, rows: Values) -> int:
 
 
 def _find_anomaly(subject: Subject) -> Evidence | None:
-    """Python's stack written down inside operators: what anomaly detection does for each node."""
-    noting = subject.named_like(*_TRACEBACKS)
-    noting &= subject.operator_parent >= 0
-    rows = np.flatnonzero(noting & (subject.inside(noting) < 0))
+    """Gradients looked through for NaN in a backward pass, and what is written down for each node.
+
+    Python's stack is written down inside each operator that autograd makes a node for.
+    """
     node = subject.named_like("autograd::engine::evaluate_function: ")
     checks = np.flatnonzero(
         subject.named("aten::isnan", "aten::_is_any_true", "aten::item")
         & (nearest_ancestor(subject.parent, node) >= 0)
     )
-    outermost = checks[~np.isin(subject.operator_parent[checks], checks)]
-    switch = np.flatnonzero(subject.named_like("anomaly_mode.py(") & subject.sites.called_here)
-    places = subject.sites.places(switch, np.ones(len(switch), dtype=np.int64))
-    if not has_calls_of_libraries(subject):
-        return _checked_gradients(subject, outermost, places)
-    if len(rows) < _FEWEST:
-        return None
-    took = subject.duration_ns[rows]
-    total = int(took.sum()) + int(subject.duration_ns[outermost].sum())
-    total += _around_stacks_ns(subject, rows)
-    return Evidence(
-        events=rows,
-        event_time_ns=took,
-        time_ns=total,
-        explanation=(
-            f"Anomaly detection is on: {len(rows):,} operators wrote down Python's stack when they "
-            "were called, and every gradient was looked through for NaN, "
-            f"{share_text(total / subject.wall_ns)} of the time."
-        ),
-        saved_ns=total,
-        saved_by=(
-            "writing down stacks, with what operators that only look at memory anew take to keep "
-            "them, and looking through gradients"
-        ),
-        places=places,
-    )
-
-
-def _around_stacks_ns(subject: Subject, noting: Values) -> int:
-    """What operators themselves take to have a stack written down and to keep it.
-
-    Those that only look at memory anew do nothing else; without any, nothing is known of it.
-    """
-    operators = np.unique(subject.operator_parent[noting])
-    own = own_times(subject.trace)[operators]
-    views = own[subject.named(*_VIEWS)[operators]]
-    return int(np.minimum(own, np.median(views)).sum()) if len(views) else 0
-
-
-def _checked_gradients(
-    subject: Subject, checks: Values, places: tuple[Place, ...]
-) -> Evidence | None:
-    """The same, where calls inside torch were not recorded: what of operators cannot be computing.
-
-    Python's stack is written down inside each operator that autograd makes a node for.
-    """
-    is_number = subject.named("aten::isnan")[checks]
-    if is_number.sum() < _FEWEST:
+    checks = checks[~np.isin(subject.operator_parent[checks], checks)]
+    gradients = int(subject.named("aten::isnan")[checks].sum())
+    if gradients < _FEWEST:
         return None
     took = subject.duration_ns[checks]
-    writing = _writing_stacks_ns(subject)
-    total = int(took.sum()) + writing
+    total = int(took.sum()) + _writing_stacks_ns(subject)
+    switch = np.flatnonzero(subject.named_like("anomaly_mode.py(") & subject.sites.called_here)
     return Evidence(
         events=checks,
         event_time_ns=took,
         time_ns=total,
         explanation=(
-            f"Anomaly detection is on: {is_number.sum():,} gradients were looked through for NaN. "
-            "Every operator that has a gradient also writes down Python's stack, "
-            f"{share_text(writing / subject.wall_ns)} of the time by what the quicker ones take; "
-            "with_stack=True, or --stack, records how much it is."
+            f"Anomaly detection is on: {gradients:,} gradients were looked through for NaN, and "
+            "every operator that has a gradient wrote down Python's stack, "
+            f"{share_text(total / subject.wall_ns)} of the time."
         ),
         saved_ns=total,
-        saved_by="looking through gradients, and what the quicker operators take for each of them",
-        places=places,
+        saved_by=(
+            "about what looking through gradients took, and for each operator that has one what "
+            "those take that only look at memory anew"
+        ),
+        places=subject.sites.places(switch, np.ones(len(switch), dtype=np.int64)),
     )
 
 

@@ -6,11 +6,10 @@ import numpy as np
 
 from opscope.analysis.findings.bytes_made import bytes_made
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
-from opscope.analysis.findings.repetition import computed_values
 from opscope.analysis.findings.subject import Flags, Subject, Values
+from opscope.analysis.findings.values import computed_values
 from opscope.analysis.quantity_text import bytes_text, share_text
 from opscope.trace.dtypes import ITEM_SIZES
-from opscope.trace.row_groups import order_rows, places_in
 from opscope.trace.schema import AllocationAction
 from opscope.trace.shapes import element_counts
 
@@ -95,17 +94,10 @@ def _made_and_read(subject: Subject) -> tuple[Values, Values]:
     size[subject.named(*_VIEWING)[event]] = 0
     chooses = subject.named(*_CHOOSING)[event]
     size[chooses] = np.minimum(size, bytes_made(subject)[event])[chooses]
-    known, count = values.producer >= 0, len(subject.parent)
-    made, read = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    known, read = values.producer >= 0, np.zeros(len(subject.parent), dtype=np.int64)
     np.add.at(read, values.producer[known], size[known])
-    blocks, sizes = _block_sizes(subject)
-    allocation = tensors["allocation_id"][values.rows][known]
-    if len(blocks):
-        at = np.minimum(places_in(blocks, allocation), len(blocks) - 1)
-        block = np.where(blocks[at] == allocation, sizes[at], 0)
-        np.maximum.at(made, values.producer[known], block)
     read[_given_on(subject)] = 0
-    return made, read
+    return bytes_made(subject), read
 
 
 def _given_on(subject: Subject) -> Flags:
@@ -118,19 +110,9 @@ def _given_on(subject: Subject) -> Flags:
     taken = (table["action"] == AllocationAction.ALLOCATE) & (table["event"] >= 0)
     kept = taken & ~np.isin(table["allocation_id"], freed)
     makers = subject.outermost_operator[table["event"][kept]]
-    given = values.written_after(np.arange(len(subject.parent)))
+    given = values.is_written.copy()
     given[makers[makers >= 0]] = True
     return given
-
-
-def _block_sizes(subject: Subject) -> tuple[Values, Values]:
-    """Ids of allocations, in order, and their sizes."""
-    table = subject.trace.table("allocations")
-    rows = np.flatnonzero(
-        (table["action"] == AllocationAction.ALLOCATE) & (table["allocation_id"] >= 0)
-    )
-    rows = rows[order_rows(table["allocation_id"][rows])]
-    return table["allocation_id"][rows], table["size_bytes"][rows]
 
 
 PARTLY_USED = Pattern(

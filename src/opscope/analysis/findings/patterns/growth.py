@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
-from opscope.analysis.findings.repetition import computed_values
 from opscope.analysis.findings.sites import Place
 from opscope.analysis.findings.subject import Subject, Values
+from opscope.analysis.findings.values import computed_values
 from opscope.analysis.quantity_text import bytes_text, share_text
 from opscope.trace.schema import AllocationAction
 from opscope.tree.ancestry import nearest_ancestor

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.analysis.findings.matmul import PRODUCT_CALLS
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
-from opscope.analysis.findings.repetition import computed_values
+from opscope.analysis.findings.patterns.matmul import PRODUCT_CALLS
 from opscope.analysis.findings.subject import Subject, Values
+from opscope.analysis.findings.values import computed_values
 from opscope.analysis.quantity_text import share_text
 from opscope.trace.schema import EventKind
 from opscope.trace.shapes import element_counts

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.analysis.findings.gradients import has_backward
 from opscope.analysis.findings.pattern import (
     Evidence,
     Needs,
     Pattern,
     has_calls_of_libraries,
 )
+from opscope.analysis.findings.patterns.gradients import has_backward
 from opscope.analysis.findings.subject import Flags, Subject, Values
 from opscope.analysis.quantity_text import bytes_text, share_text
 from opscope.trace.schema import EventKind, RecordScope

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.analysis.findings.bytes_made import FLOAT_BYTES, bytes_made
-from opscope.analysis.findings.launches import is_on_device
 from opscope.analysis.findings.pattern import Evidence, Pattern
-from opscope.analysis.findings.repetition import computed_values
+from opscope.analysis.findings.patterns.launches import is_on_device
 from opscope.analysis.findings.subject import Flags, Subject, Values
 from opscope.analysis.quantity_text import share_text, time_text
 from opscope.trace.schema import EventKind, RecordScope
@@ -15,18 +13,6 @@ from opscope.tree.ancestry import nearest_ancestor
 
 _COMPILE = "_compile.compile_inner"
 _REGION = "Torch-Compiled Region: "
-
-_ELEMENTWISE = tuple(
-    f"aten::{name}"
-    for name in (
-        "add", "sub", "rsub", "mul", "div", "neg", "abs", "exp", "log", "sqrt", "rsqrt", "pow",
-        "tanh", "sigmoid", "relu", "gelu", "silu", "erf", "sin", "cos", "clamp", "clamp_min",
-        "clamp_max", "maximum", "minimum", "where", "reciprocal", "lerp", "addcmul", "addcdiv",
-    )
-)  # fmt: skip
-
-_ELEMENT_NS = 0.1
-"""Of a sum or product in the cache, one thread: 0.08 to 0.10."""
 
 _TINY = 3
 """An operator is tiny if it takes less than so many times the fixed cost."""
@@ -130,14 +116,11 @@ def _find_tiny_operators(subject: Subject) -> Evidence | None:
     fixed, calls = subject.fixed_cost_ns, _called_by_the_program(subject)
     calls = calls[~is_on_device(subject, calls)]
     tiny = calls[subject.duration_ns[calls] <= _TINY * fixed]
-    begins, between = _from_one_to_the_next(subject, tiny)
+    between = _from_one_to_the_next(subject, tiny)
     each = max(int(between.mean()) if len(between) else 0, fixed)
     cost = int(each * len(tiny))
     if len(tiny) < _MANY or cost < _TINY_WORTH_SAYING * subject.wall_ns:
         return None
-    chained = _handed_on(subject)[begins]
-    computing = bytes_made(subject)[begins] // FLOAT_BYTES * _ELEMENT_NS
-    more = np.where(chained, np.maximum(between - computing - fixed, 0), 0).sum()
     return Evidence(
         events=tiny,
         time_ns=int(subject.duration_ns[tiny].sum()),
@@ -147,17 +130,11 @@ def _find_tiny_operators(subject: Subject) -> Evidence | None:
             f"fastest and {time_text(each)} with these: {share_text(cost / subject.wall_ns)} of "
             "the time goes into calling them."
         ),
-        saved_ns=int(fixed * len(tiny) + more),
+        saved_ns=int(fixed * len(tiny)),
         saved_by=(
             f"the cost of calling them alone, {time_text(fixed)} each, as of the fastest: what "
             "they take beyond that they compute, and it remains; operators that are fused are "
             "called once, and a rewrite that needs fewer of them saves more"
-            + (
-                f"; of {int(chained.sum()):,} whose result another elementwise one gets, all but "
-                f"{_ELEMENT_NS} ns an element"
-                if more
-                else ""
-            )
         ),
     )
 
@@ -181,20 +158,8 @@ def _called_by_the_program(subject: Subject) -> Values:
     return np.asarray(rows[~is_inner[rows]], dtype=np.int64)
 
 
-def _handed_on(subject: Subject) -> Flags:
-    """Elementwise operators whose result another one gets: fused, nothing of it is written."""
-    handed_on = np.zeros(len(subject.parent), dtype=np.bool_)
-    if not (len(subject.trace.table("tensors")) and len(subject.trace.table("allocations"))):
-        return handed_on
-    values, elementwise = computed_values(subject), subject.named(*_ELEMENTWISE)
-    known = values.producer >= 0
-    event, producer = values.event[known], values.producer[known]
-    handed_on[producer[elementwise[event] & elementwise[producer]]] = True
-    return handed_on
-
-
-def _from_one_to_the_next(subject: Subject, tiny: Values) -> tuple[Values, Values]:
-    """Tiny operators, and the time from the start of each to that of the next on its thread.
+def _from_one_to_the_next(subject: Subject, tiny: Values) -> Values:
+    """The time from the start of each tiny operator to that of the next on its thread.
 
     Of what is longer, as much counts as still is tiny.
     """
@@ -203,7 +168,8 @@ def _from_one_to_the_next(subject: Subject, tiny: Values) -> tuple[Values, Value
     apart = np.diff(subject.start_ns[order])[np.diff(thread[order]) == 0]
     begins = order[:-1][np.diff(thread[order]) == 0]
     is_tiny = np.isin(begins, tiny)
-    return begins[is_tiny], np.minimum(apart[is_tiny], _TINY * subject.fixed_cost_ns)
+    between: Values = np.minimum(apart[is_tiny], _TINY * subject.fixed_cost_ns)
+    return between
 
 
 COLLECTIONS = Pattern(
