@@ -203,4 +203,3 @@ def test_runs_of_asyncio_tasks_are_told_apart_and_names_that_are_no_work_are_mar
     columns = data["operators"]["columns"]
     waits = dict(zip(columns["name"], columns["waits"], strict=True))
     assert waits == {"work": False, wait: True}
-
