@@ -35,7 +35,7 @@ def left_out(said: Any) -> dict[str, int]:
 
 def dropped(said: Any) -> int:
     """How much was asked for and not recorded, of what there are rows for, or not."""
-    count = said.get(_DROPPED) if isinstance(said, dict) else 0
+    count: Any = said.get(_DROPPED) if isinstance(said, dict) else 0
     return count if _is_count(count) else 0
 
 
