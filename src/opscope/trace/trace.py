@@ -51,6 +51,7 @@ class Trace:
         ``metadata`` values are anything JSON can hold.
         """
         self.names = names
+        self._derived: dict[object, Any] = {}
         self._tables: dict[str, Table] = {}
         for name, schema in TABLES.items():
             given = tables.get(name, {})
@@ -60,6 +61,9 @@ class Trace:
                 TABLES["metadata"],
                 {"key": list(metadata), "value": [json.dumps(v) for v in metadata.values()]},
             )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_derived": {}}
 
     def table(self, name: str) -> Table:
         """The table called ``name`` (see ``trace.schema.TABLES``).
