@@ -71,10 +71,8 @@ def stragglers(
 
 def _lines(found: SlowRanks) -> list[list[object]]:
     """Who is slow, and what is said of all."""
-    said, senders = found.sentences(), [str(one.process) for one in found.senders]
-    nobody = ["all"] * (len(said) - len(senders) - len(found.notes))
-    named = [str(one.process) for one in found.found] or nobody
-    names = [*named, *senders, *["all"] * len(found.notes)]
+    said, named = found.sentences(), [str(one.process) for one in found.found]
+    names = [*named, *["all"] * (len(said) - len(named))]
     return [[name, line] for name, line in zip(names, said, strict=True)]
 
 

@@ -32,7 +32,6 @@ from opscope.job.recordings import find_recordings
 from opscope.job.rolled_up import RolledUp
 from opscope.job.shared_findings import SharedFinding, shared_findings
 from opscope.job.slow_ranks import SlowRanks, find_slow_ranks
-from opscope.job.slow_senders import find_slow_senders
 from opscope.rollup.places import ProcessPlaces, process_places
 from opscope.rollup.process_steps import ProcessSteps, steps_of_account
 from opscope.rollup.read import Rollup
@@ -43,7 +42,6 @@ from opscope.trace.partition import RANK, Partition, listed, or_others, parts_te
 from opscope.trace.process_journal import ProcessEntry
 from opscope.trace.processes import Processes
 from opscope.trace.remote import as_asked, asked_names, local_path
-from opscope.trace.sending import known_sending
 from opscope.trace.store import all_parts_of
 from opscope.trace.trace import Trace
 
@@ -269,9 +267,7 @@ class Job:
         silent = sorted({*self.compared} - {*steps.processes})
         found = find_slow_ranks(steps, self._places, silent)
         others = filter(None, [self.ranks_of_another_job()])
-        found = replace(found, notes=(*found.notes, *others))
-        sending = known_sending({part: self._source.metadata(part) for part in steps.processes})
-        return replace(found, sending=find_slow_senders(steps, sending))
+        return replace(found, notes=(*found.notes, *others))
 
     def collectives(self) -> JobCollectives:
         """What went on between ranks: every collective that several of them recorded, who waited
