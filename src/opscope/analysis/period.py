@@ -93,6 +93,11 @@ class Period:
         return f"{what}, {time_text(self.wall_ns)}{steps}{'. ' * bool(doubtful)}{doubtful}"
 
 
+NO_START_UP = (
+    "This recording has no start-up that could be told from the rest: it takes five steps "
+    "of an optimizer or calls of a network to see where one ends. Ask for all of it."
+)
+
 _PARTS: WeakKeyDictionary[Trace, dict[Which, Part]] = WeakKeyDictionary()
 """Parts that are not the whole trace; they refer to its names and nothing else of it."""
 
@@ -105,10 +110,7 @@ def period_of(trace: Trace, which: Which | str = Which.STEADY) -> Period:
     """
     which, start_up = find_which(which), find_start_up(trace)
     if which is Which.START_UP and not start_up.took_ns:
-        raise UsageError(
-            "This recording has no start-up that could be told from the rest: it takes five steps "
-            "of an optimizer or calls of a network to see where one ends. Ask for all of it."
-        )
+        raise UsageError(NO_START_UP)
     if which is Which.ALL or not start_up.is_any:
         return _period(which, trace, None, start_up)
     parts = _PARTS.setdefault(trace, {})

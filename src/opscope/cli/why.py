@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from typing import Annotated
 
 from opscope._native import keep_freed_memory
@@ -37,10 +36,8 @@ from opscope.cli.why_formats import (
     json_content,
 )
 from opscope.errors import TraceFormatError
-from opscope.job.rank_steps import rank_steps
 from opscope.job.slow_ranks import SlowRanks
 from opscope.trace.partition import Partition
-from opscope.trace.trace import Trace
 
 
 def why(
@@ -86,17 +83,12 @@ def why(
 
 
 def _of_several(chosen: Chosen, which: Which) -> tuple[dict[Partition, Why], SlowRanks]:
-    """What each process spent its time on, and who is slow; every trace is read once."""
-    whys: dict[Partition, Why] = {}
-    job = chosen.job
-
-    def ranks() -> Iterator[tuple[Partition, Trace]]:
-        for number, one in each_process(chosen, "adding up"):
-            whys[number] = Why(find_account(one, which), find_findings(one, which=which))
-            if number in job.compared:
-                yield number, one
-
-    return whys, job.slow_ranks(rank_steps(ranks()))
+    """What each process spent its time on, and who is slow."""
+    whys = {
+        part: Why(find_account(one, which), find_findings(one, which=which))
+        for part, one in each_process(chosen, "adding up")
+    }
+    return whys, chosen.job.only(whys).slow_ranks()
 
 
 def _print_several(whys: dict[Partition, Why], slow: SlowRanks, format: RowsFormat) -> None:

@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from opscope.analysis.account.account import Account
 from opscope.analysis.account.causes import Cause
+from opscope.analysis.period import NO_START_UP, Which
 from opscope.analysis.quantity_text import share_text
-from opscope.rollup.process_steps import mean_step_ns
+from opscope.errors import UsageError
 from opscope.rollup.read import Rollup
-from opscope.rollup.schema import STEADY
 from opscope.trace.partition import RANK, Partition
 
 _FEWEST = 3
@@ -128,15 +128,19 @@ def shares_of(account: Account) -> CauseShares:
     of_time = np.zeros(len(Cause))
     for entry in account.entries():
         of_time[entry.cause] = entry.share
-    return CauseShares(of_time, mean_step_ns(account))
+    return CauseShares(of_time, account.step_ns)
 
 
-def rollup_shares(rollup: Rollup, period: str) -> CauseShares | None:
-    """The same of what was added up; None where that cannot be read."""
-    time_ns = rollup.causes_ns(period)
-    if time_ns is None:
-        return None
-    step_ns = rollup.mark.steady_step_ns if period == STEADY else rollup.mark.step_ns
+def rollup_shares(rollup: Rollup, which: Which) -> CauseShares:
+    """The same of what was added up.
+
+    Raises:
+        UsageError: the process has no such period.
+    """
+    step_ns = rollup.mark.step_ns.get(which.value)
+    if step_ns is None:
+        raise UsageError(NO_START_UP)
+    time_ns = rollup.causes_ns(which)
     return CauseShares(time_ns / max(float(time_ns.sum()), 1.0), step_ns)
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from queue import SimpleQueue
@@ -16,7 +16,6 @@ from opscope.memory_limit import memory_left
 from opscope.own_python import own_python
 from opscope.progress import tell
 from opscope.rollup import worker
-from opscope.rollup.schema import ROLLUP_TABLES
 from opscope.rollup.write import BYTES_PER_EVENT_READ
 from opscope.thread_pool import ThreadPool
 from opscope.trace.manifest import read_manifest
@@ -31,18 +30,13 @@ _KEEPS_MEMORY = {
 kernel give out pages again for each takes a tenth of adding up. As glibc reads it."""
 
 _BYTES_OF_PROCESS = 200 << 20
-_FEW_EVENTS = 10_000_000
-"""Are added up before processes have begun."""
 
 
-def roll_up_several(
-    wanted: Mapping[Path, Path], tables: Collection[str] = ROLLUP_TABLES
-) -> dict[Path, str]:
+def roll_up_several(wanted: Mapping[Path, Path]) -> dict[Path, str]:
     """Make rollups, as many at a time as there are processors and memory for.
 
     Args:
         wanted: by the folder of a part, where to write its rollup; mostly the same.
-        tables: those to make.
 
     Returns:
         Why that failed, by the folder of the part; empty where all were made.
@@ -63,7 +57,7 @@ def roll_up_several(
                 return ""
             worker = idle.get()
             try:
-                return worker.roll_up(part, wanted[part], tables)
+                return worker.roll_up(part, wanted[part])
             finally:
                 idle.put(worker)
 
@@ -81,12 +75,6 @@ def at_once(parts: list[Path]) -> int:
     needed = largest * BYTES_PER_EVENT_READ + _BYTES_OF_PROCESS
     fit = len(parts) if left is None else left // needed
     return max(min(len(parts), fit, len(os.sched_getaffinity(0))), 1)
-
-
-def are_worth_making(parts: Collection[Path]) -> bool:
-    """Whether to have them made beside each other takes less than to look at one after the
-    other."""
-    return len(parts) > 1 and sum(map(_events, parts)) > _FEW_EVENTS
 
 
 def _events(part: Path) -> int:
@@ -108,12 +96,12 @@ class _Worker:
     def __exit__(self, *_: object) -> None:
         self._end()
 
-    def roll_up(self, part: Path, into: Path, tables: Collection[str]) -> str:
+    def roll_up(self, part: Path, into: Path) -> str:
         """Why it failed; empty where it was made."""
         asked, answers = self._process.stdin, self._process.stdout
         assert asked is not None and answers is not None
         try:
-            asked.write(json.dumps([os.fspath(part), os.fspath(into), list(tables)]) + "\n")
+            asked.write(json.dumps([os.fspath(part), os.fspath(into)]) + "\n")
             asked.flush()
             if answer := answers.readline():
                 return str(json.loads(answer))

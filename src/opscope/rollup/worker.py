@@ -1,8 +1,7 @@
 """Makes rollups of what it is told to on standard input, one after the other, in a
 process of its own.
 
-Each line is the folder of a part, the one to write to and the tables to make; each answer why that
-failed, or empty.
+Each line is the folder of a part and the one to write to; each answer why that failed, or empty.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Collection
 from pathlib import Path
 
 from opscope.errors import OpscopeError
@@ -25,17 +23,17 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:
-        part, into, tables = json.loads(line)
-        answers.write(json.dumps(roll_up(Path(part), Path(into), tables)) + "\n")
+        part, into = json.loads(line)
+        answers.write(json.dumps(roll_up(Path(part), Path(into))) + "\n")
         answers.flush()
 
 
-def roll_up(part: Path, into: Path, tables: Collection[str]) -> str:
+def roll_up(part: Path, into: Path) -> str:
     """Why it failed; empty where it was made."""
     try:
         with memory_for(f"adding up {part}"):
             into.mkdir(parents=True, exist_ok=True)
-            write_rollup(part, into, tables=tables)
+            write_rollup(part, into)
     except OpscopeError as error:
         return str(error)
     except OSError as error:
