@@ -11,7 +11,7 @@ import pytest
 import opscope
 from opscope.errors import TraceFormatError
 from opscope.rollup import mark as mark_module
-from opscope.rollup import several
+from opscope.rollup import workers
 from opscope.rollup import write as write_module
 from opscope.rollup.mark import right_mark
 from opscope.rollup.read import Rollup
@@ -167,16 +167,16 @@ def test_what_cannot_be_read_is_said_and_the_rest_made(part):
 def test_an_interrupt_waits_for_those_under_way_and_not_for_all(part, tmp_path, monkeypatch):
     begun = []
 
-    def roll_up(_worker, of, into):
-        begun.append(into)
+    def do(_worker, task):
+        begun.append(task)
         time.sleep(0.05)
         return ""
 
     def interrupt(count, _):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(several._Worker, "roll_up", roll_up)
-    monkeypatch.setattr(several, "tell", interrupt)
+    monkeypatch.setattr(workers._Worker, "do", do)
+    monkeypatch.setattr(workers, "tell", interrupt)
     wanted = {part.with_name(f"rank={rank:05d}"): part for rank in range(200)}
     with pytest.raises(KeyboardInterrupt):
         roll_up_several(wanted)
