@@ -229,7 +229,10 @@ $(STAMPS)/dependencies: $(STAMPS)/running $(STAMPS)/cupti requirements/dev.txt r
 	  --requirement requirements/clients.txt --requirement requirements/job.txt
 	@touch $@
 
+# scikit-build-core's module is imported by every Python there; pytest would warn of that, as it rewrites the modules
+# of what has a plugin.
 $(STAMPS)/opscope: $(STAMPS)/building $(COMPILED_FROM)
 	@echo "Compiling opscope's native core ..."
 	@$(PIP) install -qq --no-build-isolation --no-deps --editable .
+	@sed -i '1i"""PYTEST_DONT_REWRITE"""' "$$($(BIN)/python -c '$(PACKAGES)')/_editable_skbc_opscope.py"
 	@touch $@

@@ -4,13 +4,12 @@ import re
 from typing import Any
 
 from benchmarks.history import page as history
+from docs.generators.command_line import command_line
+from docs.generators.error_messages import error_messages
+from docs.generators.recorded import what_is_recorded
+from docs.generators.rollup_tables import rollup_tables
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
-
-from opscope.cli.error_reference import error_messages
-from opscope.cli.reference import command_line
-from opscope.cli.rollup_reference import rollup_tables
-from opscope.cli.source_reference import what_is_recorded
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

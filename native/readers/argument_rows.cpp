@@ -51,6 +51,32 @@ bool is_whole_number(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
+// ScalarType of an argument that is printed like that.
+uint8_t type_of(std::string_view text) {
+  if (text.empty()) return ScalarType::kOther;
+  if (text == "True" || text == "False") return ScalarType::kBool;
+  if (is_whole_number(text)) return ScalarType::kInt;
+  if (text.ends_with('j') || text.ends_with("j)")) return ScalarType::kComplex;
+  return is_float(text) ? ScalarType::kFloat : ScalarType::kString;
+}
+
+// Of "[1, 2]", by its first element.
+uint8_t list_type(std::string_view text) {
+  if (!text.empty()) text.remove_prefix(1);
+  text = text.substr(0, text.find(','));
+  while (text.ends_with(']')) text.remove_suffix(1);
+  switch (text.empty() ? uint8_t{ScalarType::kInt} : type_of(text)) {
+    case ScalarType::kBool:
+      return ScalarType::kBoolList;
+    case ScalarType::kInt:
+      return ScalarType::kIntList;
+    case ScalarType::kFloat:
+      return ScalarType::kFloatList;
+    default:
+      return ScalarType::kOtherList;
+  }
+}
+
 Value next_of(Elements& elements) {
   Value value;
   if (!elements.next(value)) value = {};
@@ -59,9 +85,9 @@ Value next_of(Elements& elements) {
 
 }  // namespace
 
-ArgumentRows::ArgumentRows(TextRows& texts, RareValues& rare, const DtypeCodes& dtypes,
+ArgumentRows::ArgumentRows(TextRows& texts, const DtypeCodes& dtypes,
                            const std::vector<std::string>& known_keys)
-    : texts_(texts), rare_(rare), dtypes_(dtypes) {
+    : texts_(texts), dtypes_(dtypes) {
   for (const std::string& key : known_keys) keys_.row_of(key);
   known_keys_ = static_cast<int32_t>(keys_.size());
 }
@@ -183,32 +209,6 @@ void ArgumentRows::append(int32_t event, int16_t argument, uint8_t role, int32_t
   scalars.keyword.push_back(keyword);
   scalars.type.push_back(type);
   scalars.value.push_back(text.empty() ? -1 : texts_.row_of(text));
-}
-
-// Of "[1, 2]", by its first element.
-uint8_t ArgumentRows::list_type(std::string_view text) {
-  if (!text.empty()) text.remove_prefix(1);
-  while (!text.empty() && (static_cast<uint8_t>(text[0]) & 0xc0) == 0x80) text.remove_prefix(1);
-  text = text.substr(0, text.find(','));
-  while (!text.empty() && text.back() == ']') text.remove_suffix(1);
-  switch (text.empty() ? uint8_t{ScalarType::kInt} : type_of(text)) {
-    case ScalarType::kBool:
-      return ScalarType::kBoolList;
-    case ScalarType::kInt:
-      return ScalarType::kIntList;
-    case ScalarType::kFloat:
-      return ScalarType::kFloatList;
-    default:
-      return ScalarType::kOtherList;
-  }
-}
-
-uint8_t ArgumentRows::type_of(std::string_view text) {
-  if (is_whole_number(text)) return ScalarType::kInt;
-  const auto row = static_cast<size_t>(printed_.row_of(text));
-  while (printed_types_.size() <= row)
-    printed_types_.push_back(rare_.scalar_type(printed_[static_cast<int32_t>(printed_types_.size())]));
-  return printed_types_[row];
 }
 
 }  // namespace opscope::readers

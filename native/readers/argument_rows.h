@@ -9,7 +9,6 @@
 
 #include "readers/event_columns.h"
 #include "readers/json_value.h"
-#include "readers/rare_values.h"
 #include "readers/text_rows.h"
 
 namespace opscope::readers {
@@ -20,8 +19,7 @@ using DtypeCodes = std::unordered_map<std::string, int8_t>;
 class ArgumentRows {
  public:
   // `texts` is the trace's table of names; `known_keys` are those of `args` that are no keyword arguments.
-  ArgumentRows(TextRows& texts, RareValues& rare, const DtypeCodes& dtypes,
-               const std::vector<std::string>& known_keys);
+  ArgumentRows(TextRows& texts, const DtypeCodes& dtypes, const std::vector<std::string>& known_keys);
 
   // Rows for one call; what does not look as Kineto writes it becomes kOther.
   void add(int32_t event, const FoundEvent& found);
@@ -47,16 +45,11 @@ class ArgumentRows {
   void append(int32_t event, int16_t argument, uint8_t role, int32_t keyword, uint8_t type,
               std::string_view text);
   void append_numbers(Lists& lists, const Value& row);
-  uint8_t list_type(std::string_view text);
-  uint8_t type_of(std::string_view text);
 
   TextRows& texts_;
-  RareValues& rare_;
   TextRows type_names_;
   std::vector<Type> types_;
   const DtypeCodes& dtypes_;
-  TextRows printed_;  // a run has millions of scalars and a few hundred different ones
-  std::vector<uint8_t> printed_types_;
   TextRows keys_;  // known ones first
   int32_t known_keys_;
   std::vector<uint64_t> key_seen_;  // in which call a key was met last

@@ -19,7 +19,6 @@
 #include "numpy/to_numpy.h"
 #include "readers/allocation_pairs.h"
 #include "readers/chrome_reader.h"
-#include "readers/parquet_footer.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -35,40 +34,15 @@ nb::object text_object(std::string_view text) {
   return nb::steal(object);
 }
 
-std::string text_from(const nb::object& text) {
-  const auto bytes = nb::cast<nb::bytes>(text.attr("encode")("utf-8", "surrogatepass"));
-  return {bytes.c_str(), bytes.size()};
-}
-
-// An object with methods of these names, which are called without the GIL.
-class PyRareValues : public RareValues {
- public:
-  explicit PyRareValues(nb::object answers) : answers_(std::move(answers)) {}
-
-  std::string spelled(std::string_view json) override {
+// Of a function that is called without the GIL, with a text; it returns an object with these attributes.
+MeaningOf meaning_from(nb::object function) {
+  return [function = std::move(function)](std::string_view category) -> CategoryMeaning {
     const WithGil gil;
-    return text_from(asked("spelled", json));
-  }
-  std::optional<Wide> whole(std::string_view text) override {
-    const WithGil gil;
-    const nb::object number = asked("whole", text);
-    if (number.is_none()) return {};
-    if (number < nb::int_(0)) return nb::cast<int64_t>(number);
-    return nb::cast<uint64_t>(number);
-  }
-  std::optional<int64_t> nanoseconds(std::string_view text) override {
-    const WithGil gil;
-    const nb::object time = asked("nanoseconds", text);
-    if (time.is_none()) return {};
-    return nb::cast<int64_t>(time);
-  }
-  uint8_t scalar_type(std::string_view text) override {
-    const WithGil gil;
-    return nb::cast<uint8_t>(nb::int_(asked("scalar_type", text)));
-  }
-  CategoryMeaning category(std::string_view text) override {
-    const WithGil gil;
-    const nb::object meaning = asked("category", text);
+    const nb::object text = text_object(category);
+    PyObject* const answer =
+        staying_if_ended([&] { return PyObject_CallOneArg(function.ptr(), text.ptr()); });
+    if (answer == nullptr) throw nb::python_error();
+    const nb::object meaning = nb::steal(answer);
     const auto number = [&](const char* name) { return nb::cast<int>(nb::int_(meaning.attr(name))); };
     const auto flag = [&](const char* name) { return nb::cast<bool>(meaning.attr(name)); };
     return {
@@ -83,21 +57,8 @@ class PyRareValues : public RareValues {
         .keeps_driver = flag("keeps_driver"),
         .keeps_other = flag("keeps_other"),
     };
-  }
-
- private:
-  // [GIL]
-  nb::object asked(const char* name, std::string_view about) {
-    const nb::str method(name);
-    const nb::object text = text_object(about);
-    PyObject* const answer =
-        staying_if_ended([&] { return PyObject_CallMethodOneArg(answers_.ptr(), method.ptr(), text.ptr()); });
-    if (answer == nullptr) throw nb::python_error();
-    return nb::steal(answer);
-  }
-
-  nb::object answers_;
-};
+  };
+}
 
 Vocabulary read_vocabulary(const nb::dict& given) {
   Vocabulary vocabulary;
@@ -145,10 +106,9 @@ nb::tuple to_tuple(const Label& label) { return nb::make_tuple(text_object(label
 
 class PyChromeReader {
  public:
-  PyChromeReader(const nb::dict& vocabulary, nb::object answers, bool mends)
+  PyChromeReader(const nb::dict& vocabulary, nb::object meaning, bool mends)
       : vocabulary_(read_vocabulary(vocabulary)),
-        rare_(std::move(answers)),
-        reader_(vocabulary_, rare_, mends) {}
+        reader_(vocabulary_, meaning_from(std::move(meaning)), mends) {}
 
   bool add(const nb::bytes& piece) {
     const std::string_view text(piece.c_str(), piece.size());
@@ -161,17 +121,13 @@ class PyChromeReader {
   }
 
   nb::object problem() const {
-    if (reader_.problem() == Problem::kNone) return nb::none();
+    const std::optional<Problem>& found = reader_.problem();
+    if (!found) return nb::none();
     nb::dict problem;
-    const TextPlace& place = reader_.place();
-    problem["is_nested"] = reader_.problem() == Problem::kTooDeep;
-    problem["is_number"] = reader_.problem() == Problem::kTooLong;
-    problem["what"] = reader_.what();
-    problem["position"] = place.characters();
-    problem["line"] = place.line();
-    problem["column"] = place.column();
-    problem["characters"] = reader_.end().characters();
-    problem["characters_stripped"] = reader_.end().stripped();
+    problem["what"] = found->what;
+    problem["line"] = found->line;
+    problem["column"] = found->column;
+    problem["is_at_end"] = found->is_at_end;
     return problem;
   }
 
@@ -224,7 +180,6 @@ class PyChromeReader {
 
  private:
   Vocabulary vocabulary_;
-  PyRareValues rare_;
   ChromeReader reader_;
 };
 
@@ -251,7 +206,7 @@ nb::object pairs_of(nb::dict arrays) {
 void bind_readers(nb::module_& m) {
   using readers::PyChromeReader;
   nb::class_<PyChromeReader>(m, "ChromeReader")
-      .def(nb::init<const nb::dict&, nb::object, bool>(), "vocabulary"_a, "answers"_a, "mends"_a)
+      .def(nb::init<const nb::dict&, nb::object, bool>(), "vocabulary"_a, "meaning_of"_a, "mends"_a)
       .def("add", &PyChromeReader::add, "piece"_a, nb::lock_self())
       .def("finish", &PyChromeReader::finish, nb::lock_self())
       .def("take", &PyChromeReader::take, nb::lock_self())
@@ -261,10 +216,6 @@ void bind_readers(nb::module_& m) {
       .def_prop_ro("mended_names", &PyChromeReader::mended_names, nb::lock_self())
       .def_prop_ro("others", &PyChromeReader::others, nb::lock_self());
   m.def("pair_allocations", &readers::pairs_of, "columns"_a);
-  m.def(
-      "unpacked_bytes",
-      [](const nb::bytes& footer) { return readers::unpacked_bytes({footer.c_str(), footer.size()}); },
-      "footer"_a);
 }
 
 }  // namespace opscope

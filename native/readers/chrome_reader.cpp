@@ -17,17 +17,12 @@ bool ChromeReader::finish() {
     mender_.finish(mended_);
     add_text(mended_);
   }
-  if (problem_ == Problem::kNone && read_to_the_end()) has_events_ = has_list_ || collector_.seen > 0;
-  place_.add({text_.data(), length_});
-  length_ = 0;
-  return problem_ == Problem::kNone;
+  if (!problem_ && read_to_the_end()) has_events_ = has_list_ || collector_.seen > 0;
+  return !problem_;
 }
 
 bool ChromeReader::add_text(std::string_view text) {
-  if (problem_ != Problem::kNone) {
-    place_.add(text);
-    return false;
-  }
+  if (problem_) return false;
   if (text.empty()) return true;
   place_.add({text_.data(), read_});
   length_ -= read_;
@@ -47,8 +42,8 @@ bool ChromeReader::read_to_the_end() {
   if (!read(false)) return false;
   const bool may_go_on = at_ != At::kEnd;
   if (read(true)) return true;
-  if (!may_go_on || problem_ != Problem::kNotJson || collector_.seen == 0) return false;
-  problem_ = Problem::kNone;
+  if (!may_go_on || collector_.seen == 0) return false;
+  problem_.reset();
   is_cut_ = true;
   if (is_in_object_ && !others_.empty()) others_ += '}';
   return true;
@@ -65,13 +60,9 @@ bool ChromeReader::read(bool is_last) {
   } catch (const NeedMore&) {
     wanted_ = (length_ - read_) * 2;  // a long value is not begun anew with every piece
   } catch (const NotJson& error) {
-    fail(Problem::kNotJson, error.what, error.at);
-  } catch (const TooDeep&) {
-    fail(Problem::kTooDeep, "", begin);
-  } catch (const TooLong&) {
-    fail(Problem::kTooLong, "", begin);
+    fail(error, is_last);
   }
-  return problem_ == Problem::kNone;
+  return !problem_;
 }
 
 // Reads one part of the text, as far as it can be told where it ends. False: there is nothing left.
@@ -209,13 +200,9 @@ void ChromeReader::take_events() {
   for (size_t i = 0; i < scanner_.events(); ++i) collector_.take(scanner_.event(i));
 }
 
-void ChromeReader::fail(Problem problem, const char* what, const char* at) {
-  problem_ = problem;
-  what_ = what;
-  problem_place_ = place_;
-  problem_place_.add({text_.data(), static_cast<size_t>(at - text_.data())});
-  place_.add({text_.data(), length_});
-  length_ = read_ = 0;
+void ChromeReader::fail(const NotJson& error, bool is_last) {
+  place_.add({text_.data(), static_cast<size_t>(error.at - text_.data())});
+  problem_ = {error.what, place_.line(), place_.column(), is_last && error.at == text_.data() + length_};
 }
 
 }  // namespace opscope::readers

@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "readers/event_collector.h"
@@ -14,26 +16,28 @@
 
 namespace opscope::readers {
 
-enum class Problem : uint8_t { kNone, kNotJson, kTooDeep, kTooLong };
+// Why a text is no JSON, and where.
+struct Problem {
+  const char* what;
+  int64_t line;
+  int64_t column;  // in characters
+  bool is_at_end;  // the text was cut
+};
 
 class ChromeReader {
  public:
   // With `mends` faults are mended that writers of such files are known for.
-  ChromeReader(const Vocabulary& vocabulary, RareValues& rare, bool mends)
-      : collector_(vocabulary, rare), mends_(mends) {}
+  ChromeReader(const Vocabulary& vocabulary, MeaningOf meaning, bool mends)
+      : collector_(vocabulary, std::move(meaning)), mends_(mends) {}
   ChromeReader(const ChromeReader&) = delete;
   ChromeReader& operator=(const ChromeReader&) = delete;
 
-  // The next bytes of the file, which must be valid UTF-8. False: there is a problem, and from now on the
-  // length of the text is all that is of interest.
+  // The next bytes of the file, which must be valid UTF-8. False: there is a problem, and no more is read.
   bool add(std::string_view piece);
   // There are no more.
   bool finish();
 
-  Problem problem() const { return problem_; }
-  const char* what() const { return what_; }
-  const TextPlace& place() const { return problem_place_; }  // of the problem
-  const TextPlace& end() const { return place_; }            // of the text, once it has ended
+  const std::optional<Problem>& problem() const { return problem_; }
 
   EventCollector& collector() { return collector_; }
   bool has_events() const { return has_events_; }        // or a list of none
@@ -62,7 +66,7 @@ class ChromeReader {
   void begin_another();
   void close_object();
   void take_events();
-  void fail(Problem problem, const char* what, const char* at);
+  void fail(const NotJson& error, bool is_last);
 
   EventCollector collector_;
   const bool mends_;
@@ -79,9 +83,7 @@ class ChromeReader {
   bool is_in_object_ = false;  // the list of events is a value of the file's object
 
   TextPlace place_;  // of the first byte of `text_`
-  TextPlace problem_place_;
-  Problem problem_ = Problem::kNone;
-  const char* what_ = "";
+  std::optional<Problem> problem_;
 
   bool has_list_ = false;
   bool has_events_ = false;

@@ -30,11 +30,10 @@ bool is_launch_arrow(std::string_view category) {
 
 }  // namespace
 
-EventCollector::EventCollector(const Vocabulary& vocabulary, RareValues& rare)
-    : threads(rare),
-      arguments(texts, rare, vocabulary.dtypes, vocabulary.known_keys),
+EventCollector::EventCollector(const Vocabulary& vocabulary, MeaningOf meaning)
+    : arguments(texts, vocabulary.dtypes, vocabulary.known_keys),
       vocabulary_(vocabulary),
-      rare_(rare) {}
+      meaning_(std::move(meaning)) {}
 
 void EventCollector::take(const FoundEvent& event) {
   ++seen;
@@ -80,7 +79,7 @@ void EventCollector::take(const FoundEvent& event) {
 
 void EventCollector::complete(const FoundEvent& event) {
   const CategoryMeaning& category = meaning_of(event.category);
-  const std::optional<int64_t> start = nanoseconds(event.time, rare_);
+  const std::optional<int64_t> start = nanoseconds(event.time);
   if (!start) {
     ++without_time;
   } else if (category.gpu_kind >= 0 || (category.is_unknown && is_on_device(event))) {
@@ -100,7 +99,7 @@ void EventCollector::add_span(const FoundEvent& event, const CategoryMeaning& ca
                               int64_t duration_ns) {
   const auto row = static_cast<int32_t>(spans.thread.size());
   spans.thread.push_back(threads.row_of(event));
-  const std::string_view name = event.name.sort == Sort::kMissing ? std::string_view{} : printed(event.name);
+  const std::string_view name = printed(event.name);
   const bool is_driver = name.starts_with("cu") && !name.starts_with("cuda");
   spans.name.push_back(texts.row_of(name));
   spans.kind.push_back(category.span_kind);
@@ -140,7 +139,7 @@ std::vector<int32_t>& EventCollector::open_of_id(const FoundEvent& event) {
 }
 
 void EventCollector::begin(const FoundEvent& event, bool is_async) {
-  const std::optional<int64_t> start = nanoseconds(event.time, rare_);
+  const std::optional<int64_t> start = nanoseconds(event.time);
   if (!start) {
     ++without_time;
     return;
@@ -154,7 +153,7 @@ void EventCollector::begin(const FoundEvent& event, bool is_async) {
 
 // Ends the innermost span of its name; the innermost of any where it has none, or one that none has.
 void EventCollector::end(const FoundEvent& event, std::vector<int32_t>& open) {
-  const std::optional<int64_t> end = nanoseconds(event.time, rare_);
+  const std::optional<int64_t> end = nanoseconds(event.time);
   if (!end || open.empty()) {
     ++ends_without_beginning;
     return;
@@ -176,7 +175,7 @@ void EventCollector::end(const FoundEvent& event, std::vector<int32_t>& open) {
 }
 
 void EventCollector::instant(const FoundEvent& event) {
-  const std::optional<int64_t> time = nanoseconds(event.time, rare_);
+  const std::optional<int64_t> time = nanoseconds(event.time);
   const std::string_view name = event.name.is_text() ? text_of(event.name, scratch_) : std::string_view{};
   if (time && (name == kMemory || name == kOutOfMemory)) {
     add_allocation(event, *time);
@@ -192,7 +191,7 @@ void EventCollector::add_allocation(const FoundEvent& event, int64_t time_ns) {
   if (size == kInt64.low) size = 0, ++without_size;
   uint8_t action = size < 0 ? AllocationAction::kFree : AllocationAction::kAllocate;
   if (is_text(event.name, kOutOfMemory, scratch_)) action = AllocationAction::kOutOfMemory;
-  const std::optional<Wide> address = whole(event.argument("Addr"), rare_);
+  const std::optional<Wide> address = whole(event.argument("Addr"));
   const bool is_address = address && *address >= 0 && *address <= std::numeric_limits<uint64_t>::max();
   allocations.thread.push_back(threads.row_of(event));
   allocations.action.push_back(action);
@@ -208,11 +207,11 @@ void EventCollector::add_allocation(const FoundEvent& event, int64_t time_ns) {
 void EventCollector::add_gpu(const FoundEvent& event, const CategoryMeaning& category, int64_t start_ns) {
   const auto number_or = [&](std::string_view key, const Value& other, int64_t otherwise, Bounds bounds) {
     const Value given = event.argument(key);
-    return integer(given.sort == Sort::kMissing ? other : given, rare_, otherwise, bounds);
+    return integer(given.sort == Sort::kMissing ? other : given, otherwise, bounds);
   };
   const int16_t kind = category.gpu_kind >= 0 ? category.gpu_kind : int16_t{GpuKind::kAnnotation};
   gpu.kind.push_back(static_cast<uint8_t>(kind));
-  gpu.name.push_back(texts.row_of(event.name.sort == Sort::kMissing ? "" : printed(event.name)));
+  gpu.name.push_back(texts.row_of(printed(event.name)));
   gpu.category.push_back(category.keeps_gpu ? texts.row_of(categories_[category_]) : -1);
   gpu.device_type.push_back(static_cast<int8_t>(category.device_type));
   gpu.start_ns.push_back(start_ns);
@@ -243,7 +242,7 @@ void EventCollector::add_lengths(Lists& lists, const Value& list) {
   Elements elements(list);
   Value length;
   for (int axis = 0; axis < 3 && elements.next(length); ++axis)
-    lists.values.push_back(integer(length, rare_, 0, {.low = 0}));
+    lists.values.push_back(integer(length, 0, {.low = 0}));
   lists.end_row();
 }
 
@@ -257,21 +256,21 @@ bool EventCollector::add_overhead(const FoundEvent& event, int64_t start_ns) {
   overheads.name.push_back(texts.row_of(name));
   overheads.start_ns.push_back(start_ns);
   overheads.duration_ns.push_back(duration_of(event));
-  overheads.system_thread_id.push_back(integer(event.thread, rare_, -1));
+  overheads.system_thread_id.push_back(integer(event.thread, -1));
   return true;
 }
 
 void EventCollector::flow(const FoundEvent& event, bool is_target) {
-  const std::optional<int64_t> time = nanoseconds(event.time, rare_);
+  const std::optional<int64_t> time = nanoseconds(event.time);
   const std::string_view category = printed(event.category);
   const bool is_between_ranks = category == "collective";
   if (is_launch_arrow(category)) {
     // Calls that launch nothing, such as synchronisations, have a beginning too.
-    if (is_target) launch_arrows.push_back(integer(event.id, rare_, -1));
+    if (is_target) launch_arrows.push_back(integer(event.id, -1));
   } else if ((!is_between_ranks && category != "fwdbwd") || !time) {
     other_flows.add(category);
   } else {
-    flows.id.push_back(integer(event.id, rare_, -1));
+    flows.id.push_back(integer(event.id, -1));
     flows.thread.push_back(threads.row_of(event));
     flows.time_ns.push_back(*time);
     flows.is_target.push_back(is_target);
@@ -297,38 +296,20 @@ void EventCollector::describe(const FoundEvent& event) {
 }
 
 const CategoryMeaning& EventCollector::meaning_of(const Value& category) {
-  category_ = categories_.row_of(category.sort == Sort::kMissing ? "" : printed(category));
+  category_ = categories_.row_of(printed(category));
   const auto row = static_cast<size_t>(category_);
   while (meanings_.size() <= row)
-    meanings_.push_back(rare_.category(categories_[static_cast<int32_t>(meanings_.size())]));
+    meanings_.push_back(meaning_(categories_[static_cast<int32_t>(meanings_.size())]));
   return meanings_[row];
 }
 
-// As Python's str() has it; what is missing is None.
+// A text, or what stands in the file.
 std::string_view EventCollector::printed(const Value& value) {
-  switch (value.sort) {
-    case Sort::kText:
-    case Sort::kDecimal:
-      return value.raw;
-    case Sort::kEscaped:
-      return text_of(value, scratch_);
-    case Sort::kMissing:
-    case Sort::kNull:
-      return "None";
-    case Sort::kTrue:
-      return "True";
-    case Sort::kFalse:
-      return "False";
-    case Sort::kInteger:
-      return value.raw == "-0" ? "0" : value.raw;
-    default:
-      scratch_ = rare_.spelled(value.raw);
-      return scratch_;
-  }
+  return value.sort == Sort::kEscaped ? text_of(value, scratch_) : value.raw;
 }
 
 int64_t EventCollector::duration_of(const FoundEvent& event) {
-  const int64_t duration_ns = nanoseconds(event.duration, rare_).value_or(-1);
+  const int64_t duration_ns = nanoseconds(event.duration).value_or(-1);
   without_duration += duration_ns < 0;
   return std::max<int64_t>(duration_ns, 0);
 }

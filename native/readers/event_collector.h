@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "readers/argument_rows.h"
+#include "readers/category_meaning.h"
 #include "readers/event_columns.h"
 #include "readers/json_numbers.h"
 #include "readers/json_value.h"
-#include "readers/rare_values.h"
 #include "readers/text_rows.h"
 #include "readers/thread_rows.h"
 
@@ -42,7 +42,7 @@ class Counts {
 
 class EventCollector {
  public:
-  EventCollector(const Vocabulary& vocabulary, RareValues& rare);
+  EventCollector(const Vocabulary& vocabulary, MeaningOf meaning);
   EventCollector(const EventCollector&) = delete;
   EventCollector& operator=(const EventCollector&) = delete;
 
@@ -90,11 +90,11 @@ class EventCollector {
   std::string_view printed(const Value& value);
   int64_t duration_of(const FoundEvent& event);
   int64_t number(const FoundEvent& event, std::string_view key, int64_t otherwise, Bounds bounds = kInt64) {
-    return integer(event.argument(key), rare_, otherwise, bounds);
+    return integer(event.argument(key), otherwise, bounds);
   }
 
   const Vocabulary& vocabulary_;
-  RareValues& rare_;
+  MeaningOf meaning_;
   TextRows categories_;
   std::vector<CategoryMeaning> meanings_;
   int32_t category_ = -1;                   // the last one that was looked up

@@ -8,19 +8,13 @@ namespace opscope::readers {
 namespace {
 
 constexpr size_t kMostWholeCharacters = 20;  // "-9223372036854775808" and "18446744073709551615"
-constexpr int kExactDigits = 28;             // what Python's decimals have
-constexpr int kMostExponent = 1000;
+constexpr int kExactDigits = 28;             // further ones change no nanosecond
+constexpr int kMostExponent = 1 << 24;       // of a number that is nothing, or beyond all times
 
-// Beyond it a sum of base, time and duration could leave int64. Times are compared as doubles, which near
-// it are half a microsecond apart.
+// Beyond it a sum of base, time and duration could leave int64.
 constexpr int64_t kTimeLimit = int64_t{1} << 61;
-constexpr int64_t kNearLimit = 2000;
 
 bool is_decimal_digit(char c) { return c >= '0' && c <= '9'; }
-
-bool is_ascii(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<signed char>(c) >= 0; });
-}
 
 // Of digits with or without a sign.
 std::optional<Wide> whole_of(std::string_view text) {
@@ -43,7 +37,7 @@ struct Decimal {
   bool is_negative = false;
 };
 
-// Nothing for what only Python understands, and for more digits than fit.
+// Nothing for what is no number.
 std::optional<Decimal> decimal_of(std::string_view text) {
   Decimal number;
   const char* at = text.data();
@@ -51,19 +45,18 @@ std::optional<Decimal> decimal_of(std::string_view text) {
   number.is_negative = at < end && *at == '-';
   at += number.is_negative;
   if (at == end || !is_decimal_digit(*at)) return {};
-  const auto take = [&] {
-    number.digits = number.digits * 10 + static_cast<unsigned>(*at - '0');
-    number.count += number.count > 0 || *at != '0';
-    ++at;
-    return number.count <= kExactDigits;
-  };
-  while (at < end && is_decimal_digit(*at))
-    if (!take()) return {};
-  if (at < end && *at == '.') {
-    for (++at; at < end && is_decimal_digit(*at);) {
-      if (--number.scale < -kMostExponent || !take()) return {};
+  const auto take = [&](int scale) {
+    const bool fits = number.count < kExactDigits;
+    if (fits) {
+      number.digits = number.digits * 10 + static_cast<unsigned>(*at - '0');
+      number.count += number.count > 0 || *at != '0';
     }
-  }
+    number.scale += fits ? scale : scale + 1;
+    ++at;
+  };
+  while (at < end && is_decimal_digit(*at)) take(0);
+  if (at < end && *at == '.')
+    for (++at; at < end && is_decimal_digit(*at);) take(-1);
   if (at < end && (*at == 'e' || *at == 'E')) {
     ++at;
     const bool is_small = at < end && *at == '-';
@@ -71,8 +64,7 @@ std::optional<Decimal> decimal_of(std::string_view text) {
     if (at == end) return {};
     int exponent = 0;
     for (; at < end && is_decimal_digit(*at); ++at) {
-      exponent = exponent * 10 + (*at - '0');
-      if (exponent > kMostExponent) return {};
+      exponent = std::min(exponent * 10 + (*at - '0'), kMostExponent);
     }
     number.scale += is_small ? -exponent : exponent;
   }
@@ -104,19 +96,15 @@ std::optional<int64_t> scaled(const Decimal& number, int scale) {
   return number.is_negative ? -whole : whole;
 }
 
-std::optional<int64_t> time_of(std::string_view text, RareValues& rare) {
+std::optional<int64_t> time_of(std::string_view text) {
   const std::optional<Decimal> number = decimal_of(text);
-  if (!number) return rare.nanoseconds(text);
-  const std::optional<int64_t> time = scaled(*number, number->scale + 3);
-  if (!time) return {};
-  const int64_t size = *time < 0 ? -*time : *time;
-  if (size < kTimeLimit - kNearLimit) return time;
-  return size > kTimeLimit + kNearLimit ? std::nullopt : rare.nanoseconds(text);
+  const std::optional<int64_t> time = number ? scaled(*number, number->scale + 3) : std::nullopt;
+  return time && *time < kTimeLimit && *time > -kTimeLimit ? time : std::nullopt;
 }
 
 }  // namespace
 
-std::optional<int64_t> nanoseconds(const Value& value, RareValues& rare) {
+std::optional<int64_t> nanoseconds(const Value& value) {
   std::string scratch;
   switch (value.sort) {
     case Sort::kInteger: {
@@ -126,22 +114,26 @@ std::optional<int64_t> nanoseconds(const Value& value, RareValues& rare) {
       return static_cast<int64_t>(*whole * 1000);
     }
     case Sort::kDecimal:
-      return time_of(value.raw, rare);
+      return time_of(value.raw);
     case Sort::kText:
     case Sort::kEscaped:
-      return time_of(text_of(value, scratch), rare);
+      return time_of(text_of(value, scratch));
     default:
       return {};
   }
 }
 
-std::optional<Wide> whole(const Value& value, RareValues& rare) {
+std::optional<Wide> whole(const Value& value) {
   if (value.sort == Sort::kInteger) return whole_of(value.raw);
   if (!value.is_text()) return {};
   std::string scratch;
-  const std::string_view text = text_of(value, scratch);
-  if (!is_ascii(text)) return rare.whole(text);
-  return text.size() > kMostWholeCharacters ? std::nullopt : whole_of(text);
+  return whole_of(text_of(value, scratch));
+}
+
+bool is_float(std::string_view text) {
+  const bool is_signed = !text.empty() && text[0] == '-';
+  const std::string_view size = text.substr(is_signed);
+  return size == "inf" || size == "nan" || decimal_of(text).has_value();
 }
 
 }  // namespace opscope::readers

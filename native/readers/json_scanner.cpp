@@ -1,5 +1,6 @@
 #include "readers/json_scanner.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -8,7 +9,9 @@
 namespace opscope::readers {
 namespace {
 
-constexpr size_t kMostDigits = 4300;  // Python's limit
+constexpr size_t kMostDigits = 4300;  // of an integer, as for Python, which reads the keys beside the events
+
+[[noreturn]] void cut_at(const char* end) { throw NotJson{"Unterminated value", end}; }
 
 bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -79,8 +82,9 @@ Value Scanner::value(size_t depth) {
 Value Scanner::constant(const char* spelled, Sort sort) {
   const size_t length = std::strlen(spelled);
   require(length);
-  if (static_cast<size_t>(end_ - at_) < length || std::memcmp(at_, spelled, length) != 0)
-    fail("Expecting value");
+  const size_t there = std::min(length, static_cast<size_t>(end_ - at_));
+  if (std::memcmp(at_, spelled, there) != 0) fail("Expecting value");
+  if (there < length) cut_at(end_);
   const Value value{sort, {at_, length}};
   at_ += length;
   return value;
@@ -95,6 +99,7 @@ Value Scanner::number() {
   } else if (*at == '0') {
     ++at;
   } else {
+    if (at == end_ && at != begin) cut_at(end_);
     fail("Expecting value");
   }
   const auto digits = static_cast<size_t>(at - begin) - (*begin == '-');
@@ -113,7 +118,7 @@ Value Scanner::number() {
     }
   }
   if (!is_last_ && end_ - at < 3) throw NeedMore{};  // it may go on
-  if (is_integer && digits > kMostDigits) throw TooLong{};
+  if (is_integer && digits > kMostDigits) fail("Integer of more than 4,300 digits");
   at_ = at;
   return {is_integer ? Sort::kInteger : Sort::kDecimal, {begin, static_cast<size_t>(at - begin)}};
 }
@@ -125,22 +130,22 @@ Value Scanner::text() {
     at_ = quote_or_escape(at_, end_);
     if (at_ == end_) {
       if (!is_last_) throw NeedMore{};
-      throw NotJson{"Unterminated string starting at", begin};
+      cut_at(end_);
     }
     if (*at_ == '"') break;
     sort = Sort::kEscaped;
-    escape(begin);
+    escape();
   }
   const Value value{sort, {begin + 1, static_cast<size_t>(at_ - begin - 1)}};
   ++at_;
   return value;
 }
 
-// Steps over the escape that begins here, in a text that begins at `begin`.
-void Scanner::escape(const char* begin) {
+// Steps over the escape that begins here.
+void Scanner::escape() {
   require(14);  // a pair of surrogates and what follows it
   const char* const slash = at_++;
-  if (at_ == end_) throw NotJson{"Unterminated string starting at", begin};
+  if (at_ == end_) cut_at(end_);
   if (*at_ != 'u') {
     if (*at_ == 0 || std::strchr("\"\\/bfnrt", *at_) == nullptr) throw NotJson{"Invalid \\escape", slash};
     ++at_;
@@ -151,9 +156,10 @@ void Scanner::escape(const char* begin) {
 }
 
 void Scanner::check_digits(const char* u) const {
-  const bool is_whole = end_ - u > 5;
-  for (int i = 1; i <= 4; ++i)
-    if (!is_whole || !is_hex(u[i])) throw NotJson{"Invalid \\uXXXX escape", u};
+  for (int i = 1; i <= 4; ++i) {
+    if (u + i >= end_) cut_at(end_);
+    if (!is_hex(u[i])) throw NotJson{"Invalid \\uXXXX escape", u};
+  }
 }
 
 std::string_view Scanner::key() {
@@ -169,7 +175,7 @@ std::string_view Scanner::key() {
 }
 
 Value Scanner::list(size_t depth) {
-  if (depth >= kDeepest) throw TooDeep{};
+  if (depth >= kDeepest) fail("Values nested too deeply");
   const char* const begin = at_++;
   skip_space();
   if (peek() != ']') {
@@ -188,7 +194,7 @@ Value Scanner::list(size_t depth) {
 }
 
 Value Scanner::object(size_t depth) {
-  if (depth >= kDeepest) throw TooDeep{};
+  if (depth >= kDeepest) fail("Values nested too deeply");
   while (levels_.size() <= depth + 1) levels_.emplace_back();
   Level& level = levels_[depth];
   level.event.clear();

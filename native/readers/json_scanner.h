@@ -1,7 +1,6 @@
 // JSON from a text that may go on: values where they lie, and the events among them, at any depth.
 //
-// What is taken for JSON, and what is said of what is none, is as Python's json module has it with
-// strict=False: control characters may stand in texts, and NaN and Infinity are numbers.
+// Control characters may stand in texts, and NaN and Infinity are numbers.
 #pragma once
 
 #include <cstddef>
@@ -18,17 +17,11 @@ namespace opscope::readers {
 // Thrown where the text ends and is not the last of the file: scan once more when there is more of it.
 struct NeedMore {};
 
-// Thrown where the text is no JSON. `at` is in the text.
+// Thrown where the text is no JSON. `at` is in the text; its end where the text may have been cut.
 struct NotJson {
   const char* what;
   const char* at;
 };
-
-// Thrown for lists in lists in lists.
-struct TooDeep {};
-
-// Thrown for an integer that no Python reads.
-struct TooLong {};
 
 class Scanner {
  public:
@@ -64,7 +57,7 @@ class Scanner {
   [[noreturn]] void fail(const char* what) const { throw NotJson{what, at_}; }
 
   static constexpr size_t kPadding = 16;
-  static constexpr size_t kDeepest = 900;
+  static constexpr size_t kDeepest = 256;  // Python reads the keys beside the events by recursion
 
  private:
   struct Level {
@@ -77,7 +70,7 @@ class Scanner {
   Value text();
   Value number();
   Value constant(const char* spelled, Sort sort);
-  void escape(const char* begin);
+  void escape();
   void check_digits(const char* u) const;
   void require(size_t bytes) const {
     if (!is_last_ && static_cast<size_t>(end_ - at_) < bytes) throw NeedMore{};

@@ -8,12 +8,11 @@
 #include <vector>
 
 #include "readers/json_value.h"
-#include "readers/rare_values.h"
 #include "readers/text_rows.h"
 
 namespace opscope::readers {
 
-// A value that names a process or thread: JSON, or else text that Python made of a list or an object.
+// A value that names a process or thread: JSON, or else the text of a list or an object.
 struct Label {
   std::string text = "null";
   bool is_json = true;
@@ -21,8 +20,6 @@ struct Label {
 
 class ThreadRows {
  public:
-  explicit ThreadRows(RareValues& rare) : rare_(rare) {}
-
   // The row of the thread that an event is of; of that beside which its line is, if that was said.
   int32_t row_of(const FoundEvent& event);
   // What the file says a thread is called, and beside which other of its process it is.
@@ -54,7 +51,6 @@ class ThreadRows {
   int32_t find(const Value& process, const Value& thread);
   Process& process_of(const FoundEvent& event);
 
-  RareValues& rare_;
   TextRows keys_;
   TextRows process_keys_;
   std::vector<Thread> threads_;

@@ -18,33 +18,12 @@ using namespace opscope::readers;
 
 namespace {
 
-// Says of which values it was asked.
-class Asked : public RareValues {
- public:
-  std::string spelled(std::string_view json) override {
-    rare += std::string(json) + ";";
-    return "spelled " + std::string(json);
-  }
-  std::optional<Wide> whole(std::string_view text) override {
-    rare += std::string(text) + ";";
-    return 3;
-  }
-  std::optional<int64_t> nanoseconds(std::string_view text) override {
-    rare += std::string(text) + ";";
-    return {};
-  }
-  uint8_t scalar_type(std::string_view) override { return 5; }
-  CategoryMeaning category(std::string_view text) override {
-    categories += std::string(text) + ";";
-    CategoryMeaning meaning;
-    if (text == "kernel") meaning.gpu_kind = 0;
-    meaning.span_kind = text == "cpu_op" ? 0 : 1;
-    return meaning;
-  }
-
-  std::string rare;
-  std::string categories;
-};
+CategoryMeaning meaning_of(std::string_view category) {
+  CategoryMeaning meaning;
+  if (category == "kernel") meaning.gpu_kind = 0;
+  meaning.span_kind = category == "cpu_op" ? 0 : 1;
+  return meaning;
+}
 
 const Vocabulary& vocabulary() {
   static const Vocabulary all{
@@ -58,12 +37,18 @@ const Vocabulary& vocabulary() {
 }
 
 struct Read {
-  Asked asked;
+  std::string categories;  // that were asked for
   std::unique_ptr<ChromeReader> reader;
   bool is_sound = false;
 
   Read(std::string_view text, size_t piece, bool mends = false)
-      : reader(std::make_unique<ChromeReader>(vocabulary(), asked, mends)) {
+      : reader(std::make_unique<ChromeReader>(
+            vocabulary(),
+            [this](std::string_view category) {
+              categories += std::string(category) + ";";
+              return meaning_of(category);
+            },
+            mends)) {
     for (size_t at = 0; at < text.size(); at += piece) {
       // In memory of its own, so that reading beyond it is noticed.
       const std::string part(text.substr(at, piece));
@@ -111,18 +96,16 @@ void check_whole(Read& read) {
   CHECK_SAME(all.launch_arrows, std::vector<int64_t>{77});
   CHECK_SAME(*all.threads.threads()[0].name, "main");
   CHECK_SAME(all.other_phases.numbers, std::vector<int64_t>{1});
-  CHECK_SAME(read.asked.rare, "");
-  CHECK_SAME(read.asked.categories, "cpu_op;kernel;;");
+  CHECK_SAME(read.categories, "cpu_op;kernel;;");
   CHECK_SAME(read.reader->others(), R"({"schemaVersion": 1,"deviceProperties": [{"id": 0, "name": "a\"b"}],)"
                                     R"("traceName": "x","last": [1.5, {"a": null}]})");
 }
 
 std::string problem_of(std::string_view text, bool mends = false) {
-  Read read(text, 7, mends);
-  const TextPlace& place = read.reader->place();
-  return std::string(read.reader->what()) + " " + std::to_string(place.characters()) + " of " +
-         std::to_string(read.reader->end().characters()) + ", " + std::to_string(place.line()) + ":" +
-         std::to_string(place.column());
+  const Read read(text, 7, mends);
+  const Problem problem = read.reader->problem().value();
+  return std::string(problem.what) + (problem.is_at_end ? " at the end, " : " at ") +
+         std::to_string(problem.line) + ":" + std::to_string(problem.column);
 }
 
 std::string mended(std::string_view text, size_t piece) {
@@ -133,10 +116,7 @@ std::string mended(std::string_view text, size_t piece) {
   return out;
 }
 
-int64_t time_of(std::string_view text) {
-  Asked asked;
-  return nanoseconds({Sort::kDecimal, text}, asked).value_or(-1);
-}
+int64_t time_of(std::string_view text) { return nanoseconds({Sort::kDecimal, text}).value_or(-1); }
 
 }  // namespace
 
@@ -150,26 +130,29 @@ TEST(pieces_of_any_size_are_one_file) {
 }
 
 TEST(what_is_no_json_is_said_where_it_is) {
-  CHECK_SAME(problem_of(""), "Expecting value 0 of 0, 1:1");
-  CHECK_SAME(problem_of("[1,\n é]"), "Expecting value 5 of 7, 2:2");
-  CHECK_SAME(problem_of("{\"é\" 1}"), "Expecting ':' delimiter 5 of 7, 1:6");
-  CHECK_SAME(problem_of("{\"a\": 1,}"), "Expecting property name enclosed in double quotes 8 of 9, 1:9");
-  CHECK_SAME(problem_of("[1 2]"), "Expecting ',' delimiter 3 of 5, 1:4");
-  CHECK_SAME(problem_of("[\"a\\q\"]"), "Invalid \\escape 3 of 7, 1:4");
-  CHECK_SAME(problem_of("[\"a\\u12x4\"]"), "Invalid \\uXXXX escape 4 of 11, 1:5");
-  CHECK_SAME(problem_of("[\"abc"), "Unterminated string starting at 1 of 5, 1:2");
-  CHECK_SAME(problem_of("[] ]"), "Extra data 3 of 4, 1:4");
-  CHECK_SAME(problem_of("[-]"), "Expecting value 1 of 3, 1:2");
-  CHECK_SAME(problem_of("[01]"), "Expecting ',' delimiter 2 of 4, 1:3");
-  CHECK_SAME(problem_of("[nul"), "Expecting value 1 of 4, 1:2");
+  CHECK_SAME(problem_of(""), "Expecting value at the end, 1:1");
+  CHECK_SAME(problem_of("[1,\n é]"), "Expecting value at 2:2");
+  CHECK_SAME(problem_of("{\"é\" 1}"), "Expecting ':' delimiter at 1:6");
+  CHECK_SAME(problem_of("{\"a\": 1,}"), "Expecting property name enclosed in double quotes at 1:9");
+  CHECK_SAME(problem_of("[1 2]"), "Expecting ',' delimiter at 1:4");
+  CHECK_SAME(problem_of("[\"a\\q\"]"), "Invalid \\escape at 1:4");
+  CHECK_SAME(problem_of("[\"a\\u12x4\"]"), "Invalid \\uXXXX escape at 1:5");
+  CHECK_SAME(problem_of("[] ]"), "Extra data at 1:4");
+  CHECK_SAME(problem_of("[-]"), "Expecting value at 1:2");
+  CHECK_SAME(problem_of("[01]"), "Expecting ',' delimiter at 1:3");
+  CHECK_SAME(problem_of("[nul]"), "Expecting value at 1:2");
+  for (const char* const cut :
+       {"[nul", "[\"abc", "[\"a\\", "[\"\\u1", "[-", "[1,", "[1", "[", "{\"a", "{\"a\":"})
+    CHECK(problem_of(cut).find("at the end, 1:" + std::to_string(std::string(cut).size() + 1)) !=
+          std::string::npos);
 }
 
-TEST(what_cannot_be_held_is_a_problem_of_its_own) {
-  CHECK(Read(std::string(100000, '['), 1000).reader->problem() == Problem::kTooDeep);
+TEST(what_cannot_be_held_is_a_problem) {
+  CHECK_SAME(problem_of(std::string(100000, '[')), "Values nested too deeply at 1:257");
   std::string deep;
   for (int i = 0; i < 100000; ++i) deep += "{\"a\":";
-  CHECK(Read(deep, 1000).reader->problem() == Problem::kTooDeep);
-  CHECK(Read("[" + std::string(4301, '9') + "]", 1000).reader->problem() == Problem::kTooLong);
+  CHECK(problem_of(deep).starts_with("Values nested too deeply"));
+  CHECK_SAME(problem_of("[" + std::string(4301, '9') + "]"), "Integer of more than 4,300 digits at 1:2");
   CHECK(Read("[-" + std::string(4300, '9') + "]", 1000).is_sound);
 }
 
@@ -197,14 +180,20 @@ TEST(times_are_exact_and_rounded_half_to_even) {
   CHECK_SAME(time_of("1e-400"), 0);
   CHECK_SAME(time_of("1e400"), -1);
   CHECK_SAME(time_of("1e22"), -1);
-  Asked asked;
-  CHECK(!nanoseconds({Sort::kInteger, "2305843009213693"}, asked));
-  CHECK_SAME(*nanoseconds({Sort::kInteger, "-2305843009213692"}, asked), -2305843009213692000);
-  CHECK_SAME(asked.rare, "");
-  nanoseconds({Sort::kText, "1_0"}, asked);
-  nanoseconds({Sort::kDecimal, "2305843009213693.951"}, asked);
-  whole({Sort::kText, "\xd9\xa3"}, asked);
-  CHECK_SAME(asked.rare, "1_0;2305843009213693.951;\xd9\xa3;");
+  CHECK_SAME(time_of("2305843009213692.9"), 2305843009213692900);
+  CHECK_SAME(time_of("2305843009213694.0"), -1);
+  CHECK_SAME(time_of("0.0015000000000000000000000000000000001"), 2);
+  CHECK_SAME(time_of("1" + std::string(5000, '0') + "e-5000"), 1000);
+  CHECK_SAME(time_of("1e99999999999999999999"), -1);
+  CHECK(!nanoseconds({Sort::kInteger, "2305843009213693"}));
+  CHECK_SAME(*nanoseconds({Sort::kInteger, "-2305843009213692"}), -2305843009213692000);
+  for (const char* const text : {" 7 ", "1_0", "+5", ".5", "nan", "--5", "5 5", "", "\xd9\xa3"}) {
+    CHECK(!nanoseconds({Sort::kText, text}));
+    CHECK(!whole({Sort::kText, text}));
+  }
+  CHECK_SAME(nanoseconds({Sort::kText, "007.5"}).value(), 7500);
+  CHECK(is_float("-inf") && is_float("1.5e-3") && is_float("nan"));
+  CHECK(!is_float("cpu") && !is_float("1_0.5") && !is_float("e5"));
 }
 
 TEST(names_are_mended_in_any_pieces) {

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "interpreter/without_gil.h"
-#include "writers/checksum.h"
 #include "writers/chrome_json.h"
 #include "writers/lanes.h"
 #include "writers/shared_bindings.h"
@@ -190,17 +189,6 @@ nb::object place_on_lanes(nb::dict arrays, size_t tracks) {
   return nb::cast(nb::ndarray<nb::numpy, int32_t, nb::ndim<1>>(data, {size}, owner));
 }
 
-// Of any object with a buffer of bytes.
-void add_to_checksum(Checksum& checksum, const nb::object& bytes) {
-  Py_buffer view;
-  if (PyObject_GetBuffer(bytes.ptr(), &view, PyBUF_SIMPLE) != 0) throw nb::python_error();
-  {
-    const WithoutGil without_gil;
-    checksum.add({static_cast<const char*>(view.buf), static_cast<size_t>(view.len)});
-  }
-  PyBuffer_Release(&view);
-}
-
 }  // namespace
 }  // namespace writers
 
@@ -212,10 +200,6 @@ void bind_writers(nb::module_& m) {
            nb::kw_only(), "tracks"_a, "fragments"_a, "dtype_names"_a, "header"_a, "footer"_a, "base_ns"_a)
       .def("next_block", &PyChromeWriter::next_block, "size"_a, nb::lock_self())
       .def_prop_ro("rows_written", &PyChromeWriter::rows_written, nb::lock_self());
-  nb::class_<writers::Checksum>(m, "Checksum")
-      .def(nb::init<>())
-      .def("add", &writers::add_to_checksum, "bytes"_a, nb::lock_self())
-      .def_prop_ro("value", &writers::Checksum::value, nb::lock_self());
   bind_perfetto(m);
   bind_execution_trace(m);
   m.def("assign_lanes", &writers::place_on_lanes, "columns"_a, nb::kw_only(), "tracks"_a);

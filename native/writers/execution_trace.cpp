@@ -5,7 +5,7 @@
 namespace opscope::writers {
 namespace {
 
-void write_json_thread(TextBuffer& out, uint64_t id, int64_t thread) {
+void write_thread(TextBuffer& out, uint64_t id, int64_t thread) {
   out.put(",\n{\"id\":");
   out.number(id);
   out.put(
@@ -38,30 +38,16 @@ void ExecutionTraceWriter::begin(NodeTrace trace) {
 }
 
 bool ExecutionTraceWriter::write(TextBuffer& out, size_t bytes) {
-  const size_t events = trace_.events.start_ns.size;
-  const size_t count = events + (format_ == Format::kChakra ? trace_.chakra.gpu_start_ns.size : 0);
+  const size_t count = trace_.events.start_ns.size;
   if (next_ >= count) return false;
   for (; next_ < count && out.size() < bytes; ++next_) {
-    if (next_ < events) {
-      write_event(out, next_);
-    } else {
-      write_chakra_gpu(out, next_ - events);
-    }
+    Node node{};
+    uint64_t new_thread = 0;
+    const bool is_node = walk_.next(next_, node, new_thread);
+    if (new_thread != 0) write_thread(out, new_thread, node.thread);
+    if (is_node) write_node(out, node);
   }
   return true;
-}
-
-void ExecutionTraceWriter::write_event(TextBuffer& out, size_t row) {
-  Node node{};
-  uint64_t new_thread = 0;
-  const bool is_node = walk_.next(row, node, new_thread);
-  if (format_ == Format::kJson) {
-    if (new_thread != 0) write_json_thread(out, new_thread, node.thread);
-    if (is_node) write_json(out, node);
-  } else {
-    if (new_thread != 0) write_chakra_thread(out, new_thread, node.thread);
-    if (is_node) write_chakra(out, node);
-  }
 }
 
 SchemaSize ExecutionTraceWriter::size_of(size_t row) const {
@@ -69,7 +55,7 @@ SchemaSize ExecutionTraceWriter::size_of(size_t row) const {
   return schema < 0 ? SchemaSize{} : trace_.schema_sizes.at(static_cast<size_t>(schema));
 }
 
-void ExecutionTraceWriter::write_json(TextBuffer& out, const Node& node) {
+void ExecutionTraceWriter::write_node(TextBuffer& out, const Node& node) {
   const NodeEvents& e = trace_.events;
   const size_t row = node.row;
   static const KernelText no_kernel;
@@ -110,11 +96,11 @@ void ExecutionTraceWriter::write_json(TextBuffer& out, const Node& node) {
     out.put(trace_.fragments.at(static_cast<size_t>(trace_.extras.fragment[i])));
   }
   out.put(']');
-  if (trace_.has_times) write_json_times(out, row);
+  if (trace_.has_times) write_times(out, row);
   out.put('}');
 }
 
-void ExecutionTraceWriter::write_json_times(TextBuffer& out, size_t row) const {
+void ExecutionTraceWriter::write_times(TextBuffer& out, size_t row) const {
   out.put(",\"ts\":");
   out.microseconds(difference_of(trace_.events.start_ns[row], trace_.base_ns));
   out.put(",\"inclusive_dur\":");

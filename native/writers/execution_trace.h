@@ -1,5 +1,5 @@
-// The nodes of execution traces, from the columns of one or more traces of a process: as torch's
-// ExecutionTraceObserver writes them (JSON), and as Chakra has them (protocol buffers).
+// The nodes of execution traces, from the columns of one or more traces of a process, as torch's
+// ExecutionTraceObserver writes them.
 #pragma once
 
 #include <cstddef>
@@ -55,23 +55,6 @@ struct NodeExtras {
   ColumnView<int32_t> fragment;
 };
 
-// What only Chakra's nodes have.
-struct ChakraNodes {
-  ColumnView<uint8_t> type;        // NodeType of et_def.proto
-  Rows dependency_rows;            // beside the node before it on its thread
-  ColumnView<int64_t> dependency;  // row in events, or -1 - row in gpu
-  // Activities of devices.
-  ColumnView<int32_t> gpu_name;
-  ColumnView<int32_t> gpu_launch;  // row in events
-  ColumnView<int32_t> gpu_stream;
-  ColumnView<uint8_t> gpu_type;
-  ColumnView<int64_t> gpu_start_ns;
-  ColumnView<int64_t> gpu_duration_ns;
-  Rows gpu_dependency_rows;
-  ColumnView<int64_t> gpu_dependency;
-  NodeExtras gpu_extras;
-};
-
 struct NodeTrace {
   ColumnView<int64_t> name_offsets;
   ColumnView<uint8_t> name_bytes;
@@ -85,12 +68,11 @@ struct NodeTrace {
   std::vector<SchemaSize> schema_sizes;
   std::vector<KernelText> kernels;
   std::vector<std::string> fragments;
-  ChakraNodes chakra;
   int64_t base_ns = 0;  // time 0 of "ts"
   bool has_times = true;
 };
 
-// One node as both formats need it.
+// One node.
 struct Node {
   size_t row;  // in events
   uint64_t id;
@@ -133,38 +115,25 @@ class NodeWalk {
 // Needs no Python. What a trace's columns point to must live until its last row is written.
 class ExecutionTraceWriter {
  public:
-  enum class Format { kJson, kChakra };
-
-  explicit ExecutionTraceWriter(Format format) : format_(format) {}
-
   // The rows to write from here on.
   void begin(NodeTrace trace);
 
-  // Appends whole nodes (JSON: each with a leading comma) until `out` holds at least `bytes` or the
-  // trace is written. False: there was nothing left to write.
+  // Appends whole nodes, each with a leading comma, until `out` holds at least `bytes` or the trace is
+  // written. False: there was nothing left to write.
   bool write(TextBuffer& out, size_t bytes);
   size_t rows_written() const { return next_; }  // of the trace begun last
 
  private:
-  void write_event(TextBuffer& out, size_t row);
-  void write_json(TextBuffer& out, const Node& node);
-  void write_json_times(TextBuffer& out, size_t row) const;
-  void write_chakra(TextBuffer& out, const Node& node);
-  void write_chakra_thread(TextBuffer& out, uint64_t id, int64_t thread) const;
-  void write_chakra_dependencies(TextBuffer& out, const Node& node);
-  void write_chakra_gpu(TextBuffer& out, size_t row);
-  uint64_t dependency_id(int64_t dependency) const;
-  std::string_view plain_name(int32_t name) const;
+  void write_node(TextBuffer& out, const Node& node);
+  void write_times(TextBuffer& out, size_t row) const;
   SchemaSize size_of(size_t row) const;
 
-  Format format_;
   NodeTrace trace_;
   EscapedNames names_;
   NodeWalk walk_;
   std::unique_ptr<ValueWriter> values_;
   uint64_t segment_ = 0;
   size_t next_ = 0;
-  std::unordered_map<int64_t, uint64_t> before_;  // the latest node of each thread
 };
 
 }  // namespace opscope::writers

@@ -93,37 +93,12 @@ NodeExtras read_extras(const NumpyColumns& columns, const std::string& name, siz
   return {columns.rows(name + ".rows", rows, fragment.size), fragment};
 }
 
-// Empty unless a Chakra trace is written.
-ChakraNodes read_chakra(const NumpyColumns& columns, bool chakra, size_t events, size_t fragments) {
-  const size_t n = columns.any<int64_t>("gpu.start_ns").size;
-  const auto dependency = columns.any<int64_t>("chakra.dependencies.event");
-  const auto gpu_dependency = columns.any<int64_t>("gpu.dependencies.event");
-  return {
-      .type = chakra ? columns.get<uint8_t>("chakra.type", events) : ColumnView<uint8_t>{},
-      .dependency_rows = columns.rows("chakra.dependencies.rows", events, dependency.size),
-      .dependency = dependency,
-      .gpu_name = columns.get<int32_t>("gpu.name", n),
-      .gpu_launch = columns.get<int32_t>("gpu.launch", n),
-      .gpu_stream = columns.get<int32_t>("gpu.stream", n),
-      .gpu_type = columns.get<uint8_t>("gpu.type", n),
-      .gpu_start_ns = columns.get<int64_t>("gpu.start_ns", n),
-      .gpu_duration_ns = columns.get<int64_t>("gpu.duration_ns", n),
-      .gpu_dependency_rows = columns.rows("gpu.dependencies.rows", n, gpu_dependency.size),
-      .gpu_dependency = gpu_dependency,
-      .gpu_extras = read_extras(columns, "gpu.extras", n, fragments),
-  };
-}
-
 // An ExecutionTraceWriter and the arrays it reads.
 class PyExecutionTraceWriter {
  public:
-  explicit PyExecutionTraceWriter(bool chakra)
-      : chakra_(chakra),
-        writer_(chakra ? ExecutionTraceWriter::Format::kChakra : ExecutionTraceWriter::Format::kJson) {}
-
   void begin(nb::dict arrays, Texts schemas, const SchemaSizes& schema_sizes, const Kernels& kernels,
-             const std::vector<nb::bytes>& fragments, NestedRows nested, Texts dtype_names,
-             std::vector<int64_t> itemsizes, Texts device_names, int64_t base_ns, bool has_times) {
+             Texts fragments, NestedRows nested, Texts dtype_names, std::vector<int64_t> itemsizes,
+             Texts device_names, int64_t base_ns, bool has_times) {
     auto columns = std::make_unique<NumpyColumns>(std::move(arrays));
     NodeTrace trace;
     std::tie(trace.name_offsets, trace.name_bytes) = columns->texts("names");
@@ -141,8 +116,7 @@ class PyExecutionTraceWriter {
     trace.schemas = std::move(schemas);
     for (const auto& [inputs, outputs] : schema_sizes) trace.schema_sizes.push_back({inputs, outputs});
     for (const auto& [backend, file, stream] : kernels) trace.kernels.push_back({backend, file, stream});
-    for (const nb::bytes& text : fragments) trace.fragments.emplace_back(text.c_str(), text.size());
-    trace.chakra = read_chakra(*columns, chakra_, events, fragments.size());
+    trace.fragments = std::move(fragments);
     trace.base_ns = base_ns;
     trace.has_times = has_times;
     writer_.begin(std::move(trace));
@@ -154,7 +128,6 @@ class PyExecutionTraceWriter {
 
  private:
   std::unique_ptr<NumpyColumns> columns_;
-  bool chakra_;
   ExecutionTraceWriter writer_;
 };
 
@@ -164,7 +137,7 @@ class PyExecutionTraceWriter {
 void bind_execution_trace(nanobind::module_& m) {
   using writers::PyExecutionTraceWriter;
   nanobind::class_<PyExecutionTraceWriter>(m, "ExecutionTraceWriter")
-      .def(nanobind::init<bool>(), nanobind::kw_only(), "chakra"_a)
+      .def(nanobind::init<>())
       .def("begin", &PyExecutionTraceWriter::begin, "columns"_a, nanobind::kw_only(), "schemas"_a,
            "schema_sizes"_a, "kernels"_a, "fragments"_a, "nested"_a, "dtype_names"_a, "itemsizes"_a,
            "device_names"_a, "base_ns"_a, "has_times"_a)

@@ -414,34 +414,24 @@ def names_from(first: int) -> list[str]:
 def refresh_hooks() -> None: ...
 def gc_callback(phase: str, info: Mapping[str, int]) -> None: ...
 
-class Checksum:
-    """XXH64 of bytes that come in pieces of any length."""
-
-    def __init__(self) -> None: ...
-    @property
-    def value(self) -> int: ...
-    def add(self, bytes: bytes | memoryview) -> None: ...
-
 class JsonProblem(TypedDict):
-    """Why a text is no JSON and where, in characters; ``what`` is empty for the first two."""
+    """Why a text is no JSON and where; ``is_at_end``: it was cut."""
 
-    is_nested: bool
-    is_number: bool
     what: str
-    position: int
     line: int
     column: int
-    characters: int
-    characters_stripped: int
+    is_at_end: bool
 
 class ChromeReader:
     """Events of a Chrome JSON, as columns; reads without the GIL.
 
-    ``answers`` is asked what only Python knows (``trace/chrome/rare_values.py``); with ``mends``
+    ``meaning_of`` is called once for each category (``trace/chrome/vocabulary.py``); with ``mends``
     bare quotes in names are mended. Of a text that was cut, what is whole is read.
     """
 
-    def __init__(self, vocabulary: Mapping[str, Any], answers: object, mends: bool) -> None: ...
+    def __init__(
+        self, vocabulary: Mapping[str, Any], meaning_of: Callable[[str], object], mends: bool
+    ) -> None: ...
     def add(self, piece: bytes) -> bool:
         """The next bytes, valid UTF-8; False: there is a problem."""
 
@@ -460,13 +450,6 @@ class ChromeReader:
     @property
     def others(self) -> str:
         """JSON of the keys beside the events; empty for a file that is no object."""
-
-def unpacked_bytes(footer: bytes) -> int:
-    """What all columns of a Parquet file take at most in memory, by its footer alone.
-
-    Raises:
-        ValueError: it is damaged.
-    """
 
 def pair_allocations(columns: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
     """Numbers of allocations in order, those of the same block for frees; -1 for none."""
@@ -513,7 +496,7 @@ class PerfettoWriter:
 class ExecutionTraceWriter:
     """The nodes of an execution trace, from one trace of a process after another."""
 
-    def __init__(self, *, chakra: bool) -> None: ...
+    def __init__(self) -> None: ...
     def begin(
         self,
         columns: dict[str, NDArray[Any]],
@@ -521,7 +504,7 @@ class ExecutionTraceWriter:
         schemas: list[str],
         schema_sizes: list[tuple[int, int]],
         kernels: list[tuple[str, str, str]],
-        fragments: list[bytes],
+        fragments: list[str],
         nested: dict[int, tuple[list[str], list[str], list[str]]],
         dtype_names: list[str],
         itemsizes: list[int],

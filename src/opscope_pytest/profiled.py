@@ -12,7 +12,8 @@ from typing import Any
 import opscope
 from opscope.analysis.diff.gate import Outcome, judge, read_gate
 from opscope.analysis.diff.result import Diff, TimeVerdict
-from opscope.cli.diff_formats import as_markdown
+from opscope.cli.diff import diff_sections
+from opscope.cli.results import as_markdown
 from opscope.errors import UsageError
 
 _RECORDED = {"record_shapes": True, "profile_memory": True, "with_modules": True}
@@ -124,7 +125,8 @@ class Profiled:
         ]
         failed += [] if conditions else _what_is_slower(found)
         if failed:
-            raise AssertionError("\n".join([*failed, "", as_markdown(found, judgements, 10)]))
+            tables = as_markdown(diff_sections(found, 10, judgements))
+            raise AssertionError("\n".join([*failed, "", tables]))
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the recordings to a folder, as a baseline; those that are there are replaced."""

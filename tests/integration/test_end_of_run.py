@@ -89,3 +89,19 @@ def test_pythons_own_end_is_no_time_of_the_program(execute):
     )
     said = execute("-c", program + "x = torch.zeros(9)\n").stderr
     assert "aten::ones" not in next(line for line in said.splitlines() if "most time: " in line)
+
+
+def test_two_runs_at_a_time_into_one_folder_replace_nothing_of_each_other(execute, tmp_path):
+    waits = "import sys, torch; torch.zeros(9).add(1); print('runs', flush=True); sys.stdin.read()"
+    long = subprocess.Popen(
+        [sys.executable, "-m", "opscope", "run", "-o", "t", "-c", waits], cwd=tmp_path, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert long.stdout.readline() == "runs\n"
+    execute("-c", WORK)
+    _, said = long.communicate(timeout=120)
+    assert f"another run wrote its trace to {tmp_path / 't'} meanwhile" in said
+    assert len(opscope.load(tmp_path / "t").events) >= 20
+    assert len(opscope.load(tmp_path / "t-2").events) < 20
+    execute("-c", WORK)  # and one that is there before is replaced, as ever
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["t", "t-2"]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 import threading
 import warnings
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,10 +16,8 @@ from torch.autograd import _record_function_with_args_enter as enter
 from torch.autograd import _record_function_with_args_exit as leave
 
 import opscope
-from opscope.export.chakra import COLLECTIVE_NODE, RECEIVE_NODE, SEND_NODE
 from programs.torch_programs import PROGRAMS, checkpointed_and_hooked, kinds_of_tensor
 from support.execution_traces import THREAD, assert_same_run, named, names_of, nodes_of
-from support.read_chakra import assert_acyclic, attributes, read_chakra
 
 TESTS = Path(__file__).parents[1]
 
@@ -243,20 +239,3 @@ def _split(nodes: list) -> tuple[list, list]:
         elif not is_transfer and not node["name"].startswith("## process_group"):
             kept.append(node)
     return kept, sorted(transfers)
-
-
-def test_saved_profiles_of_ranks_become_chakra_traces(two_ranks):
-    for rank in range(2):
-        trace = opscope.load(two_ranks / f"profile.{rank}.opscope")
-        trace.export("chakra", two_ranks / f"trace.{rank}.et")
-
-        metadata, nodes = read_chakra(two_ranks / f"trace.{rank}.et")
-        assert_acyclic(nodes)
-        assert json.loads(attributes(metadata)["process_groups"]) == {"0": [0, 1], "1": [0, 1]}
-        by_type = Counter(node.type for node in nodes.values())
-        assert by_type[COLLECTIVE_NODE] == 7
-        assert by_type[SEND_NODE] == (rank == 0)
-        assert by_type[RECEIVE_NODE] == (rank == 1)
-        reduce = next(node for node in nodes.values() if node.name == "gloo:all_reduce")
-        assert reduce.type == COLLECTIVE_NODE
-        assert attributes(reduce)["comm_size"] == 4 * 3 * 4

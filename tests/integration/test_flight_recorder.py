@@ -19,7 +19,7 @@ import opscope
 from opscope import _native, flight_recorder, triggers
 from opscope.analysis.period import Which, period_of
 from opscope.cli.application import main
-from opscope.cli.summary_formats import what_it_is_of
+from opscope.cli.operator_table import what_it_is_of
 from opscope.errors import LifecycleError, UsageError
 from opscope.recording.compiled_optimizers import report_optimizer_step
 from opscope.trace.ledger_rows import SAMPLED_OF, SAMPLED_OUTERMOST, SAMPLED_STEPS, sampled_steps

@@ -97,30 +97,16 @@ ODD_FILES = {
 }
 
 
-@pytest.fixture(params=[*ODD_FILES, "execution trace", "no event", "collections alone"])
+@pytest.fixture(params=[*ODD_FILES, "no event", "collections alone"])
 def odd(request, tmp_path):
     path = tmp_path / "odd.json"
     if request.param in ODD_FILES:
         path.write_text(ODD_FILES[request.param])
-    elif request.param == "execution trace":
-        path.write_text(execution_trace(tmp_path))
     else:
         kinds = {"no event": [], "collections alone": [span("gc", 0, 9, kind=EventKind.GC_PAUSE)]}
         path = tmp_path / "odd.opscope"
         build_trace(kinds[request.param]).save(path)
     return path
-
-
-def execution_trace(folder):
-    from torch.profiler import ExecutionTraceObserver
-
-    path = folder / "et.json"
-    observer = ExecutionTraceObserver().register_callback(str(path))
-    observer.start()
-    torch.randn(8, 8).mm(torch.randn(8, 8)).tanh()
-    observer.stop()
-    observer.unregister_callback()
-    return path.read_text()
 
 
 def test_every_command_answers_or_refuses_in_words(odd, tmp_path):
@@ -137,23 +123,19 @@ def test_every_command_answers_or_refuses_in_words(odd, tmp_path):
 
 
 def test_a_summary_without_times_counts(tmp_path):
-    path = tmp_path / "et.json"
-    path.write_text(execution_trace(tmp_path))
+    path = tmp_path / "untimed.json"
+    path.write_text(ODD_FILES["no times"])
     code, output, _ = run("summary", str(path), "--format", "json")
     content = json.loads(output)
     assert code == 0 and content["period"]["wall_ns"] is None
     rows = {row["name"]: row for row in content["rows"]}
-    assert rows["aten::mm"]["calls"] == 1 and rows["aten::mm"]["flops"] == 1024
+    assert rows["aten::mm"]["calls"] == 1
     assert rows["aten::mm"]["cpu_self_ns"] is None
-    assert "modules" in content and not content["findings"]
+    assert not content["findings"]
     trace = opscope.load(path)
     assert not trace.has_times and "without times" in repr(trace)
     for html in (trace._repr_html_(), overview_html(trace)):
         assert "no times were recorded" in html and not TIME.search(re.sub("<[^>]*>", " ", html))
-    (row,) = trace.sql(
-        "select count(*), count(start_us), count(duration_us) from named_events"
-    ).fetchall()
-    assert row[0] > 0 and row[1:] == (0, 0)
 
 
 def test_kernels_alone_are_a_table_of_kernels(tmp_path):

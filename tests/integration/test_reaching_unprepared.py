@@ -161,7 +161,7 @@ def test_a_top_that_is_interrupted_leaves_such_an_interpreter_as_it_was(runtime,
 
     monkeypatch.setattr(sys, "remote_exec", execute, raising=False)
     monkeypatch.setattr("opscope.cli.top.time", SimpleNamespace(sleep=interrupted))
-    importlib.import_module("opscope.cli.top").top.__wrapped__(os.getpid())
+    importlib.import_module("opscope.cli.top").top(os.getpid())
     until = time.monotonic() + 20
     while socket_path(os.getpid()).exists() and time.monotonic() < until:
         time.sleep(0.01)

@@ -1,7 +1,6 @@
 """One of two ranks that communicate over gloo under torch's observer and opscope's at once.
 
-``gloo_ranks.py RANK FOLDER`` writes ``torch.RANK.json``, ``opscope.RANK.json`` and, of a profile of
-the same program, ``profile.RANK.opscope``.
+``gloo_ranks.py RANK FOLDER`` writes ``torch.RANK.json`` and ``opscope.RANK.json``.
 """
 
 from __future__ import annotations
@@ -51,9 +50,6 @@ def main(rank: int, folder: Path) -> None:
     ours.stop()
     theirs.unregister_callback()
     ours.unregister_callback()
-    with opscope.profile(record_outputs=True) as profile:
-        communicate(rank, group)
-    profile.trace.save(folder / f"profile.{rank}.opscope")
     dist.destroy_process_group()
 
 

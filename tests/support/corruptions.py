@@ -37,7 +37,7 @@ OPERATORS = (
 )  # fmt: skip
 METADATA = (
     "options", "gpu", "start_ns", "end_ns", "left_out", "deviceProperties", "device_properties",
-    "operator_schemas", "process_groups", "user", "has_times", "distributedInfo", "process_id",
+    "operator_schemas", "process_groups", "user", "distributedInfo", "process_id",
     "process_name", "host_name", "program", "torch_version", "python_version", "trace_id",
     "imported_from", "process_names", "baseTimeNanoseconds", "with_stack",
 )  # fmt: skip
@@ -341,7 +341,7 @@ def mutate(draw: random.Random, value: Any) -> str:
     return f"{path[-4:]} = {str(value[key])[:60]!r}"
 
 
-def corrupt_json(draw: random.Random, source: Path, target: Path, nodes: str) -> str:
+def corrupt_json(draw: random.Random, source: Path, target: Path) -> str:
     """Write ``source`` to ``target``, damaged as text or as JSON; returns what was done."""
     text = source.read_bytes()
     if draw.random() < 0.25:
@@ -350,7 +350,7 @@ def corrupt_json(draw: random.Random, source: Path, target: Path, nodes: str) ->
         content = json.loads(text)
         done = "; ".join(mutate(draw, content) for _ in range(draw.choice((1, 3, 20))))
         if draw.random() < 0.4:
-            done += _tangle(draw, content.get(nodes))
+            done += _tangle(draw, content.get("traceEvents"))
         target.write_text(json.dumps(content))
     if draw.random() < 0.15:
         target.write_bytes(gzip.compress(target.read_bytes()))
@@ -359,16 +359,16 @@ def corrupt_json(draw: random.Random, source: Path, target: Path, nodes: str) ->
 
 
 def corrupt_calls(draw: random.Random, source: Path, target: Path) -> str:
-    """Write ``source``, an execution trace, with other operators and arguments; returns which."""
+    """Write ``source``, a Chrome trace, with other operators and arguments; returns which."""
     content = json.loads(source.read_bytes())
-    nodes = [node for node in content["nodes"] if node["inputs"]["values"]]
-    if not nodes or draw.random() < 0.2:
-        return corrupt_json(draw, source, target, "nodes")
+    calls = [event for event in content["traceEvents"] if "Input type" in event.get("args", {})]
+    if not calls or draw.random() < 0.2:
+        return corrupt_json(draw, source, target)
     done = []
-    for node in draw.choices(nodes, k=draw.choice((1, 5, 30))):
+    for call in draw.choices(calls, k=draw.choice((1, 5, 30))):
         if draw.random() < 0.3:
-            node["name"] = draw.choice((*OPERATORS, draw.choice(nodes)["name"]))
-        done.append(f"{node['name']} {mutate(draw, node['inputs'])}")
+            call["name"] = draw.choice((*OPERATORS, draw.choice(calls)["name"]))
+        done.append(f"{call['name']} {mutate(draw, call['args'])}")
     target.write_text(json.dumps(content))
     return "; ".join(done)
 
@@ -384,8 +384,7 @@ def _noise(draw: random.Random, content: bytearray, target: Path) -> str:
     return "other bytes"
 
 
-_LINKS = ("id", "ctrl_deps", "parent", "ts", "dur", "tid", "pid", "args", "ph", "cat", "name",
-          "inputs", "outputs", "attrs", "bp")  # fmt: skip
+_LINKS = ("id", "ts", "dur", "tid", "pid", "args", "ph", "cat", "name", "bp")  # fmt: skip
 
 
 def _tangle(draw: random.Random, nodes: Any) -> str:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from opscope.errors import OpscopeError
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 from support.build_trace import allocation, build_trace, kernel, span, tensor
@@ -34,8 +33,8 @@ prof.trace.save(sys.argv[1])
 
 
 def write_sources(folder: Path, random: np.random.Generator, recorded: bool) -> None:
-    """Write ``folder/folder/*``, ``folder/chrome/*`` and ``folder/execution/*``."""
-    for kind in ("folder", "chrome", "execution"):
+    """Write ``folder/folder/*`` and ``folder/chrome/*``."""
+    for kind in ("folder", "chrome"):
         (folder / kind).mkdir(parents=True)
     traces = {"built": built_trace()}
     for rows in (3, 40, 60):
@@ -53,11 +52,7 @@ def write_sources(folder: Path, random: np.random.Generator, recorded: bool) -> 
 def _write(trace: Trace, name: str, folder: Path) -> None:
     rank = trace.save(folder / f"{name}.saved")
     rank.rename(folder / "folder" / name)
-    for format, kind in (("chrome", "chrome"), ("execution-trace", "execution")):
-        try:
-            trace.export(format, folder / kind / f"{name}.json")
-        except OpscopeError:
-            continue  # nothing in it that such a file could show
+    trace.export("chrome", folder / "chrome" / f"{name}.json")
 
 
 def built_trace() -> Trace:

@@ -31,5 +31,7 @@ def write_table(rank: Path, table: str, data: pa.Table) -> None:
     file = rank / f"{table}.parquet"
     pq.write_table(data, file)
     manifest = json.loads((rank / "manifest.json").read_text())
-    manifest["tables"][table] = {"rows": data.num_rows, "bytes": file.stat().st_size}
+    size = file.stat().st_size
+    said = {"rows": data.num_rows, "bytes": size, "memory_bytes": data.nbytes}
+    manifest["tables"][table] = said
     (rank / "manifest.json").write_text(json.dumps(manifest))

@@ -1,6 +1,6 @@
 """Thousands of damaged traces, each looked at in every way there is.
 
-    .venv/bin/python tests/torture/corrupted_files.py --folders 1000 --chrome 300 --execution 300
+    .venv/bin/python tests/torture/corrupted_files.py --folders 1000 --chrome 300
     .venv/bin/python tests/torture/corrupted_files.py --replay 300 --seconds 600 --seed 7
     .venv/bin/python tests/torture/corrupted_files.py --seconds 600 --seed 7
 
@@ -38,7 +38,7 @@ from support.hostile_sources import write_sources
 MOST_BYTES = 3 << 30
 CASES_PER_PROCESS = 20
 FINDING = 7
-KINDS = ("folder", "chrome", "execution", "replay")
+KINDS = ("folder", "chrome", "replay")
 FAILURES: dict[str, Callable[[], object]] = {
     "raise": lambda: 1 // 0,
     "kill": lambda: os.kill(os.getpid(), signal.SIGSEGV),
@@ -77,7 +77,7 @@ def run_case(run: Run, kind: str, number: int) -> str:
     folder = run.work / f"{kind}-{number}"
     folder.mkdir()
     try:
-        sources = run.sources / ("execution" if kind == "replay" else kind)
+        sources = run.sources / ("chrome" if kind == "replay" else kind)
         source = draw.choice(sorted(sources.iterdir()))
         path = folder / ("t" if kind == "folder" else "t.json")
         print(f"{source.name}: {_corrupt(kind, draw, source, path)}", flush=True)
@@ -92,7 +92,7 @@ def _corrupt(kind: str, draw: random.Random, source: Path, path: Path) -> str:
         return corrupt_folder(draw, source, path)
     if kind == "replay":
         return corrupt_calls(draw, source, path)
-    return corrupt_json(draw, source, path, "traceEvents" if kind == "chrome" else "nodes")
+    return corrupt_json(draw, source, path)
 
 
 def run_cases(run: Run, cases: list[Case]) -> Iterator[tuple[Case, str, str]]:
@@ -145,7 +145,6 @@ def _rounds(options: argparse.Namespace) -> Iterator[list[Case]]:
     counts = {
         "folder": options.folders,
         "chrome": options.chrome,
-        "execution": options.execution,
         "replay": options.replay,
     }
     end = time.monotonic() + options.seconds
@@ -180,8 +179,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--folders", type=int, default=200, help="trace folders (each round)")
     parser.add_argument("--chrome", type=int, default=60, help="Chrome JSON files")
-    parser.add_argument("--execution", type=int, default=60, help="execution traces")
-    parser.add_argument("--replay", type=int, default=60, help="execution traces to run again")
+    parser.add_argument("--replay", type=int, default=60, help="Chrome JSON files to run again")
     parser.add_argument("--count", type=int, help="so many of each")
     parser.add_argument("--seconds", type=float, default=0, help="round after round, for so long")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
@@ -191,7 +189,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--fail", choices=FAILURES, default="", help="go wrong, to try this out")
     options = parser.parse_args(arguments)
     if options.count is not None:
-        options.folders = options.chrome = options.execution = options.replay = options.count
+        options.folders = options.chrome = options.replay = options.count
     return 1 if look(options) else 0
 
 

@@ -18,7 +18,7 @@ def run(*options):
 
 
 def test_damaged_files_end_in_errors_or_in_answers():
-    done = run("--folders", "12", "--chrome", "4", "--execution", "4", "--replay", "0")
+    done = run("--folders", "12", "--chrome", "8", "--replay", "0")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("seed 1\n")
     assert "20 cases" in done.stdout
@@ -27,7 +27,7 @@ def test_damaged_files_end_in_errors_or_in_answers():
 
 def test_damaged_calls_are_refused_or_replayed():
     pytest.importorskip("torch", reason="replays operators")
-    done = run("--folders", "0", "--chrome", "0", "--execution", "0", "--replay", "6")
+    done = run("--folders", "0", "--chrome", "0", "--replay", "6")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "6 cases" in done.stdout
     assert "0 findings" in done.stdout

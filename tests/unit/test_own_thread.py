@@ -109,12 +109,11 @@ READS = """
 import _thread, threading
 from opscope.trace.chrome import read_json
 inside = threading.Event()
-class Answers(read_json.RareValues):
-    def category(self, text):
-        inside.set()
-        while True:
-            pass
-read_json.RareValues = Answers
+def meaning_of(category):
+    inside.set()
+    while True:
+        pass
+read_json.meaning_of = meaning_of
 with open("trace.json", "w") as file:
     file.write('{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a", "ts": 1, "dur": 1}]}')
 from pathlib import Path

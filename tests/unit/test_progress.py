@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import sys
@@ -11,8 +10,7 @@ import pytest
 
 import opscope
 from opscope.cli.console import Messages
-from opscope.export import chakra, execution_trace_nodes, perfetto
-from opscope.export.chakra import write_chakra
+from opscope.export import execution_trace_nodes, perfetto
 from opscope.export.chrome import writer as chrome_writer
 from opscope.export.chrome.writer import write_chrome_trace
 from opscope.export.execution_trace import write_execution_trace
@@ -20,8 +18,7 @@ from opscope.export.perfetto import write_perfetto
 from opscope.export.speedscope import write_speedscope
 from opscope.progress import listening, tell
 from opscope.report.page import report_html
-from opscope.trace.chrome import own_columns, read_json
-from opscope.trace.execution_trace import read_json as read_nodes
+from opscope.trace.chrome import read_json
 from support.build_trace import allocation, build_trace, kernel, span, tensor
 
 SMALL = 1000
@@ -52,7 +49,6 @@ def shares_of(work):
         (chrome_writer, write_chrome_trace),
         (perfetto, write_perfetto),
         (execution_trace_nodes, write_execution_trace),
-        (chakra, write_chakra),
     ],
 )
 def test_native_writers_tell_between_blocks(trace, tmp_path, monkeypatch, module, write):
@@ -74,15 +70,11 @@ def test_other_writers_and_the_report_tell_too(trace, tmp_path):
 def test_readers_tell_how_far_they_are(trace, tmp_path, monkeypatch):
     # GIVEN a trace in every form that can be read
     monkeypatch.setattr(read_json, "PIECE_BYTES", SMALL)
-    monkeypatch.setattr(own_columns, "_PIECE_BYTES", SMALL)
-    monkeypatch.setattr(read_nodes, "CHUNK_BYTES", SMALL)
     write_chrome_trace(trace, tmp_path / "chrome.json.gz")
-    write_execution_trace(trace, tmp_path / "nodes.json")
-    packed = gzip.compress((tmp_path / "nodes.json").read_bytes())
-    (tmp_path / "nodes.json.gz").write_bytes(packed)
+    write_chrome_trace(trace, tmp_path / "chrome.json")
     trace.save(tmp_path / "trace.opscope")
 
-    for name in ("chrome.json.gz", "nodes.json", "nodes.json.gz", "trace.opscope"):
+    for name in ("chrome.json", "chrome.json.gz", "trace.opscope"):
         heard = shares_of(lambda name=name: opscope.load(tmp_path / name))
         assert len(heard) > 2, name
         assert heard == sorted(heard), name

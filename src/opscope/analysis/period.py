@@ -81,6 +81,8 @@ class Period:
         """In one line: what it is, how long, how many steps, and what of its times is doubtful."""
         if not self.trace.has_times:
             return f"recording; {doubts_text(self.trace)}"
+        if self.trace.is_empty:
+            return "recording without events"
         count, of_what = count_steps(self.trace)
         what = "recording"
         if self.start_up.took_ns and self.which is not Which.ALL:

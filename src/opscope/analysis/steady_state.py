@@ -134,7 +134,7 @@ def _before_the_steps(trace: Trace) -> StartUp:
     end, words = _end_of_start_up(trace)
     begin = int(tree.start_ns.min())
     finish = int((tree.start_ns + tree.duration_ns).max())
-    if end - begin < _WORTH_LEAVING_OUT * (finish - begin):
+    if not end or end - begin < _WORTH_LEAVING_OUT * (finish - begin):
         return StartUp()
     imports = _imports(trace, end)
     only_imports = imports > _NEARLY_ALL * (end - begin)

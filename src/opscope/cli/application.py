@@ -7,16 +7,15 @@ once, and what a command does not use should not make it wait.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from opscope.cli.command import HELP, Command, HelpWanted
-from opscope.cli.help_text import help_of, help_of_all
-from opscope.errors import OpscopeError, UsageError, not_installed
+import opscope
+from opscope.cli.parameters import Parser, call_with, declare
+from opscope.errors import OpscopeError, not_installed
 from opscope.memory_limit import memory_for
 from opscope.notice import notice
 
@@ -53,19 +52,26 @@ COMMANDS = {
 """In the order of ``opscope --help``, each with the first line of its docstring. A command is the
 function of this name in the module of this name."""
 
-_BROUGHT = ("rich", "pyarrow", "duckdb")
+_BROUGHT = ("rich", "pyarrow", "duckdb", "shtab")
 """What commands need beside NumPy. Recording from a program does not, so they may be missing."""
 
-_ALIKE = 0.7
-"""How alike a word and a command are at least where that is suggested for it, of 1."""
+_ABOUT = """Record what a PyTorch program does, and see where its time went.
 
-_OPTIONS = (("--version", "Print the version."), (", ".join(HELP), "Print this help."))
+Start with `opscope run train.py`, then look at what it recorded with `opscope summary`."""
 
 
-def command_called(name: str) -> Command:
-    """One of :data:`COMMANDS`."""
-    module = importlib.import_module(f"opscope.cli.{name}")
-    return Command.of(getattr(module, name))
+def command_called(name: str) -> Callable[..., Any]:
+    """The function of one of :data:`COMMANDS`."""
+    function: Callable[..., Any] = getattr(importlib.import_module(f"opscope.cli.{name}"), name)
+    return function
+
+
+def parser_of_all() -> Parser:
+    """Of the whole command line, with every command's options."""
+    parser, commands = _parser()
+    for name, command in commands.items():
+        declare(command_called(name), command)
+    return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -113,23 +119,22 @@ def _outcome(words: Sequence[str]) -> Any:
 
 
 def _do(words: Sequence[str]) -> Any:
-    name, rest = (words[0], words[1:]) if words else ("", ())
+    name, *rest = words or ("--help",)
     if name != "run":
         _listen_not()
-    if name in COMMANDS:
-        command = command_called(name)
-        try:
-            with memory_for("this command"):
-                return command.call_with(rest)
-        except HelpWanted:
-            _print(help_of(command))
-    elif name == "--version":
-        _print(f"opscope {_version()}\n")
-    elif name in ("", *HELP):
-        _print(help_of_all(COMMANDS, _OPTIONS))
-    else:
-        raise UsageError(f"There is no command {name!r}. {_meant(words)}")
-    return 0
+    if name not in COMMANDS:
+        return _parser()[0].parse_args(words or ["--help"])
+    with memory_for("this command"):
+        return call_with(command_called(name), rest, f"opscope {name}")
+
+
+def _parser() -> tuple[Parser, dict[str, Parser]]:
+    """That of opscope itself; its commands' have no options yet, since their modules are not
+    imported."""
+    parser = Parser("opscope", description=_ABOUT, usage="%(prog)s COMMAND [OPTIONS] ...")
+    parser.add_argument("--version", action="version", version=f"opscope {opscope.__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    return parser, {name: commands.add_parser(name, help=about) for name, about in COMMANDS.items()}
 
 
 def _listen_not() -> None:
@@ -137,30 +142,6 @@ def _listen_not() -> None:
     server = sys.modules.get("opscope.control.server")
     if server is not None:
         server.stop_listening()
-
-
-def _meant(words: Sequence[str]) -> str:
-    """What to type instead of what is no command."""
-    name = words[0]
-    if name.startswith("-"):
-        return "Options stand after the command. See `opscope --help`."
-    if name.endswith(".py") or os.path.isfile(name):
-        return f"To record it: opscope run {' '.join(words)}"
-    if os.path.isdir(name):
-        return f"To look at a trace: opscope summary {name}"
-    close = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=_ALIKE)
-    return f"Did you mean `opscope {close[0]}`?" if close else "See `opscope --help`."
-
-
-def _version() -> str:
-    from importlib.metadata import version
-
-    return version("opscope")
-
-
-def _print(text: str) -> None:
-    if sys.stdout is not None:
-        sys.stdout.write(text)
 
 
 def _failed(what: str, code: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
@@ -28,7 +29,7 @@ TraceFolder = Annotated[
 ]
 
 
-def arguments_of(recorded: frozenset[str]) -> dict[str, bool]:
+def arguments_of(recorded: Collection[str]) -> dict[str, bool]:
     """Switches as arguments of a profile, as a process is asked with them."""
     return {s.parameter: True for s in switches() if s.option in recorded and s.parameter}
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
 from opscope.cli.asked_trace import TraceFolder, arguments_of, folder_for, keep
 from opscope.cli.console import Messages
-from opscope.cli.parameters import Option
-from opscope.cli.process_argument import ProcessArgument
-from opscope.cli.recording_switches import with_recording_switches
+from opscope.cli.parameters import Option, ProcessArgument
+from opscope.cli.recording_switches import RecordedOptions
 from opscope.cli.termination import unwound_when_ended
 from opscope.control.injection import reach
 from opscope.errors import UsageError
@@ -17,14 +17,13 @@ from opscope.errors import UsageError
 _LONGEST_S = 86_400.0
 
 
-@with_recording_switches("recorded", panel="What to record")
 def attach(
     process: ProcessArgument,
     seconds: Annotated[
         str, Option(metavar="N", help="How long to record; Ctrl-C ends it earlier.")
     ] = "10",
     output: TraceFolder = None,
-    recorded: frozenset[str] = frozenset(),
+    recorded: RecordedOptions = (),
 ) -> None:
     """Record a process that runs, write a trace, and leave the process as it was.
 
@@ -39,7 +38,7 @@ def attach(
 
 
 def _recorded(
-    process: int, duration_s: float, output: Path | None, recorded: frozenset[str]
+    process: int, duration_s: float, output: Path | None, recorded: Collection[str]
 ) -> tuple[Path, tuple[bytes, dict[str, Any]]]:
     """Where the trace goes, what was recorded, and what the process said of it."""
     with reach(process) as asking:

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import sys
+from collections.abc import Sequence
 from typing import Annotated
 
-from rich.text import Text
-
 from opscope._native import keep_freed_memory
-from opscope.cli.console import Messages, Output, console_for
-from opscope.cli.narrow import numbers_table
+from opscope.cli.console import Messages
 from opscope.cli.parameters import Option
-from opscope.cli.readable_processes import of_readable
-from opscope.cli.rows import RowsFormat, as_csv, as_markdown
+from opscope.cli.results import Result, RowsFormat, Section
 from opscope.cli.trace_argument import RankOption, TraceArgument, choose_trace, nothing_beside
-from opscope.cli.whole_job import say_what_is_missing
+from opscope.cli.whole_job import of_readable, say_what_is_missing
 from opscope.job.collective_kinds import CollectiveKind, RankWaits, collective_kinds, rank_waits
 from opscope.job.collective_text import TextTable, kind_table, rank_table, sentences
 from opscope.job.collectives import JobCollectives
 from opscope.job.job import Job
 from opscope.job.rank_path import rank_path
-from opscope.printable import in_markdown
 
 _MOST_KINDS = 20
 
@@ -53,21 +47,25 @@ def collectives(
     doing = f"matching what {len(whole)} processes did together"
     found = of_readable(whole, doing, Job.collectives, fewest=2).found
     kinds, waits = collective_kinds(found), rank_waits(found)
-    if format is RowsFormat.JSON:
-        Output().write(json.dumps(_as_dict(found, kinds, waits), indent=2) + "\n")
-    elif format is RowsFormat.CSV:
-        heading = [key for key in _EMPTY if key != "ranks"]
-        rows = [[kind.as_dict()[key] for key in heading] for kind in kinds]
-        Output().write(as_csv(heading, rows))
-    elif format is RowsFormat.MARKDOWN:
-        Output().show(_as_markdown(found, kinds, waits))
-    else:
-        _print(found, kinds, waits)
+    few = kinds[:_MOST_KINDS] if format is RowsFormat.TABLE else kinds
+    more = len(kinds) - len(few)
+    Result(
+        sections=[
+            _section(kind_table(few), [f"and {more} more; --format csv has all"] if more else []),
+            _section(rank_table(waits)),
+        ]
+        if kinds
+        else [],
+        content=_as_dict(found, kinds, waits),
+        columns=_CSV_HEADINGS,
+        rows=([kind.as_dict()[key] for key in _CSV_HEADINGS] for kind in kinds),
+        lines=sentences(found),
+    ).show(format)
     say_what_is_missing(whole, messages)
 
 
-_EMPTY = (
-    "name", "group", "ranks", "size_bytes", "count", "transfer_ns", "wait_ns", "skew_ns",
+_CSV_HEADINGS = (
+    "name", "group", "size_bytes", "count", "transfer_ns", "wait_ns", "skew_ns",
     "exposed_ns", "algorithm_bytes_per_s", "bus_bytes_per_s", "last", "last_share",
 )  # fmt: skip
 
@@ -85,25 +83,7 @@ def _as_dict(
     }
 
 
-def _print(found: JobCollectives, kinds: list[CollectiveKind], waits: list[RankWaits]) -> None:
-    console = console_for(sys.stdout)
-    for table in _tables(kinds[:_MOST_KINDS], waits):
-        console.print(numbers_table(table.heading, table.names, table.columns, console.width))
-        if table.heading != "Process" and len(kinds) > _MOST_KINDS:
-            console.print(Text(f"and {len(kinds) - _MOST_KINDS} more; --format csv has all", "dim"))
-        console.print()
-    for line in sentences(found):
-        console.print(Text(line))
-
-
-def _as_markdown(found: JobCollectives, kinds: list[CollectiveKind], waits: list[RankWaits]) -> str:
-    text = ""
-    for table in _tables(kinds, waits):
-        cells = zip(table.names, *(column for _, column in table.columns), strict=True)
-        heading = [table.heading, *(title for title, _ in table.columns)]
-        text += as_markdown(heading, cells) + "\n"
-    return text + "".join(f"{in_markdown(line)}\n\n" for line in sentences(found))
-
-
-def _tables(kinds: list[CollectiveKind], waits: list[RankWaits]) -> list[TextTable]:
-    return [kind_table(kinds), rank_table(waits)] if kinds else []
+def _section(table: TextTable, notes: Sequence[str] = ()) -> Section:
+    cells = zip(table.names, *(column for _, column in table.columns), strict=True)
+    headings = [table.heading, *(title for title, _ in table.columns)]
+    return Section(columns=headings, rows=list(cells), notes=notes)

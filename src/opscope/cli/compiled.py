@@ -2,42 +2,38 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated
 
-from rich.table import Table
-from rich.text import Text
-
-from opscope.analysis.compiled_code import CompiledCode, LineTime, find_compiled_code
+from opscope.analysis.compiled_code import (
+    CompilationEvent,
+    CompiledCode,
+    LineTime,
+    find_compiled_code,
+)
 from opscope.analysis.period import Which, find_which
 from opscope.analysis.quantity_text import share_text, time_text
-from opscope.cli import several_compiled
-from opscope.cli.console import Messages, Output, console_for
-from opscope.cli.finding_formats import below_here
+from opscope.cli.finding_sections import below_here
 from opscope.cli.parameters import Option
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
-from opscope.cli.rows import RowsFormat, as_csv, as_markdown
-from opscope.cli.several_processes import said_once
+from opscope.cli.results import Result, RowsFormat, Section
+from opscope.cli.side_by_side import OfAll, answer
 from opscope.cli.trace_argument import (
-    Chosen,
     PeriodOption,
     ProcessOption,
     RankOption,
     TraceArgument,
     choose_trace,
-    each_process,
-    load_chosen,
 )
-from opscope.printable import printable
-from opscope.trace.partition import Partition
+from opscope.errors import UsageError
+from opscope.job.shared_compilations import shared_compilations
+from opscope.trace.partition import Partition, parts_text
+from opscope.trace.trace import Trace
 
 _HEADINGS = ("Line", "Module", "Operators", "Kernels", "Time", "Share")
 _CSV_HEADINGS = ("file", "line", "module", "operators", "kernels", "time_ns", "share")
 _NOT_RECORDED = "compiled code was not recorded: opscope's own recordings since 0.1 have it"
 _NONE_RAN = "no code that torch.compile generated ran here; --period all looks at start-up too"
-_NUMBERS = 2
 _MOST_ROWS = 20
 _MOST_EVENTS = 10
 _MOST_WORDS = 3
@@ -65,58 +61,94 @@ def compiled(
     Of a folder with several processes and none chosen, it shows all side by side, which of them
     differ, and what torch.compile did in several once. JSON and CSV have the lines of each.
     """
-    messages, which = Messages(), find_which(period)
-    chosen, part = choose_trace(trace, rank, process), PartOption(range, steps)
-    if chosen.is_of_several and part.is_all:
-        return _print_several(chosen, which, row_limit, format)
-    loaded = load_chosen(chosen, part)
-    found = find_compiled_code(loaded, which)
+    which = find_which(period)
+    chosen = choose_trace(trace, rank, process)
+
+    def find(one: Trace) -> CompiledCode:
+        found = find_compiled_code(one, which)
+        if chosen.is_of_several and not found.was_recorded:
+            raise UsageError(
+                "This trace does not say what compiled code did: recordings of opscope's own do."
+            )
+        return found
+
+    answer(
+        chosen,
+        PartOption(range, steps),
+        "looking at compiled code of",
+        find,
+        lambda found: _result(found, row_limit),
+        _of_all,
+    ).show(format)
+
+
+def _result(found: CompiledCode, row_limit: int) -> Result:
     lines = found.lines
-    shown = _first(lines, row_limit)
+    shown = lines if row_limit < 0 else lines[:row_limit]
     rows = [_cells(line, found) for line in shown]
-    if format is RowsFormat.JSON:
-        Output().write(json.dumps(found.as_dict(), indent=2) + "\n")
-    elif format is RowsFormat.CSV:
-        Output().write(as_csv(_CSV_HEADINGS, [_csv_row(line, found) for line in shown]))
-    elif format is RowsFormat.MARKDOWN:
-        Output().show(as_markdown(_HEADINGS, rows, len(_HEADINGS) - _NUMBERS))
-    elif rows:
-        console_for(sys.stdout).print(_table(rows))
-    for text in _about(found, len(lines) - len(shown)):
-        messages.say(text)
+    share = found.graphs_ns / max(found.wall_ns, 1)
+    shares = {"time in compiled code": share}
+    shares |= {"of that with a line": found.coverage_of_graphs} if found.graphs else {}
+    none_ran = _NONE_RAN if found.was_recorded else _NOT_RECORDED
+    return Result(
+        sections=[Section(columns=_HEADINGS, rows=rows, wraps=True)] if rows else [],
+        content=found.as_dict(),
+        columns=_CSV_HEADINGS,
+        rows=(_csv_row(line, found) for line in shown),
+        about=_about(found, len(lines) - len(shown)),
+        notes=[] if found.graphs else [none_ran],
+        overview=[_overview(found, share)],
+        shares=shares,
+    )
 
 
-def _print_several(chosen: Chosen, which: Which, row_limit: int, format: RowsFormat) -> None:
-    found: dict[Partition, CompiledCode] = {}
-    without: dict[Partition, list[str]] = {}
-    for part, one in each_process(chosen, "looking at compiled code of"):
-        code = find_compiled_code(one, which)
-        if code.was_recorded:
-            found[part] = code
-        if not code.was_recorded or not code.graphs:
-            without[part] = [_NONE_RAN if code.was_recorded else _NOT_RECORDED]
-    rows_of = {
-        part: [_csv_row(line, code) for line in _first(code.lines, row_limit)]
-        for part, code in found.items()
+def _overview(found: CompiledCode, share: float) -> dict[str, str]:
+    most, lines = "--", found.lines
+    if lines:
+        place = f"{below_here(lines[0].line.file)}:{lines[0].line.line}"
+        most = f"{place} {share_text(lines[0].time_ns / max(found.graphs_ns, 1))}"
+    return {
+        "Most at": most,
+        "Time": time_text(found.graphs_ns),
+        "Share": share_text(share),
+        "With a line": share_text(found.coverage_of_graphs) if found.graphs else "--",
+        "Breaks": f"{len(found.graph_breaks):,}",
+        "Again": f"{len(found.recompilations):,}",
+        "Compiling": time_text(_compiling_ns(found)),
     }
-    compared = chosen.job.only(found).compared if found else ()
-    several_compiled.side_by_side(found, compared, _CSV_HEADINGS, rows_of).show(format)
-    for line in said_once(without, len(chosen.parts)):
-        Messages().say(line)
 
 
-def _first(lines: tuple[LineTime, ...], row_limit: int) -> tuple[LineTime, ...]:
-    return lines if row_limit < 0 else lines[:row_limit]
+def _of_all(found: Mapping[Partition, CompiledCode]) -> OfAll:
+    """Where none ran, and what torch.compile did, once for all processes."""
+    breaks = shared_compilations({part: one.graph_breaks for part, one in found.items()})
+    again = shared_compilations({part: one.recompilations for part, one in found.items()})
+    ran = [part for part, one in found.items() if one.graphs]
+    none = [part for part, one in found.items() if not one.graphs]
+    lines = []
+    if ran and none:  # its share of the time may be small everywhere
+        where, not_there = (parts_text(parts, len(found)) for parts in (ran, none))
+        lines.append(f"Compiled code ran in {where}, and not in {not_there}.")
+    for what, shared in (("the graph breaks", breaks), ("compiled again", again)):
+        for one in shared[:_MOST_EVENTS]:
+            times = (
+                f"{sum(one.times.values()):,} times in {parts_text(list(one.times), len(found))}"
+            )
+            lines.append(f"{what} at {_place(one.event)}, {times}: {one.event.reason}")
+        if len(shared) > _MOST_EVENTS:
+            lines.append(f"{what}: {len(shared) - _MOST_EVENTS:,} more in --format json")
+    content = {
+        "graph_breaks": [one.as_dict() for one in breaks],
+        "recompilations": [one.as_dict() for one in again],
+    }
+    return OfAll(lines=lines, content=content)
 
 
-def _table(rows: list[tuple[str, ...]]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column, heading in enumerate(_HEADINGS):
-        is_number = column >= len(_HEADINGS) - _NUMBERS
-        table.add_column(heading, justify="right" if is_number else "left", no_wrap=is_number)
-    for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
-    return table
+def _place(event: CompilationEvent) -> str:
+    return f"{below_here(event.file)}:{event.line} in {event.function}"
+
+
+def _compiling_ns(found: CompiledCode) -> int:
+    return sum(one.duration_ns for one in found.compilations if one.while_recording)
 
 
 def _cells(one: LineTime, found: CompiledCode) -> tuple[str, ...]:
@@ -149,38 +181,27 @@ def _few(words: tuple[str, ...]) -> str:
     return ", ".join(words[:_MOST_WORDS]) + (f" and {more} more" if more > 0 else "")
 
 
-def _about(found: CompiledCode, left_out: int) -> Iterator[str]:
-    if left_out:
-        yield f"{left_out} more lines: --row-limit -1 shows all"
-    yield from _about_time(found)
-    yield from _about_compiling(found)
-
-
-def _about_time(found: CompiledCode) -> Iterator[str]:
-    if not found.was_recorded:
-        yield _NOT_RECORDED
-    elif not found.graphs:
-        yield _NONE_RAN
-    else:
-        yield (
+def _about(found: CompiledCode, left_out: int) -> list[str]:
+    lines = [f"{left_out} more lines: --row-limit -1 shows all"] if left_out else []
+    if found.was_recorded and found.graphs:
+        lines.append(
             f"{found.graphs:,} runs of compiled graphs took {time_text(found.graphs_ns)}; "
             f"{share_text(found.own_ns / max(found.graphs_ns, 1))} of that is generated code "
             f"itself; of its kernels and operators {share_text(found.coverage)} has a line, of all "
             f"of it {share_text(found.coverage_of_graphs)}"
         )
-        for call in found.unknown:
-            yield f"no line is known of {call.callee}: {time_text(call.time_ns)}"
+        lines += [f"no line is known of {c.callee}: {time_text(c.time_ns)}" for c in found.unknown]
+    return [*lines, *_about_compiling(found)]
 
 
 def _about_compiling(found: CompiledCode) -> Iterator[str]:
-    compiling_ns = sum(one.duration_ns for one in found.compilations if one.while_recording)
-    if compiling_ns:
+    if compiling_ns := _compiling_ns(found):
         yield f"torch.compile took {time_text(compiling_ns)} of the recording"
     for what, events in (
         ("the graph breaks", found.graph_breaks),
         ("compiled again", found.recompilations),
     ):
         for event in events[:_MOST_EVENTS]:
-            yield f"{what} at {several_compiled.place_text(event)}: {event.reason}"
+            yield f"{what} at {_place(event)}: {event.reason}"
         if len(events) > _MOST_EVENTS:
             yield f"{what}: {len(events) - _MOST_EVENTS} more in --format json"

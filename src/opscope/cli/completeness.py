@@ -40,11 +40,7 @@ def describe_completeness(trace: Trace, events: int | None = None) -> str:
         for what, count in ledger.get("import", {}).items()
         if what.startswith(NOT_SHOWN)
     ]
-    parts += [
-        f"{what.removeprefix(NOT_EXPORTED)} is not in the file"
-        for what in ledger.get("import", {})
-        if what.startswith(NOT_EXPORTED)
-    ]
+    parts += _not_exported(ledger)
     cost_ns = cost_of_an_event_ns(trace)
     if cost_ns:
         parts.append(f"recording cost about {cost_ns:.0f} ns each")
@@ -85,6 +81,13 @@ def _governed(ledger: dict[str, dict[str, float]]) -> list[str]:
         if what.startswith(_RECORDED_FOR) and share < 1
     ]
     return [*shares, *more]
+
+
+def _not_exported(ledger: dict[str, dict[str, float]]) -> list[str]:
+    """What the recording has that a file of another format was written of."""
+    rows = [what for what in ledger.get("import", {}) if what.startswith(NOT_EXPORTED)]
+    tables = ", ".join(what.removeprefix(NOT_EXPORTED) for what in rows)
+    return [f"the recording also had {tables}, which such a file cannot hold"] if rows else []
 
 
 def _slowdown(ledger: dict[str, dict[str, float]]) -> list[str]:

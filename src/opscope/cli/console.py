@@ -136,10 +136,7 @@ class Messages:
         if not self._console.is_terminal:
             yield
         elif self._animated:
-            # Takes as long to import as all else here, and nothing in a pipe needs it.
-            from opscope.cli.progress_bar import progress_bar
-
-            with progress_bar(what, self._console):
+            with _progress_bar(what, self._console):
                 yield
         else:
             line = f"opscope: {what} ..."
@@ -158,3 +155,17 @@ class Messages:
         # program ends.
         with contextlib.suppress(Exception), broken_pipes_are_errors():
             self._console.print(text, end=end, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def _progress_bar(what: str, console: Console) -> Iterator[None]:
+    """Until the work tells how far it is, the bar only moves; it is gone afterwards."""
+    # Takes as long to import as all else here, and nothing in a pipe needs it.
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    text = TextColumn("{task.description}", markup=False)
+    columns = (text, BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        with listening(lambda share: bar.update(task, total=1.0, completed=share)):
+            yield

@@ -82,7 +82,7 @@ def choose(
         files = [file and with_part(file, f"rank-{rank}") for file in files]
     for place in filter(None, (output, chrome, report)):
         refuse_address(place)
-    trace = output if output is not None else _free_folder(program_name)
+    trace = output if output is not None else free_folder(Path(f"{program_name}.opscope"))
     # abspath rather than resolve: it keeps the name the user knows, symbolic links included.
     absolute = [file and Path(os.path.abspath(file)) for file in files]
     return Destination(Path(os.path.abspath(trace)), *absolute)
@@ -126,10 +126,12 @@ def _rescue(write: Callable[[Path], object], name: str) -> Path:
     return folder / name
 
 
-def _free_folder(program_name: str) -> Path:
-    path, number = Path(f"{program_name}.opscope"), 2
+def free_folder(wanted: Path) -> Path:
+    """A name that nothing has: with a number where something is there."""
+    path, number, suffix = wanted, 2, wanted.suffix if wanted.suffix == ".opscope" else ""
     while path.exists():
-        path, number = Path(f"{program_name}-{number}.opscope"), number + 1
+        path = wanted.with_name(f"{wanted.name.removesuffix(suffix)}-{number}{suffix}")
+        number += 1
     return path
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -14,12 +15,12 @@ from opscope.analysis.diff.gate import Judgement, Outcome, judge, read_gate
 from opscope.analysis.diff.result import Diff
 from opscope.analysis.diff.side import open_sides
 from opscope.cli.console import Messages, Output, console_for
-from opscope.cli.diff_formats import as_markdown, as_text
 from opscope.cli.parameters import Argument, Option
+from opscope.cli.results import Section, as_markdown, as_text
 from opscope.errors import UsageError
 from opscope.export.output_file import write_file
 from opscope.report.diff_page import diff_html
-from opscope.report.diff_tables import MOST_ROWS
+from opscope.report.diff_tables import MOST_ROWS, closing, headline, tables
 
 FAILED, NOT_JUDGED = 3, 4
 """Exit codes of a gate, beside those of errors."""
@@ -41,12 +42,11 @@ def diff(
             metavar="OLD NEW",
             help="Traces: folders, or Chrome traces of any profiler. Several of the old version, "
             "where --to lists those of the new.",
-            several=True,
         ),
     ],
     to: Annotated[
         list[Path] | None,
-        Option(metavar="NEW...", help="Recordings of the new version.", several=True),
+        Option(metavar="NEW", help="Recordings of the new version."),
     ] = None,
     gate: Annotated[
         str | None,
@@ -62,7 +62,6 @@ def diff(
             metavar="versions|options",
             help="Compare times although versions of torch or Python, or what was recorded, "
             "differ.",
-            several=True,
         ),
     ] = None,
     format: Annotated[DiffFormat, Option(help="How to print it.")] = DiffFormat.TABLE,
@@ -125,12 +124,12 @@ def _show(
     row_limit: int,
 ) -> None:
     if format is DiffFormat.TABLE and output is None:
-        console_for(sys.stdout).print(as_text(found, row_limit))
-        return
+        console = console_for(sys.stdout)
+        return console.print(as_text(diff_sections(found, row_limit), console.width))
     if format is DiffFormat.JSON:
         text = json.dumps(_as_json(found, judgements), indent=2, allow_nan=False) + "\n"
     else:
-        text = as_markdown(found, judgements, row_limit)
+        text = as_markdown(diff_sections(found, row_limit, judgements))
     if output is None:
         Output().show(text)
     else:
@@ -154,3 +153,32 @@ def _said(judgements: list[Judgement], messages: Messages) -> int:
     if Outcome.FAILED in outcomes:
         return FAILED
     return NOT_JUDGED if Outcome.NOT_JUDGED in outcomes else 0
+
+
+_MARKS = {Outcome.PASSED: "✅", Outcome.FAILED: "❌", Outcome.NOT_JUDGED: "❔"}
+
+
+def diff_sections(
+    diff: Diff, most_rows: int, judgements: Sequence[Judgement] = ()
+) -> list[Section]:
+    """What became of a gate, where there is one; what was compared; what changed."""
+    gate = [
+        (one.condition.text, f"{_MARKS[one.outcome]} {one.outcome.value}", one.why)
+        for one in judgements
+    ]
+    return [
+        *([Section(columns=("Condition", "Outcome", "Why"), rows=gate)] if gate else []),
+        Section(notes=headline(diff)),
+        *(
+            Section(
+                title=table.title,
+                columns=table.headings,
+                rows=table.rows,
+                notes=[f"{table.left_out} more: --row-limit -1 shows all"]
+                if table.left_out
+                else [],
+            )
+            for table in tables(diff, most_rows)
+        ),
+        *([Section(above=closing(diff))] if closing(diff) else []),
+    ]

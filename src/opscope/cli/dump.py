@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from opscope.cli.console import Output
-from opscope.cli.parameters import Option
-from opscope.cli.process_argument import ProcessArgument
+from opscope.cli.parameters import Option, ProcessArgument
 from opscope.control.client import connect
 
 

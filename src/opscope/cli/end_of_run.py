@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,19 +18,20 @@ from shlex import quote
 from opscope.analysis.device_account import describe_devices
 from opscope.analysis.period import period_of
 from opscope.analysis.share_of_program import what_passes_between
+from opscope.analysis.top_operators import find_top_operators, ran_anything
 from opscope.children.recovery import recover_ended
 from opscope.cli.completeness import describe_completeness
 from opscope.cli.console import Messages
-from opscope.cli.destination import Destination, write_or_rescue
+from opscope.cli.destination import free_folder
 from opscope.cli.end_request import EndRequest, JobRequest
-from opscope.cli.headline import headline
+from opscope.cli.headline import headline, what_to_change
 from opscope.cli.job_results import JobResults
-from opscope.cli.run_results import RunResults, results_for
-from opscope.cli.top_operators import find_top_operators, ran_anything
+from opscope.cli.operator_table import operator_text
+from opscope.cli.run_results import draw, reason, write_said
 from opscope.errors import OpscopeError
 from opscope.leftover.artefacts import at, remove, shared
 from opscope.recording.program_facts import NO_FACTS, ProgramFacts
-from opscope.recording.recovered import about_ended, is_long, recover, save_long
+from opscope.recording.recovered import about_ended, is_long, is_of_another_run, recover, save_long
 from opscope.trace.long_trace import LongTrace
 from opscope.trace.partition import asked_partition, cycle_folders
 from opscope.trace.read_part import load_folder, load_part
@@ -73,7 +74,6 @@ def end_of_run(request: EndRequest, messages: Messages) -> None:
 class _EndOfRun:
     def __init__(self, request: EndRequest, messages: Messages) -> None:
         self._asked, self._messages = request, messages
-        self._results: RunResults = results_for(request)
 
     @property
     def _is_shown(self) -> bool:
@@ -92,7 +92,7 @@ class _EndOfRun:
             self._show(made.trace)
         self._messages.say(f"trace written to {made.folder}")
         if not self._asked.with_children:
-            self._draw(made.trace, self._asked.destination)
+            draw(made.trace, self._asked.destination, self._messages)
         if self._is_shown:
             with self._said_if_failing("summary"):
                 self._say_what_it_shows(made.trace)
@@ -118,7 +118,7 @@ class _EndOfRun:
                 cycles = cycle_folders(job.folder) if job.has_cycles else []
             for error in failures:
                 self._messages.fail(str(error))
-            shown = JobResults(self._results, job.destination, self._messages, job.root)
+            shown = JobResults(self._asked.why, job.destination, self._messages, job.root)
             shown.show(job.folder, cycles)
 
     def _made(self) -> _Made | None:
@@ -146,26 +146,23 @@ class _EndOfRun:
         asked = self._asked
         facts = NO_FACTS if asked.facts is None else ProgramFacts.from_json(asked.facts)
         facts.keep_sources()
-        if is_long(recording, about_ended(recording)):
+        about, place = about_ended(recording), self._place(recording)
+        if is_long(recording, about):
             save = partial(save_long, recording, facts=facts)
-            return _Made(self._written("trace", save, asked.destination.trace), None)
+            return _Made(write_said("trace", save, place, self._messages), None)
         with self._messages.progress("reading what was recorded"):
             trace = recover(recording, facts=facts).trace
         part = asked_partition(asked.rank, asked.process)
         save = partial(save_trace, trace, asked=part)
-        return _Made(self._written("trace", save, asked.destination.trace), trace)
+        return _Made(write_said("trace", save, place, self._messages), trace)
 
-    def _written(self, what: str, write: Callable[[Path], object], path: Path) -> Path:
-        """Write one file or folder; where it is.
-
-        Raises:
-            OpscopeError, OSError: it cannot be written anywhere.
-        """
-        with self._messages.progress(f"writing the {what}"):
-            written, refused = write_or_rescue(write, path)
-        if refused is not None:
-            self._messages.fail(f"{refused} It went elsewhere instead:")
-        return written
+    def _place(self, recording: Path) -> Path:
+        """Where the trace goes: beside that of another run which ended there meanwhile."""
+        place = self._asked.destination.trace
+        if self._asked.with_children or not is_of_another_run(recording, place):
+            return place
+        self._messages.say(f"another run wrote its trace to {place} meanwhile")
+        return free_folder(place)
 
     def _show_long(self, saved: Path) -> None:
         """What is too long for the memory of one process."""
@@ -180,10 +177,10 @@ class _EndOfRun:
                 "was written. Choose a part of it: "
                 f"`opscope export {quote(str(saved))} --range 0..10`."
             )
-        if self._results.findings is not None and self._is_shown:
+        if asked.why and self._is_shown:
             with self._said_if_failing("summary"):
                 with self._messages.progress("looking for what to change"):
-                    found = self._results.findings(load_part(saved, long_part))
+                    found = what_to_change(load_part(saved, long_part))
                 self._messages.show(found)
         self._say_where_to_look(saved)
 
@@ -192,35 +189,20 @@ class _EndOfRun:
         if not ran_anything(trace):
             who = "program" if not asked.with_children else "first process"
             self._messages.fail(f"The {who} ran no torch operator while it was recorded.")
-        elif self._results.table is not None and asked.rank in (None, 0):
+        elif asked.table and asked.rank in (None, 0):
             top = find_top_operators(
                 period_of(trace), sort_by=asked.sort_by, row_limit=asked.row_limit
             )
-            self._messages.show(self._results.table(top, self._messages.width)[0])
+            self._messages.show(operator_text(top, self._messages.width))
         for line in describe_devices(trace):
             self._messages.say(line)
         self._messages.say(describe_completeness(trace))
 
-    def _draw(self, trace: Trace, destination: Destination) -> None:
-        made = self._results
-        for what, write, file in (
-            ("Chrome trace", made.chrome, destination.chrome),
-            ("report", made.report, destination.report),
-        ):
-            if write is None or file is None:
-                continue
-            try:
-                written = self._written(what, partial(write, trace), file)
-                self._messages.say(f"{what} written to {written}")
-            except (OpscopeError, OSError, MemoryError) as error:
-                self._messages.fail(f"The {what} could not be written: {reason(error)}")
-
     def _say_what_it_shows(self, trace: Trace) -> None:
-        findings = self._results.findings
-        for line in headline(trace)[: None if findings is None else 1]:
+        for line in headline(trace)[: 1 if self._asked.why else None]:
             self._messages.say(line)
-        if findings is not None:
-            self._messages.show(findings(trace))
+        if self._asked.why:
+            self._messages.show(what_to_change(trace))
 
     def _say_where_to_look(self, saved: Path) -> None:
         if not self._asked.with_children:  # else it is said of all of them
@@ -234,10 +216,3 @@ class _EndOfRun:
             yield
         except Exception as error:
             self._messages.fail(f"The {what} could not be made: {reason(error)}")
-
-
-def reason(error: BaseException) -> str:
-    """What is wrong, as part of a sentence."""
-    if isinstance(error, MemoryError):  # of which libraries say no more than a function's name
-        return "there is not enough memory. Free or allow some more, or record less."
-    return str(error)

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Annotated
 
 from opscope.analysis.period import period_of
+from opscope.analysis.top_operators import DEFAULT_SORT, find_top_operators
 from opscope.cli.console import Messages
+from opscope.cli.operator_table import csv_of_operators
 from opscope.cli.parameters import Option
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
-from opscope.cli.summary_formats import as_csv
-from opscope.cli.top_operators import DEFAULT_SORT, find_top_operators
+from opscope.cli.results import as_csv
 from opscope.cli.trace_argument import (
     ProcessOption,
     RankOption,
@@ -33,7 +34,7 @@ from opscope.trace.trace import Trace
 
 def _write_averages(trace: Trace, path: str) -> None:
     top = find_top_operators(period_of(trace), sort_by=DEFAULT_SORT, row_limit=-1)
-    write_file(path, [as_csv(top).encode()])
+    write_file(path, [as_csv(*csv_of_operators(top)).encode()])
 
 
 _TRACE = Format(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Mapping
 from typing import Annotated
 
 from opscope._native import keep_freed_memory
@@ -10,33 +10,34 @@ from opscope.analysis.findings.find import find_findings
 from opscope.analysis.findings.finding import Findings
 from opscope.analysis.period import Which, find_which
 from opscope.analysis.program_lines import line_texts
-from opscope.cli import several_findings, several_processes
-from opscope.cli.console import Messages, Output, console_for
-from opscope.cli.finding_formats import (
+from opscope.analysis.quantity_text import share_text
+from opscope.cli.finding_sections import (
     CSV_COLUMNS,
     LineTexts,
-    as_csv,
-    as_json,
-    as_markdown,
-    as_text,
     csv_rows,
+    finding_section,
+    finding_sections,
     json_content,
+    place_text,
+    said_at,
+    saving_text,
+    state_of,
 )
 from opscope.cli.parameters import Option
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
-from opscope.cli.rows import RowsFormat
+from opscope.cli.results import Result, RowsFormat
+from opscope.cli.side_by_side import OfAll, answer
 from opscope.cli.trace_argument import (
     PeriodOption,
     ProcessOption,
     RankOption,
     TraceArgument,
     choose_trace,
-    each_process,
-    load_chosen,
+    said_once,
 )
-from opscope.errors import TraceFormatError
-from opscope.printable import in_markdown
-from opscope.trace.partition import Partition
+from opscope.job.shared_findings import SharedFinding, shared_findings
+from opscope.trace.partition import Partition, parts_text
+from opscope.trace.trace import Trace
 
 
 def findings(
@@ -64,48 +65,53 @@ def findings(
     Of a folder with several processes and none chosen, it is about all: what is the same in
     several is said once.
     """
-    messages, which = Messages(), find_which(period)
+    which = find_which(period)
     if not benchmark:  # what is timed has the memory that other programs have
         keep_freed_memory()
-    chosen, part = choose_trace(trace, rank, process), PartOption(range, steps)
-    if chosen.is_of_several and part.is_all:
-        found_in, texts_of = {}, {}
-        for number, one in each_process(chosen, "looking for patterns in"):
-            found_in[number] = find_findings(one, benchmark, name, which=which)
-            texts_of[number] = line_texts(one)
-        return _print_several(found_in, texts_of, format)
-    trace, loaded = chosen.path, load_chosen(chosen, part)
-    if loaded.is_empty:
-        raise TraceFormatError(
-            f"{trace} holds no event, so there is nothing to look at. Record a program that runs "
-            "torch operators."
-        )
-    with messages.progress("measuring" if benchmark else "looking for patterns"):
-        found = find_findings(loaded, benchmark, name, which=which)
-    texts = line_texts(loaded)
-    if format is RowsFormat.JSON:
-        Output().write(as_json(found, texts))
-    elif format is RowsFormat.MARKDOWN:
-        Output().show(as_markdown(found, texts) + f"\n{in_markdown(found.looked_at)}\n")
-    elif format is RowsFormat.CSV:
-        Output().write(as_csv(found))
-    else:
-        console_for(sys.stdout).print(as_text(found, texts))
+
+    def find(one: Trace) -> tuple[Findings, LineTexts]:
+        return find_findings(one, benchmark, name, which=which), line_texts(one)
+
+    answer(
+        choose_trace(trace, rank, process),
+        PartOption(range, steps),
+        "measuring" if benchmark else "looking for patterns in",
+        find,
+        lambda found: _result(*found),
+        _of_all,
+    ).show(format)
 
 
-def _print_several(
-    found: dict[Partition, Findings],
-    texts: dict[Partition, LineTexts],
-    format: RowsFormat,
-) -> None:
-    all_texts = {place: text for one in texts.values() for place, text in one.items()}
-    if format is RowsFormat.JSON:
-        contents = {part: json_content(one, texts[part]) for part, one in found.items()}
-        Output().write(several_processes.as_json(contents))
-    elif format is RowsFormat.MARKDOWN:
-        Output().show(several_findings.as_markdown(found, all_texts))
-    elif format is RowsFormat.CSV:
-        rows_of = {part: csv_rows(one) for part, one in found.items()}
-        Output().write(several_processes.as_csv(CSV_COLUMNS, rows_of))
-    else:
-        console_for(sys.stdout).print(several_findings.as_text(found, all_texts))
+def _result(found: Findings, texts: LineTexts) -> Result:
+    return Result(
+        sections=finding_sections(found, texts),
+        content=json_content(found, texts),
+        columns=CSV_COLUMNS,
+        rows=csv_rows(found),
+    )
+
+
+def _of_all(found: Mapping[Partition, tuple[Findings, LineTexts]]) -> OfAll:
+    """What is the same in several is said once, those that weigh most anywhere first."""
+    texts = {place: text for _, one in found.values() for place, text in one.items()}
+    by_process = {part: findings for part, (findings, _) in found.items()}
+    sections = []
+    for shared in shared_findings(by_process):
+        _, finding = shared.most
+        paragraphs = [_saving(shared)]
+        for place in finding.places[:1]:
+            paragraphs.append(f"at {place_text(place)}")
+            paragraphs += [f"    {said}"] if (said := said_at(place, texts)) else []
+        where = f", in {parts_text(shared.processes, len(found))}"
+        sections.append(finding_section(finding, where, paragraphs))
+    states = {part: [state_of(one)] for part, one in by_process.items()}
+    return OfAll(sections=sections, lines=said_once(states, len(found)))
+
+
+def _saving(shared: SharedFinding) -> str:
+    process, finding = shared.most
+    text = f"{saving_text(finding)} in {process}"
+    middle = shared.middle_share
+    if len(shared.processes) > 1 and middle is not None:
+        text += f", {share_text(middle)} in the middle one of {len(shared.processes)}"
+    return text

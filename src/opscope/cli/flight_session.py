@@ -16,8 +16,7 @@ from opscope.flight.settings import triggers_of_a_program
 
 if TYPE_CHECKING:
     from opscope.children.flight_job import FlightJob
-    from opscope.cli.flight_options import FlightOptions
-    from opscope.cli.run_options import RunOptions
+    from opscope.cli.run_options import FlightOptions, RunOptions
 
 
 class FlightSession:

@@ -2,42 +2,34 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated
 
-from rich.table import Table
-from rich.text import Text
-
 from opscope.analysis.device_use.device_use import DevicesUse, DeviceUse, find_device_use
+from opscope.analysis.device_use.idle import Idle
 from opscope.analysis.device_use.owners import ModuleDeviceTime
 from opscope.analysis.device_use.reserved import ReservedMemory
 from opscope.analysis.device_use.streams import StreamUse
 from opscope.analysis.devices import device_title
 from opscope.analysis.period import Which, find_which
 from opscope.analysis.quantity_text import bytes_text, share_text, time_text
-from opscope.cli import several_devices
-from opscope.cli.console import Messages, Output, console_for
 from opscope.cli.parameters import Option
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
-from opscope.cli.rows import RowsFormat, as_csv, as_markdown
-from opscope.cli.several_processes import said_once
+from opscope.cli.results import Result, RowsFormat, Section
+from opscope.cli.side_by_side import OfAll, answer
 from opscope.cli.trace_argument import (
-    Chosen,
     PeriodOption,
     ProcessOption,
     RankOption,
     TraceArgument,
     choose_trace,
-    each_process,
-    load_chosen,
+    said_once,
 )
-from opscope.printable import printable
+from opscope.trace.partition import Partition
 
 _HEADINGS = ("Of", "What", "Time", "Share", "More")
 _CSV_HEADINGS = ("device", "stream", "module", "quantity", "value")
-_MOST_MODULES, _MOST_NOTES = 15, 8
+_MOST_MODULES = 15
 
 Row = tuple[str, ...]
 
@@ -67,56 +59,69 @@ def gpu(
     Of a folder with several processes and none chosen, it shows the devices of all side by side,
     and which processes differ; JSON and CSV have all of each.
     """
-    messages, which = Messages(), find_which(period)
-    chosen, part = choose_trace(trace, rank, process), PartOption(range, steps)
-    if chosen.is_of_several and part.is_all:
-        return _print_several(chosen, which, format)
-    loaded = load_chosen(chosen, part)
-    found = find_device_use(loaded, which)
+    which = find_which(period)
+    answer(
+        choose_trace(trace, rank, process),
+        PartOption(range, steps),
+        "looking at the devices of",
+        lambda one: find_device_use(one, which),
+        lambda found: _result(found, row_limit),
+        _of_all,
+    ).show(format)
+
+
+def _result(found: DevicesUse, row_limit: int) -> Result:
     rows = list(_rows(found, row_limit))
-    if format is RowsFormat.JSON:
-        Output().write(json.dumps(found.as_dict(), indent=2) + "\n")
-    elif format is RowsFormat.CSV:
-        Output().write(as_csv(_CSV_HEADINGS, _known(found)))
-    elif format is RowsFormat.MARKDOWN:
-        Output().show(as_markdown(_HEADINGS, rows, texts=2))
-    elif rows:
-        console_for(sys.stdout).print(_table(rows))
-    messages.say(found.about)
-    for line in (*found.notes, *found.advice().values(), *_left_out(found, row_limit)):
-        messages.say(line)
+    return Result(
+        sections=[Section(columns=_HEADINGS, rows=rows, wraps=True)] if rows else [],
+        content=found.as_dict(),
+        columns=_CSV_HEADINGS,
+        rows=(row for row in _csv_rows(found) if row[-1] is not None),
+        about=[found.about, *found.advice().values(), *_left_out(found, row_limit)],
+        notes=found.notes,
+        overview=[_overview(found, device) for device in found.devices],
+        shares=_shares(found),
+    )
 
 
-def _print_several(chosen: Chosen, which: Which, format: RowsFormat) -> None:
-    found = {
-        part: find_device_use(one, which)
-        for part, one in each_process(chosen, "looking at the devices of")
+def _of_all(found: Mapping[Partition, DevicesUse]) -> OfAll:
+    """What most of the idle time of devices means, where it is a good part of all."""
+    causes = {part: {*one.mostly_idle().values()} for part, one in found.items()}
+    said = {p: [f"idle, {c.title}: {c.meaning}" for c in mostly] for p, mostly in causes.items()}
+    return OfAll(lines=said_once(said, len(found)))
+
+
+def _shares(found: DevicesUse) -> dict[str, float]:
+    """What its devices have on average; of none there is nothing."""
+    times = [_times(device) for device in found.devices]
+    return {
+        what: found.share(sum(one[what] for one in times)) / len(times)
+        for what in (times[0] if times else ())
     }
-    compared = chosen.job.only(found).compared
-    rows_of = {part: _known(one) for part, one in found.items()}
-    several_devices.side_by_side(found, compared, _CSV_HEADINGS, rows_of).show(format)
-    for said in (
-        {part: one.notes for part, one in found.items()},
-        {part: several_devices.advice(one) for part, one in found.items()},
-    ):
-        for line in said_once(said, len(chosen.parts), _MOST_NOTES):
-            Messages().say(line)
 
 
-def _table(rows: list[Row]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column, heading in enumerate(_HEADINGS):
-        table.add_column(heading, justify="right" if column in (2, 3) else "left")
-    before = ""
-    for row in rows:
-        cells = ("" if row[0] == before else row[0], *row[1:])
-        before = row[0]
-        table.add_row(*(Text(printable(cell)) for cell in cells))
-    return table
+def _times(device: DeviceUse) -> dict[str, int]:
+    idle = {f"idle, {cause.title}": device.idle_ns.get(cause, 0) for cause in Idle}
+    return {
+        "busy": device.busy_ns,
+        "exposed communication": device.communicating_ns - device.hidden_communicating_ns,
+        "exposed copies": device.copying_ns - device.hidden_copying_ns,
+        **idle,
+    }
 
 
-def _known(found: DevicesUse) -> Iterator[tuple[object, ...]]:
-    return (row for row in _csv_rows(found) if row[-1] is not None)
+def _overview(found: DevicesUse, device: DeviceUse) -> dict[str, str]:
+    times = _times(device)
+    mostly = max(device.idle_ns, key=lambda cause: device.idle_ns[cause], default=None)
+    return {
+        "Device": device_title(device.device),
+        "Mostly idle": mostly.title if mostly is not None else "--",
+        "Busy": share_text(found.share(device.busy_ns)),
+        "Computing": share_text(found.share(device.computing_ns)),
+        "Exposed": share_text(found.share(times["exposed communication"])),
+        "Copies": share_text(found.share(times["exposed copies"])),
+        "Idle": share_text(found.share(sum(device.idle_ns.values()))),
+    }
 
 
 def _csv_rows(found: DevicesUse) -> Iterator[tuple[object, ...]]:

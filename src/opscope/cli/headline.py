@@ -12,16 +12,22 @@ from opscope.analysis.findings.find import find_findings
 from opscope.analysis.period import Period, period_of
 from opscope.analysis.program_lines import line_texts
 from opscope.analysis.quantity_text import share_text, time_text
+from opscope.analysis.top_operators import (
+    DEFAULT_SORT,
+    TopOperators,
+    find_top_operators,
+    ran_anything,
+)
 from opscope.cli.caveats import caveats_of
-from opscope.cli.finding_formats import (
-    as_text,
+from opscope.cli.finding_sections import (
+    finding_sections,
     line_here,
     place_text,
     said_at,
     saving_text,
     state_of,
 )
-from opscope.cli.top_operators import DEFAULT_SORT, TopOperators, find_top_operators, ran_anything
+from opscope.cli.results import as_text
 from opscope.trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -53,7 +59,8 @@ def headline(trace: Trace) -> list[str]:
 
 def what_to_change(trace: Trace) -> RenderableType:
     """The first few findings, in full."""
-    return as_text(find_findings(trace), line_texts(trace), _MOST_FINDINGS)
+    sections = finding_sections(find_findings(trace), line_texts(trace), _MOST_FINDINGS)
+    return as_text(sections, width=0)  # no table is among them
 
 
 def _most_time(top: TopOperators, first: list[str]) -> str:

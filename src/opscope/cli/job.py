@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
-from rich.table import Table
-from rich.text import Text
-
-from opscope.cli.console import Messages, Output, console_for
+from opscope.cli.console import Messages
 from opscope.cli.parameters import Argument, Option
-from opscope.cli.readable_processes import of_readable
-from opscope.cli.rows import RowsFormat, as_csv, as_markdown
+from opscope.cli.results import Result, RowsFormat, Section
 from opscope.cli.trace_argument import RankOption, choose_trace, nothing_beside
-from opscope.cli.whole_job import say_what_is_missing
+from opscope.cli.whole_job import of_readable, say_what_is_missing
 from opscope.job.queries.answer import JobAnswer
 from opscope.job.queries.engines import EngineName
 from opscope.job.queries.questions import JobQuestion
-from opscope.printable import printable
 from opscope.trace.partition import listed
 
 SHOWN = 40
@@ -91,16 +84,16 @@ def job(
 
 
 def _show(answer: JobAnswer, format: RowsFormat, shown: int, messages: Messages) -> None:
-    if format is RowsFormat.JSON:
-        Output().write(json.dumps(answer.as_dicts(), indent=1) + "\n")
-    elif format is RowsFormat.CSV:
-        Output().write(as_csv(answer.columns, answer.rows))
-    elif format is RowsFormat.MARKDOWN:
-        Output().show(as_markdown(answer.columns, answer.rows, _texts(answer)))
-    else:
-        _print_table(answer, shown)
-        if len(answer) > shown:
-            messages.say(f"only the first {shown} rows; --limit N or --format csv prints more")
+    rows = answer.rows[:shown] if format is RowsFormat.TABLE else answer.rows
+    cells = [list(map(_cell, answer.columns, row)) for row in rows]
+    Result(
+        sections=[Section(columns=answer.columns, rows=cells, wraps=True)],
+        content=answer.as_dicts(),
+        columns=answer.columns,
+        rows=answer.rows,
+    ).show(format)
+    if format is RowsFormat.TABLE and len(answer) > shown:
+        messages.say(f"only the first {shown} rows; --limit N or --format csv prints more")
     if not len(answer):
         messages.say(f"nothing to tell of {answer.question.value}: {_NOTHING[answer.question]}")
 
@@ -121,26 +114,8 @@ _NOTHING = {
 }
 
 
-def _texts(answer: JobAnswer) -> int:
-    """Columns of words, which come first."""
-    row = answer.rows[0] if answer.rows else ()
-    return next((n for n, value in enumerate(row) if not isinstance(value, str)), len(row))
-
-
-def _print_table(answer: JobAnswer, shown: int) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    row = answer.rows[0] if answer.rows else ()
-    for index, name in enumerate(answer.columns):
-        is_number = bool(row) and isinstance(row[index], int | float)
-        table.add_column(Text(name), justify="right" if is_number else "left", overflow="fold")
-    for row in answer.rows[:shown]:
-        cells = zip(answer.columns, row, strict=True)
-        table.add_row(*(Text(_cell(name, value)) for name, value in cells))
-    console_for(sys.stdout).print(table)
-
-
 def _cell(column: str, value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4f}"
     is_amount = column.endswith(_AMOUNTS) and isinstance(value, int)
-    return f"{value:,}" if is_amount else printable(str(value))
+    return f"{value:,}" if is_amount else str(value)

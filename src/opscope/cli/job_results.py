@@ -6,16 +6,16 @@ Both are made of the traces on disk, once those of all processes that have ended
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
 from opscope.cli.console import Messages
-from opscope.cli.destination import Destination, write_or_rescue
+from opscope.cli.destination import Destination
+from opscope.cli.headline import what_to_change
 from opscope.cli.process_table import describe_cycles, describe_processes
-from opscope.cli.run_results import RunResults
+from opscope.cli.run_results import draw
 from opscope.errors import OpscopeError
 from opscope.job.job import Job
 from opscope.trace.job import place_in_job
@@ -23,20 +23,19 @@ from opscope.trace.metadata_kinds import WARM
 from opscope.trace.partition import RANK, Partition
 from opscope.trace.process_journal import ProcessEntry
 from opscope.trace.processes import Processes, metadata_of
-from opscope.trace.trace import Trace
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    pass
 
 
 class JobResults:
     """Shown after the traces were made; what fails is said, and the rest is made."""
 
     def __init__(
-        self, made: RunResults, destination: Destination, messages: Messages, rank: int | None
+        self, why: bool, destination: Destination, messages: Messages, rank: int | None
     ) -> None:
         """Of a run that is ``rank`` itself, only what it began is shown: others show theirs."""
-        self._made, self._destination, self._messages = made, destination, messages
+        self._why, self._destination, self._messages = why, destination, messages
         self._root = None if rank is None else os.getpid()
 
     def show(self, folder: Path, cycles: list[Path]) -> None:
@@ -55,8 +54,8 @@ class JobResults:
                 self._draw(processes, self._destination.of_cycle(number))
         else:
             self._draw(whole, self._destination)
-        if self._made.findings is not None:
-            self._answer(self._shown(whole), self._made.findings)
+        if self._why:
+            self._answer(self._shown(whole))
         elif shown := next((p for p in (whole, *found) if p.recorded), None):
             self._messages.say(f"look at them with `opscope summary {quote(str(shown.folder))}`")
             if self._root is None and _has_ranks(shown):
@@ -68,12 +67,7 @@ class JobResults:
         return processes if self._root is None else processes.begun_by(self._root)
 
     def _draw(self, processes: Processes, destination: Destination) -> None:
-        files = (
-            ("Chrome trace", self._made.chrome, destination.chrome),
-            ("report", self._made.report, destination.report),
-        )
-        wanted = [(what, write, file) for what, write, file in files if write and file]
-        if not wanted:
+        if destination.chrome is None and destination.report is None:
             return
         try:
             with self._messages.progress(f"reading {processes.folder}"):
@@ -81,22 +75,9 @@ class JobResults:
                 trace = Job(processes.folder, shown).together()
         except (OpscopeError, OSError) as error:
             return self._messages.fail(f"No picture of the processes was written: {error}")
-        for what, write, file in wanted:
-            self._write(what, write, trace, file)
+        draw(trace, destination, self._messages, " of all processes")
 
-    def _write(
-        self, what: str, write: Callable[[Trace, Path], object], trace: Trace, file: Path
-    ) -> None:
-        try:
-            with self._messages.progress(f"writing the {what}"):
-                written, refused = write_or_rescue(lambda path: write(trace, path), file)
-        except (OpscopeError, OSError) as error:
-            return self._messages.fail(f"The {what} could not be written: {error}")
-        if refused is not None:
-            self._messages.fail(f"{refused} It went elsewhere instead:")
-        self._messages.say(f"{what} of all processes written to {written}")
-
-    def _answer(self, processes: Processes, findings: Callable[[Trace], RenderableType]) -> None:
+    def _answer(self, processes: Processes) -> None:
         ranked = _by_what_they_did(processes)
         if not ranked:
             return self._messages.fail("None of the processes ran a torch operator.")
@@ -109,7 +90,7 @@ class JobResults:
             why = "the others wait for it" if chosen.part == slow else "it did most"
             about += f"; of {len(ranked)} processes {state}, and {why}"
         self._messages.say(about)
-        self._messages.show(findings(processes.load(chosen.part)))
+        self._messages.show(what_to_change(processes.load(chosen.part)))
         if len(ranked) > 1:
             other = next(done for done in ranked if done is not chosen)
             folder = quote(str(processes.folder))

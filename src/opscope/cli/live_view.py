@@ -1,9 +1,15 @@
-"""One look at a process that runs, as ``opscope top`` shows it."""
+"""What ``opscope top`` shows: one look at a process that runs, until a key is typed."""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import select
+import termios
+import time
+import tty
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -12,9 +18,9 @@ from rich.text import Text
 
 from opscope.analysis.quantity_text import share_text, time_text
 from opscope.analysis.recording_cost import cost_of_an_event_ns
+from opscope.analysis.top_operators import TopOperators, ran_anything
 from opscope.cli.completeness import describe_completeness
-from opscope.cli.summary_formats import as_table
-from opscope.cli.top_operators import TopOperators, ran_anything
+from opscope.cli.operator_table import operator_text
 from opscope.printable import printable
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
@@ -42,7 +48,7 @@ class LiveView:
             Text(printable(line), overflow="ellipsis", no_wrap=True) for line in lines
         ]
         if ran_anything(trace):
-            parts.append(as_table(top, width)[0])
+            parts.append(operator_text(top, width))
         else:
             parts.append(Text("no operator ran meanwhile"))
         parts += [Text(printable(line)) for line in module_lines(trace)]
@@ -92,3 +98,47 @@ def _memory_text(process: int) -> str:
         kibibytes = int(fields["VmRSS"].split()[0])
         return f"{kibibytes >> 10:,} MiB resident"
     return "memory is not known"
+
+
+class TypedKeys:
+    """Of a terminal, each as it is typed; where there is no terminal, none ever are.
+
+    Ctrl-C stays what it is. The terminal is left as it was.
+    """
+
+    def __init__(self, file: int = 0) -> None:
+        self._file = file
+        self._before: list[Any] | None = None
+
+    def wait_for(self, keys: bytes, seconds: float) -> bool:
+        """Wait for so long; True as soon as one of ``keys`` is typed, or the terminal is gone."""
+        until_s = time.monotonic() + seconds
+        while self._before is not None and (left_s := until_s - time.monotonic()) > 0:
+            if not select.select([self._file], [], [], left_s)[0]:
+                return False
+            typed = b""
+            with contextlib.suppress(OSError):
+                typed = os.read(self._file, 100)
+            if not typed or set(typed) & set(keys):
+                return True
+        time.sleep(max(until_s - time.monotonic(), 0))
+        return False
+
+    def __enter__(self) -> TypedKeys:
+        with contextlib.suppress(OSError, termios.error):
+            # A command in the background that changed the terminal would be stopped.
+            if os.tcgetpgrp(self._file) == os.getpgrp():
+                self._before = termios.tcgetattr(self._file)
+                tty.setcbreak(self._file, termios.TCSANOW)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._before is not None:
+            with contextlib.suppress(OSError, termios.error):
+                termios.tcsetattr(self._file, termios.TCSANOW, self._before)
+            self._before = None

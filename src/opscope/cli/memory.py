@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import sys
+from collections.abc import Iterator
 from dataclasses import astuple
 from typing import Annotated
 
-from opscope.analysis.memory.groups import PeakGroup
-from opscope.analysis.memory.peak import PeakMemory, memory_at_peak
-from opscope.cli import several_processes
-from opscope.cli.console import Messages, Output, console_for
+from opscope.analysis.memory.groups import PeakGroup, by_function
+from opscope.analysis.memory.peak import NO_LINE, PeakMemory, memory_at_peak
+from opscope.analysis.quantity_text import bytes_text
+from opscope.cli.finding_sections import below_here
 from opscope.cli.parameters import Option
-from opscope.cli.rows import RowsFormat, as_csv, as_markdown
-from opscope.cli.several_peaks import PEAKS_HEADING, as_peaks_table, peak_rows
-from opscope.cli.trace_argument import (
-    Chosen,
-    ProcessOption,
-    RankOption,
-    TraceArgument,
-    choose_trace,
-    each_process,
-    load_chosen,
-)
-from opscope.errors import UsageError
-from opscope.export.peak_table import peak_table
-from opscope.trace.partition import Partition
+from opscope.cli.part_option import ALL
+from opscope.cli.results import Result, RowsFormat, Section
+from opscope.cli.side_by_side import answer
+from opscope.cli.trace_argument import ProcessOption, RankOption, TraceArgument, choose_trace
 
-_HEADING = ("by", "name", "size_bytes", "blocks", "before_bytes")
+_CSV_HEADINGS = ("by", "name", "size_bytes", "blocks", "before_bytes")
 
 
 def memory(
@@ -52,52 +41,84 @@ def memory(
     By category, module, operator and function, largest first.
 
     Record with --memory; --shapes adds categories and memory from before the recording, --modules
-    and --stack say who allocated it. The other formats have all groups, with sizes in bytes.
+    and --stack say who allocated it. JSON and CSV have all groups, with sizes in bytes.
 
     Of a folder with several processes and none chosen, it shows the peak of each.
     """
-    chosen = choose_trace(trace, rank, process)
-    if chosen.is_of_several:
-        return _print_several(chosen, device, format)
-    peak = memory_at_peak(load_chosen(chosen), device)
-    if format is RowsFormat.JSON:
-        Output().write(json.dumps(peak.to_dict(), indent=2) + "\n")
-    elif format is RowsFormat.TABLE:
-        Output().show(peak_table(peak, row_limit, console_for(sys.stdout).width))
-    else:
-        rows = _rows(peak)
-        text = (
-            as_csv(_HEADING, rows) if format is RowsFormat.CSV else as_markdown(_HEADING, rows, 2)
-        )
-        Output().write(text)
+    answer(
+        choose_trace(trace, rank, process),
+        ALL,
+        "adding up the memory of",
+        lambda one: memory_at_peak(one, device),
+        lambda peak: _result(peak, row_limit),
+    ).show(format)
 
 
-def _print_several(chosen: Chosen, device: str | None, format: RowsFormat) -> None:
-    peaks: dict[Partition, PeakMemory] = {}
-    nothing: dict[Partition, list[str]] = {}
-    for number, trace in each_process(chosen, "adding up the memory of"):
-        try:
-            peaks[number] = memory_at_peak(trace, device)
-        except UsageError as error:
-            nothing[number] = [str(error)]
-    for line in several_processes.said_once(nothing, len(chosen.parts)):
-        Messages().say(line)
-    if not peaks:
-        raise UsageError(f"Of no process in {chosen.path} it is known what memory it had in use.")
-    if format is RowsFormat.JSON:
-        contents = {part: peak.to_dict() for part, peak in peaks.items()}
-        Output().write(several_processes.as_json(contents))
-    elif format is RowsFormat.CSV:
-        rows_of = {part: _rows(peak) for part, peak in peaks.items()}
-        Output().write(several_processes.as_csv(_HEADING, rows_of))
-    elif format is RowsFormat.MARKDOWN:
-        Output().show(as_markdown(PEAKS_HEADING, peak_rows(peaks), 2))
-    else:
-        console_for(sys.stdout).print(as_peaks_table(peaks))
+def _result(peak: PeakMemory, row_limit: int) -> Result:
+    own_lines = [group for group in peak.by_line if group.name != NO_LINE]
+    groups = [
+        ("category", peak.by_category),
+        ("module", peak.by_module),
+        ("operator", peak.by_operator),
+        ("Python function", by_function(peak.by_stack)),
+        *([("line of the program", peak.by_line)] if own_lines else []),
+    ]
+    total = peak.total_bytes
+    return Result(
+        sections=[
+            Section(notes=list(_about(peak))),
+            *(_section(title, group, total, row_limit) for title, group in groups),
+        ],
+        content=peak.to_dict(),
+        columns=_CSV_HEADINGS,
+        rows=[[by, *astuple(group)] for by, groups in _groups(peak) for group in groups],
+        overview=[
+            {
+                "Device": peak.device,
+                "In use": bytes_text(total),
+                "From before": bytes_text(peak.before_bytes),
+                "Most for": _largest(peak.by_category),
+                "Most by": _largest(own_lines or peak.by_module),
+            }
+        ],
+        weight=total,
+    )
 
 
-def _rows(peak: PeakMemory) -> list[list[object]]:
-    return [[by, *astuple(group)] for by, groups in _groups(peak) for group in groups]
+def _about(peak: PeakMemory) -> Iterator[str]:
+    yield f"{bytes_text(peak.total_bytes)} in use on {peak.device} at its peak"
+    for size_bytes, what in (
+        (peak.before_bytes, "it allocated before the recording"),
+        (peak.unseen_bytes, "that not used or freed since"),
+        (peak.uncertain_bytes, "that possibly freed by then, unnoticed"),
+    ):
+        if size_bytes:
+            yield f"  {bytes_text(size_bytes)} of {what}"
+
+
+def _section(title: str, groups: tuple[PeakGroup, ...], total: int, most_rows: int) -> Section:
+    """A table of groups, largest first; the rest is summed up in one row."""
+    shown, rest = list(groups[:most_rows]), groups[most_rows:]
+    if rest:
+        sums = (sum(sizes) for sizes in list(zip(*map(astuple, rest), strict=True))[1:])
+        shown.append(PeakGroup(f"({len(rest)} more)", *sums))
+    rows = [
+        [
+            below_here(one.name),
+            bytes_text(one.size_bytes),
+            f"{100 * one.size_bytes / total:.1f}%" if total else "-",
+            one.blocks,
+            bytes_text(one.before_bytes) if one.before_bytes else "-",
+        ]
+        for one in shown
+    ]
+    return Section(columns=(title, "size", "share", "blocks", "from before"), rows=rows)
+
+
+def _largest(groups: tuple[PeakGroup, ...] | list[PeakGroup]) -> str:
+    if not groups:
+        return "-"
+    return f"{below_here(groups[0].name)} {bytes_text(groups[0].size_bytes)}"
 
 
 def _groups(peak: PeakMemory) -> list[tuple[str, tuple[PeakGroup, ...]]]:

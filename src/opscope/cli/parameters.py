@@ -1,40 +1,57 @@
-"""What a command takes, read off its signature: the words for its help, and how to read its values.
+"""Parameters of commands: a command is a function, and its signature says what argparse parses.
 
-A command is a function. What the command line gives it are its parameters, each annotated with an
-:class:`Argument` or an :class:`Option`; the parameter's type says what a value may be.
+Each parameter is annotated with an :class:`Argument` or an :class:`Option`; its type says what a
+value may be, its default what the function gets where the command line gives nothing.
 """
 
 from __future__ import annotations
 
+import argparse
 import inspect
+import shutil
+import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Union, get_args, get_origin
+from pathlib import Path
+from typing import Annotated, Any, NoReturn, TypeAlias, Union, get_args, get_origin
 
 from opscope.errors import UsageError
+
+_WIDEST, _FURTHEST = 100, 28
+"""Columns of a help text, and where explanations begin at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Argument:
-    """A word that is told by its place.
+    """A positional argument; a list takes one or more.
 
     Attributes:
         metavar: what stands for it in the help.
         help: what it is.
-        several: a list that is all such words, with options between them; a list that is not is
-            all words after the first, whatever they are.
+        takes_rest: the list is the first and all that follows, options of others included.
     """
 
     metavar: str
     help: str
-    several: bool = False
+    takes_rest: bool = False
+
+    def add_to(self, parser: argparse.ArgumentParser, parameter: inspect.Parameter) -> None:
+        """Declare it to argparse."""
+        kind, is_list = _kind_of(parameter)
+        declared = _values(kind) | {"metavar": self.metavar, "help": _escaped(self.help)}
+        if is_list:
+            declared["nargs"] = argparse.PARSER if self.takes_rest else "+"
+        elif parameter.default is not inspect.Parameter.empty:
+            declared |= {"nargs": "?", "default": parameter.default}
+        parser.add_argument(parameter.name, **declared)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """A word that begins with a dash, with a value after it unless the parameter is a bool.
+    """An option: a flag where the parameter is a bool, which also has --no-NAME where it may be
+    None; with one or more values where it is a list.
 
     Attributes:
         help: what it does.
@@ -43,7 +60,6 @@ class Option:
         default: the default in words, where the value itself does not say it.
         minimum: the least number that is allowed.
         heading: of the help, under which it stands.
-        several: a list that is all words up to the next option.
     """
 
     help: str
@@ -51,115 +67,144 @@ class Option:
     metavar: str = ""
     default: str = ""
     minimum: int | None = None
-    heading: str = "Options"
-    several: bool = False
+    heading: str = ""
+
+    def add_to(self, parser: argparse.ArgumentParser, parameter: inspect.Parameter) -> None:
+        """Declare it to argparse."""
+        kind, is_list = _kind_of(parameter)
+        names = self.names or (f"--{parameter.name.replace('_', '-')}",)
+        declared: dict[str, Any] = {"dest": parameter.name, "help": self._help(kind, parameter)}
+        if kind is bool and parameter.default is None:
+            declared["action"] = argparse.BooleanOptionalAction
+        elif kind is bool:
+            declared["action"] = "store_true"
+        else:
+            declared |= _values(kind, self.minimum)
+            declared["metavar"] = self.metavar or "|".join(_choices(kind)) or None
+            declared["required"] = parameter.default is inspect.Parameter.empty
+            declared |= {"action": "extend", "nargs": "+"} if is_list else {}
+        group_of(parser, self.heading).add_argument(*sorted(names, key=len), **declared)
+
+    def _help(self, kind: type, parameter: inspect.Parameter) -> str:
+        """The explanation, with the default where there is one worth saying."""
+        default, value = self.default, parameter.default
+        if not default and kind is not bool and value not in (None, "", inspect.Parameter.empty):
+            default = str(getattr(value, "value", value))
+        return _escaped(f"{self.help} [default: {default}]" if default else self.help)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Parameter:
-    """One parameter of a command.
+class Parser(argparse.ArgumentParser):
+    """Its errors are raised, and so printed as all others are."""
 
-    Attributes:
-        name: of the function's parameter.
-        declared: its words.
-        kind: ``bool``, ``int``, ``str``, ``Path`` or an enumeration of strings.
-        default: what the function has where the command line gives nothing.
-        is_required: it has none.
-        takes_rest: it is the list of all words that are left.
-        takes_several: it is a list of words, which end where an option begins.
-    """
+    def __init__(self, prog: str, **given: Any) -> None:
+        """Without defaults: what is not given is left to the function's signature."""
+        super().__init__(
+            prog,
+            formatter_class=_Help,
+            argument_default=argparse.SUPPRESS,
+            allow_abbrev=False,
+            **given,
+        )
 
-    name: str
-    declared: Argument | Option
-    kind: type
-    default: Any
-    is_required: bool
-    takes_rest: bool
-    takes_several: bool
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError."""
+        raise UsageError(f"{message[0].upper()}{message[1:]}. See `{self.prog} --help`.")
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """An option's spellings; what switches it off is not among them."""
-        declared = self.declared
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        """Leave after help, while it can still be said that it cannot be written."""
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        raise SystemExit(status)
+
+
+def declare(function: Callable[..., Any], parser: Parser) -> Parser:
+    """Give ``parser`` the parameters of a command, and its docstring as description."""
+    words = ["%(prog)s", "[OPTIONS]"]
+    for parameter in inspect.signature(function, eval_str=True).parameters.values():
+        declared = get_args(parameter.annotation)[-1]
+        declared.add_to(parser, parameter)
         if isinstance(declared, Argument):
-            return ()
-        return declared.names or (f"--{self.name.replace('_', '-')}",)
-
-    @property
-    def label(self) -> str:
-        """What messages call it."""
-        return self.names[0] if self.names else self.metavar
-
-    @property
-    def off(self) -> str:
-        """What switches a flag off whose default is neither on nor off; empty for all others."""
-        can_be_either = self.is_flag and self.default is None
-        return self.names[0].replace("--", "--no-", 1) if can_be_either else ""
-
-    @property
-    def is_flag(self) -> bool:
-        """An option without a value."""
-        return self.kind is bool
-
-    @property
-    def choices(self) -> tuple[str, ...]:
-        """All values, where there are few."""
-        return tuple(one.value for one in self.kind) if issubclass(self.kind, Enum) else ()
-
-    @property
-    def metavar(self) -> str:
-        """What stands for the value in the help."""
-        return self.declared.metavar or "|".join(self.choices) or self.name.upper()
-
-    def read(self, text: str) -> Any:
-        """The value that ``text`` means.
-
-        Raises:
-            UsageError: none.
-        """
-        if self.kind is int:
-            return self._read_number(text)
-        try:
-            return self.kind(text)
-        except ValueError:
-            known = ", ".join(self.choices)
-            raise UsageError(f"{self.label} {text!r} is not one of {known}.") from None
-
-    def _read_number(self, text: str) -> int:
-        try:
-            number = int(text)
-        except ValueError:
-            raise UsageError(f"{self.label} takes a whole number, not {text!r}.") from None
-        least = self.declared.minimum if isinstance(self.declared, Option) else None
-        if least is not None and number < least:
-            raise UsageError(f"{self.label} {number} is less than {least}.")
-        return number
+            is_required = parameter.default is inspect.Parameter.empty
+            words.append(declared.metavar if is_required else f"[{declared.metavar}]")
+    parser.description = inspect.getdoc(function)
+    parser.usage = " ".join(words)
+    return parser
 
 
-def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
-    """The parameters of a command, in the order of its signature."""
-    signature = inspect.signature(function, eval_str=True)
-    return tuple(_parameter(parameter) for parameter in signature.parameters.values())
+def call_with(function: Callable[..., Any], words: Sequence[str], name: str) -> Any:
+    """Run a command with what ``words`` say, and return what it returns.
 
-
-def _parameter(parameter: inspect.Parameter) -> Parameter:
-    kind, *about = get_args(parameter.annotation)
-    kind = _without_none(kind)
-    default = parameter.default
-    declared = next(one for one in about if isinstance(one, Argument | Option))
-    is_list = get_origin(kind) is list
-    return Parameter(
-        name=parameter.name,
-        declared=declared,
-        kind=get_args(kind)[0] if is_list else kind,
-        default=None if default is inspect.Parameter.empty else default,
-        is_required=default is inspect.Parameter.empty,
-        takes_rest=is_list and not declared.several,
-        takes_several=declared.several,
+    Raises:
+        UsageError: they make no sense, or the function says so.
+        SystemExit: help was asked for, and is printed.
+    """
+    parser = declare(function, Parser(name))
+    parameters = inspect.signature(function, eval_str=True).parameters.values()
+    hands_on = any(
+        isinstance(declared := get_args(one.annotation)[-1], Argument) and declared.takes_rest
+        for one in parameters
     )
+    parse = parser.parse_args if hands_on else parser.parse_intermixed_args
+    return function(**vars(parse(list(words))))
 
 
-def _without_none(kind: Any) -> Any:
+def group_of(parser: argparse.ArgumentParser, heading: str) -> argparse._ActionsContainer:
+    """The group of options with this heading; the parser itself without one."""
+    known = {group.title: group for group in parser._action_groups}
+    return known.get(heading) or parser.add_argument_group(heading) if heading else parser
+
+
+class _Help(argparse.HelpFormatter):
+    """Keeps the paragraphs of a docstring apart, and its lists and examples as they are."""
+
+    def __init__(self, prog: str) -> None:
+        width = min(shutil.get_terminal_size().columns, _WIDEST) - 2
+        super().__init__(prog, max_help_position=_FURTHEST, width=width)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        fill = super()._fill_text
+        return "\n\n".join(
+            part if part.startswith((" ", "- ")) else fill(part, width, indent)
+            for part in text.split("\n\n")
+        )
+
+
+def _kind_of(parameter: inspect.Parameter) -> tuple[Any, bool]:
+    """The type of one value, and whether the parameter is a list of such."""
+    kind = get_args(parameter.annotation)[0]
     if get_origin(kind) in (Union, types.UnionType):
-        return next(one for one in get_args(kind) if one is not types.NoneType)
-    return kind
+        kind = next(one for one in get_args(kind) if one is not types.NoneType)
+    return (get_args(kind)[0], True) if get_origin(kind) is list else (kind, False)
+
+
+def _choices(kind: Any) -> tuple[str, ...]:
+    return tuple(one.value for one in kind) if issubclass(kind, Enum) else ()
+
+
+def _values(kind: Any, minimum: int | None = None) -> dict[str, Any]:
+    """What argparse has to know about the values of a type."""
+    if issubclass(kind, str | Path) and not issubclass(kind, Enum):
+        return {"type": kind}
+
+    def read(text: str) -> Any:
+        try:
+            value = kind(text)
+        except ValueError:
+            choices = ", ".join(_choices(kind))
+            wanted = f"one of {choices}" if choices else "a whole number"
+            raise argparse.ArgumentTypeError(f"{text!r} is not {wanted}") from None
+        if minimum is not None and value < minimum:
+            raise argparse.ArgumentTypeError(f"{text} is less than {minimum}")
+        return value
+
+    return {"type": read, "choices": tuple(kind)} if issubclass(kind, Enum) else {"type": read}
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%%")
+
+
+ProcessArgument: TypeAlias = Annotated[
+    int, Argument(metavar="PID", help="Number of the process; `opscope ps` lists those there are.")
+]
+"""The process that some commands ask."""

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
-
 from opscope import _native
 from opscope.analysis.memory.over_time import memory_over_time
 from opscope.analysis.quantity_text import bytes_text, time_text
-from opscope.cli.console import Messages, Output, console_for
-from opscope.cli.narrow import GAP, width_of
-from opscope.cli.rows import RowsFormat, as_csv, as_markdown
+from opscope.cli.console import Messages
+from opscope.cli.results import Result, RowsFormat, Section
 from opscope.cli.whole_job import say_what_is_missing
 from opscope.job.job import Job
-from opscope.printable import printable
 from opscope.recording.recovered import NothingRecorded, unreadable_recordings
 from opscope.trace.manifest import damage_of
 from opscope.trace.partition import PROCESS, RANK, Partition
@@ -32,9 +24,7 @@ from opscope.trace.trace import Trace
 from opscope.trace.unfinished_recordings import unfinished_below
 
 _HEADINGS = ("Process", "Parent", "Events", "Time", "Peak memory", "Ended", "Command line")
-_NUMBERS = {"Process", "Parent", "Events", "Time", "Peak memory"}
 _LONGEST_COMMAND = 80
-_NARROWEST_COMMAND, _WIDEST_END = 12, 30
 _MOST_COMPLAINTS = 3
 _TIMES = {"start_ns", "end_ns"}
 _PYTHON = "python"
@@ -163,28 +153,6 @@ def _peak_bytes(processes: Processes, entry: ProcessEntry) -> int | None:
     return max((device.peak.in_use for device in found), default=None)
 
 
-def as_processes_table(rows: list[ProcessRow], width: int) -> RenderableType:
-    """For a terminal."""
-    cells = [_cells(row) for row in rows]
-    columns = list(zip(_HEADINGS, zip(*cells, strict=True), strict=True)) if cells else []
-    *others, _ = columns or [("", ())]
-    end = min(width_of(others[-1:]), _WIDEST_END)
-    room = max(width - width_of(others[:-1]) - end - GAP, _NARROWEST_COMMAND)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in _HEADINGS:
-        is_last = heading == _HEADINGS[-1]
-        table.add_column(
-            heading,
-            justify="right" if heading in _NUMBERS else "left",
-            no_wrap=heading in _NUMBERS or is_last,
-            overflow="ellipsis" if is_last else "fold",
-            max_width=room if is_last else _WIDEST_END if heading == "Ended" else None,
-        )
-    for row in cells:
-        table.add_row(*map(Text, row))
-    return table
-
-
 def _cells(row: ProcessRow) -> list[str]:
     rank = "" if row.rank is None else f" (rank {row.rank})"
     return [
@@ -193,8 +161,8 @@ def _cells(row: ProcessRow) -> list[str]:
         "-" if row.events is None else f"{row.events:,}",
         "-" if row.time_ns is None else time_text(row.time_ns),
         "-" if row.peak_bytes is None else bytes_text(row.peak_bytes),
-        printable(row.ended or "-"),
-        printable(command_text(row)),
+        row.ended or "-",
+        command_text(row),
     ]
 
 
@@ -208,17 +176,13 @@ def command_text(row: ProcessRow) -> str:
 def print_processes(job: Job, format: RowsFormat) -> None:
     """What a summary of several processes is."""
     rows = process_rows(job)
-    if format is RowsFormat.JSON:
-        Output().write(json.dumps({"processes": [asdict(row) for row in rows]}, indent=2) + "\n")
-    elif format is RowsFormat.CSV:
-        keys = [field.name for field in fields(ProcessRow)]
-        values = [[*[*asdict(row).values()][:-1], " ".join(row.command)] for row in rows]
-        Output().write(as_csv(keys, values))
-    elif format is RowsFormat.MARKDOWN:
-        Output().show(as_markdown(list(_HEADINGS), [_cells(row) for row in rows], 0))
-    else:
-        console = console_for(sys.stdout)
-        console.print(as_processes_table(rows, console.width))
+    Result(
+        sections=[Section(columns=_HEADINGS, rows=list(map(_cells, rows)))],
+        content={"processes": [asdict(row) for row in rows]},
+        columns=[field.name for field in fields(ProcessRow)],
+        rows=[[*[*asdict(row).values()][:-1], " ".join(row.command)] for row in rows],
+    ).show(format)
+    if format is RowsFormat.TABLE:
         messages = Messages()
         for line in describe_processes(job.processes, job.parts, job.unfinished):
             messages.say(line)

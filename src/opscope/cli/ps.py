@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import Annotated, Any
 
-from opscope.cli.console import Messages, Output
+from opscope.cli.console import Messages
 from opscope.cli.parameters import Option
-from opscope.cli.rows import RowsFormat, as_csv, as_markdown
+from opscope.cli.results import Result, RowsFormat, Section
 from opscope.control.address import Address, addresses, remove_if_stale
 from opscope.control.client import Asking
 from opscope.errors import ReachError
@@ -28,18 +28,13 @@ def ps(
     """
     there = [address for address in addresses() if not remove_if_stale(address)]
     rows = [_row(address) for address in there]
-    if format is RowsFormat.JSON:
-        import json
-
-        said = [dict(zip(_HEADING, row, strict=True)) for row in rows]
-        Output().write(json.dumps(said, indent=1) + "\n")
-    elif format is RowsFormat.CSV:
-        Output().write(as_csv(_HEADING, rows))
-    elif format is RowsFormat.MARKDOWN:
-        Output().show(as_markdown(_HEADING, rows, texts=len(_HEADING)))
-    elif rows:
-        Output().show(_aligned([_HEADING, *rows]))
-    else:
+    Result(
+        sections=[Section(columns=_HEADING, rows=rows, wraps=True)] if rows else [],
+        content=[dict(zip(_HEADING, row, strict=True)) for row in rows],
+        columns=_HEADING,
+        rows=rows,
+    ).show(format)
+    if not rows and format is RowsFormat.TABLE:
         Messages().say(
             "no process of yours listens; start one with OPSCOPE_CONTROL=1 under `opscope run`, or "
             "have it call opscope.listen()"
@@ -60,9 +55,3 @@ def described(status: dict[str, Any]) -> tuple[str, ...]:
     flights = ", ".join(f"flight recorder {one['held_s']:.0f} s" for one in status["flight"])
     recording = flights or ("yes" if status["recording"] else "no")
     return since, recording, status["torch"] or "not imported", printable(status["command"])
-
-
-def _aligned(rows: list[tuple[str, ...]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ("  ".join(cell.ljust(w) for cell, w in zip(r, widths, strict=True)) for r in rows)
-    return "".join(line.rstrip() + "\n" for line in lines)

@@ -1,58 +1,34 @@
-"""Switches for what to record, made of the sources' own declarations."""
+"""Options for what to record, made of the sources' own declarations."""
 
 from __future__ import annotations
 
-import functools
+import argparse
 import inspect
-from collections.abc import Callable
-from typing import Annotated, Any
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Annotated, TypeAlias
 
-from opscope.cli.parameters import Option
-from opscope.recording.sources import Switch, switches
-
-
-def with_recording_switches(
-    parameter: str, panel: str
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator for commands: puts the switches where ``parameter`` stands.
-
-    The command is given, as ``parameter``, the options that were switched on.
-
-    Args:
-        parameter: name of one of the command's parameters.
-        panel: heading of the switches in the command's help.
-    """
-    offered = [switch for switch in switches() if switch.flag]
-    added = [
-        inspect.Parameter(
-            _name(switch),
-            inspect.Parameter.POSITIONAL_OR_KEYWORD,
-            default=False,
-            annotation=Annotated[
-                bool,
-                Option(names=(switch.flag_name,), help=switch.flag, heading=panel),
-            ],
-        )
-        for switch in offered
-    ]
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        signature = inspect.signature(command, eval_str=True)
-        parameters = list(signature.parameters.values())
-        place = list(signature.parameters).index(parameter)
-        parameters[place : place + 1] = added
-
-        @functools.wraps(command)
-        def switched(**given: Any) -> Any:
-            on = frozenset(switch.option for switch in offered if given.pop(_name(switch)))
-            return command(**given, **{parameter: on})
-
-        vars(switched)["__signature__"] = signature.replace(parameters=parameters)
-        switched.__annotations__ = {p.name: p.annotation for p in parameters}
-        return switched
-
-    return decorate
+from opscope.cli.parameters import group_of
+from opscope.recording.sources import switches
 
 
-def _name(switch: Switch) -> str:
-    return switch.flag_name.removeprefix("--").replace("-", "_")
+@dataclass(frozen=True)
+class RecordingSwitches:
+    """A flag for each; the parameter is those options that were switched on."""
+
+    heading: str = "What to record"
+
+    def add_to(self, parser: argparse.ArgumentParser, parameter: inspect.Parameter) -> None:
+        """Declare them to argparse."""
+        for switch in switches():
+            if switch.flag:
+                group_of(parser, self.heading).add_argument(
+                    switch.flag_name,
+                    dest=parameter.name,
+                    action="append_const",
+                    const=switch.option,
+                    help=switch.flag,
+                )
+
+
+RecordedOptions: TypeAlias = Annotated[Collection[str], RecordingSwitches()]

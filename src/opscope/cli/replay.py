@@ -1,23 +1,24 @@
-"""``opscope replay``: run the operators of an execution trace again."""
+"""``opscope replay``: run the operators of a trace again."""
 
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
-from rich.table import Table
-from rich.text import Text
-
-from opscope.cli.console import Messages, Output, console_for
+from opscope.cli.console import Messages
 from opscope.cli.parameters import Option
-from opscope.cli.rows import RowsFormat, as_csv, as_markdown
-from opscope.cli.trace_argument import ProcessOption, RankOption, TraceArgument, open_trace
+from opscope.cli.results import Result, RowsFormat, Section
+from opscope.cli.trace_argument import (
+    ProcessOption,
+    RankOption,
+    TraceArgument,
+    choose_trace,
+    load_chosen,
+)
 from opscope.errors import UsageError
 from opscope.memory_limit import no_more_than_is_free
-from opscope.printable import printable
 from opscope.replay import Replay, ReplayedCall
 from opscope.replay import replay as replay_trace
 
@@ -44,54 +45,45 @@ def replay(
 ) -> None:
     """Run the operators of a trace again, and compare what they take.
 
-    Reads an execution trace of torch or opscope, or any trace that has arguments of operators.
+    Takes any trace that has arguments of operators (``--shapes``).
     Every distinct call is made on fresh tensors of the recorded shapes, strides and types, outside
     the program it came from, and timed. What cannot be made again is named, with the reason.
     """
     if row_limit < -1:
         raise UsageError("--row-limit is a number of rows, or -1 for all.")
     messages = Messages()
-    _, loaded = open_trace(trace, rank, process)
+    loaded = load_chosen(choose_trace(trace, rank, process))
     with messages.progress("replaying"), no_more_than_is_free():
         result = replay_trace(loaded, repeat=repeat, device=device)
-    if format is RowsFormat.JSON:
-        Output().write(json.dumps(asdict(result), indent=2) + "\n")
-        return
     rows = result.replayed if row_limit < 0 else result.replayed[:row_limit]
-    if format is RowsFormat.TABLE:
-        console_for(sys.stdout).print(_table(rows))
-    else:
-        print_rows = as_csv if format is RowsFormat.CSV else as_markdown
-        Output().write(print_rows(_COLUMNS, [_cells(row) for row in rows]))
-    if len(rows) < len(result.replayed):
-        messages.say(f"{len(result.replayed) - len(rows)} more rows: --row-limit -1 shows all")
-    for line in _summary(result):
-        messages.say(line)
+    more = len(result.replayed) - len(rows)
+    left_out = [f"{more} more rows: --row-limit -1 shows all"] if more else []
+    Result(
+        sections=[Section(columns=_HEADINGS, rows=list(map(_cells, rows)))],
+        content=asdict(result),
+        columns=_CSV_HEADINGS,
+        rows=map(_csv_row, rows),
+        about=[*left_out, *_summary(result)] if format is not RowsFormat.JSON else [],
+    ).show(format)
 
 
-_COLUMNS = ("name", "calls", "recorded_ns", "replayed_ns", "input_shapes")
+_HEADINGS = ("Operator", "Input shapes", "Calls", "Recorded", "Replayed", "Replayed / recorded")
+_CSV_HEADINGS = ("name", "calls", "recorded_ns", "replayed_ns", "input_shapes")
 
 
-def _cells(row: ReplayedCall) -> list[Any]:
+def _csv_row(row: ReplayedCall) -> list[object]:
     return [row.name, row.calls, row.recorded_ns, row.replayed_ns, json.dumps(row.input_shapes)]
 
 
-def _table(rows: list[ReplayedCall]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("Operator", overflow="ellipsis", no_wrap=True, max_width=40)
-    table.add_column("Input shapes", overflow="ellipsis", no_wrap=True, max_width=50)
-    for heading in ("Calls", "Recorded", "Replayed", "Replayed / recorded"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(
-            Text(printable(row.name)),
-            Text(str([shape for shape in row.input_shapes if shape])),
-            f"{row.calls:,}",
-            _microseconds(row.recorded_ns),
-            _microseconds(row.replayed_ns),
-            f"{row.replayed_ns / row.recorded_ns:.2f}" if row.recorded_ns else "-",
-        )
-    return table
+def _cells(row: ReplayedCall) -> list[object]:
+    return [
+        row.name,
+        str([shape for shape in row.input_shapes if shape]),
+        f"{row.calls:,}",
+        _microseconds(row.recorded_ns),
+        _microseconds(row.replayed_ns),
+        f"{row.replayed_ns / row.recorded_ns:.2f}" if row.recorded_ns else "-",
+    ]
 
 
 def _microseconds(nanoseconds: int | None) -> str:

@@ -12,7 +12,6 @@ from opscope.analysis.period import Which, find_which
 from opscope.cli.console import Messages
 from opscope.cli.parameters import Option
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
-from opscope.cli.readable_processes import of_readable
 from opscope.cli.trace_argument import (
     Chosen,
     PeriodOption,
@@ -22,7 +21,7 @@ from opscope.cli.trace_argument import (
     choose_trace,
     load_chosen,
 )
-from opscope.cli.whole_job import say_what_is_missing
+from opscope.cli.whole_job import of_readable, say_what_is_missing
 from opscope.job.job import Job
 from opscope.report.page import write_report
 from opscope.trace.partition import parts_text

@@ -10,18 +10,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from opscope.cli import destination, misplaced, readiness
-from opscope.cli.console import Messages
-from opscope.cli.parameters import Argument, Option
-from opscope.cli.recording_switches import with_recording_switches
-from opscope.cli.run_options import WHY, RunOptions, ScheduleOption
-from opscope.cli.termination import LastAction
-from opscope.cli.top_operators import (
+from opscope.analysis.top_operators import (
     DEFAULT_ROWS,
     DEFAULT_SORT,
     check_row_limit,
     check_sort_key,
 )
+from opscope.cli import destination, readiness
+from opscope.cli.console import Messages
+from opscope.cli.parameters import Argument, Option
+from opscope.cli.recording_switches import RecordedOptions
+from opscope.cli.run_options import WHY, RunOptions, ScheduleOption
+from opscope.cli.termination import LastAction
 from opscope.errors import UsageError
 from opscope.launch import program
 from opscope.launch.hidden_modules import hide_modules, with_own_modules
@@ -31,9 +31,9 @@ from opscope.recording.sources import switches
 from opscope.settings import ProfileSettings
 
 if TYPE_CHECKING:
-    from opscope.cli.flight_options import FlightOptions
     from opscope.cli.flight_session import FlightSession
     from opscope.cli.recording_session import RecordingSession
+    from opscope.cli.run_options import FlightOptions
 
 _WHAT = "What to record"
 _WHERE = "What to write and print"
@@ -42,20 +42,17 @@ _MAX_MEMORY = "256MiB"
 _BUDGET = "0.01"
 
 
-@with_recording_switches("recorded", panel=_WHAT)
 def run(
-    target: Annotated[
-        str,
+    words: Annotated[
+        list[str],
         Argument(
             metavar="SCRIPT|-m MODULE|-c CODE|-",
             help="Script (or folder or zip file with a `__main__.py`); after -m a module; after -c "
-            "the program itself; with - it comes through standard input.",
+            "the program itself; with - it comes through standard input. All that follows is "
+            "handed to the program as it is.",
+            takes_rest=True,
         ),
     ],
-    arguments: Annotated[
-        list[str] | None,
-        Argument(metavar="ARGS...", help="Handed to the program as they are."),
-    ] = None,
     is_module: Annotated[
         bool, Option(names=("-m",), help="Run a module by its name, as python -m does.")
     ] = False,
@@ -70,7 +67,7 @@ def run(
             heading=_WHAT,
         ),
     ] = False,
-    recorded: frozenset[str] = frozenset(),
+    recorded: RecordedOptions = (),
     flops: Annotated[
         bool,
         Option(help="Estimated floating-point operations.", heading=_WHAT),
@@ -225,7 +222,7 @@ def run(
     """
     shaped = sort_by is not None or row_limit is not None
     if why:
-        recorded |= WHY
+        recorded = WHY.union(recorded)
         if schedule is not None:
             raise UsageError(
                 "--why chooses the steps that it records, and so does --schedule. Drop one or the "
@@ -270,8 +267,8 @@ def run(
         )
     if is_module and is_code:
         raise UsageError("-m runs a module and -c code. Drop one or the other.")
-    asked_for = program.Program(target, tuple(arguments or ()), is_module, is_code)
-    misplaced.check_no_value_of_a_flag(asked_for)
+    target, *arguments = words
+    asked_for = program.Program(target, tuple(arguments), is_module, is_code)
     program.check(asked_for)
     files = destination.choose(output, chrome, asked_for.short_name, report)
     if flight is None:
@@ -281,8 +278,6 @@ def run(
     from opscope.cli.recording_session import RecordingSession
 
     messages = Messages(animated=False)
-    if hint := misplaced.hint(asked_for):
-        messages.say(hint)
     if flight is not None:
         from opscope.cli.flight_session import FlightSession
 
@@ -320,7 +315,7 @@ def _flight_options(
                 "or drop them."
             )
         return None
-    from opscope.cli.flight_options import FlightOptions
+    from opscope.cli.run_options import FlightOptions
 
     return FlightOptions.parse(last, max_memory or _MAX_MEMORY, budget or _BUDGET, directory)
 

@@ -1,53 +1,56 @@
-"""What ``opscope run`` makes of a trace, as far as it is asked for."""
+"""What ``opscope run`` writes at its end: a trace, and pictures of it where they are asked for."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 
-from opscope.cli.end_request import EndRequest
+from opscope.cli.console import Messages
+from opscope.cli.destination import Destination, write_or_rescue
+from opscope.errors import OpscopeError
 from opscope.trace.trace import Trace
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from opscope.cli.top_operators import TopOperators
 
 WriteFile = Callable[[Trace, "str | os.PathLike[str]"], object]
 
 
-@dataclass(frozen=True)
-class RunResults:
-    """The functions that make them.
+def draw(trace: Trace, destination: Destination, messages: Messages, of_what: str = "") -> None:
+    """Write the files that were asked for; one that fails costs nothing else."""
+    for what, write, file in _pictures(destination):
+        try:
+            written = write_said(what, partial(write, trace), file, messages)
+            messages.say(f"{what}{of_what} written to {written}")
+        except (OpscopeError, OSError, MemoryError) as error:
+            messages.fail(f"The {what} could not be written: {reason(error)}")
 
-    Attributes:
-        chrome: writes a Chrome trace; None where none is wanted.
-        report: writes a page; None where none is wanted.
-        table: lays out the table of operators; None where none is wanted.
-        findings: what to change; None where the first of it, in the headline, will do.
+
+def write_said(what: str, write: Callable[[Path], object], path: Path, messages: Messages) -> Path:
+    """Write one file or folder; where it is.
+
+    Raises:
+        OpscopeError, OSError: it cannot be written anywhere.
     """
+    with messages.progress(f"writing the {what}"):
+        written, refused = write_or_rescue(write, path)
+    if refused is not None:
+        messages.fail(f"{refused} It went elsewhere instead:")
+    return written
 
-    chrome: WriteFile | None
-    report: WriteFile | None
-    table: Callable[[TopOperators, int], tuple[RenderableType, list[str]]] | None
-    findings: Callable[[Trace], RenderableType] | None = None
+
+def reason(error: BaseException) -> str:
+    """What is wrong, as part of a sentence."""
+    if isinstance(error, MemoryError):  # of which libraries say no more than a function's name
+        return "there is not enough memory. Free or allow some more, or record less."
+    return str(error)
 
 
-def results_for(asked: EndRequest) -> RunResults:
-    """What these are; the rest is not imported."""
-    chrome: WriteFile | None = None
-    report: WriteFile | None = None
-    table: Callable[[TopOperators, int], tuple[RenderableType, list[str]]] | None = None
-    findings: Callable[[Trace], RenderableType] | None = None
-    places = [asked.destination, *([asked.job.destination] if asked.job else [])]
-    if any(place.chrome is not None for place in places):
-        from opscope.export.chrome.writer import write_chrome_trace as chrome
-    if any(place.report is not None for place in places):
-        from opscope.report.page import write_report as report
-    if asked.table:
-        from opscope.cli.summary_formats import as_table as table
-    if asked.why:
-        from opscope.cli.headline import what_to_change as findings
-    return RunResults(chrome, report, table, findings)
+def _pictures(destination: Destination) -> Iterator[tuple[str, WriteFile, Path]]:
+    if destination.chrome is not None:
+        from opscope.export.chrome.writer import write_chrome_trace
+
+        yield "Chrome trace", write_chrome_trace, destination.chrome
+    if destination.report is not None:
+        from opscope.report.page import write_report
+
+        yield "report", write_report, destination.report

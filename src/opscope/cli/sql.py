@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
 import json
 import math
@@ -10,13 +9,9 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
-from rich.table import Table
-from rich.text import Text
-
-from opscope.cli.console import Messages, Output, console_for
+from opscope.cli.console import Messages, Output
 from opscope.cli.parameters import Argument, Option
-from opscope.cli.readable_processes import of_readable
-from opscope.cli.rows import RowsFormat, as_markdown
+from opscope.cli.results import Result, RowsFormat, Section, write_csv
 from opscope.cli.trace_argument import (
     ProcessOption,
     RankOption,
@@ -25,7 +20,8 @@ from opscope.cli.trace_argument import (
     load_chosen,
     long_trace,
 )
-from opscope.printable import printable, spreadsheet_cell
+from opscope.cli.whole_job import of_readable
+from opscope.printable import printable
 from opscope.trace.arrow import pa
 from opscope.trace.sql import query_long
 
@@ -76,14 +72,13 @@ def sql(
     else:
         relation = query_long(long, query, read_only)
     columns = list(relation.columns)
-    if chosen is RowsFormat.TABLE:
-        _print_table(columns, list(itertools.islice(_rows(relation), TABLE_ROWS + 1)))
-    elif chosen is RowsFormat.MARKDOWN:
-        Output().write(as_markdown(columns, _rows(relation), texts=len(columns)))
-    elif chosen is RowsFormat.CSV:
-        _print_csv(columns, _rows(relation))
+    rows = _rows(relation)
+    if chosen is RowsFormat.CSV:
+        write_csv(Output(), columns, rows)
+    elif chosen is RowsFormat.JSON:
+        _print_json(columns, rows)
     else:
-        _print_json(columns, _rows(relation))
+        _print_table(columns, rows, chosen)
 
 
 def _rows(relation: Any) -> Iterator[tuple[Any, ...]]:
@@ -92,26 +87,14 @@ def _rows(relation: Any) -> Iterator[tuple[Any, ...]]:
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
-def _print_table(columns: list[str], rows: list[tuple[Any, ...]]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for index, name in enumerate(columns):
-        is_number = bool(rows) and isinstance(rows[0][index], int | float)
-        table.add_column(
-            Text(printable(name)), justify="right" if is_number else "left", overflow="fold"
-        )
-    for row in rows[:TABLE_ROWS]:
-        table.add_row(*(Text("" if value is None else printable(str(value))) for value in row))
-    console_for(sys.stdout).print(table)
-    if len(rows) > TABLE_ROWS:
+def _print_table(columns: list[str], rows: Iterator[tuple[Any, ...]], format: RowsFormat) -> None:
+    shown = list(rows if format is RowsFormat.MARKDOWN else itertools.islice(rows, TABLE_ROWS))
+    section = Section(columns=list(map(printable, columns)), rows=shown, wraps=True)
+    Result(sections=[section], content=None).show(format)
+    if next(rows, None) is not None:
         Messages().say(f"only the first {TABLE_ROWS} rows; --format csv prints all")
-    elif not rows:
+    elif not shown:
         Messages().say("no rows match")
-
-
-def _print_csv(columns: list[str], rows: Iterable[tuple[Any, ...]]) -> None:
-    writer = csv.writer(Output(), lineterminator="\n")
-    writer.writerow(map(spreadsheet_cell, columns))
-    writer.writerows(map(spreadsheet_cell, row) for row in rows)
 
 
 def _print_json(columns: list[str], rows: Iterable[tuple[Any, ...]]) -> None:

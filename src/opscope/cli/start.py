@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from opscope.cli.asked_trace import arguments_of
 from opscope.cli.console import Messages
-from opscope.cli.process_argument import ProcessArgument
-from opscope.cli.recording_switches import with_recording_switches
+from opscope.cli.parameters import ProcessArgument
+from opscope.cli.recording_switches import RecordedOptions
 from opscope.cli.termination import unwound_when_ended
 from opscope.control.injection import reach
 
 
-@with_recording_switches("recorded", panel="What to record")
-def start(process: ProcessArgument, recorded: frozenset[str] = frozenset()) -> None:
+def start(process: ProcessArgument, recorded: RecordedOptions = ()) -> None:
     """Begin to record in a process that runs, until `opscope stop` ends it.
 
     What it records fills its memory; for long times use `opscope run --flight-recorder`. If the

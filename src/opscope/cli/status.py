@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from opscope.cli.console import Output
-from opscope.cli.process_argument import ProcessArgument
+from opscope.cli.parameters import ProcessArgument
 from opscope.control.client import connect
 
 

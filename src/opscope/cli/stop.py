@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opscope.cli.asked_trace import TraceFolder, folder_for, keep
-from opscope.cli.process_argument import ProcessArgument
+from opscope.cli.parameters import ProcessArgument
 from opscope.control.client import connect
 
 

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import Annotated
 
-from rich.text import Text
-
 from opscope._native import keep_freed_memory
-from opscope.cli.console import Messages, Output, console_for
+from opscope.cli.console import Messages
 from opscope.cli.parameters import Option
-from opscope.cli.readable_processes import of_readable
-from opscope.cli.rows import RowsFormat, as_csv, as_markdown
+from opscope.cli.results import Result, RowsFormat
 from opscope.cli.trace_argument import (
     RankOption,
     TraceArgument,
     choose_trace,
     nothing_beside,
 )
-from opscope.cli.whole_job import say_what_is_missing
+from opscope.cli.whole_job import of_readable, say_what_is_missing
 from opscope.job.job import Job
-from opscope.job.slow_ranks import SlowRank, SlowRanks
+from opscope.job.slow_ranks import SlowRank
 
 _HEADING = (
     "process", "own_ns", "others_ns", "cause", "cause_ns", "recurrence", "waited_ns", "gain_ns",
@@ -54,26 +49,17 @@ def stragglers(
         )
     messages, whole = Messages(), chosen.job
     found = of_readable(whole, f"comparing {len(whole)} processes", Job.slow_ranks, fewest=2).found
-    if format is RowsFormat.JSON:
-        Output().write(json.dumps(found.as_dict(), indent=2) + "\n")
-    elif format is RowsFormat.CSV:
-        Output().write(as_csv(_HEADING, [_row(one) for one in found.found]))
-        for line in found.sentences()[len(found.found) :]:  # a table has no room for them
-            messages.say(line)
-    elif format is RowsFormat.MARKDOWN:
-        Output().show(as_markdown(("process", "what"), _lines(found), 2))
-    else:
-        console = console_for(sys.stdout)
-        for line in found.sentences():
-            console.print(Text(line))
+    said = found.sentences()
+    if format is RowsFormat.CSV:  # its rows are what is said first
+        said = said[len(found.found) :]
+    Result(
+        sections=[],
+        content=found.as_dict(),
+        columns=_HEADING,
+        rows=map(_row, found.found),
+        lines=said,
+    ).show(format)
     say_what_is_missing(whole, messages)
-
-
-def _lines(found: SlowRanks) -> list[list[object]]:
-    """Who is slow, and what is said of all."""
-    said, named = found.sentences(), [str(one.process) for one in found.found]
-    names = [*named, *["all"] * (len(said) - len(named))]
-    return [[name, line] for name, line in zip(names, said, strict=True)]
 
 
 def _row(one: SlowRank) -> list[object]:

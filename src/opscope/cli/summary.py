@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from typing import Annotated, Any
 
 from opscope._native import keep_freed_memory
 from opscope.analysis.device_account import describe_devices
 from opscope.analysis.last_actions import how_it_ended, last_actions
+from opscope.analysis.long_top_operators import find_long_top_operators
 from opscope.analysis.period import Which, find_which, period_of
-from opscope.cli.completeness import describe_completeness, end_of_recording
-from opscope.cli.console import Messages, Output, console_for
-from opscope.cli.dump_line import describe_dump
-from opscope.cli.long_summary import find_long_top_operators
-from opscope.cli.parameters import Option
-from opscope.cli.part_option import PartOption, RangeOption, StepsOption
-from opscope.cli.process_table import print_processes
-from opscope.cli.rows import RowsFormat
-from opscope.cli.summary_formats import as_csv, as_json, as_markdown, as_table
-from opscope.cli.summary_sections import find_sections, section_markdown, section_texts
-from opscope.cli.top_operators import (
+from opscope.analysis.top_operators import (
     DEFAULT_ROWS,
     DEFAULT_SORT,
     SORT_KEYS,
@@ -30,6 +20,15 @@ from opscope.cli.top_operators import (
     find_top_operators,
     ran_anything,
 )
+from opscope.cli.completeness import describe_completeness, end_of_recording
+from opscope.cli.console import Messages, Output
+from opscope.cli.dump_line import describe_dump
+from opscope.cli.operator_table import csv_of_operators, operator_content, operator_section
+from opscope.cli.parameters import Option
+from opscope.cli.part_option import PartOption, RangeOption, StepsOption
+from opscope.cli.process_table import print_processes
+from opscope.cli.results import Result, RowsFormat, Section, as_csv
+from opscope.cli.summary_sections import find_sections, shown_sections
 from opscope.cli.trace_argument import (
     PeriodOption,
     ProcessOption,
@@ -99,71 +98,59 @@ def summary(
     top = find_top_operators(
         period_of(loaded, which), sort_by=sort_by, row_limit=row_limit, by_shape=group_by_shape
     )
-    _print(top, format, loaded)
+    if format is RowsFormat.CSV:
+        return Output().write(as_csv(*csv_of_operators(top)))
+    below = find_sections(loaded, top.period)
+    first = [*([describe_dump(loaded)] if describe_dump(loaded) else []), *end_of_recording(loaded)]
+    Result(
+        sections=[
+            *([Section(notes=first)] if first else []),
+            operator_section(top),
+            *shown_sections(below),
+        ],
+        content={**_about(loaded), **operator_content(top), **below.as_dict()},
+        about=[*_left_out(top), *describe_devices(loaded), describe_completeness(loaded)]
+        if format is RowsFormat.TABLE
+        else [],
+    ).show(format)
 
 
 def _print_long(
     trace: LongTrace, sort_by: str, row_limit: int, by_shape: bool, format: RowsFormat
 ) -> None:
     """Of a recording that does not fit in memory, what can be added up."""
-    messages = Messages()
-    with messages.progress("adding up"):
+    with Messages().progress("adding up"):
         top = find_long_top_operators(
             trace, sort_by=sort_by, row_limit=row_limit, by_shape=by_shape
         )
-    if format is RowsFormat.JSON:
-        about = _about(trace.small) | {"events": trace.rows["events"]}
-        return Output().write(as_json(top, about, {}))
     if format is RowsFormat.CSV:
-        return Output().write(as_csv(top))
-    if format is RowsFormat.MARKDOWN:
-        return Output().show(as_markdown(top))
+        return Output().write(as_csv(*csv_of_operators(top)))
     _, end_ns = trace.span_ns
-    console = console_for(sys.stdout)
-    for line in end_of_recording(trace.between(end_ns - LAST_NS, end_ns + 1)):
-        console.print(line, markup=False, highlight=False)
-    console.print(as_table(top, console.width)[0])
-    if top.left_out:
-        messages.say(f"{top.left_out} more rows: --row-limit -1 shows all")
-    messages.say(
-        "modules, memory and what to change are shown of a part: --range A..B (seconds) or "
-        "--steps A..B"
-    )
-    messages.say(describe_completeness(trace.small, trace.rows["events"]))
+    events = trace.rows["events"]
+    ended = end_of_recording(trace.between(end_ns - LAST_NS, end_ns + 1))
+    Result(
+        sections=[*([Section(notes=ended)] if ended else []), operator_section(top)],
+        content={**_about(trace.small), "events": events, **operator_content(top)},
+        about=[
+            *_left_out(top),
+            "modules, memory and what to change are shown of a part: --range A..B (seconds) or "
+            "--steps A..B",
+            describe_completeness(trace.small, events),
+        ]
+        if format is RowsFormat.TABLE
+        else [],
+    ).show(format)
 
 
-def _print(top: TopOperators, format: RowsFormat, trace: Trace) -> None:
-    if format is RowsFormat.JSON:
-        Output().write(as_json(top, _about(trace), find_sections(trace, top.period).as_dict()))
-    elif format is RowsFormat.CSV:
-        Output().write(as_csv(top))
-    elif format is RowsFormat.MARKDOWN:
-        dump = describe_dump(trace)
-        Output().show(f"{dump}\n\n" if dump else "")
-        Output().show(as_markdown(top) + section_markdown(find_sections(trace, top.period)))
-    else:
-        console, messages = console_for(sys.stdout), Messages()
-        _print_why(trace)
-        table, left_out = as_table(top, console.width)
-        console.print(table)
-        if left_out:
-            messages.say(f"left out for want of width: {', '.join(left_out)}")
-        for section in section_texts(find_sections(trace, top.period), console.width):
-            console.print(section)
-        if top.left_out:
-            messages.say(f"{top.left_out} more rows: --row-limit -1 shows all")
-        for line in describe_devices(trace):
-            messages.say(line)
-        messages.say(describe_completeness(trace))
+def _left_out(top: TopOperators) -> list[str]:
+    return [f"{top.left_out} more rows: --row-limit -1 shows all"] if top.left_out else []
 
 
 def _print_why(trace: Trace) -> None:
     """Of a dump why it was made, and how a recording ended that nobody stopped."""
-    console = console_for(sys.stdout)
-    if dump := describe_dump(trace):
-        console.print(dump, markup=False)
-    for line in end_of_recording(trace):
-        console.print(line, markup=False, highlight=False)
+    for line in (describe_dump(trace), *end_of_recording(trace)):
+        if line:
+            Output().show(f"{line}\n")
 
 
 def _about(trace: Trace) -> dict[str, Any]:

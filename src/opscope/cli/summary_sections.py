@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
 
 from opscope.analysis.devices import device_title
 from opscope.analysis.findings.find import find_findings
@@ -21,16 +18,14 @@ from opscope.analysis.period import Period
 from opscope.analysis.program_lines import line_texts, program_lines
 from opscope.analysis.quantity_text import bytes_text, time_text
 from opscope.analysis.torch_listing.listing import TorchListing
-from opscope.cli.finding_formats import (
+from opscope.cli.finding_sections import (
     LineTexts,
-    as_markdown,
     below_here,
-    finding_lines,
+    foremost_section,
     line_here,
     state_of,
 )
-from opscope.cli.narrow import in_lines, numbers_table, width_of
-from opscope.printable import in_markdown, printable
+from opscope.cli.results import Section
 from opscope.trace.trace import Trace
 
 MOST_MODULES = 5
@@ -122,51 +117,33 @@ def _memory(trace: Trace) -> list[dict[str, Any]]:
     return found
 
 
-def section_texts(sections: Sections, width: int) -> list[RenderableType]:
-    """The sections for a terminal, an empty line before each; nothing of those that are empty."""
-    shown: list[RenderableType] = []
+def shown_sections(sections: Sections) -> list[Section]:
+    """For people; nothing of those that are empty."""
+    shown = []
     if sections.modules:
-        shown += ["", _module_table(sections.modules, width)]
+        times = ("self_ns", "backward_ns", "total_ns")
+        rows = [
+            [
+                module_text(one["module"], one["class"]),
+                f"{one['calls']:,}",
+                *(time_text(one[key]) for key in times),
+            ]
+            for one in sections.modules
+        ]
+        shown.append(Section(columns=("Module", "Calls", "Self", "Backward", "Total"), rows=rows))
     if sections.lines:
-        shown += ["", _line_table(sections.lines, width)]
+        rows = [[_place(one), *_line_numbers(one), one["text"]] for one in sections.lines]
+        shown.append(Section(columns=("Line of your program", "Calls", "Time", ""), rows=rows))
     if sections.memory:
-        shown += ["", *(Text(_memory_line(device, width)) for device in sections.memory)]
+        shown.append(Section(notes=list(map(_memory_line, sections.memory))))
     if sections.findings:
-        foremost = sections.findings.foremost(MOST_FINDINGS)
-        shown += ["", Text("What to change", "bold")]
-        for finding in foremost:
-            shown += finding_lines(finding, sections.texts)
-        shown.append(Text(state_of(sections.findings, len(foremost)), "dim"))
-        shown += [Text(printable(note), "dim") for note in sections.findings.notes_with(line_here)]
+        (changes,) = foremost_section(sections.findings, sections.texts, MOST_FINDINGS) or [
+            Section(title="What to change")
+        ]
+        state = state_of(sections.findings, len(sections.findings.foremost(MOST_FINDINGS)))
+        notes = [*changes.notes, state, *sections.findings.notes_with(line_here)]
+        shown.append(replace(changes, notes=notes))
     return shown
-
-
-def _module_table(modules: list[dict[str, Any]], width: int) -> RenderableType:
-    times = (("Self", "self_ns"), ("Backward", "backward_ns"), ("Total", "total_ns"))
-    numbers = [("Calls", [f"{row['calls']:,}" for row in modules])]
-    numbers += [(title, [time_text(row[key]) for row in modules]) for title, key in times]
-    names = [printable(module_text(row["module"], row["class"])) for row in modules]
-    return numbers_table("Module", names, numbers, width)
-
-
-def _line_table(lines: list[dict[str, Any]], width: int) -> RenderableType:
-    """The program's lines with what they say, cut where the terminal ends."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(
-        "Line of your program", overflow="ellipsis", no_wrap=True, max_width=width // 2
-    )
-    table.add_column("Calls", justify="right", no_wrap=True)
-    table.add_column("Time", justify="right", no_wrap=True)
-    places = [printable(_place(line)) for line in lines]
-    numbers = [_line_numbers(line) for line in lines]
-    columns = [("Line of your program", [place[: width // 2] for place in places])]
-    columns += [("Calls", [calls for calls, _ in numbers]), ("Time", [time for _, time in numbers])]
-    table.add_column(
-        "", overflow="ellipsis", no_wrap=True, max_width=max(width - width_of(columns), 1)
-    )
-    for place, (calls, time), line in zip(places, numbers, lines, strict=True):
-        table.add_row(Text(place), calls, time, Text(printable(line["text"])))
-    return table
 
 
 def _line_numbers(line: dict[str, Any]) -> tuple[str, str]:
@@ -181,39 +158,7 @@ def _place(line: dict[str, Any]) -> str:
     return f"{name}:{line['line']} in {line['function']}"
 
 
-def _memory_line(device: dict[str, Any], width: int = 1 << 20) -> str:
+def _memory_line(device: dict[str, Any]) -> str:
     parts = [f"{name} {bytes_text(size)}" for name, size in device["categories"].items()]
     beginning = f"Memory of {device['device']}: {bytes_text(device['peak_bytes'])} at its peak"
-    return in_lines(f"{beginning}:" if parts else beginning, parts, width)
-
-
-def section_markdown(sections: Sections) -> str:
-    """The sections in Markdown, each with a heading; nothing of those that are empty."""
-    lines: list[str] = []
-    if sections.modules:
-        lines += ["", "## Modules", "", "| Module | Calls | Self | Backward | Total |"]
-        lines += ["| --- | --: | --: | --: | --: |"]
-        lines += [
-            f"| {in_markdown(module_text(row['module'], row['class']))} | {row['calls']:,} "
-            f"| {time_text(row['self_ns'])} | {time_text(row['backward_ns'])} "
-            f"| {time_text(row['total_ns'])} |"
-            for row in sections.modules
-        ]
-    if sections.lines:
-        lines += ["", "## Lines of your program", "", "| Line | Calls | Time | |"]
-        lines += ["| --- | --: | --: | --- |"]
-        lines += [
-            f"| {in_markdown(_place(row))} | {' | '.join(_line_numbers(row))} "
-            f"| {in_markdown(row['text'])} |"
-            for row in sections.lines
-        ]
-    if sections.memory:
-        lines += ["", "## Memory", "", *(f"- {_memory_line(device)}" for device in sections.memory)]
-    if sections.findings:
-        lines += [
-            "",
-            "## Findings",
-            "",
-            as_markdown(sections.findings, sections.texts, "###", MOST_FINDINGS),
-        ]
-    return "\n".join(lines) + ("\n" if lines else "")
+    return f"{beginning}: {', '.join(parts)}" if parts else beginning

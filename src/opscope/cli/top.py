@@ -8,22 +8,19 @@ import time
 from typing import Annotated, Any
 
 from opscope.analysis.period import Which, period_of
+from opscope.analysis.top_operators import DEFAULT_SORT, check_row_limit, find_top_operators
 from opscope.cli.asked_trace import arguments_of
 from opscope.cli.console import console_for
-from opscope.cli.live_view import LiveView
-from opscope.cli.parameters import Option
-from opscope.cli.process_argument import ProcessArgument
-from opscope.cli.recording_switches import with_recording_switches
+from opscope.cli.live_view import LiveView, TypedKeys
+from opscope.cli.parameters import Option, ProcessArgument
+from opscope.cli.recording_switches import RecordedOptions
 from opscope.cli.termination import unwound_when_ended
-from opscope.cli.top_operators import DEFAULT_SORT, check_row_limit, find_top_operators
-from opscope.cli.typed_keys import TypedKeys
 from opscope.control.client import Asking
 from opscope.control.injection import reach
 from opscope.errors import UsageError
 from opscope.recording.elsewhere import trace_elsewhere
 
 
-@with_recording_switches("recorded", panel="What to record")
 def top(
     process: ProcessArgument,
     every: Annotated[str, Option(metavar="SECONDS", help="How often it is looked at.")] = "2",
@@ -31,7 +28,7 @@ def top(
         bool, Option(help="Show one look and end; what a pipe or file gets anyway.")
     ] = False,
     row_limit: Annotated[int, Option(metavar="N", help="Operators to show.")] = 15,
-    recorded: frozenset[str] = frozenset(),
+    recorded: RecordedOptions = (),
 ) -> None:
     """Show live what a process does: operators, modules, memory, step time, own cost.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -15,9 +15,7 @@ from opscope.analysis.doubts import doubts_text
 from opscope.cli.console import Messages
 from opscope.cli.parameters import Argument, Option
 from opscope.cli.part_option import ALL, PartOption
-from opscope.cli.readable_processes import of_readable
-from opscope.cli.several_processes import said_once
-from opscope.cli.whole_job import say_what_is_missing
+from opscope.cli.whole_job import of_readable, say_what_is_missing
 from opscope.errors import InsufficientMemoryError, TraceFormatError, UsageError
 from opscope.job.chrome_file import ChromeFile
 from opscope.job.job import Job
@@ -33,6 +31,7 @@ from opscope.trace.partition import (
     choose_part,
     listed,
     partition_folders,
+    parts_text,
 )
 from opscope.trace.remote import local_path
 from opscope.trace.trace import Trace
@@ -45,7 +44,7 @@ TraceArgument: TypeAlias = Annotated[
     Path | None,
     Argument(
         metavar="TRACE",
-        help="Folder of a trace, or a Chrome or execution trace (.json, .json.gz) of any profiler; "
+        help="Folder of a trace, or a Chrome trace (.json, .json.gz) of any profiler; "
         "or the address of one elsewhere, as in s3://bucket/job. [default: the newest NAME.opscope "
         "in this folder]",
     ),
@@ -158,27 +157,6 @@ def long_trace(chosen: Chosen) -> LongTrace | None:
     return found if found.rows.get("events", 0) > LONG_EVENTS else None
 
 
-def open_trace(
-    asked_for: Path | None, rank: str | None, process: int | None = None, part: PartOption = ALL
-) -> tuple[Path, Trace]:
-    """Load it, showing that this is going on; says which ranks of its job are not there.
-
-    Args:
-        asked_for: where it is; None for the newest in this folder, which is then said.
-        rank: which one, where there are several.
-        process: likewise, one without a rank.
-        part: what of it is wanted, of a trace in a folder.
-
-    Returns:
-        Where it is, and what it holds.
-
-    Raises:
-        TraceFormatError, UsageError: as :func:`opscope.load`.
-    """
-    chosen = choose_trace(asked_for, rank, process)
-    return chosen.path, load_chosen(chosen, part)
-
-
 def _several(chosen: Chosen) -> str:
     kinds = sorted({part.kind for part in chosen.parts}, reverse=True)
     what = "ranks" if kinds == [RANK] else "processes"
@@ -189,8 +167,10 @@ def _several(chosen: Chosen) -> str:
 def open_traces(
     asked_for: Path | None, rank: str | None, process: int | None = None, part: PartOption = ALL
 ) -> tuple[Path, Trace]:
-    """As :func:`open_trace`; where there are several and none was chosen, all of them as one;
-    a part is of one.
+    """Load it; where there are several and none was chosen, all of them as one; a part is of one.
+
+    Returns:
+        Where it is, and what it holds.
 
     Raises:
         TraceFormatError, UsageError: as :func:`opscope.load`.
@@ -294,6 +274,23 @@ def each_process(chosen: Chosen, doing: str) -> Iterator[tuple[Partition, Trace]
     if empty:
         messages.say(f"without any event: {listed(empty)}")
     say_what_is_missing(job, messages, incomplete)
+
+
+def said_once(
+    said: Mapping[Partition, Iterable[str]], among: int, most: int | None = None
+) -> list[str]:
+    """What is said of processes, of ``among`` so many: each once, with those that it is said of.
+
+    Of what JSON has as well, ``most`` lines are enough.
+    """
+    of_text: dict[str, list[Partition]] = {}
+    for part, lines in said.items():
+        for line in lines:
+            of_text.setdefault(line, []).append(part)
+    found = [f"{parts_text(parts, among)}: {line}" for line, parts in of_text.items()]
+    if most is None or len(found) <= most:
+        return found
+    return [*found[:most], f"{len(found) - most:,} more notes: --format json has all"]
 
 
 def _beside(damaged: Mapping[Partition, TraceFormatError]) -> str:

@@ -2,42 +2,64 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Annotated
 
+import numpy as np
+
 from opscope._native import keep_freed_memory
+from opscope.analysis.account.account import Account, Entry
+from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.find import find_account
 from opscope.analysis.findings.find import find_findings
+from opscope.analysis.findings.finding import Findings
 from opscope.analysis.period import Which, find_which
 from opscope.analysis.program_lines import line_texts
-from opscope.cli import several_accounts, several_processes
-from opscope.cli.console import Messages, Output, console_for
+from opscope.analysis.quantity_text import share_text, time_text
+from opscope.cli.caveats import caveats_of_findings
+from opscope.cli.finding_sections import LineTexts, foremost_section
 from opscope.cli.parameters import Option
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
-from opscope.cli.rows import RowsFormat
+from opscope.cli.results import Result, RowsFormat, Section
+from opscope.cli.side_by_side import OfAll, answer, difference_text
 from opscope.cli.trace_argument import (
-    Chosen,
     PeriodOption,
     ProcessOption,
     RankOption,
     TraceArgument,
     choose_trace,
-    each_process,
-    load_chosen,
 )
-from opscope.cli.why_formats import (
-    CSV_COLUMNS,
-    Why,
-    as_csv,
-    as_json,
-    as_markdown,
-    as_text,
-    csv_rows,
-    json_content,
-)
-from opscope.errors import TraceFormatError
-from opscope.job.slow_ranks import SlowRanks
+from opscope.job.compared_accounts import ComparedAccounts, compare_accounts
+from opscope.job.job import Job
 from opscope.trace.partition import Partition
+from opscope.trace.trace import Trace
+
+_MOST_FINDINGS = 3
+_MOST_OTHERS = 8
+_MOST_CAUSES, _LEAST_SHARE = 6, 0.005
+_MOST_DIFFERENCES = 5
+_SMALLEST_SHOWN = 0.001
+_SLOW = 1.25
+"""How many times the median a step takes of which it is said why."""
+
+_CSV_HEADINGS = ("thread", "cause", "time_ns", "share", "error_ns")
+_HEADINGS = ("Where the time went", "Share", "Time", "Per step", "Give or take")
+
+
+@dataclass(frozen=True)
+class Why:
+    """What the command shows.
+
+    Attributes:
+        account: of the time.
+        findings: what to change.
+        texts: what lines of the program say.
+    """
+
+    account: Account
+    findings: Findings
+    texts: LineTexts
 
 
 def why(
@@ -60,47 +82,146 @@ def why(
     """
     which = find_which(period)
     keep_freed_memory()
-    chosen, part = choose_trace(trace, rank, process), PartOption(range, steps)
-    if chosen.is_of_several and part.is_all:
-        return _print_several(*_of_several(chosen, which), format)
-    path, loaded = chosen.path, load_chosen(chosen, part)
-    if loaded.is_empty:
-        raise TraceFormatError(
-            f"{path} holds no event, so there is no time to account for. Record a program that "
-            "runs torch operators."
-        )
-    with Messages().progress("adding up"):
-        found = Why(find_account(loaded, which), find_findings(loaded, which=which))
-    texts = line_texts(loaded)
-    if format is RowsFormat.JSON:
-        Output().write(as_json(found, texts))
-    elif format is RowsFormat.MARKDOWN:
-        Output().show(as_markdown(found, texts))
-    elif format is RowsFormat.CSV:
-        Output().write(as_csv(found))
-    else:
-        console_for(sys.stdout).print(as_text(found, texts))
+    chosen = choose_trace(trace, rank, process)
+
+    def find(one: Trace) -> Why:
+        return Why(find_account(one, which), find_findings(one, which=which), line_texts(one))
+
+    answer(
+        chosen,
+        PartOption(range, steps),
+        "adding up",
+        find,
+        result_of,
+        lambda found: _of_all(found, chosen.job.only(found)),
+    ).show(format)
 
 
-def _of_several(chosen: Chosen, which: Which) -> tuple[dict[Partition, Why], SlowRanks]:
-    """What each process spent its time on, and who is slow."""
-    whys = {
-        part: Why(find_account(one, which), find_findings(one, which=which))
-        for part, one in each_process(chosen, "adding up")
-    }
-    return whys, chosen.job.only(whys).slow_ranks()
+def result_of(why: Why) -> Result:
+    """The main thread cause by cause, the others in a line each, and what to change."""
+    account = why.account
+    rows = [
+        [name, entry.cause.name.lower(), entry.time_ns, entry.share, entry.error_ns]
+        for row, name in enumerate(account.threads)
+        for entry in account.entries(thread=row)
+    ]
+    return Result(
+        sections=[
+            Section(above=[_about(why)], columns=_HEADINGS, rows=_cells(account)),
+            Section(notes=list(_sentences(account))),
+            *foremost_section(why.findings, why.texts, _MOST_FINDINGS),
+        ],
+        content={**account.as_dict(), "findings": why.findings.as_dict()["findings"]},
+        columns=_CSV_HEADINGS,
+        rows=rows,
+    )
 
 
-def _print_several(whys: dict[Partition, Why], slow: SlowRanks, format: RowsFormat) -> None:
+def _of_all(found: Mapping[Partition, Why], job: Job) -> OfAll:
+    """A row for each process, with the causes that matter; who is slow; who has more of what."""
+    slow = job.slow_ranks()
+    compared = compare_accounts({part: why.account for part, why in found.items()})
     said = slow.sentences() if slow.compared > 1 else []
-    if format is RowsFormat.JSON:
-        contents = {part: json_content(why) for part, why in whys.items()}
-        Output().write(several_processes.as_json(contents, stragglers=slow.as_dict()))
-    elif format is RowsFormat.MARKDOWN:
-        Output().show(several_accounts.as_markdown(whys, said))
-    elif format is RowsFormat.CSV:
-        rows_of = {part: csv_rows(why) for part, why in whys.items()}
-        Output().write(several_processes.as_csv(CSV_COLUMNS, rows_of))
-    else:
-        console = console_for(sys.stdout)
-        console.print(several_accounts.as_text(whys, said, console.width))
+    shares = compared.shares
+    shown = [cause for cause in compared.causes if shares[:, cause].max() >= _LEAST_SHARE]
+    shown = shown[:_MOST_CAUSES]
+    rest = np.maximum(shares.sum(axis=1) - shares[:, shown].sum(axis=1), 0.0)
+    rows = [
+        [
+            str(process),
+            time_text(step_ns) if step_ns >= 0 else "-",
+            *map(share_text, (*own[shown].tolist(), left)),
+        ]
+        for process, step_ns, own, left in zip(
+            compared.processes, compared.step_ns, shares, rest.tolist(), strict=True
+        )
+    ]
+    titles = [cause.title for cause in shown]
+    table = Section(
+        above=["Of the main thread of each process:"],
+        columns=["Process", "Step", *titles, "the rest"],
+        rows=rows,
+        optional=titles[::-1],
+    )
+    return OfAll(
+        sections=[table],
+        lines=[*said, *_differences(compared)],
+        content={"stragglers": slow.as_dict()},
+    )
+
+
+def _differences(compared: ComparedAccounts) -> Iterator[str]:
+    for one in compared.differences[:_MOST_DIFFERENCES]:
+        yield difference_text(
+            one.cause.title, one.share, one.process, one.middle, compared.compared
+        )
+    if not compared.differences and compared.compared:
+        yield "No process has much more of anything than the others."
+    yield "Look closer at one of them, and at what to change there, by choosing it."
+
+
+def _about(why: Why) -> str:
+    account = why.account
+    per_step = " What one step is: " + account.steps_are + "." if account.steps_are else ""
+    about = "; ".join([account.about, *caveats_of_findings(why.findings)])
+    return f"Main thread ({account.threads[account.main]}); {about}.{per_step}"
+
+
+def _cells(account: Account) -> list[tuple[str, ...]]:
+    return [
+        (
+            entry.cause.title,
+            share_text(entry.share),
+            time_text(entry.time_ns),
+            _per_step(account, entry),
+            f"± {time_text(entry.error_ns)}" if entry.error_ns else "",
+        )
+        for entry in account.entries()
+        if entry.share >= _SMALLEST_SHOWN
+    ]
+
+
+def _per_step(account: Account, entry: Entry) -> str:
+    """The mean over the steps: of what happens in some of them the median would be nothing."""
+    if not len(account.steps):
+        return ""
+    return time_text(int(account.table()[:, entry.cause].mean()))
+
+
+def _sentences(account: Account) -> Iterator[str]:
+    first = account.entries()[:1]
+    if first:
+        yield f"Most of it is {first[0].cause.title}: {first[0].cause.meaning}"
+    yield from _slowest_step(account)
+    yield from _other_threads(account)
+    yield from account.notes
+
+
+def _slowest_step(account: Account) -> Iterator[str]:
+    """What the slowest step had more of than others."""
+    took = account.steps.end_ns - account.steps.start_ns
+    if len(took) < 3 or took.max() < _SLOW * np.median(took):
+        return
+    slowest, table = int(np.argmax(took)), account.table()
+    more = table[slowest] - np.median(table, axis=0).astype(np.int64)
+    cause = Cause(int(np.argmax(more)))
+    yield (
+        f"The slowest step, {int(account.steps.number[slowest])}, took "
+        f"{time_text(int(took[slowest]))}, {took[slowest] / np.median(took):.1f} times the median: "
+        f"{time_text(int(more[cause]))} more of {cause.title}."
+    )
+
+
+def _other_threads(account: Account) -> Iterator[str]:
+    """What each other thread or device did while it did something."""
+    told = 0
+    for row, name in enumerate(account.threads):
+        busy = [e for e in account.entries(thread=row) if e.cause is not Cause.IDLE]
+        if row == account.main or sum(e.share for e in busy) < _SMALLEST_SHOWN:
+            continue
+        told += 1
+        if told > _MOST_OTHERS:
+            yield "More threads are in the JSON."
+            return
+        parts = ", ".join(f"{e.cause.title} {share_text(e.share)}" for e in busy[:3])
+        yield f"{name}: {parts}."

@@ -48,7 +48,7 @@ def write_execution_trace(
     metadata = trace.metadata
     window = window_of(trace, metadata)
     if with_times is None:
-        with_times = bool(metadata.get("has_times", True))
+        with_times = trace.has_times
     head = {
         "pid": process_id_of(trace, metadata),
         "time": local_time(window.start_ns // 10**9),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -27,8 +27,6 @@ from opscope.tree.self_time import minus_children
 
 BLOCK_BYTES = 4 << 20
 
-Escape = Callable[[str], str]
-
 
 def json_inside(text: str) -> str:
     """``text`` as the inside of a JSON string."""
@@ -51,7 +49,7 @@ class NodeWriter:
     """
 
     def __init__(self, *, with_times: bool = True) -> None:
-        self._writer = _native.ExecutionTraceWriter(chakra=False)
+        self._writer = _native.ExecutionTraceWriter()
         self._with_times = with_times
         self.base_ns = 0
 
@@ -70,18 +68,15 @@ class NodeWriter:
         self._writer.begin(
             {**columns, **extras},
             **settings,
-            fragments=[text.encode() for text in fragments],
+            fragments=fragments,
             base_ns=self.base_ns,
             has_times=self._with_times,
         )
         yield from blocks_of(self._writer, BLOCK_BYTES, len(trace.events))
 
 
-def node_columns(trace: Trace, escape: Escape = json_inside) -> tuple[Columns, dict[str, Any]]:
-    """What every format of nodes is made of: columns, and further arguments of ``begin``.
-
-    ``escape`` makes of a text what stands in the file.
-    """
+def node_columns(trace: Trace) -> tuple[Columns, dict[str, Any]]:
+    """What nodes are made of: columns, and further arguments of ``begin``."""
     schema, schemas = schemas_of_events(trace)
     kernel, kernels = _kernels(trace)
     columns = {
@@ -95,7 +90,7 @@ def node_columns(trace: Trace, escape: Escape = json_inside) -> tuple[Columns, d
         **value_columns(trace),
     }
     settings = {
-        "schemas": [escape(text) for text in schemas],
+        "schemas": [json_inside(text) for text in schemas],
         "schema_sizes": [schema_size(text) for text in schemas],
         "kernels": kernels,
         "nested": nested_values(trace),

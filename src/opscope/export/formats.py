@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from opscope.export import (
-    chakra,
     collapsed_stacks,
     execution_trace,
     memory_timeline,
@@ -21,7 +20,6 @@ FORMATS: tuple[Format, ...] = (
     perfetto.FORMAT,
     speedscope.FORMAT,
     execution_trace.FORMAT,
-    chakra.FORMAT,
     collapsed_stacks.FORMAT,
     memory_timeline.FORMAT,
 )

@@ -13,13 +13,11 @@ from opscope.analysis.account.causes import Cause
 from opscope.analysis.period import NO_START_UP, Which
 from opscope.analysis.quantity_text import share_text
 from opscope.errors import UsageError
+from opscope.job.compared_shares import FEWEST, compare_shares_of
 from opscope.rollup.read import Rollup
 from opscope.trace.partition import RANK, Partition
 
-_FEWEST = 3
 _SHOWN, _SHOWN_PROCESSES = 5, 20
-_WORTH_SAYING = 0.05
-"""Of the time, by which a process has more of a cause than the middle one."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ class ComparedAccounts:
     def compared(self) -> int:
         """How many are alike, so that what one has more of means something; 0 for too few."""
         count = int(self._alike.sum())
-        return count if count >= _FEWEST else 0
+        return count if count >= FEWEST else 0
 
     @property
     def differences(self) -> list[Difference]:
@@ -73,18 +71,17 @@ class ComparedAccounts:
         and what makes steps with what makes steps, where anything does.
         Of two neither is in the middle, so there is nothing to say.
         """
-        if not self.compared:
-            return []
-        alike = self._alike
-        middle = np.median(self.shares[alike], axis=0)
-        more = np.where(alike[:, None], self.shares - middle, 0.0)
-        found = [
-            Difference(
-                self.processes[row], Cause(cause), float(self.shares[row, cause]), middle[cause]
-            )
-            for row, cause in np.argwhere(more >= _WORTH_SAYING).tolist()
+        causes = {cause.title: cause for cause in self.causes}
+        shares = {
+            title: dict(zip(self.processes, self.shares[:, cause].tolist(), strict=True))
+            for title, cause in causes.items()
+        }
+        alike = {self.processes[row] for row in np.flatnonzero(self._alike)}
+        return [
+            Difference(one.process, causes[one.what], one.share, one.middle)
+            for one in compare_shares_of(shares, alike).differing
+            if one.share > one.middle
         ]
-        return sorted(found, key=lambda one: one.middle - one.share)
 
     def __repr__(self) -> str:
         causes = self.causes[:_SHOWN]

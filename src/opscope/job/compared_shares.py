@@ -9,7 +9,8 @@ from typing import Any
 
 from opscope.trace.partition import Partition
 
-_FEWEST = 3
+FEWEST = 3
+"""Processes to compare: of two neither is in the middle."""
 _WORTH_SAYING = 0.05
 """Of what it is a share of, by which a process is above or below the middle one."""
 
@@ -64,7 +65,7 @@ def compare_shares_of(
     most, differing = 0, []
     for what, of_process in shares.items():
         own = {part: share for part, share in of_process.items() if part in among}
-        if len(own) < _FEWEST:
+        if len(own) < FEWEST:
             continue
         most, middle = max(most, len(own)), statistics.median(own.values())
         differing += [

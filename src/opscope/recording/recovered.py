@@ -394,6 +394,16 @@ def about_ended(path: Path) -> dict[str, Any]:
     return about
 
 
+def is_of_another_run(path: Path, folder: Path) -> bool:
+    """Whether another process has written the trace in this one's place since this one began."""
+    log, about = _opened(path)
+    there = metadata_of(folder / _part_of(about).folder_name)
+    ended, own = there.get("end_ns"), about["process"]
+    if not isinstance(ended, int) or ended < log.describe()["started_ns"]:
+        return False
+    return any(there.get(key) != own.get(key) for key in ("process_id", "boot_id", "host_name"))
+
+
 def _is_as_meant(described: _native.StreamDescription, about: Mapping[str, Any]) -> bool:
     """It came to its end, and its trace was to be made by another process."""
     return described["has_end"] and bool(about.get("is_left_to_others"))

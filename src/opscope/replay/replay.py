@@ -101,7 +101,7 @@ def replay(trace: Trace, *, repeat: int = 10, device: str | None = None) -> Repl
     import torch
 
     calls, arguments = Calls(trace), FreshArguments(trace, device)
-    has_times = bool(trace.metadata.get("has_times", True))
+    has_times = trace.has_times
     replayed: dict[int, ReplayedCall] = {}
     refused: dict[int, RefusedCall] = {}
     found_new = True

@@ -22,7 +22,11 @@ class FileKind(Enum):
     """What a file is."""
 
     CHROME = "a Chrome trace"
-    EXECUTION_TRACE = "an execution trace"
+    EXECUTION_TRACE = (
+        "an execution trace: what operators took and returned, for PARAM and Chakra, and no trace "
+        "that opscope reads. Record the program with `opscope run` (with --shapes for `opscope "
+        "replay`), and load what that writes"
+    )
     SNAPSHOT = (
         "a memory snapshot of torch (torch.cuda.memory._dump_snapshot), which opscope does not "
         "read yet. Look at it with torch's viewer: https://pytorch.org/memory_viz, or `python -m "

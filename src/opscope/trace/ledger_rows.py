@@ -28,8 +28,8 @@ NOT_SHOWN = "not shown: "
 END_MISSING = "the end of the file is missing"
 """Of the source ``import``: its writer was killed, or the disk was full."""
 
-NOT_EXPORTED = "rows that the file was not given: "
-"""Of the source ``import``; a table follows, of a kind that such files have no room for."""
+NOT_EXPORTED = "rows that such a file cannot hold: "
+"""Of the source ``import``; a table of the recording follows, which opscope wrote the file of."""
 
 KIND_COST = "cost_ns of one "
 """Of the source ``recorder``, with the options of the recording; a ``CostKind`` follows."""

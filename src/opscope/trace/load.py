@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from opscope.errors import TraceFormatError, UsageError
+from opscope.errors import TraceFormatError
 from opscope.memory_limit import memory_for
 from opscope.reused_memory import reusing_memory
 from opscope.trace.file_kind import FileKind, file_kind
@@ -112,8 +112,8 @@ def load_trace(
 
     Args:
         path: a folder written by :meth:`Trace.save` (or by ``opscope run``), one rank's folder in
-            it, or a Chrome JSON or execution trace (``.json``, ``.json.gz``) from opscope,
-            torch.profiler or another tool. In a folder where a recording was begun later than the
+            it, or a Chrome JSON (``.json``, ``.json.gz``) from opscope, torch.profiler or another
+            tool. In a folder where a recording was begun later than the
             last one ended, it is that one, as far as it came; its metadata has ``ended``.
         rank: which rank of a folder that holds several.
         process: likewise, the id of a process that has no rank (``opscope run --children``).
@@ -140,17 +140,8 @@ def _load(path: Path, asked: Partition | None) -> Trace:
             "by trace.save() or opscope run, or a Chrome JSON file."
         )
     kind = file_kind(path)
-    if kind not in (FileKind.CHROME, FileKind.EXECUTION_TRACE, FileKind.OTHER):
+    if kind not in (FileKind.CHROME, FileKind.OTHER):
         raise TraceFormatError(f"{shown_path(path)} is {kind.value}.")
-    if kind is FileKind.EXECUTION_TRACE and asked is not None:
-        raise UsageError(
-            f"{shown_path(path)} is a single file of one process, so {asked.kind}={asked.number} "
-            f"means nothing. Leave {asked.kind} out."
-        )
-    if kind is FileKind.EXECUTION_TRACE:
-        from opscope.trace.execution_trace import load_execution_trace
-
-        return load_execution_trace(path)
     from opscope.trace.chrome import load_chrome_trace
 
     return load_chrome_trace(path, asked)

@@ -2,7 +2,7 @@
 
     trace/
       rank=00000/
-        manifest.json      schema and opscope version, tables with their rows and bytes
+        manifest.json      versions; rows, bytes, and bytes in memory of every table
         names.parquet      all text
         events.parquet     ... one file per table that has rows
         rollup.json        of a process of several: what its rollup was made of, see ``rollup/``
@@ -58,7 +58,7 @@ class Manifest:
     """What a rank's folder says about itself.
 
     Attributes:
-        tables: rows and bytes of every file, by table name.
+        tables: rows, bytes, and bytes in memory (0: not said) of every file, by table name.
         rank: which process of the job it is; 0 of one without a rank.
         schema_version: ``trace.schema.SCHEMA_VERSION`` of the writer.
         opscope_version: of the writer.
@@ -214,7 +214,11 @@ def read_manifest(folder: Path) -> Manifest:
         if parsed["format"] != FORMAT or type(version) is not int:
             raise ValueError("it does not describe an opscope trace")
         tables = {
-            str(name): {"rows": _count(table["rows"]), "bytes": _count(table["bytes"])}
+            str(name): {
+                "rows": _count(table["rows"]),
+                "bytes": _count(table["bytes"]),
+                "memory_bytes": _count(table.get("memory_bytes", 0)),
+            }
             for name, table in parsed["tables"].items()
         }
         rank = _count(parsed["rank"])

@@ -138,7 +138,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "process_id": ("a process id", _is_process),
     "parent_process_id": ("a process id", _is_process),
     "command_line": ("a list of texts", _is_texts),
-    **dict.fromkeys(("has_times", WARM), ("true or false", lambda value: isinstance(value, bool))),
+    WARM: ("true or false", lambda value: isinstance(value, bool)),
     "left_out": ("a list of texts", _is_texts),
     "deviceProperties": ("a list of devices", _is_devices),
     "torch_version": ("a text", _is_text),

@@ -1,7 +1,7 @@
 """Parquet files into memory, if they hold what they claim and that fits.
 
-Parquet packs a billion equal values into a few bytes, so what a file takes in memory is counted
-before it is unpacked.
+Parquet packs a billion equal values into a few bytes, so the manifest says what a table takes in
+memory, and nothing is unpacked that does not fit.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from opscope.trace.arrow import pa
 from opscope.trace.arrow_parquet import pq
 from opscope.trace.arrow_values import is_text, numbers_of, text_bytes
 from opscope.trace.input_file import checked_in_folder
-from opscope.trace.parquet_footer import unpacked_bytes
 
 _TEXT = frozenset({"text", "source", "what", "key", "value"})
 """Columns of text: what is repeated in one is kept once until it is known how much it is."""
@@ -26,6 +25,9 @@ _MOST_ROWS = (1 << 31) - 1
 
 FEW_ROWS = 100_000
 """Of so many rows all columns are read at once: reading each by itself takes a moment, too."""
+
+_VALUE_BYTES = 8
+"""What a number takes at most."""
 
 _WORTH_A_LOOK_BYTES = 10 << 20
 """To ask the system how much memory is left takes as long as reading a small file does."""
@@ -54,15 +56,20 @@ class ParquetColumns:
         rows: of each.
     """
 
-    def __init__(self, file: BinaryIO, rows: int, source: str) -> None:
+    def __init__(self, file: BinaryIO, rows: int, source: str, memory_bytes: int = 0) -> None:
         """``file`` should have ``rows`` rows; errors name it ``source``.
+
+        Args:
+            file: open, at its beginning.
+            rows: how many it should have.
+            source: what errors call it.
+            memory_bytes: what all columns take, as far as the writer said so.
 
         Raises:
             ValueError: it has not, or is damaged.
             pyarrow.ArrowException, OSError: it is damaged.
             InsufficientMemoryError: it does not fit in memory.
         """
-        needed_bytes = unpacked_bytes(file)
         parquet = _opened(file)
         fields = parquet.schema_arrow
         if len(set(fields.names)) < len(fields):
@@ -77,7 +84,7 @@ class ParquetColumns:
             raise ValueError(f"it has {rows:,} rows, and a trace at most {_MOST_ROWS:,} of a table")
         self.column_names: list[str] = list(fields.names)
         self._parquet, self.rows, self._source = parquet, rows, source
-        self._require_memory(needed_bytes)
+        self._require_memory(max(memory_bytes, rows * len(fields) * _VALUE_BYTES))
         self._read = _columns_of(parquet) if rows <= FEW_ROWS else None
 
     def __getitem__(self, name: str) -> pa.ChunkedArray:

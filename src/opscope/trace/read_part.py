@@ -232,7 +232,7 @@ def _opened(folder: Path, name: str, manifest: Manifest) -> Iterator[ParquetColu
         size = os.fstat(opened.fileno()).st_size
         if size != expected["bytes"]:
             raise damaged_file(file, f"it has {size} bytes, the manifest says {expected['bytes']}")
-        yield ParquetColumns(opened, expected["rows"], str(file))
+        yield ParquetColumns(opened, expected["rows"], str(file), expected["memory_bytes"])
 
 
 @contextmanager

@@ -43,7 +43,7 @@ class RowGroupWriter:
         self._name = name
         self._file = folder / f"{name}.parquet"
         self._writer: pq.ParquetWriter | None = None
-        self._rows = 0
+        self._rows = self._memory_bytes = 0
 
     def add(self, table: Table) -> None:
         """These rows come next."""
@@ -58,13 +58,15 @@ class RowGroupWriter:
             self._writer = pq.ParquetWriter(self._file, data.schema, **_options(self._name, data))
         self._writer.write_table(data.cast(self._writer.schema))
         self._rows += len(table)
+        self._memory_bytes += data.nbytes
 
     def close(self) -> dict[str, int] | None:
         """End the file; what a manifest says of it, None if there were no rows."""
         if self._writer is None:
             return None
         self._writer.close()
-        return {"rows": self._rows, "bytes": self._file.stat().st_size}
+        size = self._file.stat().st_size
+        return {"rows": self._rows, "bytes": size, "memory_bytes": self._memory_bytes}
 
 
 _NO_NAMES = Names.from_strings([])

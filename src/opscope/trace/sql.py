@@ -178,10 +178,6 @@ def _label(table: str, column: str, expression: str) -> str:
     return f"case {expression} {cases} else {expression}::varchar end"
 
 
-_NO_TIMES = "exists (select 1 from metadata where key = 'has_times' and value = 'false')"
-"""An execution trace: its events stand in order, at times that mean nothing."""
-
-
 def _named_events(keys: tuple[str, ...]) -> str:
     """The view; rows of other tables are those of the same process."""
 
@@ -200,8 +196,8 @@ select
   coalesce(thread_name.text, 'thread ' || thread.system_thread_id) as thread,
   event.parent as parent,
   event.step as step,
-  if({_NO_TIMES}, null, event.start_ns - (select min(start_ns) from events)) / 1000 as start_us,
-  if({_NO_TIMES}, null, event.duration_ns) / 1000 as duration_us,
+  (event.start_ns - (select min(start_ns) from events)) / 1000 as start_us,
+  event.duration_ns / 1000 as duration_us,
   event.sequence_number as sequence_number,
   event.unfinished as unfinished,
   event.is_async as is_async

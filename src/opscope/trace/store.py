@@ -198,4 +198,5 @@ def write_table(trace: Trace, name: str, folder: Path) -> tuple[str, dict[str, i
     data = without_nulls(to_arrow(trace, name, text=False))
     file = folder / f"{name}.parquet"
     pq.write_table(data, file, **writer_options(name, data))
-    return name, {"rows": data.num_rows, "bytes": file.stat().st_size}
+    size = file.stat().st_size
+    return name, {"rows": data.num_rows, "bytes": size, "memory_bytes": data.nbytes}

@@ -107,14 +107,10 @@ class Trace:
 
     @cached_property
     def has_times(self) -> bool:
-        """Whether it says how long anything took: an execution trace only says in which order, and
-        neither does a file in which everything took 0."""
-        metadata = self.metadata
-        if metadata.get("has_times") is False:
-            return False
+        """Whether it says how long anything took: a file in which everything took 0 does not."""
         spans = [self.table(name) for name in ("events", "gpu") if len(self.table(name))]
         took_time = any(bool(table["duration_ns"].any()) for table in spans)
-        return took_time or not spans or "imported_from" not in metadata
+        return took_time or not spans or "imported_from" not in self.metadata
 
     def __repr__(self) -> str:
         events = self.events
@@ -324,7 +320,7 @@ class Trace:
 
         Args:
             format: ``chrome``, ``perfetto``, ``speedscope``, ``stacks``, ``execution-trace``,
-                ``chakra`` or ``memory-timeline``.
+                or ``memory-timeline``.
             path: of the file, which is replaced; a name that ends in ``.gz`` compresses it.
 
         Raises:

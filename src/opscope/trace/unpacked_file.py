@@ -30,6 +30,8 @@ _SMALL_BYTES = 1 << 26
 _CHUNK_BYTES = 1 << 16
 _HEAD_BYTES = 512
 _TAR_MARK = slice(257, 262)
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+"""The second of an archive without files."""
 _GZIP = zlib.MAX_WBITS | 16
 _MOST_LAYERS = 4
 """A gzip file in a tar in a zip: who packs deeper means no trace."""
@@ -255,7 +257,7 @@ def _unpacked(path: Path, source: _Ahead) -> _Ahead:
         opened = next((layer for magic, layer in _LAYERS if head.startswith(magic)), None)
         if opened is not None:
             source = _Ahead(opened(source))
-        elif head.startswith(b"PK\x03\x04") and isinstance(source.below, io.BufferedReader):
+        elif head.startswith(_ZIP) and isinstance(source.below, io.BufferedReader):
             source = _Ahead(_in_zip(path, source.below))
         elif head[_TAR_MARK] == b"ustar":
             source = _Ahead(_Tar(path, source))

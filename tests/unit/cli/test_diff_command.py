@@ -100,7 +100,7 @@ def test_sides_have_to_be_told_apart(command_line, arguments):
 
 
 def test_recordings_are_needed(command_line):
-    assert "OLD NEW is missing" in command_line("diff").complaint
+    assert "required: OLD NEW" in command_line("diff").complaint
 
 
 def test_a_gate_that_makes_no_sense_is_said_before_anything_is_read(command_line):

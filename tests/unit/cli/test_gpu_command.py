@@ -134,7 +134,7 @@ def test_of_a_job_all_are_shown_and_which_differs(command_line, job):
     assert "rank 4" not in done.out
     assert "rank 4: no device work was recorded" in done.err
     assert "ranks 0-3: occupancy is not known" in done.err
-    assert done.err.count("launch-bound: The host was calling operators") == 1
+    assert done.out.count("launch-bound: The host was calling operators") == 1
 
 
 def test_of_a_job_data_is_that_of_each(command_line, job):
@@ -177,4 +177,4 @@ def test_of_two_ranks_neither_is_said_to_differ(command_line, tmp_path):
     for rank in range(2):
         gpu_trace(5 if rank else 15).save(tmp_path / "job", rank=rank)
     done = command_line("gpu", tmp_path / "job", "--period", "all")
-    assert len(done.out.splitlines()) == 3
+    assert "middle one" not in done.out and "No share" not in done.out

@@ -5,8 +5,8 @@ from opscope.analysis.findings.find import find_findings
 from opscope.analysis.period import period_of
 from opscope.cli import headline as module
 from opscope.cli.headline import headline
-from opscope.cli.summary_formats import what_it_is_of
-from opscope.cli.why_formats import Why, as_markdown
+from opscope.cli.operator_table import what_it_is_of
+from opscope.cli.why import Why, result_of
 from opscope.trace.metadata_kinds import OVER
 from opscope.trace.schema import EventKind
 from support.build_trace import ORIGIN_NS, build_trace, span
@@ -57,5 +57,5 @@ def test_what_was_dropped_is_said_where_the_shares_are():
     said = "DROPPED: 2 (memory budget)"
     assert said in headline(trace)[0]
     assert any(said in line for line in what_it_is_of(period_of(trace)))
-    why = Why(find_account(trace), find_findings(trace))
-    assert said in as_markdown(why, {})
+    why = Why(find_account(trace), find_findings(trace), {})
+    assert said in result_of(why).sections[0].above[0]

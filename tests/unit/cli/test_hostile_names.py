@@ -26,7 +26,7 @@ FORMATS = [
     ("summary", "--format=csv"),
     ("summary", "--format=json"),
     ("summary", "--group-by-shape"),
-    ("findings", "--format=text"),
+    ("findings", "--format=table"),
     ("findings", "--format=md"),
     ("findings", "--format=json"),
     ("memory", "--format=table"),

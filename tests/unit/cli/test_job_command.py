@@ -82,7 +82,7 @@ def test_missing_ranks_are_said(command_line, tmp_path):
 
 def test_what_makes_no_sense_is_refused(command_line, job, tmp_path):
     assert "is not one of ranks, steps" in command_line("job", "who", job).complaint
-    assert "FOLDER is missing" in command_line("job").complaint
+    assert "required: FOLDER" in command_line("job").complaint
     assert "less than 1" in command_line("job", job, "--limit", "0").complaint
     rank_trace().save(tmp_path / "one")
     assert "holds one process" in command_line("job", tmp_path / "one").complaint

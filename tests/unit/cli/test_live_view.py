@@ -6,9 +6,9 @@ from rich.console import Console
 from tests.support.build_trace import build_trace, span
 
 from opscope.analysis.period import Which, period_of
+from opscope.analysis.top_operators import DEFAULT_SORT, find_top_operators
 from opscope.cli.live_view import LiveView
 from opscope.cli.ps import described
-from opscope.cli.top_operators import DEFAULT_SORT, find_top_operators
 
 COMMAND = "python -c import this\nprint('\x1b]0;taken\x07')"
 STATUS = {

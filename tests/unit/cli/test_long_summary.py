@@ -3,10 +3,10 @@
 import pytest
 from tests.support.build_trace import build_trace, span
 
+from opscope.analysis import long_top_operators
+from opscope.analysis.long_top_operators import find_long_top_operators
 from opscope.analysis.period import Which, period_of
-from opscope.cli import long_summary
-from opscope.cli.long_summary import find_long_top_operators
-from opscope.cli.top_operators import find_top_operators
+from opscope.analysis.top_operators import find_top_operators
 from opscope.errors import UsageError
 from opscope.trace import encoding
 from opscope.trace.long_trace import LongTrace
@@ -15,7 +15,7 @@ from opscope.trace.long_trace import LongTrace
 @pytest.fixture
 def saved(tmp_path, monkeypatch):
     monkeypatch.setattr(encoding, "ROW_GROUP", 32)
-    monkeypatch.setattr(long_summary, "_SLICE_EVENTS", 50)
+    monkeypatch.setattr(long_top_operators, "_SLICE_EVENTS", 50)
     spans = [span("whole", 0, 5000)]
     for i in range(150):
         spans.append(span("aten::linear", 10 + 20 * i, 25 + 20 * i))

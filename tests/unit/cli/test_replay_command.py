@@ -30,14 +30,17 @@ def test_json_has_every_row(command_line, trace_folder):
     assert content["refused"][0]["name"] == "aten::add"
 
 
-def test_an_execution_trace_is_replayed(command_line, tmp_path):
+def test_a_chrome_file_is_replayed_and_an_execution_trace_is_named(command_line, tmp_path):
     trace = build_trace([span("aten::mm", 0, 10, inputs=[tensor(2, 3), tensor(3, 4)])])
+    trace.export("chrome", tmp_path / "t.json")
     trace.export("execution-trace", tmp_path / "t.et.json")
 
-    outcome = command_line("replay", tmp_path / "t.et.json", "--repeat", "3")
+    outcome = command_line("replay", tmp_path / "t.json", "--repeat", "3")
 
     assert outcome.code == 0
     assert "aten::mm" in outcome.out
+    said = command_line("replay", tmp_path / "t.et.json").complaint
+    assert "is an execution trace" in said and "--shapes" in said
 
 
 def test_rows_can_be_limited(command_line, trace_folder):
@@ -58,6 +61,6 @@ def test_what_cannot_be_replayed_is_one_paragraph(command_line, tmp_path):
 
 
 def test_a_cut_file_is_one_paragraph(command_line, tmp_path):
-    (tmp_path / "t.json").write_text('{"schema": "1", "nodes": [')
+    (tmp_path / "t.json").write_text('{"schema": "1", "traceEvents": [{"ph": "')
 
     assert "stops in the middle" in command_line("replay", tmp_path / "t.json").complaint

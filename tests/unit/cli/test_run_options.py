@@ -54,8 +54,8 @@ def test_refused_before_the_program_runs(command_line, script, options, said):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "SCRIPT|-m MODULE|-c CODE|- is missing"),
-        (["-m"], "SCRIPT|-m MODULE|-c CODE|- is missing"),
+        ([], "required: SCRIPT|-m MODULE|-c CODE|-"),
+        (["-m"], "required: SCRIPT|-m MODULE|-c CODE|-"),
         (["missing.py"], "There is no script 'missing.py'"),
         (["-m", "missing_module"], "There is no module 'missing_module'"),
     ],

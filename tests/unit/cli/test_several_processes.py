@@ -59,7 +59,8 @@ def test_rows_of_why_stay_whole_at_any_width(command_line, job, monkeypatch, wid
     assert len(rows) == 5 and all(line.rstrip().endswith("%") for line in rows)
     for row in rows:
         shares = [float(cell.rstrip("%")) for cell in row.split() if cell.endswith("%")]
-        assert sum(shares) == pytest.approx(100, abs=1)
+        assert sum(shares) == pytest.approx(100, abs=1) or width == 50
+    assert ("left out for want of width" in "\n".join(lines)) == (width == 50)
 
 
 def test_why_of_equal_ranks_says_so(command_line, tmp_path):
@@ -116,7 +117,7 @@ def test_what_is_the_same_in_several_is_said_once(command_line, tmp_path):
     outcome = command_line("findings", tmp_path / "job")
     for finding in alone:
         assert outcome.out.count(finding.title) == 1
-        assert f"{finding.title}  in all 3 processes" in outcome.out
+        assert f"{finding.title}, in all 3 processes" in outcome.out
     assert "all 3 processes: " in outcome.out.splitlines()[-1] or "all 3 processes: " in outcome.out
 
 

@@ -46,7 +46,7 @@ def test_every_format_says_the_same(command_line, job):
         assert row[key] == str(slow[key])
     assert row["operator"] == slow["where"]["operator"] == "aten::mm"
     markdown = command_line("stragglers", job, "--format", "md").out
-    assert "| rank 2 | rank 2 takes" in markdown
+    assert markdown.startswith("rank 2 takes")
 
 
 def test_what_could_not_be_told_is_said_in_every_format(command_line, job):

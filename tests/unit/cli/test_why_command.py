@@ -92,4 +92,4 @@ def test_csv(command_line, slow):
 
 def test_a_trace_of_nothing_is_refused(command_line, tmp_path):
     build_trace("").save(tmp_path / "empty.opscope")
-    assert "no time to account for" in command_line("why", tmp_path / "empty.opscope").complaint
+    assert "nothing to look at" in command_line("why", tmp_path / "empty.opscope").complaint

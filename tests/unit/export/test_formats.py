@@ -45,7 +45,6 @@ def test_a_path_that_cannot_be_written_is_refused(tmp_path):
         ("out.speedscope.json.gz", "speedscope"),
         ("out.memory.json.gz", "memory-timeline"),
         ("out.raw.json.gz", "memory-timeline"),
-        ("out.0.et", "chakra"),
         ("out.csv", "csv"),
         ("folder.opscope", "trace"),
     ],

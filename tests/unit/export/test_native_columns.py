@@ -13,7 +13,7 @@ import pytest
 
 from opscope import _native
 from opscope.analysis.memory import categories
-from opscope.export import chakra, execution_trace_nodes, perfetto
+from opscope.export import execution_trace_nodes, perfetto
 from opscope.export.chrome import writer as chrome_writer
 from opscope.tree import timeline
 from support.hostile_sources import built_trace
@@ -55,12 +55,12 @@ def captured_calls(tmp_path, patch):
     # Nothing nests, so that a place is looked for.
     others = {"rows_by_line": _native.rows_by_line, "nest_on_lines": lambda *_: None}
     fake = SimpleNamespace(**captured, **others)
-    for module in (chrome_writer, perfetto, execution_trace_nodes, chakra, timeline):
+    for module in (chrome_writer, perfetto, execution_trace_nodes, timeline):
         if hasattr(module, "_native"):
             patch.setattr(module, "_native", fake)
     patch.setattr(categories, "_native", fake)
     trace = built_trace()
-    for format in ("chrome", "perfetto", "execution-trace", "chakra"):
+    for format in ("chrome", "perfetto", "execution-trace"):
         trace.export(format, tmp_path / format)
     categories.memory_accounts(trace)
     return calls
@@ -77,7 +77,7 @@ def calls(tmp_path_factory):
 
 def run(kind, options, arguments, settings):
     if kind == "ExecutionTraceWriter":
-        writer = _native.ExecutionTraceWriter(**options)
+        writer = _native.ExecutionTraceWriter()
         writer.begin(*arguments, **settings)
     else:
         writer = getattr(_native, kind)(*arguments, **settings)

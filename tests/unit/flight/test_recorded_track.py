@@ -2,7 +2,7 @@
 
 from opscope.analysis.period import period_of
 from opscope.analysis.time_kind import TimeKind, time_kind
-from opscope.cli.top_operators import DEFAULT_SORT, find_top_operators
+from opscope.analysis.top_operators import DEFAULT_SORT, find_top_operators
 from opscope.flight.collected import CollectedPeriod, periods_of
 from opscope.flight.recorded_track import LINE, rows_of_steps, with_track
 from support.build_trace import ORIGIN_NS, build_trace, span

@@ -53,7 +53,7 @@ def test_values_that_a_column_cannot_have_are_named(saved, table, column, value,
 @pytest.mark.parametrize(
     ("key", "value"),
     [("options", "[]"), ("start_ns", "1.5"), ("gpu", "null"), ("deviceProperties", '[{"id": "x"}]'),
-     ("left_out", "[1]"), ("process_id", "-1"), ("has_times", "1")],
+     ("left_out", "[1]"), ("process_id", "-1"), ("torch_version", "1")],
 )  # fmt: skip
 def test_metadata_of_another_kind_is_named(saved, key, value):
     write_table(saved, "metadata", pa.table({"key": [key], "value": [value]}))

@@ -15,6 +15,7 @@ from opscope.export.chrome.tracks import Track
 from opscope.export.json_text import to_json
 from opscope.export.window import Window, process_name_of
 from opscope.trace.chrome.categories import BESIDE
+from opscope.trace.chrome.no_room import KEY
 
 _OWN_KEYS = frozenset({
     "schemaVersion", "deviceProperties", "trace_id", "host_name", "displayTimeUnit",
@@ -75,9 +76,10 @@ def footer(window: Window) -> str:
     )
 
 
-def end_of_file(trace_name: str) -> str:
-    """What follows the rows."""
-    return f'"traceName": {to_json(trace_name)}\n}}\n'
+def end_of_file(trace_name: str, of_ours: Mapping[str, Any]) -> str:
+    """What follows the rows; ``of_ours`` stands beside the name if there is any."""
+    ours = f"{to_json(KEY)}: {to_json(of_ours)},\n" if of_ours else ""
+    return f'{ours}"traceName": {to_json(trace_name)}\n}}\n'
 
 
 def _name_rows(metadata: Mapping[str, Any], window: Window, tracks: list[Track]) -> Iterator[str]:

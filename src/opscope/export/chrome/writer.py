@@ -19,8 +19,7 @@ from opscope.export.native_columns import argument_columns, name_columns
 from opscope.export.output_file import Block, write_file
 from opscope.export.window import process_id_of, process_name_of, window_of
 from opscope.reused_memory import reusing_memory
-from opscope.thread_pool import ThreadPool
-from opscope.trace.chrome.own_columns import RowsWritten, own_columns, with_own_columns
+from opscope.trace.chrome.no_room import said_of
 from opscope.trace.dtypes import CPP_NAMES
 from opscope.trace.trace import Trace
 
@@ -36,8 +35,8 @@ def write_chrome_trace(
 
     Times are microseconds with three decimals, exact to the nanosecond, from
     ``baseTimeNanoseconds`` on. Spans that overlap without nesting are put on lines of their own,
-    named "(overlap N)", because viewers drop them otherwise. Behind the rows stands what they
-    cannot hold, for ``opscope.load`` (``trace/chrome/own_columns.py``).
+    named "(overlap N)", because viewers drop them otherwise. How many rows of which tables have no
+    place in such a file stands at its end (``trace/chrome/no_room.py``).
 
     Args:
         trace: any, also one read from a file.
@@ -82,14 +81,8 @@ def chrome_blocks(trace: Trace, name: str, *, with_python: bool = True) -> Itera
         base_ns=window.base_ns,
     )
     rows = len(order) + len(trace.table("allocations")) + len(trace.table("gpu"))
-    written = RowsWritten()
-    with ThreadPool(1) as pool:
-        own = pool.submit(own_columns, trace) if with_python else None
-        for block in blocks_of(writer, BLOCK_BYTES, rows):
-            written.add(block.data)
-            yield block
-        columns_behind = own.result() if own is not None else ""
-    yield with_own_columns(columns_behind, written, end_of_file(name)).encode()
+    yield from blocks_of(writer, BLOCK_BYTES, rows)
+    yield end_of_file(name, said_of(trace)).encode()
 
 
 FORMAT = Format(

@@ -24,8 +24,8 @@ from opscope.trace.chrome.connections import (
 )
 from opscope.trace.chrome.devices import hardware_counters, place_on_devices
 from opscope.trace.chrome.meaning import add_meaning
+from opscope.trace.chrome.no_room import KEY, left_out
 from opscope.trace.chrome.numbers import TIME_LIMIT, integer
-from opscope.trace.chrome.own_columns import KEY, trace_in
 from opscope.trace.chrome.plausibility import judge_times, overrun_doubts
 from opscope.trace.chrome.processes import processes_in
 from opscope.trace.chrome.python_calls import python_tables
@@ -35,6 +35,7 @@ from opscope.trace.device_rules import check_device_rules
 from opscope.trace.doubts import Doubt, doubt_rows
 from opscope.trace.ledger_rows import (
     END_MISSING,
+    NOT_EXPORTED,
     NOT_SHOWN,
     OVERLAP_NS,
     OVERLAPS,
@@ -69,8 +70,8 @@ def load_chrome_trace(path: str | Path, asked: Partition | None = None) -> Trace
     Spans (``X``, ``B``/``E``, asynchronous ``b``/``e``), ``[memory]`` instants, device activities,
     arrows between spans, names of threads and processes and the file's own metadata are read.
     Parents are rebuilt from times. What was left out is counted in ``trace.ledger["import"]``, what
-    cannot be true in ``trace.ledger["doubtful"]``. A file that opscope wrote, and nobody changed,
-    gives back the trace that it was written from.
+    cannot be true in ``trace.ledger["doubtful"]``. Of a file that opscope wrote, so is what its
+    recording had and such files have no room for.
 
     Args:
         path: of the file.
@@ -108,16 +109,12 @@ def load_chrome_processes(path: str | Path) -> dict[Partition | None, Trace]:
         TraceFormatError: as :func:`load_chrome_trace`.
     """
     path = Path(path)
-    own = trace_in(path)
-    if own is not None:
-        return {None: own}
     reader, others = read_json(path)
     collector = CollectedEvents(reader)
     del reader
-    if others.pop(KEY, None) is not None:
-        collector.skipped["opscope's own columns, because the rows changed since"] += 1
-    metadata, left_out = sound_metadata(others)
-    collector.skipped.update(f"metadata {key[:40]!r} of another kind" for key in left_out)
+    collector.not_exported.update(left_out(others.pop(KEY, None)))
+    metadata, unsound = sound_metadata(others)
+    collector.skipped.update(f"metadata {key[:40]!r} of another kind" for key in unsound)
     base = integer(metadata.get("baseTimeNanoseconds"), 0, 0, TIME_LIMIT)
     metadata["imported_from"] = path.name
     if collector.processes:
@@ -291,6 +288,7 @@ def _ledger(collector: CollectedEvents, spans: int, doubts: list[Doubt]) -> Colu
         rows.append(("import", END_MISSING, 1))
     rows += [("import", f"dropped: {why}", n) for why, n in sorted(collector.skipped.items())]
     rows += [("import", f"{NOT_SHOWN}{what}", n) for what, n in sorted(collector.not_shown.items())]
+    rows += [("import", NOT_EXPORTED + name, n) for name, n in collector.not_exported.items()]
     rows += doubt_rows(doubts)
     source, what, value = zip(*rows, strict=True)
     return {"source": list(source), "what": list(what), "value": list(value)}

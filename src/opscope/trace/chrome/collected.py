@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.trace.chrome.rare_values import parsed
+from opscope.trace.chrome.vocabulary import parsed
 from opscope.trace.doubts import Doubt
 from opscope.trace.table import ListColumn
 
@@ -41,6 +41,7 @@ class CollectedEvents:
         launch_arrows: ids of ends of arrows from launches to what they launched.
         skipped: how many events were left out, by reason.
         not_shown: how many were that no table is for, by what they are; nothing is lost by it.
+        not_exported: rows of tables that the recording had and the file has no room for.
         doubts: what of it cannot be true.
         seen: how many events there were.
         mended: how many names had to be mended before the file was JSON.
@@ -72,6 +73,7 @@ class CollectedEvents:
         self.launch_arrows: npt.NDArray[np.int64] = taken["launch_arrows"]
         self.skipped = _skipped(taken)
         self.not_shown = _not_shown(taken)
+        self.not_exported: dict[str, int] = {}
         self.doubts = [
             Doubt(ENDS_BEFORE_BEGIN, taken["ends_before_beginning"]),
             Doubt(WITHOUT_SIZE, taken["without_size"], len(self.allocations["time_ns"])),

@@ -40,7 +40,13 @@ FAR_AWAY = "rows are far from all others"
 TOO_LONG_SPANS = "spans end far behind all others and are cut where those end"
 TOO_LONG_WORK = "pieces of device work last longer than their stream allows and are cut there"
 
-OVERRUN = "spans end long after the span around them"
+OVERRUN = "calls end after the call that they were made in"
+_OVERRUN_NS = 100_000
+"""A writer reads the clock of two calls a few microseconds late, not later ..."""
+_WORTH_SAYING = 0.001
+"""... and what comes to less of the recording than this changes no answer."""
+TOO_LARGE = "allocations are left out, because no process has so many bytes of addresses"
+_ADDRESSES_BYTES = 1 << 47
 
 
 class _Believed(NamedTuple):
@@ -70,6 +76,7 @@ def judge_times(collected: CollectedEvents) -> None:
         Doubt(LEFT_OUT, left, total, farthest_ns),
         Doubt(FAR_AWAY, believed.doubted, total, believed.doubted_ns),
     ]
+    _leave_out_sizes(collected)
     _cut_spans(collected, believed)
     _cut_work(collected)
     gpu = collected.gpu
@@ -84,6 +91,14 @@ def _times(collected: CollectedEvents) -> dict[str, Int64]:
         "allocations": collected.allocations["time_ns"],
         "overheads": collected.overheads["start_ns"],
     }
+
+
+def _leave_out_sizes(collected: CollectedEvents) -> None:
+    sizes = collected.allocations["size_bytes"]
+    possible = np.abs(sizes) < _ADDRESSES_BYTES
+    if not possible.all():
+        collected.doubts.append(Doubt(TOO_LARGE, int((~possible).sum()), len(sizes)))
+        collected.keep("allocations", possible)
 
 
 def _leave_out_lost(collected: CollectedEvents, columns: dict[str, Int64]) -> int:
@@ -194,20 +209,19 @@ def _cut_work(collected: CollectedEvents) -> None:
 
 
 def overrun_doubts(events: dict[str, Any]) -> list[Doubt]:
-    """Calls that last many times as long as what they were called in.
+    """Calls that end after what they were called in, by more than clocks are read late.
 
-    Threads do one thing after another, so that an operator, a Python call or a call of a runtime
-    ends before what it is in. That some end a little later is how clocks are read.
+    Threads do one thing after another: an operator, a Python call or a call of a runtime ends
+    before what it is in, so of one of the two a time is wrong.
     """
-    sync = np.isin(
-        events["kind"], (EventKind.OPERATOR, EventKind.PYTHON_CALL, EventKind.RUNTIME_CALL)
-    )
-    rows = np.flatnonzero((events["overlap_ns"] > 0) & sync)
-    if not len(rows):
-        return []
+    kinds = (EventKind.OPERATOR, EventKind.PYTHON_CALL, EventKind.RUNTIME_CALL)
+    is_call = np.isin(events["kind"], kinds)
+    rows = np.flatnonzero(is_call & (events["overlap_ns"] > _OVERRUN_NS))
     nested = (events["thread"], events["start_ns"], events["end_ns"], events["parent"])
     around = enclosing(nested, events["thread"][rows], events["start_ns"][rows] - 1)
     rows, around = rows[around >= 0], around[around >= 0]
     by = events["end_ns"][rows] - events["end_ns"][around]
-    found = (by > _TOO_LONG_NS) & (by > _TOO_LONG * (events["end_ns"] - events["start_ns"])[around])
-    return [Doubt(OVERRUN, int(found.sum()), int(sync.sum()), int(by[found].max(initial=0)))]
+    late = np.minimum(by, events["overlap_ns"][rows])[by > _OVERRUN_NS]
+    if not len(late) or late.sum() < _WORTH_SAYING * np.ptp(events["start_ns"]):
+        return []
+    return [Doubt(OVERRUN, len(late), int(is_call.sum()), int(late.max()))]

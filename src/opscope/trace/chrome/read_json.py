@@ -15,8 +15,7 @@ from typing import Any
 from opscope import _native
 from opscope.errors import TraceFormatError
 from opscope.memory_limit import require_memory
-from opscope.trace.chrome.numbers import plain
-from opscope.trace.chrome.rare_values import RareValues, parsed, vocabulary
+from opscope.trace.chrome.vocabulary import meaning_of, parsed, vocabulary
 from opscope.trace.input_file import shown_path, status_of
 from opscope.trace.unpacked_file import pieces_of
 
@@ -40,7 +39,7 @@ def read_json(path: Path) -> tuple[_native.ChromeReader, dict[str, Any]]:
         InsufficientMemoryError: it does not fit in memory.
     """
     reader = _read(path, mends=False)
-    if reader.problem is not None and reader.problem["what"]:
+    if reader.problem is not None:
         reader = _read(path, mends=True)
     if reader.problem is not None:
         raise TraceFormatError(_what_is_wrong(path, reader.problem))
@@ -49,20 +48,18 @@ def read_json(path: Path) -> tuple[_native.ChromeReader, dict[str, Any]]:
             f"{path} is JSON but not a Chrome trace: it has no traceEvents. opscope.load() takes "
             "trace folders written by opscope and Chrome JSON written by export_chrome_trace()."
         )
-    try:
-        others = plain(parsed(reader.others or "{}"))
-    except RecursionError as error:
-        raise TraceFormatError(_too_deep(path)) from error
+    others = parsed(reader.others or "{}")
     return reader, others if isinstance(others, dict) else {}
 
 
 def _read(path: Path, mends: bool) -> _native.ChromeReader:
-    reader = _native.ChromeReader(vocabulary(), RareValues(), mends)
+    reader = _native.ChromeReader(vocabulary(), meaning_of, mends)
     found = status_of(path)
     require_memory(0 if found is None else found.st_size, f"reading {shown_path(path)}")
     read_bytes = measured_bytes = 0
     for piece in _without_padding(_utf8_pieces(path)):
-        reader.add(piece)
+        if not reader.add(piece):
+            break
         read_bytes += len(piece)
         if read_bytes - measured_bytes >= _BETWEEN_LOOKS_BYTES:
             measured_bytes = read_bytes
@@ -100,33 +97,20 @@ def _without_padding(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _what_is_wrong(path: Path, problem: _native.JsonProblem) -> str:
-    if problem["is_nested"]:
-        return _too_deep(path)
-    if problem["is_number"]:
+    place = f"line {problem['line']}, column {problem['column']}"
+    if problem["is_at_end"] and not any(map(bytes.strip, _without_padding(_utf8_pieces(path)))):
+        return f"{path} is empty. Its writer was probably interrupted: export the trace again."
+    if problem["is_at_end"]:
         return (
-            f"{path} holds a number no trace can hold: an integer of more than 4,300 digits. Check "
-            "the path."
+            f"{path} stops in the middle of the JSON, at {place}: its writer was interrupted or "
+            "the disk was full. Export the trace again."
         )
     if problem["what"] == "Extra data":
         return (
-            f"{path} goes on behind the end of its JSON, at line {problem['line']}, column "
-            f"{problem['column']}. If it holds several traces, put each into a file of its own: "
-            "their times may have different beginnings."
-        )
-    position, characters = problem["position"], problem["characters"]
-    if not problem["characters_stripped"]:
-        return f"{path} is empty. Its writer was probably interrupted: export the trace again."
-    if position >= problem["characters_stripped"] - 1 or "Unterminated" in problem["what"]:
-        return (
-            f"{path} stops in the middle of the JSON, at character {position} of {characters}: "
-            "its writer was interrupted or the disk was full. Export the trace again."
+            f"{path} goes on behind the end of its JSON, at {place}. If it holds several traces, "
+            "put each into a file of its own: their times may have different beginnings."
         )
     return (
-        f"{path} is not JSON: {problem['what']} at line {problem['line']}, column "
-        f"{problem['column']}. opscope.load() takes trace folders written by opscope and Chrome "
-        "JSON (.json, .json.gz)."
+        f"{path} is not JSON: {problem['what']} at {place}. opscope.load() takes trace folders "
+        "written by opscope and Chrome JSON (.json, .json.gz)."
     )
-
-
-def _too_deep(path: Path) -> str:
-    return f"{path} nests JSON values too deeply to be a Chrome trace. Check the path."

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from opscope.analysis.doubts import doubts
+from opscope.analysis.period import period_of
 from opscope.trace.chrome.plausibility import (
     FAR_AWAY,
     LEFT_OUT,
@@ -120,13 +121,11 @@ def test_what_may_go_on_beside_others_is_not_cut(read, more):
     assert trace.table("gpu")["duration_ns"].max() == 1_600_000_000
 
 
-def test_an_operator_that_outlasts_what_called_it_many_times_is_said(read):
-    trace = read(
-        [op("outer", 0, 10), op("inner", 5, 90_000), *[op("x", 2e5 + i, 1) for i in range(9)]]
-    )
-    assert trace.ledger[DOUBTFUL][OVERRUN] == 1
-    trace = read([op("outer", 0, 10), op("inner", 5, 5.2)])
-    assert DOUBTFUL not in trace.ledger
+@pytest.mark.parametrize("lasts, is_said", [(90_000, True), (950, True), (550, False)])
+def test_an_operator_that_outlasts_what_called_it_is_said(read, lasts, is_said):
+    others = [op("x", 2e5 + i, 1) for i in range(9)]
+    trace = read([op("outer", 0, 1000), op("inner", 500, lasts), *others])
+    assert (trace.ledger.get(DOUBTFUL, {}).get(OVERRUN) == 1) is is_said
 
 
 def test_launches_without_work_are_said_where_they_are_many(read):
@@ -169,6 +168,20 @@ def test_memory_without_a_size_is_said(read):
     memory = {"ph": "i", "name": "[memory]", "pid": 9, "tid": 1, "ts": BEGIN + 3, "args": size}
     trace = read([*sound(), memory])
     assert doubts(trace)[0].startswith("1 of 1 memory events have no size")
+
+
+def test_an_allocation_that_no_process_has_addresses_for_is_left_out(read):
+    size = {"Bytes": 10**15, "Addr": 1, "Device Type": 1, "Device Id": 0}
+    memory = {"ph": "i", "name": "[memory]", "pid": 9, "tid": 1, "ts": BEGIN + 3, "args": size}
+    usual = {**memory, "args": {**size, "Bytes": 1000}}
+    trace = read([*sound(), memory, usual])
+    assert trace.table("allocations")["size_bytes"].tolist() == [1000]
+    assert doubts(trace)[0].startswith("1 of 2 allocations are left out")
+
+
+def test_an_operator_before_the_others_is_no_start_up(read):
+    trace = read([op("early", -5e6, 80), *[op("x", i * 100, 80) for i in range(200)]])
+    assert str(period_of(trace)).startswith("recording, 5.02 s")
 
 
 def test_work_before_its_launch_is_said(read):

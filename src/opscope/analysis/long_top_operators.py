@@ -9,7 +9,7 @@ import numpy as np
 
 from opscope.analysis.period import Period, Which
 from opscope.analysis.steady_state import StartUp
-from opscope.cli.top_operators import COLUMNS, SORT_KEYS, TopOperators, find_top_operators
+from opscope.analysis.top_operators import COLUMNS, SORT_KEYS, TopOperators, find_top_operators
 from opscope.errors import UsageError
 from opscope.trace.long_trace import LongTrace, Slice
 from opscope.trace.trace import Trace

@@ -1,24 +1,18 @@
-"""Findings as text for people, and as Markdown or JSON for everything else."""
+"""Findings as sections, and as what JSON and CSV hold of them."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
-
-from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.text import Text
 
 from opscope.analysis.findings.finding import Finding, Findings
 from opscope.analysis.findings.pattern import SAMPLES_LOST, Needs
 from opscope.analysis.findings.sites import Place
 from opscope.analysis.program_lines import tells_line
 from opscope.analysis.quantity_text import share_text, time_text
-from opscope.cli import rows
-from opscope.printable import in_markdown, in_markdown_code, printable
+from opscope.cli.results import Section
 
 LineTexts: TypeAlias = Mapping[tuple[str, int], str]
 """What lines of the program say, by file and number; see ``analysis.program_lines``."""
@@ -63,51 +57,50 @@ def said_at(place: Place, texts: LineTexts) -> str:
     return texts.get((place.file, place.line), "") if known else ""
 
 
-def finding_lines(finding: Finding, texts: LineTexts) -> list[RenderableType]:
-    """Title, saving and first place of a finding."""
-    lines: list[RenderableType] = [indented(f"{finding.title}: {saving_text(finding)}", 2)]
-    for place in finding.places[:1]:
-        lines.append(indented(f"at {place_text(place)}", 4))
-        if said := said_at(place, texts):
-            lines.append(indented(said, 8))
-    return lines
+def foremost_section(findings: Findings, texts: LineTexts, most: int) -> list[Section]:
+    """What to change, in few lines; nothing where nothing is worth it."""
+    notes = []
+    for finding in findings.foremost(most):
+        notes.append(f"  {finding.title}: {saving_text(finding)}")
+        for place in finding.places[:1]:
+            notes.append(f"    at {place_text(place)}")
+            notes += [f"        {said}"] if (said := said_at(place, texts)) else []
+    return [Section(title="What to change", notes=notes)] if notes else []
 
 
-def as_text(findings: Findings, texts: LineTexts, limit: int = -1) -> RenderableType:
-    """Paragraph by paragraph, at most ``limit`` findings (-1: all)."""
+def finding_sections(findings: Findings, texts: LineTexts, limit: int = -1) -> list[Section]:
+    """A section for each, at most ``limit`` (-1: all), and how many there are."""
     chosen = findings.found if limit < 0 else findings.foremost(limit)
-    parts: list[RenderableType] = []
-    for finding in chosen:
-        mark = (f"{finding.severity:<6} ", COLOURS[finding.severity])
-        parts += [
-            Text.assemble(mark, (printable(finding.title), "bold"), f"  {saving_text(finding)}"),
-            *_paragraphs(finding, texts),
-            Text(""),
-        ]
-    parts.append(Text(state_of(findings, len(chosen))))
-    parts += [
-        Text(printable(note)) for note in (*findings.notes_with(line_here), findings.looked_at)
+    notes = [state_of(findings, len(chosen)), *findings.notes_with(line_here), findings.looked_at]
+    return [
+        *(
+            finding_section(one, f": {saving_text(one)}", list(_paragraphs(one, texts)))
+            for one in chosen
+        ),
+        Section(notes=notes),
     ]
-    return Group(*parts)
 
 
-def _paragraphs(finding: Finding, texts: LineTexts) -> list[RenderableType]:
-    lines = [indented(finding.explanation, 7)]
-    if finding.advice:
-        lines.append(indented(f"What to do: {finding.advice}", 7))
+def finding_section(finding: Finding, after_title: str, paragraphs: Sequence[str]) -> Section:
+    """One finding, with what is said of it."""
+    said = [finding.explanation]
+    said += [f"What to do: {finding.advice}"] if finding.advice else []
+    return Section(
+        title=f"{finding.severity:<6} {finding.title}{after_title}",
+        style=COLOURS[finding.severity],
+        notes=[f"  {line}" for line in (*said, *paragraphs)],
+    )
+
+
+def _paragraphs(finding: Finding, texts: LineTexts) -> Iterator[str]:
     for place in finding.places:
         took = f"{_times(place)}, {time_text(place.time_ns)}"
-        lines.append(indented(f"at {place_text(place)}{_module(place)} ({took})", 7))
+        yield f"at {place_text(place)}{_module(place)} ({took})"
         if said := said_at(place, texts):
-            lines.append(indented(said, 11))
+            yield f"    {said}"
     if finding.place_note:
-        lines.append(indented(finding.place_note, 7))
-    return [*lines, indented(f"Estimate: {finding.saved_by}. [{finding.id}]", 7)]
-
-
-def indented(text: str, by: int) -> RenderableType:
-    """A paragraph that begins so far to the right."""
-    return Padding(Text(printable(text)), (0, 0, 0, by), expand=False)
+        yield finding.place_note
+    yield f"Estimate: {finding.saved_by}. [{finding.id}]"
 
 
 def state_of(findings: Findings, shown: int | None = None) -> str:
@@ -138,39 +131,12 @@ def state_of(findings: Findings, shown: int | None = None) -> str:
     return "; ".join(parts)
 
 
-def as_markdown(findings: Findings, texts: LineTexts, heading: str = "##", limit: int = -1) -> str:
-    """A section per finding, at most ``limit`` (-1: all)."""
-    lines: list[str] = []
-    chosen = findings.found if limit < 0 else findings.foremost(limit)
-    for finding in chosen:
-        title, explanation = in_markdown(finding.title), in_markdown(finding.explanation)
-        lines += [f"{heading} {title}: {saving_text(finding)}", "", explanation, ""]
-        if finding.advice:
-            lines += [f"**What to do:** {finding.advice}", ""]
-        for place in finding.places:
-            said = said_at(place, texts)
-            lines.append(
-                f"- {in_markdown_code(place_text(place))}{in_markdown(_module(place))}, "
-                f"{_times(place)}, {time_text(place.time_ns)}"
-                + (f": {in_markdown_code(said)}" if said else "")
-            )
-        lines += [finding.place_note] if finding.place_note else []
-        lines += ["", f"Estimate: {finding.saved_by}. ({finding.id})", ""]
-    notes = [line for note in findings.notes_with(line_here) for line in ("", in_markdown(note))]
-    return "\n".join([*lines, state_of(findings, len(chosen)), *notes]) + "\n"
-
-
 def _times(place: Place) -> str:
     return "once" if place.occurrences == 1 else f"{place.occurrences:,} times"
 
 
 def _module(place: Place) -> str:
     return f", {place.module}" if place.file and place.module else ""
-
-
-def as_json(findings: Findings, texts: LineTexts) -> str:
-    """One JSON object; see :func:`json_content`."""
-    return json.dumps(json_content(findings, texts), indent=2) + "\n"
 
 
 def json_content(findings: Findings, texts: LineTexts) -> dict[str, Any]:
@@ -180,11 +146,6 @@ def json_content(findings: Findings, texts: LineTexts) -> dict[str, Any]:
         for place, one in zip(finding.places, plain["places"], strict=True):
             one["text"] = said_at(place, texts)
     return content
-
-
-def as_csv(findings: Findings) -> str:
-    """A row per finding; see :func:`csv_rows`."""
-    return rows.as_csv(CSV_COLUMNS, csv_rows(findings))
 
 
 def csv_rows(findings: Findings) -> list[list[object]]:

@@ -1,22 +1,20 @@
-"""A summary as a table for people, and as Markdown, JSON or CSV for everything else."""
+"""The operators of a summary as a table, and as what JSON and CSV hold of them."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
-
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from opscope.analysis.doubts import NO_TIMES, doubts_text
 from opscope.analysis.period import Period, Which
-from opscope.cli import rows
+from opscope.analysis.top_operators import SummaryColumn, TopOperators
 from opscope.cli.caveats import caveats_of
-from opscope.cli.narrow import GAP, width_of
-from opscope.cli.top_operators import SummaryColumn, TopOperators
-from opscope.printable import in_markdown, printable
+from opscope.cli.results import Section, as_text
 from opscope.trace.ledger_rows import sampled_steps
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 _TIMES = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 _SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -24,7 +22,6 @@ _FLOPS = ((10**12, "T"), (10**9, "G"), (10**6, "M"))
 
 _NOT_COUNTED = "--"  # unknown (no formula, or shapes not recorded) rather than 0
 
-_NARROWEST = 24
 _LEFT_OUT_FIRST = (
     "CPU mean",
     "Device mem",
@@ -38,44 +35,19 @@ _LEFT_OUT_FIRST = (
 )
 
 
-def as_table(top: TopOperators, width: int) -> tuple[RenderableType, list[str]]:
-    """A table at most ``width`` characters wide, and the headings of columns left out for that.
-
-    What it speaks of comes first.
-
-    Numbers are never cut: names are, and columns are left out.
-    """
-    titles = ["Name", *(["Input shapes"] if _has_shapes(top) else [])]
-    shown = _rows(top)
-    headings = titles + _headings(top)
-    cells_of = zip(*shown, strict=True) if shown else [()] * len(headings)
-    columns = list(zip(headings, cells_of, strict=True))
-    left, numbers = columns[: len(titles)], columns[len(titles) :]
-    needed = width_of([(title, tuple(c[:_NARROWEST] for c in cells)) for title, cells in left])
-    left_out = []
-    for heading in _LEFT_OUT_FIRST:
-        if needed + width_of(numbers) <= width:
-            break
-        if heading != top.sorted_by.heading and heading in dict(numbers):
-            numbers = [column for column in numbers if column[0] != heading]
-            left_out.append(heading)
-    room = max((width - width_of(numbers)) // len(left) - GAP, _NARROWEST)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title, _ in left:
-        table.add_column(title, overflow="ellipsis", no_wrap=True, max_width=min(room, 60))
-    for heading, _ in numbers:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for cells in zip(*(cells for _, cells in left + numbers), strict=True):
-        table.add_row(*map(Text, cells))
-    return Group(*(Text(line, "dim") for line in what_it_is_of(top.period)), table), left_out
+def operator_section(top: TopOperators) -> Section:
+    """A table; what it speaks of comes first."""
+    return Section(
+        above=what_it_is_of(top.period),
+        columns=["Name", *(["Input shapes"] if _has_shapes(top) else []), *_headings(top)],
+        rows=_rows(top),
+        optional=[heading for heading in _LEFT_OUT_FIRST if heading != top.sorted_by.heading],
+    )
 
 
-def as_markdown(top: TopOperators) -> str:
-    """A Markdown table, with the same cells as the one for the terminal."""
-    headings = ["Name", *(["Input shapes"] if _has_shapes(top) else []), *_headings(top)]
-    texts = len(headings) - len(_headings(top))
-    about = "".join(f"{in_markdown(line)}\n\n" for line in what_it_is_of(top.period))
-    return about + rows.as_markdown(headings, _rows(top), texts)
+def operator_text(top: TopOperators, width: int) -> RenderableType:
+    """The table alone, for a terminal of this width."""
+    return as_text([operator_section(top)], width)
 
 
 def what_it_is_of(period: Period) -> list[str]:
@@ -95,11 +67,10 @@ def what_it_is_of(period: Period) -> list[str]:
     return lines
 
 
-def as_json(top: TopOperators, about: dict[str, Any], below: dict[str, Any]) -> str:
-    """One JSON object: ``about`` the trace, all columns of the rows, and what is ``below`` them."""
+def operator_content(top: TopOperators) -> dict[str, Any]:
+    """For JSON: the period, and all columns of the rows."""
     period = top.period
-    content = {
-        **about,
+    return {
         "period": {
             "which": period.which.value,
             "start_ns": period.start_ns if period.trace.has_times else None,
@@ -111,17 +82,14 @@ def as_json(top: TopOperators, about: dict[str, Any], below: dict[str, Any]) -> 
         "rows_left_out": top.left_out,
         "rows": top.rows,
         "waiting": top.waiting,
-        **below,
     }
-    return json.dumps(content, indent=2) + "\n"
 
 
-def as_csv(top: TopOperators) -> str:
+def csv_of_operators(top: TopOperators) -> tuple[list[str], Iterable[Sequence[object]]]:
     """All columns under their keys; shapes as JSON text. What waits follows where all is wanted."""
     shown = [*top.rows, *([] if top.left_out else top.waiting)]
-    keys = list(shown[0]) if shown else []
     values = ([json.dumps(v) if isinstance(v, list) else v for v in r.values()] for r in shown)
-    return rows.as_csv(keys, values)
+    return list(shown[0]) if shown else [], values
 
 
 def _has_shapes(top: TopOperators) -> bool:
@@ -145,7 +113,7 @@ def _rows(top: TopOperators) -> list[list[str]]:
 
 
 def _cells(top: TopOperators, row: dict[str, Any], is_work: bool = True) -> list[str]:
-    cells = [printable(row["name"]) if is_work else f"(waiting) {printable(row['name'])}"]
+    cells = [row["name"] if is_work else f"(waiting) {row['name']}"]
     if "input_shapes" in row:
         cells.append(str(row["input_shapes"]))
     for column in top.used:

@@ -1,14 +1,12 @@
-// What only Python can say of a value, for files that are unlike those of torch.profiler.
+// What the categories of a Chrome file mean, which a table of Python's says.
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <string>
+#include <functional>
 #include <string_view>
 
 namespace opscope::readers {
 
-// Of which it is asked once for each text that there is.
 struct CategoryMeaning {
   int16_t gpu_kind = -1;    // -1: it is no activity of a device
   uint8_t span_kind = 0;    // otherwise
@@ -22,20 +20,7 @@ struct CategoryMeaning {
   bool keeps_other = false;   // and of all others
 };
 
-using Wide = __int128;
-
-class RareValues {
- public:
-  virtual ~RareValues() = default;
-  // A value as Python prints it.
-  virtual std::string spelled(std::string_view json) = 0;
-  // The integer between -2^63 and 2^64 - 1 that a text is.
-  virtual std::optional<Wide> whole(std::string_view text) = 0;
-  // A time in microseconds, in nanoseconds.
-  virtual std::optional<int64_t> nanoseconds(std::string_view text) = 0;
-  // ScalarType of an argument that is printed like that.
-  virtual uint8_t scalar_type(std::string_view text) = 0;
-  virtual CategoryMeaning category(std::string_view text) = 0;
-};
+// Asked once for each category.
+using MeaningOf = std::function<CategoryMeaning(std::string_view)>;
 
 }  // namespace opscope::readers

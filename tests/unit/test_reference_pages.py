@@ -1,0 +1,89 @@
+"""Pages of the documentation that are made of the code say all that it declares."""
+
+import ast
+from pathlib import Path
+
+import pytest
+from docs.generators.command_line import command_line
+from docs.generators.error_messages import error_messages, find_messages
+from docs.generators.file_format import file_format
+from docs.generators.recorded import what_is_recorded
+from docs.generators.rollup_tables import rollup_tables
+
+import opscope
+from opscope.cli.application import COMMANDS
+from opscope.job.queries.questions import JobQuestion
+from opscope.recording.sources import SOURCES
+from opscope.rollup.schema import ROLLUP_TABLES
+from opscope.trace.schema import TABLES
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "file-format.md"
+
+
+@pytest.fixture(scope="module")
+def messages():
+    return list(find_messages())
+
+
+def test_texts_of_errors_however_they_are_made(messages):
+    texts = {m.module: [] for m in messages}
+    for message in messages:
+        texts[message.module].append(message.text)
+    assert any(
+        text.startswith("Nothing has been recorded yet.")
+        for text in texts["opscope.profile_recording"]
+    )
+    by_a_function = "None of the … distinct operator calls can be replayed (…)."
+    assert any(by_a_function in text for text in texts["opscope.replay.replay"])
+
+
+def test_every_module_that_raises_an_error_is_on_the_page(messages):
+    package = Path(opscope.__file__).parent
+    raising = set()
+    for path in package.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            call = node.exc if isinstance(node, ast.Raise) else None
+            name = call.func if isinstance(call, ast.Call) else None
+            if isinstance(name, ast.Name) and name.id in {"UsageError", "TraceFormatError"}:
+                raising.add(".".join(path.relative_to(package.parent).with_suffix("").parts))
+    assert len(raising) > 30
+    assert raising <= {m.module for m in messages}
+
+
+def test_nothing_in_an_error_message_is_markup():
+    page = error_messages()
+    assert all(line.count("|") == 3 for line in page.splitlines() if line.startswith("| "))
+    assert "## TraceFormatError" in page and "*" not in page
+
+
+def test_every_command_is_on_the_page():
+    assert all(f"usage: opscope {name} " in command_line() for name in COMMANDS)
+
+
+def test_rollups_are_described_whole():
+    page = rollup_tables()
+    for table in ROLLUP_TABLES.values():
+        for column in table.columns:
+            assert f"| `{column.name}` | {column.dtype} | {column.meaning} |" in page
+    for question in JobQuestion:
+        assert f"| `{question.value}` | {question.meaning} |" in page
+    assert {line.count("|") for line in page.splitlines() if line.startswith("|")} <= {3, 4}
+
+
+def test_every_source_has_a_row_of_as_many_cells():
+    lines = [line.split(" | ") for line in what_is_recorded().splitlines() if line[:2] == "| "]
+    rows = {cells[0].removeprefix("| "): cells for cells in lines[1:]}
+    assert list(rows) == [source.name for source in SOURCES]
+    assert {len(cells) for cells in rows.values()} == {6}
+    assert "`--modules`" in rows["modules and optimizers"][3]
+
+
+def test_the_file_format_is_described_as_it_is():
+    text = file_format()
+    assert DOCUMENT.read_text(encoding="utf-8") == text, (
+        "run: python -m docs.generators.file_format > docs/file-format.md"
+    )
+    for name, table in TABLES.items():
+        section = text.split(f"### {name}\n")[1].split("### ")[0]
+        for column in table.columns:
+            assert f"| `{column.name}` | {column.dtype} |" in section
