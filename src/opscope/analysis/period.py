@@ -95,10 +95,13 @@ class Period:
         return f"{what}, {time_text(self.wall_ns)}{steps}{'. ' * bool(doubtful)}{doubtful}"
 
 
-NO_START_UP = (
-    "This recording has no start-up that could be told from the rest: it takes five steps "
-    "of an optimizer or calls of a network to see where one ends. Ask for all of it."
-)
+def no_start_up() -> UsageError:
+    """The error for a recording of whose start-up something is asked."""
+    return UsageError(
+        "This recording has no start-up that could be told from the rest: it takes five steps "
+        "of an optimizer or calls of a network to see where one ends. Ask for all of it."
+    )
+
 
 _PARTS: WeakKeyDictionary[Trace, dict[Which, Part]] = WeakKeyDictionary()
 """Parts that are not the whole trace; they refer to its names and nothing else of it."""
@@ -112,7 +115,7 @@ def period_of(trace: Trace, which: Which | str = Which.STEADY) -> Period:
     """
     which, start_up = find_which(which), find_start_up(trace)
     if which is Which.START_UP and not start_up.took_ns:
-        raise UsageError(NO_START_UP)
+        raise no_start_up()
     if which is Which.ALL or not start_up.is_any:
         return _period(which, trace, None, start_up)
     parts = _PARTS.setdefault(trace, {})

@@ -16,11 +16,7 @@ from opscope.analysis.period import Which, find_which
 from opscope.cached_property import cached_property
 from opscope.errors import TraceFormatError, UnreadableProcessError, UsageError
 from opscope.job.collectives import JobCollectives, collectives_together
-from opscope.job.compared_accounts import (
-    ComparedAccounts,
-    compare_shares,
-    rollup_shares,
-)
+from opscope.job.compared_accounts import ComparedAccounts, compare_rollups
 from opscope.job.queries.engines import EngineName
 from opscope.job.queries.questions import JobQuestion, one_of
 from opscope.job.rank_path import RankPath, rank_path
@@ -203,8 +199,7 @@ class Job:
             UsageError: there is no such period.
         """
         period = find_which(which)
-        rollups = self._some_rollups()
-        return compare_shares({part: rollup_shares(one, period) for part, one in rollups.items()})
+        return compare_rollups(self._some_rollups(), period)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write all processes into one folder of ours, which is read much faster than what other

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +14,11 @@ import numpy.typing as npt
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.period import Which
 from opscope.analysis.quantity_text import time_text
-from opscope.rollup.read import Rollup
 from opscope.rollup.schema import STEPS, cause_column
 from opscope.trace.partition import Partition
+
+if TYPE_CHECKING:  # it takes Arrow, which is not loaded into programs that are recorded
+    from opscope.rollup.read import Rollup
 
 Values = npt.NDArray[np.int64]
 
