@@ -23,7 +23,7 @@ PYTHON_CODE := $(wildcard src tests examples benchmarks release) native/schema
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo images test lint typecheck format format-check bench native-test gpu-test \
+.PHONY: help install demo images test size lint typecheck format format-check bench native-test gpu-test \
   gpu-check torture damage deaths field interpreter-test matrix web-test report-page browser package-test release \
   coverage docs clean
 
@@ -48,6 +48,9 @@ images: demo browser ## Make the pictures of the README from what the demo wrote
 
 test: install ## Run the tests
 	$(BIN)/python tests/run.py $(PYTEST_ARGUMENTS)
+
+size: install ## Lines of code by room and names by kind, beside their limits; ACCEPT=1 makes these the limits
+	@cd tests && ../$(BIN)/python -m size $(if $(ACCEPT),--accept)
 
 lint: install ## Look for mistakes in the Python code
 	$(BIN)/ruff check $(PYTHON_CODE)

@@ -144,7 +144,7 @@ def assert_lines_as_plain(trace):
 
 def plain_place(subject, event):
     """The place of one event; -1 is none."""
-    trace, sites = subject.trace, subject.sites
+    trace, sites = subject.recorded, subject.sites
     if event < 0:
         return ProgramPlace()
     frame, line = (int(column[event]) for column in sites.at)

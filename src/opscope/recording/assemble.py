@@ -37,7 +37,7 @@ def with_ids_from(decoded: Decoded, first: int) -> Decoded:
 def assemble_trace(
     decoded: Decoded,
     options: RecordingOptions,
-    cost: ledger.Cost,
+    cost: Mapping[str, float],
     process: Mapping[str, Any] | None = None,
     more: Iterable[ledger.Row] = (),
 ) -> Trace:

@@ -47,7 +47,7 @@ def operator_columns(trace: Trace) -> Columns:
 
 def line_columns(subject: Subject) -> Columns:
     """The columns of ``rollup_lines``, without whose they are."""
-    trace, sites = subject.trace, subject.sites
+    trace, sites = subject.recorded, subject.sites
     frames, names = trace.table("frames"), trace.names
     frame, line, count, own_ns = (
         _native.line_sums(*sites.at, own_times(trace))

@@ -71,7 +71,7 @@ def place_columns(subject: Subject) -> Columns:
     # Two files, or two functions of one name and line, are one place in words.
     of_group = np.array([numbers[place] for place in (*places, ProgramPlace())], dtype=np.int32)
     time = np.zeros((len(numbers), len(Cause)), dtype=np.int64)
-    np.add.at(time, of_group, time_of_groups(subject.trace, group, len(places)))
+    np.add.at(time, of_group, time_of_groups(subject.recorded, group, len(places)))
     row, cause = np.nonzero(time)
     named = list(numbers)
     lines = _own_lines(subject, of_group[group], named)
@@ -107,7 +107,7 @@ def _places_of_events(
     subject: Subject,
 ) -> tuple[npt.NDArray[np.int32], list[ProgramPlace]]:
     """Of every event a number, and the place that each number is."""
-    trace, sites = subject.trace, subject.sites
+    trace, sites = subject.recorded, subject.sites
     frame, line = sites.at
     frames, names, modules = trace.table("frames"), trace.names, attribute_to_modules(trace)
     group, *columns = _native.place_groups(
