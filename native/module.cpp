@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <cmath>
 #include <iterator>
 #include <memory>
 #include <stdexcept>
@@ -71,22 +70,6 @@ void set_up_python(const std::string& hidden_folder, const std::string& shown_fi
                                   parameter_reader.ptr(),
                                   optimizer_hooks.ptr(),
                                   optimizer_hook.ptr()});
-}
-
-// Spans of no program, which no window but the one that is opened for them may have: nobody changes windows
-// meanwhile. NaN where there is such a window.
-double time_spans(bool empty_callback) {
-  const WindowsStay windows_stay;
-  const uint64_t of_its_own = empty_callback ? 0 : 1;
-  if (Recorder::instance().statistics().open_windows > of_its_own) return std::nan("");
-  return loaded_bridge().time_spans(empty_callback);
-}
-
-// Likewise; with and without a window of its own.
-double time_cold_spans() {
-  const WindowsStay windows_stay;
-  if (Recorder::instance().statistics().open_windows > 1) return std::nan("");
-  return loaded_bridge().time_cold_spans();
 }
 
 // [holding a ReadLock]
@@ -197,8 +180,6 @@ NB_MODULE(_native, m) {
       "optimizer_step", [](nb::handle optimizer) { PythonCalls::instance().optimizer_step(optimizer.ptr()); },
       "optimizer"_a);
   m.def("attach_bridge", [](const std::string& path) { return load_bridge(path).torch_version; }, "path"_a);
-  m.def("time_spans", &time_spans, "empty_callback"_a);
-  m.def("time_cold_spans", &time_cold_spans);
   m.def("set_budget", [](size_t bytes) { Recorder::instance().pool().set_budget(bytes); }, "bytes"_a);
   m.def("set_tensor_budget", [](uint64_t bytes) { loaded_bridge().set_tensor_budget(bytes); }, "bytes"_a);
   m.def("fault", [] { return Recorder::instance().fault(); });

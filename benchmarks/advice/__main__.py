@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.advice.child import LEVELS, SUBJECTS, findings_of
 from benchmarks.advice.judge import Verdict, judge
 from benchmarks.advice.program import PROGRAMS
-from benchmarks.advice.results import as_markdown, by_finding, totals
+from benchmarks.advice.results import as_markdown, totals
 from opscope.trace.read_part import load_folder
 
 _ROOT = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ def main() -> None:
             verdicts[condition].append(_median(name, real, found))
             print(f"{condition:6}", verdicts[condition][-1], file=sys.stderr, flush=True)
     for condition, given in verdicts.items():
-        print(f"\n### {condition.capitalize()}\n\n{as_markdown(given)}\n\n{by_finding(given)}\n")
+        print(f"\n### {condition.capitalize()}\n\n{as_markdown(given)}\n")
         print(totals(given))
 
 

@@ -28,8 +28,6 @@ class Verdict:
             memory); -1 for none.
         real: what the fix saves.
         real_high: at most, by the 95 % interval of that.
-        finding: id of the one that names the fault; empty where none does.
-        is_fitted: what findings promise may have been fitted to this program.
         wrong: for a tuned program, findings of high or medium severity.
     """
 
@@ -42,23 +40,11 @@ class Verdict:
     real: float
     real_high: float
     wrong: tuple[str, ...]
-    finding: str = ""
-    is_fitted: bool = False
-
-    @property
-    def error(self) -> float | None:
-        """How far the predicted time with the fix is off from the measured one, as a share of it.
-
-        None where no saving of time was promised.
-        """
-        if self.is_tuned or not 0 <= self.promised <= 1 or self.real > 1:
-            return None
-        return abs(self.real - self.promised) / max(1 - self.real, 1e-9)
 
     @property
     def saves_little(self) -> bool:
         """Whether the fix saves hardly anything of what was promised, for all that is known."""
-        return self.error is not None and self.real_high < LITTLE * self.promised
+        return not self.is_tuned and self.real_high < LITTLE * self.promised
 
     @property
     def is_close(self) -> bool:
@@ -96,8 +82,6 @@ def judge(program: Program, real: dict[str, float], found: dict[str, Any]) -> Ve
         real=real[unit],
         real_high=real["high" if unit == "share" else unit],
         wrong=tuple(map(_described, serious)) if not program.findings else (),
-        finding=right["id"] if right else "",
-        is_fitted=program.is_fitted,
     )
 
 

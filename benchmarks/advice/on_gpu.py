@@ -72,7 +72,7 @@ def rows_chosen_by_mask() -> Variants:
     return faulty, fixed
 
 
-@planted("implicit-synchronisation", "extra-device-copy", "repeated-conversions")
+@planted("implicit-synchronisation", "extra-device-copy", "repeated-copies")
 def batches_from_pageable_memory() -> Variants:
     """The host waits for each copy, as the driver first copies it to memory of its own."""
     network = perceptron(2048, 24).to(DEVICE, torch.bfloat16)
@@ -301,7 +301,7 @@ def images_made_between_steps() -> Variants:
     return lambda: train(here), lambda: train(beside)
 
 
-@planted("precision-casts", "repeated-conversions", "repeated-copies")
+@planted("precision-casts", "repeated-copies")
 def weights_cast_in_every_call() -> Variants:
     """To half precision and back, by hand."""
     weights, data = [_randn(2048, 2048) for _ in range(12)], _randn(64, 2048, dtype=torch.bfloat16)

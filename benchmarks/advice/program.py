@@ -23,7 +23,6 @@ class Program:
         make: sets up what the program works on, and returns it with its fault and without. Both run
             for 0.1 to 3 s.
         grows: the fault costs memory; time only in passing.
-        is_fitted: what findings promise may be fitted to it; the others are what that is held to.
         is_on_gpu: it is about what a GPU does; run where one is asked for.
     """
 
@@ -31,7 +30,6 @@ class Program:
     findings: tuple[str, ...]
     make: Callable[[], Variants]
     grows: bool = False
-    is_fitted: bool = False
     is_on_gpu: bool = False
 
     @property
@@ -50,17 +48,6 @@ PROGRAMS: dict[str, Program] = {}
 """All of them by name; the modules of programs add theirs when they are imported."""
 
 
-HELD_OUT = (
-    "benchmarks.advice.everyday",
-    "benchmarks.advice.fields",
-    "benchmarks.advice.held_out",
-    "benchmarks.advice.unseen",
-    "benchmarks.advice.unseen_on_gpu",
-)
-"""Modules none of whose programs is fitted to; of the others it is every second one, and on a GPU
-all."""
-
-
 ON_GPU = ("benchmarks.advice.on_gpu", "benchmarks.advice.unseen_on_gpu")
 
 
@@ -68,11 +55,7 @@ def planted(*findings: str, grows: bool = False) -> Callable[[Callable[[], Varia
     """Declare a program whose fault any of ``findings`` names."""
 
     def declare(make: Callable[[], Variants]) -> Program:
-        on_cpu = (one for one in PROGRAMS.values() if not one.is_on_gpu)
-        others = sum(one.make.__module__ not in HELD_OUT for one in on_cpu)
-        is_on_gpu = make.__module__ in ON_GPU
-        is_fitted = make.__module__ not in HELD_OUT and (is_on_gpu or others % 2 == 0)
-        program = Program(make.__name__, findings, make, grows, is_fitted, is_on_gpu)
+        program = Program(make.__name__, findings, make, grows, make.__module__ in ON_GPU)
         if PROGRAMS.setdefault(program.name, program) is not program:
             raise ValueError(f"Two programs are called {program.name}: give one another name.")
         return program

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 
 from benchmarks.advice.judge import LITTLE, Verdict
@@ -46,44 +45,12 @@ def totals(verdicts: Sequence[Verdict]) -> str:
         f"{what}: {count} of {len(faults)} (target {target:.0%})"
         for (what, target), count in zip(TARGETS.items(), counts, strict=True)
     ]
-    parts.append(_comes_true(faults))
+    little = sum(one.saves_little for one in faults)
+    parts.append(f"saves less than {LITTLE} of what was said: {little} (target none)")
     parts.append(f"silent: {sum(not one.first for one in faults)}")
     wrong = sum(bool(one.wrong) for one in tuned)
     parts.append(f"tuned with a finding of medium or high: {wrong} of {len(tuned)}")
     return "; ".join(parts) + "."
-
-
-def _comes_true(verdicts: Sequence[Verdict]) -> str:
-    """How far the predicted time is from that with the fix, and what saves hardly what it said.
-
-    Of faults that cost time, of which a saving was promised.
-    """
-    known = [one for one in verdicts if one.error is not None]
-    little = sum(one.saves_little for one in known)
-    sets = [
-        f"{what}: {_off_by([one for one in known if one.is_fitted == is_fitted])}"
-        for what, is_fitted in (("fitted", True), ("held out", False))
-    ]
-    return (
-        f"predicted time with the fix: off by {_off_by(known)} in the median (target 10%; "
-        f"{', '.join(sets)}); saves less than {LITTLE} of what was said, "
-        f"with its whole interval: {little} of {len(known)} (target none)"
-    )
-
-
-def by_finding(verdicts: Sequence[Verdict]) -> str:
-    """How far predicted times with the fix are off, a row for each finding."""
-    lines = ["| finding | fitted | held out |", "| --- | --: | --: |"]
-    for finding in sorted({one.finding for one in verdicts if one.error is not None}):
-        own = [one for one in verdicts if one.finding == finding]
-        cells = [_off_by([one for one in own if one.is_fitted == fits]) for fits in (True, False)]
-        lines.append(f"| {finding} | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def _off_by(verdicts: Sequence[Verdict]) -> str:
-    errors = [one.error for one in verdicts if one.error is not None]
-    return f"{statistics.median(errors):.0%} of {len(errors)}" if errors else ""
 
 
 def _amount(value: float) -> str:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from benchmarks.advice.networks import batch, perceptron, trainer
 from benchmarks.advice.program import Variants, planted
 
-REPEATED = ("repeated-conversions", "repeated-copies")
+REPEATED = ("repeated-copies",)
 CONSTANT = ("repeated-constants",)
 
 

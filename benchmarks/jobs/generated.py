@@ -345,7 +345,7 @@ class _RankOfJob:
         tables["allocations"] = self._allocations(row)
         tables["ledger"] = {
             "source": ["events", "events", "recorder"],
-            "what": ["recorded", "dropped: no room", "cost_ns: span"],
+            "what": ["recorded", "dropped: no room", "cost_ns of one operator"],
             "value": [float(count * steps), float(self._rank), 0.0],
         }
         return Trace(tables, Names.from_strings(self._texts), self._metadata())

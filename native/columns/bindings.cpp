@@ -6,7 +6,6 @@
 #include <nanobind/stl/vector.h>
 
 #include <limits>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -14,7 +13,6 @@
 #include "columns/mix.h"
 #include "columns/places.h"
 #include "columns/row_order.h"
-#include "columns/stretches.h"
 #include "interpreter/without_gil.h"
 #include "numpy/arrays.h"
 #include "numpy/to_numpy.h"
@@ -84,40 +82,6 @@ nb::object mix(const Numbers<uint64_t>& values) {
   }));
 }
 
-nb::object usual_lengths(const Numbers<int64_t>& length, const Numbers<int64_t>& event,
-                         const Numbers<int32_t>& label, size_t labels, int64_t longer_than) {
-  if (length.size() != event.size()) throw nb::value_error("every stretch has a length and an event");
-  return to_array(without_gil([&] {
-    return columns::usual_lengths(span_of(length), span_of(event), span_of(label), labels, longer_than);
-  }));
-}
-
-nb::object delays(const Numbers<int64_t>& edges, const Numbers<int64_t>& usual, const Numbers<int64_t>& start,
-                  const Numbers<int64_t>& delayed, int64_t end, double odd, double shortest, double most) {
-  if (edges.size() != usual.size() + 1) throw nb::value_error("stretches have one edge more");
-  check_length(start.size(), delayed.size());
-  return to_array(without_gil([&] {
-    const columns::Waits waits{span_of(start), span_of(delayed), end};
-    return columns::delays(span_of(edges), span_of(usual), waits, {odd, shortest, most});
-  }));
-}
-
-nb::object sums_between(const Numbers<int64_t>& edges, const Numbers<int64_t>& times,
-                        const Numbers<double>& amounts, bool right) {
-  if (times.size() != amounts.size()) throw nb::value_error("every time has an amount");
-  return to_array(without_gil(
-      [&] { return columns::sums_between(span_of(edges), span_of(times), span_of(amounts), right); }));
-}
-
-nb::object shown_at(const Numbers<int64_t>& moments, const Numbers<double>& shown,
-                    const Numbers<int64_t>& times) {
-  if (moments.size() == 0 || moments.size() != shown.size()) {
-    throw nb::value_error("a clock shows something at every moment, and has one");
-  }
-  return to_array(
-      without_gil([&] { return columns::shown_at(span_of(moments), span_of(shown), span_of(times)); }));
-}
-
 }  // namespace
 
 void bind_columns(nb::module_& module) {
@@ -126,11 +90,6 @@ void bind_columns(nb::module_& module) {
   module.def("group_medians", &group_medians, "values"_a, "group"_a, "groups"_a);
   module.def("places", &places, "sorted"_a, "values"_a, "right"_a);
   module.def("mix", &mix, "values"_a);
-  module.def("usual_lengths", &usual_lengths, "length"_a, "event"_a, "label"_a, "labels"_a, "longer_than"_a);
-  module.def("delays", &delays, "edges"_a, "usual"_a, "start"_a, "delayed"_a, "end"_a, "odd"_a, "shortest"_a,
-             "most"_a);
-  module.def("sums_between", &sums_between, "edges"_a, "times"_a, "amounts"_a, "right"_a);
-  module.def("shown_at", &shown_at, "moments"_a, "shown"_a, "times"_a);
 }
 
 }  // namespace opscope

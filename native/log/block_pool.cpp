@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "log/growth.h"
 #include "log/pages.h"
 #include "log/stream_file.h"
 
@@ -134,7 +133,6 @@ size_t BlockPool::mapped_bytes() {
 
 void BlockPool::grow() {
   if (mapped_ + kBatch > budget_) return;
-  Growing growing(kBatch * kBlockBytes);
   constexpr size_t kBytes = kBatch * kBlockBytes;
   void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return;
@@ -143,7 +141,6 @@ void BlockPool::grow() {
   // apart from the one before.
   madvise(memory, kBytes, MADV_WIPEONFORK);
   make_pages(memory, kBytes);
-  growing.had();
   mapped_ += kBatch;
   for (size_t i = kBatch; i-- > 0;) free_.push_back(static_cast<char*>(memory) + i * kBlockBytes);
 }

@@ -57,11 +57,6 @@ struct BridgeApi {
   // How many blocks of CPU memory were freed while memory was recorded that had been allocated before: their
   // size is not known.
   uint64_t (*unknown_frees)();
-  // Median time in ns to run one empty span here and now: with whatever windows are open, or with a
-  // callback that does nothing, which is torch's own part of the cost.
-  double (*time_spans)(bool empty_callback);
-  // The same where something else has used the caches before each span.
-  double (*time_cold_spans)();
   // Whether TensorImpls are held from now on, so that their addresses are not used again. [MT]
   void (*hold_tensors)(bool wanted);
   // Lets go of all of them. Called while none are to be held.

@@ -83,7 +83,6 @@ uint32_t Recorder::open_window(uint32_t wants, bool all_threads, uint32_t reserv
   window->tensors_not_held = tensors_not_held();
   window->unknown_frees = unknown_frees();
   window->of_ending_threads = of_ending_threads();
-  window->grown = Growing::so_far();
   // Last, so that the setting up above is not part of what is measured.
   window->started = read_anchor();
   stream_facts(*window);
@@ -119,20 +118,6 @@ uint32_t Recorder::snapshot_window(uint32_t id) {
   return copy->id;
 }
 
-namespace {
-
-// For whoever tells what recording cost; where there is no memory for it, that is not told.
-void note_growth(Window& window) try {
-  if (window.grown.pages == 0) return;
-  window.notes.push_back({"recorder", "pages that records took", static_cast<double>(window.grown.pages)});
-  window.notes.push_back(
-      {"recorder", "making room for records took, ns", static_cast<double>(window.grown.ns)});
-} catch (const std::bad_alloc&) {
-  return;
-}
-
-}  // namespace
-
 void Recorder::end(Window& window, uint64_t ticks) const {
   window.open = false;
   // The window ends when stop was called, not when the anchor was read.
@@ -145,8 +130,6 @@ void Recorder::end(Window& window, uint64_t ticks) const {
   window.tensors_not_held = tensors_not_held() - window.tensors_not_held;
   window.unknown_frees = unknown_frees() - window.unknown_frees;
   window.of_ending_threads = of_ending_threads() - window.of_ending_threads;
-  window.grown = Growing::so_far() - window.grown;
-  note_growth(window);
 }
 
 void Recorder::end_slices(Window& window) {

@@ -16,7 +16,6 @@
 #include <system_error>
 #include <utility>
 
-#include "log/growth.h"
 #include "log/pages.h"
 
 namespace opscope {
@@ -140,10 +139,8 @@ bool StreamFile::grow() {
   if (!has_own_file()) return fail(EBADF);
   const Extent* const last = extents_.empty() ? nullptr : &extents_.back();
   if ((last == nullptr || ready_ == last->memory + last->bytes) && !map_extent()) return fail(ENOMEM);
-  Growing growing(kBatchBytes);
   if (!grow_file()) return fail(errno);
   if (!make_pages(ready_, kBatchBytes)) return fail(ENOSPC);
-  growing.had();
   file_bytes_ += kBatchBytes;
   ready_ += kBatchBytes;
   return true;

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "log/clock.h"
-#include "log/growth.h"
 #include "log/record.h"
 #include "log/thread_log.h"
 
@@ -84,7 +83,6 @@ struct WindowFacts {
   uint64_t unknown_frees = 0;        // (difference) of memory from before, whose frees torch does not report
   Drops of_ending_threads;           // (difference) of threads whose log was gone already
   uint64_t unheard_evaluations = 0;  // (difference) of Python functions, where a stack was nearly used up
-  Growth grown;                      // (difference) of the room for records of all windows
   uint64_t unhooked_threads = 0;     // Python threads whose calls were not heard; set by whoever hooks calls
   uint64_t process_threads = 0;      // threads of the process when the window closed; 0 if not known
   std::string fault;                 // why recording ended before the window did, or empty

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "interpreter/without_gil.h"
-#include "memory/equal_values.h"
 #include "memory/signatures.h"
 #include "memory/timeline.h"
 #include "numpy/from_numpy.h"
@@ -191,27 +190,6 @@ nb::dict memory_accounts(nb::dict arrays, int32_t accumulate, int32_t detach, in
   return result;
 }
 
-template <class T>
-using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-nb::tuple values_of(const Column<uint64_t>& base, const Column<bool>& is_unique, const Column<int64_t>& event,
-                    const Column<int64_t>& producer, const Column<uint64_t>& memory,
-                    const Column<uint64_t>& shape, const Column<uint64_t>& place, int rounds) {
-  const size_t arguments = event.size();
-  if (is_unique.size() != base.size() || producer.size() != arguments || memory.size() != arguments ||
-      shape.size() != arguments || place.size() != arguments) {
-    throw nb::value_error("columns of one table have different lengths");
-  }
-  const ValueInputs inputs = {base.size(),     base.data(),   is_unique.data(), arguments,   event.data(),
-                              producer.data(), memory.data(), shape.data(),     place.data()};
-  Values found = [&] {
-    const WithoutGil without_gil;
-    return equal_values(inputs, rounds);
-  }();
-  return nb::make_tuple(to_array(std::move(found.number)),
-                        to_array(std::move(found.is_constant)).attr("view")("bool"));
-}
-
 }  // namespace
 }  // namespace memory
 
@@ -219,8 +197,6 @@ void bind_memory(nb::module_& m) {
   m.def("operator_signatures", &memory::operator_signatures, "columns"_a);
   m.def("memory_accounts", &memory::memory_accounts, "columns"_a, nb::kw_only(), "accumulate"_a, "detach"_a,
         "add"_a);
-  m.def("equal_values", &memory::values_of, "base"_a, "is_unique"_a, "event"_a, "producer"_a, "memory"_a,
-        "shape"_a, "place"_a, "rounds"_a);
 }
 
 }  // namespace opscope

@@ -25,15 +25,6 @@ class TextRows {
     ends_.push_back(bytes_.size());
     return row;
   }
-  // -1: it is not there.
-  int32_t find(std::string_view text) const {
-    if (slots_.empty()) return -1;
-    const uint64_t hash = hash_of(text);
-    for (size_t slot = hash & (slots_.size() - 1); slots_[slot].row >= 0;
-         slot = (slot + 1) & (slots_.size() - 1))
-      if (slots_[slot].check == check_of(hash) && (*this)[slots_[slot].row] == text) return slots_[slot].row;
-    return -1;
-  }
   size_t size() const { return ends_.size() - 1; }
   std::string_view operator[](int32_t row) const {
     const auto i = static_cast<size_t>(row);

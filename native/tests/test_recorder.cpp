@@ -38,8 +38,6 @@ const BridgeApi fake_bridge = {
     [](bool) {},
     [] { return false; },
     []() -> uint64_t { return 0; },
-    [](bool) { return 0.0; },
-    [] { return 0.0; },
     [](bool wanted) { is_holding = wanted; },
     [] {},
     [] { return ++mark; },

@@ -251,48 +251,6 @@ void after_fork(bool in_child) {
   if (in_child) HeldTensors::leave_to_parent();
 }
 
-// Median over rounds, because one interrupted round would spoil a mean.
-double time_spans(bool empty_callback) {
-  constexpr int kRounds = 9;
-  constexpr int kSpans = 512;
-  at::CallbackHandle handle = at::INVALID_CALLBACK_HANDLE;
-  if (empty_callback) {
-    handle = at::addThreadLocalCallback(at::RecordFunctionCallback(
-        [](const at::RecordFunction&) -> std::unique_ptr<at::ObserverContext> { return nullptr; },
-        [](const at::RecordFunction&, at::ObserverContext*) {}));
-  }
-  std::vector<int64_t> elapsed_ns;
-  for (int round = 0; round < kRounds; ++round) {
-    const int64_t start_ns = clock_ns(CLOCK_MONOTONIC);
-    for (int i = 0; i < kSpans; ++i) {
-      at::RecordFunction guard(at::RecordScope::FUNCTION);
-      if (guard.isActive()) guard.before("opscope::calibration");
-    }
-    elapsed_ns.push_back(clock_ns(CLOCK_MONOTONIC) - start_ns);
-  }
-  if (empty_callback) at::removeCallback(handle);
-  std::nth_element(elapsed_ns.begin(), elapsed_ns.begin() + kRounds / 2, elapsed_ns.end());
-  return static_cast<double>(elapsed_ns[kRounds / 2]) / kSpans;
-}
-
-double time_cold_spans() {
-  constexpr int kSpans = 32;
-  constexpr size_t kCacheBytes = size_t{4} << 20;
-  std::vector<uint64_t> other(kCacheBytes / sizeof(uint64_t), 1);
-  std::vector<int64_t> elapsed_ns;
-  for (int i = 0; i < kSpans; ++i) {
-    for (size_t at = 0; at < other.size(); at += 64 / sizeof(uint64_t)) other[at] += at;
-    const int64_t start_ns = clock_ns(CLOCK_MONOTONIC);
-    {
-      at::RecordFunction guard(at::RecordScope::FUNCTION);
-      if (guard.isActive()) guard.before("opscope::calibration");
-    }
-    elapsed_ns.push_back(clock_ns(CLOCK_MONOTONIC) - start_ns);
-  }
-  std::nth_element(elapsed_ns.begin(), elapsed_ns.begin() + kSpans / 2, elapsed_ns.end());
-  return static_cast<double>(elapsed_ns[kSpans / 2]);
-}
-
 const BridgeApi bridge = {kCoreApiVersion,
                           OPSCOPE_TORCH_VERSION,
                           &hot.wanted,
@@ -303,8 +261,6 @@ const BridgeApi bridge = {kCoreApiVersion,
                           &after_fork,
                           [] { return CallbackList::lock() == nullptr; },
                           &unknown_frees,
-                          &time_spans,
-                          &time_cold_spans,
                           [](bool wanted) { hot.holding.store(wanted); },
                           &HeldTensors::release_all,
                           &HeldTensors::mark,

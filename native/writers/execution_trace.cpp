@@ -69,7 +69,7 @@ void ExecutionTraceWriter::write_node(TextBuffer& out, const Node& node) {
   out.number(node.parent);
   out.put(",\"inputs\":");
   const SchemaSize size = size_of(row);
-  values_->write_inputs(out, row, size.inputs, kernel.stream, "\"Int\"");
+  values_->write_inputs(out, row, size.inputs, kernel.stream);
   out.put(",\"outputs\":");
   values_->write_outputs(out, row, size.outputs);
   out.put(",\"attrs\":[{\"name\":\"rf_id\",\"type\":\"uint64\",\"value\":");

@@ -79,8 +79,7 @@ struct Node {
   uint64_t parent;
   uint64_t forward_parent;
   int64_t record_function_id;
-  int64_t thread;      // torch's number, of the thread that asked for it
-  int64_t own_thread;  // of the thread that ran it
+  int64_t thread;  // torch's number, of the thread that asked for it
 };
 
 // Walks the events of a trace in order of start and says of each which node it is. Not [MT].
@@ -92,9 +91,6 @@ class NodeWalk {
   // The next event; false if it is no node. `new_thread` gets the id of the node of its thread if
   // that has to be written first, else 0.
   bool next(size_t row, Node& node, uint64_t& new_thread);
-
-  // Of an event before the present one: its own, or its parent's if it is no node.
-  uint64_t id_of(size_t row) const { return row < ids_.size() ? ids_[row] : 0; }
 
   ObjectIds objects;
   uint64_t next_id = 2;  // 1 is the process

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "schema/codes.h"
-#include "writers/protobuf.h"
 #include "writers/wrapping_times.h"
 
 namespace opscope::writers {
@@ -91,16 +90,15 @@ uint8_t type_of_element(uint8_t list, std::string_view text) {
 
 }  // namespace
 
-void ValueWriter::write_inputs(TextBuffer& out, size_t event, size_t most, std::string_view more_value,
-                               std::string_view more_type) {
+void ValueWriter::write_inputs(TextBuffer& out, size_t event, size_t most, std::string_view more) {
   collect(event, most, tensors_.inputs, scalars_.inputs);
-  const std::string_view empty_list = more_value.empty() ? "" : "[]";
+  const std::string_view empty_list = more.empty() ? "" : "[]";
   out.put("{\"values\":");
-  write_part(out, Part::kValues, more_value);
+  write_part(out, Part::kValues, more);
   out.put(",\"shapes\":");
   write_part(out, Part::kShapes, empty_list);
   out.put(",\"types\":");
-  write_part(out, Part::kTypes, more_value.empty() ? std::string_view() : more_type);
+  write_part(out, Part::kTypes, more.empty() ? "" : "\"Int\"");
   out.put(",\"strides\":");
   write_part(out, Part::kStrides, {});  // none for the further value, as in torch's files
   out.put('}');
@@ -117,19 +115,6 @@ void ValueWriter::write_outputs(TextBuffer& out, size_t event, size_t most) {
   out.put(",\"strides\":");
   write_part(out, Part::kStrides, {});
   out.put('}');
-}
-
-void ValueWriter::write_chakra(TextBuffer& out, uint32_t field, size_t event, size_t most, bool inputs) {
-  collect(event, most, inputs ? tensors_.inputs : tensors_.outputs,
-          inputs ? scalars_.inputs : scalars_.outputs);
-  Nested info(out, field);
-  uint32_t number = 1;
-  for (const Part part : {Part::kValues, Part::kShapes, Part::kTypes}) {
-    Nested text(out, number++);
-    write_part(out, part, {});
-    text.close();
-  }
-  info.close();
 }
 
 void ValueWriter::collect(size_t event, size_t most, const RowsOfEvents& tensors,

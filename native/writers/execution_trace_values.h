@@ -86,12 +86,9 @@ class ValueWriter {
         segment_(segment) {}
 
   // Of every side at most the last `most` values: operators that are called with their arguments on a
-  // stack are shown all of it. `more` has further finished values: {value, type}, or is empty.
-  void write_inputs(TextBuffer& out, size_t event, size_t most, std::string_view more_value,
-                    std::string_view more_type);
+  // stack are shown all of it. `more` is a further finished integer, or empty.
+  void write_inputs(TextBuffer& out, size_t event, size_t most, std::string_view more);
   void write_outputs(TextBuffer& out, size_t event, size_t most);
-  // The same without strides, as Chakra's IOInfo message in `field`.
-  void write_chakra(TextBuffer& out, uint32_t field, size_t event, size_t most, bool inputs);
 
  private:
   struct Argument {

@@ -24,7 +24,6 @@ bool NodeWalk::next(size_t row, Node& node, uint64_t& new_thread) {
   const int64_t own = known ? trace_->thread_numbers[static_cast<size_t>(thread_row)] : 0;
   new_thread = 0;
   node.row = row;
-  node.own_thread = own;
   node.thread = e.launch_thread[row] != 0 ? e.launch_thread[row] : own;
   node.parent = parent_of(row, node.thread, new_thread);
   if (!is_node(e.kind[row])) {

@@ -373,8 +373,6 @@ def set_up_python(
 def optimizer_step(optimizer: object) -> None: ...
 def guard_fast_annotations(type: object) -> None: ...
 def attach_bridge(path: str) -> str: ...
-def time_spans(empty_callback: bool) -> float: ...
-def time_cold_spans() -> float: ...
 def set_budget(bytes: int) -> None: ...
 def set_tensor_budget(bytes: int) -> None: ...
 def set_gpu_candidates(paths: Sequence[str]) -> None: ...
@@ -848,47 +846,11 @@ def places(
     sorted: NDArray[np.int64], values: NDArray[np.int64], right: bool
 ) -> NDArray[np.int64]: ...
 def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]: ...
-def usual_lengths(
-    length: NDArray[np.int64],
-    event: NDArray[np.int64],
-    label: NDArray[np.int32],
-    labels: int,
-    longer_than: int,
-) -> NDArray[np.int64]: ...
-def delays(
-    edges: NDArray[np.int64],
-    usual: NDArray[np.int64],
-    start: NDArray[np.int64],
-    delayed: NDArray[np.int64],
-    end: int,
-    odd: float,
-    shortest: float,
-    most: float,
-) -> NDArray[np.float64]: ...
-def sums_between(
-    edges: NDArray[np.int64], times: NDArray[np.int64], amounts: NDArray[np.float64], right: bool
-) -> NDArray[np.float64]: ...
-def shown_at(
-    moments: NDArray[np.int64], shown: NDArray[np.float64], times: NDArray[np.int64]
-) -> NDArray[np.int64]: ...
 def with_reused_memory(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
     """``function(*args, **kwargs)``, where NumPy takes the memory of arrays that were dropped."""
 
 def reused_memory() -> tuple[int, int]:
     """Bytes of it in use by arrays, and free but kept for what :func:`with_reused_memory` runs."""
-
-def equal_values(
-    base: NDArray[np.uint64],
-    is_unique: NDArray[np.bool_],
-    event: NDArray[np.int64],
-    producer: NDArray[np.int64],
-    memory: NDArray[np.uint64],
-    shape: NDArray[np.uint64],
-    place: NDArray[np.uint64],
-    rounds: int,
-) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-    """Of every operator a number for its value, and whether that follows from no memory; the first
-    two columns are of operators, the others of their arguments."""
 
 def operator_signatures(
     columns: dict[str, NDArray[Any]],
@@ -904,11 +866,10 @@ def begin_thread_samples(reader: int) -> None:
 
 def end_thread_samples(
     reader: int,
-) -> tuple[NativeTable, int, int, bool, int, int] | None:
+) -> tuple[NativeTable, int, int, bool] | None:
     """What was seen since then, nanoseconds of a processor that took, how often threads were looked
-    at, whether that was less than it should have been, how often connections were looked at, and
-    how often one of them had something to send that was not sent yet. None for a number that is no
-    reader's, or no more."""
+    at, and whether that was less than it should have been. None for a number that is no reader's,
+    or no more."""
 
 def thread_sample_readers() -> int:
     """How many have not ended."""

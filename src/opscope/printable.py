@@ -52,11 +52,6 @@ def in_markdown(text: str) -> str:
     return printable(text).translate(_MARKUP)
 
 
-def in_markdown_code(text: str) -> str:
-    """``text`` as code in a Markdown paragraph."""
-    return "`" + printable(text).replace("`", "'") + "`"
-
-
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 

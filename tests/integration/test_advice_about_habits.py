@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 from tests.support.advice import LEVELS, findings_of, in_some_recording, is_at  # noqa: E402
 
 import opscope  # noqa: E402
-from opscope.analysis.findings import data_loading  # noqa: E402
+from opscope.analysis.findings.patterns import data_loading  # noqa: E402
 from opscope.analysis.findings.subject import Subject  # noqa: E402
 
 DATA = torch.rand(512, 256)

@@ -36,6 +36,11 @@ def test_what_has_no_place_in_a_chrome_file_is_said_when_it_is_read(tmp_path):
 
 
 def test_strange_values_in_that_place_are_passed_over(tmp_path):
-    for value in (7, [], {"left out": 3}, {"left out": {"x": 1, "tasks": -1, "frames": "a"}}):
+    for value in (
+        7,
+        [],
+        {"left out": 3},
+        {"left out": {"x": 1, "tasks": -1, "frames": "a"}, "dropped": "b"},
+    ):
         (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": [], "opscope": value}))
         assert set(opscope.load(tmp_path / "trace.json").ledger["import"]) == {"events in the file"}

@@ -113,7 +113,7 @@ def test_a_program_without_mistakes_has_none_of_them():
     absent = profile.trace.findings().absent
     assert {
         "single-tensor-optimizer", "gradients-set-to-zero", "for-loop-indexing",
-        "convolution-bias-before-batch-norm", "unaligned-matmul", "repeated-conversions",
+        "convolution-bias-before-batch-norm", "unaligned-matmul", "repeated-copies",
     } <= set(absent)  # fmt: skip
 
 

@@ -107,7 +107,7 @@ def test_what_is_drained_by_several_keepers_is_one_trace(tmp_path):
     # Of what is in no file, but in this process.
     samples = trace.ledger["thread samples"]["recorded"]
     assert samples == len(trace.table("thread_samples")) > 0
-    assert trace.ledger["recorder"]["cost_ns: span"] > 0
+    assert trace.ledger["recorder"]["cost_ns of one operator"] > 0
 
 
 @pytest.mark.usefixtures("small_segments")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import opscope
-from opscope.analysis.findings.find import PATTERNS
+from opscope.analysis.findings.patterns import all_patterns
 from opscope.cli.application import COMMANDS, parser_of_all
 from opscope.trace.schema import TABLES
 
@@ -21,6 +21,6 @@ def named() -> dict[str, int]:
         "public names": len([name for name in dir(opscope) if not name.startswith("_")]),
         "commands": len(COMMANDS),
         "options": len(options),
-        "finding ids": len({pattern.id for pattern in PATTERNS}),
+        "finding ids": len({pattern.id for pattern in all_patterns()}),
         "columns": sum(len(table.columns) for table in TABLES.values()),
     }

@@ -84,5 +84,5 @@ def built_trace() -> Trace:
         ],
         gpu=[kernel("sgemm", 10, 30, launch=4), kernel("relu", 25, 35, launch=4)],
         metadata={"options": {"shapes": True, "memory": True}, "user": {"a": 1}, "process_id": 77},
-        ledger={"events": {"recorded": 12.0}, "recorder": {"cost_ns: span": 80.0}},
+        ledger={"events": {"recorded": 12.0}, "recorder": {"cost_ns of one operator": 80.0}},
     )

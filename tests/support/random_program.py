@@ -93,7 +93,7 @@ def random_program(
             "name": np.array([18, 19], dtype=np.int32),
             "path": np.array([23, -1], dtype=np.int32),
         },
-        "ledger": {"source": ["recorder"], "what": ["cost_ns: span"], "value": [1_234.0]},
+        "ledger": {"source": ["recorder"], "what": ["cost_ns of one operator"], "value": [1_234.0]},
         **_calls(random, kind),
     }  # fmt: skip
     if events and random.random() < 0.3:

@@ -100,7 +100,6 @@ MAY_IMPORT = {
     "children": {
         *LEAVES,
         "trace",
-        "rollup",
         "recording",
         "profile_recording",
         "warm_steps",
@@ -143,7 +142,7 @@ METHODS_OF_TRACE = {
         "analysis.period",
         "analysis.findings.find",
         "analysis.findings.finding",
-        "analysis.findings.what_if",
+        "analysis.critical_path.what_if",
         "analysis.roofline.peaks",
         "analysis.roofline.roofline",
         "export.formats",

@@ -8,7 +8,6 @@ from opscope.errors import TraceFormatError
 from opscope.printable import (
     in_encoding,
     in_markdown,
-    in_markdown_code,
     printable,
     spreadsheet_cell,
 )
@@ -81,7 +80,6 @@ def test_harmless_cells_are_left_alone(text):
 
 def test_markdown_has_no_markup_from_names():
     assert in_markdown("<img> [a](b) `c` a|b\n# d") == r"\<img> \[a\](b) \`c\` a\|b\n# d"
-    assert in_markdown_code("a`b\n") == r"`a'b\n`"
 
 
 def test_messages_of_errors_are_printable():

@@ -10,12 +10,12 @@ that computed the gradient, so it belongs to the same module.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
+from opscope.trace.derived import derived
 from opscope.trace.trace import Trace
 from opscope.tree.frame_text import MODULE_PREFIX, ModuleName, event_texts, module_names
 from opscope.tree.links import forward_backward_links
@@ -28,8 +28,6 @@ NONE = -1
 
 _ENGINE = "autograd::engine::evaluate_function: "
 _STORES = _ENGINE + "torch::autograd::AccumulateGrad"
-
-_ATTRIBUTIONS: WeakKeyDictionary[Trace, ModuleAttribution] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -67,18 +65,12 @@ def module_text(path: str, class_name: str) -> str:
     return path if says_it else f"{path} ({class_name})"
 
 
+@derived
 def attribute_to_modules(trace: Trace) -> ModuleAttribution:
     """Find the module of every event; the same object for the same trace.
 
     Without recorded module calls (``with_modules`` or ``with_stack``) no event has one.
     """
-    found = _ATTRIBUTIONS.get(trace)
-    if found is None:
-        found = _ATTRIBUTIONS[trace] = _attribute(trace)
-    return found
-
-
-def _attribute(trace: Trace) -> ModuleAttribution:
     label, texts = event_texts(trace)
     names = trace.names
     is_engine = [name.startswith(_ENGINE) for name in names]

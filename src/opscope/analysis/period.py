@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +21,7 @@ from opscope.analysis.quantity_text import time_text
 from opscope.analysis.share_of_program import what_passes_between
 from opscope.analysis.steady_state import StartUp, find_start_up
 from opscope.errors import UsageError
+from opscope.trace.derived import derive, derived
 from opscope.trace.part import LATEST_NS, Part, part_from, part_until
 from opscope.trace.row_blocks import row_blocks
 from opscope.trace.trace import Trace
@@ -95,8 +95,12 @@ class Period:
         return f"{what}, {time_text(self.wall_ns)}{steps}{'. ' * bool(doubtful)}{doubtful}"
 
 
-_PARTS: WeakKeyDictionary[Trace, dict[Which, Part]] = WeakKeyDictionary()
-"""Parts that are not the whole trace; they refer to its names and nothing else of it."""
+def no_start_up() -> UsageError:
+    """The error for a recording of whose start-up something is asked."""
+    return UsageError(
+        "This recording has no start-up that could be told from the rest: it takes five steps "
+        "of an optimizer or calls of a network to see where one ends. Ask for all of it."
+    )
 
 
 def period_of(trace: Trace, which: Which | str = Which.STEADY) -> Period:
@@ -107,19 +111,18 @@ def period_of(trace: Trace, which: Which | str = Which.STEADY) -> Period:
     """
     which, start_up = find_which(which), find_start_up(trace)
     if which is Which.START_UP and not start_up.took_ns:
-        raise UsageError(
-            "This recording has no start-up that could be told from the rest: it takes five steps "
-            "of an optimizer or calls of a network to see where one ends. Ask for all of it."
-        )
+        raise no_start_up()
     if which is Which.ALL or not start_up.is_any:
         return _period(which, trace, None, start_up)
-    parts = _PARTS.setdefault(trace, {})
-    if which not in parts:
-        if which is Which.STEADY:
-            parts[which] = part_from(trace, start_up.end_ns, start_up.over_ns or LATEST_NS)
-        else:
-            parts[which] = part_until(trace, start_up.end_ns)
-    return _period(which, parts[which].trace, parts[which].rows, start_up)
+    part = derive(trace, which, lambda: _part(trace, which, start_up))
+    return _period(which, part.trace, part.rows, start_up)
+
+
+def _part(trace: Trace, which: Which, start_up: StartUp) -> Part:
+    """One that is not the whole trace; it refers to its names and nothing else of it."""
+    if which is Which.STEADY:
+        return part_from(trace, start_up.end_ns, start_up.over_ns or LATEST_NS)
+    return part_until(trace, start_up.end_ns)
 
 
 def find_which(which: Which | str) -> Which:
@@ -137,18 +140,9 @@ def find_which(which: Which | str) -> Which:
         ) from error
 
 
-_BOUNDS: WeakKeyDictionary[Trace, tuple[int, int]] = WeakKeyDictionary()
-
-
+@derived
 def wall_bounds(trace: Trace) -> tuple[int, int]:
     """The first start and the last end of what ran on threads and devices; 0 and 0 for nothing."""
-    found = _BOUNDS.get(trace)
-    if found is None:
-        found = _BOUNDS[trace] = _wall_bounds(trace)
-    return found
-
-
-def _wall_bounds(trace: Trace) -> tuple[int, int]:
     tree, gpu = event_tree(trace), trace.table("gpu")
     spans = ((tree.start_ns, tree.duration_ns), (gpu["start_ns"], gpu["duration_ns"]))
     starts = [int(start.min()) for start, _ in spans if len(start)]

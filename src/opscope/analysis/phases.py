@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
+from opscope.trace.derived import derived
 from opscope.trace.trace import Trace
 from opscope.tree.event_tree import event_tree
 from opscope.tree.native_events import event_arrays
@@ -61,9 +61,7 @@ class Phases:
     around: npt.NDArray[np.int8]
 
 
-_PHASES: WeakKeyDictionary[Trace, Phases] = WeakKeyDictionary()
-
-
+@derived
 def find_phases(trace: Trace) -> Phases:
     """Mark the spans that say what they are; what runs inside them is in the same phase.
 
@@ -74,13 +72,6 @@ def find_phases(trace: Trace) -> Phases:
     operator inside none of them is forward work. Python calls and annotations that are inside none
     have no phase.
     """
-    found = _PHASES.get(trace)
-    if found is None:
-        found = _PHASES[trace] = _find_phases(trace)
-    return found
-
-
-def _find_phases(trace: Trace) -> Phases:
     tree, events = event_tree(trace), trace.events
     threads = max(len(trace.table("threads")), int(events["thread"].max(initial=-1)) + 1)
     phase, outermost, around = _native.phases(

@@ -7,7 +7,6 @@ marks its steps with a schedule has left its start-up out itself.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +15,7 @@ from opscope.analysis.grouped_medians import medians
 from opscope.analysis.program_steps import module_calls, optimizer_steps
 from opscope.analysis.quantity_text import time_text
 from opscope.analysis.step_times import covered
+from opscope.trace.derived import derived
 from opscope.trace.metadata_kinds import OVER, WARM
 from opscope.trace.row_groups import group_rows
 from opscope.trace.schema import EventKind
@@ -46,8 +46,6 @@ _UNUSUAL = 10
 
 _SLOW_START = 3
 """A first call of a module is part of the start-up if it takes so many times the median."""
-
-_START_UPS: WeakKeyDictionary[Trace, StartUp] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -87,18 +85,12 @@ class StartUp:
         return f"start-up, until {self.ends_with}: {took}{imports}{leaving}"
 
 
+@derived
 def find_start_up(trace: Trace) -> StartUp:
     """Find it; none where there are no steps, or hardly any start-up.
 
     The same object for the same trace.
     """
-    found = _START_UPS.get(trace)
-    if found is None:
-        found = _START_UPS[trace] = _find_start_up(trace)
-    return found
-
-
-def _find_start_up(trace: Trace) -> StartUp:
     if not len(trace.events) or len(find_steps(trace)) or trace.metadata.get(WARM):
         return StartUp()
     start = _before_the_steps(trace)

@@ -145,9 +145,12 @@ def _listen_not() -> None:
 
 
 def _failed(what: str, code: int) -> int:
-    from opscope.cli.console import Messages
-
-    Messages().fail(what)
+    try:
+        from opscope.cli.console import Messages
+    except ModuleNotFoundError:  # messages take rich
+        notice(what)
+    else:
+        Messages().fail(what)
     return code
 
 

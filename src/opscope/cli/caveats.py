@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from opscope.analysis.findings.delays import waited_share
 from opscope.analysis.findings.finding import Findings
+from opscope.analysis.findings.program_time import waited_share
 from opscope.analysis.quantity_text import share_text
 from opscope.trace.trace import Trace
 

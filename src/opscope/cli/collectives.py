@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
 
 from opscope._native import keep_freed_memory
 from opscope.cli.console import Messages
-from opscope.cli.parameters import Option
-from opscope.cli.results import Result, RowsFormat, Section
+from opscope.cli.results import FormatOption, Result, RowsFormat, Section
 from opscope.cli.trace_argument import RankOption, TraceArgument, choose_trace, nothing_beside
 from opscope.cli.whole_job import of_readable, say_what_is_missing
 from opscope.job.collective_kinds import CollectiveKind, RankWaits, collective_kinds, rank_waits
@@ -22,7 +20,7 @@ _MOST_KINDS = 20
 
 def collectives(
     trace: TraceArgument = None,
-    format: Annotated[RowsFormat, Option(help="How to print it.")] = RowsFormat.TABLE,
+    format: FormatOption = RowsFormat.TABLE,
     rank: RankOption = None,
 ) -> None:
     """Show the collectives of a job: how fast they were, and who waited for whom.

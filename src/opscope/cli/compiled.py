@@ -11,12 +11,12 @@ from opscope.analysis.compiled_code import (
     LineTime,
     find_compiled_code,
 )
-from opscope.analysis.period import Which, find_which
+from opscope.analysis.period import Which
 from opscope.analysis.quantity_text import share_text, time_text
 from opscope.cli.finding_sections import below_here
 from opscope.cli.parameters import Option
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
-from opscope.cli.results import Result, RowsFormat, Section
+from opscope.cli.results import FormatOption, Result, RowsFormat, Section
 from opscope.cli.side_by_side import OfAll, answer
 from opscope.cli.trace_argument import (
     PeriodOption,
@@ -44,8 +44,8 @@ def compiled(
     row_limit: Annotated[
         int, Option(metavar="N", minimum=-1, help="Rows to show; -1 for all.")
     ] = _MOST_ROWS,
-    period: PeriodOption = Which.STEADY.value,
-    format: Annotated[RowsFormat, Option(help="How to print it.")] = RowsFormat.TABLE,
+    period: PeriodOption = Which.STEADY,
+    format: FormatOption = RowsFormat.TABLE,
     rank: RankOption = None,
     process: ProcessOption = None,
     range: RangeOption = None,
@@ -61,11 +61,10 @@ def compiled(
     Of a folder with several processes and none chosen, it shows all side by side, which of them
     differ, and what torch.compile did in several once. JSON and CSV have the lines of each.
     """
-    which = find_which(period)
     chosen = choose_trace(trace, rank, process)
 
     def find(one: Trace) -> CompiledCode:
-        found = find_compiled_code(one, which)
+        found = find_compiled_code(one, period)
         if chosen.is_of_several and not found.was_recorded:
             raise UsageError(
                 "This trace does not say what compiled code did: recordings of opscope's own do."

@@ -1,6 +1,9 @@
-"""What a trace says about its own completeness and cost, in one line."""
+"""What a trace says of itself: its completeness, its cost, its end, and why it was dumped."""
 
 from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
 
 from opscope.analysis.last_actions import how_it_ended, last_actions
 from opscope.analysis.recording_cost import cost_of_an_event_ns
@@ -10,14 +13,11 @@ from opscope.trace.ledger_rows import (
     NOT_EXPORTED,
     NOT_KNOWN_MS,
     NOT_SHOWN,
-    SLOWDOWN,
     WITHOUT_DURATION,
     recorded_for,
 )
 from opscope.trace.trace import Trace
 from opscope.trace.unknown_codes import LEFT_OUT, SHOWN
-
-_NOTICED = 1.05
 
 
 def describe_completeness(trace: Trace, events: int | None = None) -> str:
@@ -44,7 +44,6 @@ def describe_completeness(trace: Trace, events: int | None = None) -> str:
     cost_ns = cost_of_an_event_ns(trace)
     if cost_ns:
         parts.append(f"recording cost about {cost_ns:.0f} ns each")
-    parts += _slowdown(ledger)
     return ", ".join(parts)
 
 
@@ -80,15 +79,6 @@ def _not_exported(ledger: dict[str, dict[str, float]]) -> list[str]:
     return [f"the recording also had {tables}, which such a file cannot hold"] if rows else []
 
 
-def _slowdown(ledger: dict[str, dict[str, float]]) -> list[str]:
-    """What recording cost where nothing was recorded, if that can be noticed."""
-    return [
-        f"code between them took {factor:.1f} times as long ({what.removeprefix(SLOWDOWN)})"
-        for what, factor in ledger.get("recorder", {}).items()
-        if what.startswith(SLOWDOWN) and factor >= _NOTICED
-    ]
-
-
 def _clock(ledger: dict[str, dict[str, float]]) -> list[str]:
     return [f"the CLOCK {what}: {value:,.0f}" for what, value in ledger.get("clock", {}).items()]
 
@@ -103,3 +93,20 @@ def _not_understood(ledger: dict[str, dict[str, float]]) -> list[str]:
         elif fate == LEFT_OUT:
             found.append(f"{of_what} {fate}")
     return [f"from a newer opscope (upgrade to see it): {', '.join(found)}"] if found else []
+
+
+def describe_dump(trace: Trace) -> str:
+    """Why it was made and when, and how far back it goes; empty for a trace that is no dump."""
+    dump = trace.metadata.get("dump")
+    if not isinstance(dump, dict):
+        return ""
+    at = datetime.fromtimestamp(dump["time_ns"] / 1e9, timezone.utc)
+    why = f"{dump['reason']} ({dump['detail']})" if dump["detail"] else str(dump["reason"])
+    return f"dump because of: {why}, at {at:%Y-%m-%d %H:%M:%S} UTC; {_held(dump)}"
+
+
+def _held(dump: dict[str, Any]) -> str:
+    held_s, asked_s = float(dump["held_s"]), float(dump["asked_s"])
+    if held_s >= asked_s:
+        return f"the last {held_s:.3g} s"
+    return f"the last {held_s:.3g} s of the {asked_s:.3g} s asked for ({dump['limited_by']})"

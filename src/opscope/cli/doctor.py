@@ -15,11 +15,11 @@ from rich.text import Text
 
 import opscope
 from opscope.analysis.device_account import describe_devices
+from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.cli.console import console_for
 from opscope.errors import BridgeError, OpscopeError
 from opscope.launch.program import execute
 from opscope.recording import bridge
-from opscope.trace.ledger_rows import SPAN_COST
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 
@@ -122,7 +122,7 @@ def _recording() -> Iterator[Check]:
     except OpscopeError as error:
         yield Check("recording", Verdict.FATAL, str(error))
         return
-    cost_ns = trace.ledger.get("recorder", {}).get(SPAN_COST)
+    cost_ns = cost_of_an_event_ns(trace)
     cost = f"; one event costs about {cost_ns:.0f} ns" if cost_ns else ""
     works = len(trace.events) > 0
     detail = f"{len(trace.events)} events in a trial{cost}" if works else "a trial recorded nothing"

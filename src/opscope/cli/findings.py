@@ -8,7 +8,7 @@ from typing import Annotated
 from opscope._native import keep_freed_memory
 from opscope.analysis.findings.find import find_findings
 from opscope.analysis.findings.finding import Findings
-from opscope.analysis.period import Which, find_which
+from opscope.analysis.period import Which
 from opscope.analysis.program_lines import line_texts
 from opscope.analysis.quantity_text import share_text
 from opscope.cli.finding_sections import (
@@ -25,7 +25,7 @@ from opscope.cli.finding_sections import (
 )
 from opscope.cli.parameters import Option
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
-from opscope.cli.results import Result, RowsFormat
+from opscope.cli.results import FormatOption, Result, RowsFormat
 from opscope.cli.side_by_side import OfAll, answer
 from opscope.cli.trace_argument import (
     PeriodOption,
@@ -50,8 +50,8 @@ def findings(
         bool,
         Option(help="Measure savings with torch on this machine, where possible."),
     ] = False,
-    period: PeriodOption = Which.STEADY.value,
-    format: Annotated[RowsFormat, Option(help="How to print them.")] = RowsFormat.TABLE,
+    period: PeriodOption = Which.STEADY,
+    format: FormatOption = RowsFormat.TABLE,
     rank: RankOption = None,
     process: ProcessOption = None,
     range: RangeOption = None,
@@ -65,12 +65,11 @@ def findings(
     Of a folder with several processes and none chosen, it is about all: what is the same in
     several is said once.
     """
-    which = find_which(period)
     if not benchmark:  # what is timed has the memory that other programs have
         keep_freed_memory()
 
     def find(one: Trace) -> tuple[Findings, LineTexts]:
-        return find_findings(one, benchmark, name, which=which), line_texts(one)
+        return find_findings(one, benchmark, name, which=period), line_texts(one)
 
     answer(
         choose_trace(trace, rank, process),

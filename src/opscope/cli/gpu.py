@@ -11,11 +11,11 @@ from opscope.analysis.device_use.owners import ModuleDeviceTime
 from opscope.analysis.device_use.reserved import ReservedMemory
 from opscope.analysis.device_use.streams import StreamUse
 from opscope.analysis.devices import device_title
-from opscope.analysis.period import Which, find_which
+from opscope.analysis.period import Which
 from opscope.analysis.quantity_text import bytes_text, share_text, time_text
 from opscope.cli.parameters import Option
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
-from opscope.cli.results import Result, RowsFormat, Section
+from opscope.cli.results import FormatOption, Result, RowsFormat, Section
 from opscope.cli.side_by_side import OfAll, answer
 from opscope.cli.trace_argument import (
     PeriodOption,
@@ -40,8 +40,8 @@ def gpu(
         int,
         Option(metavar="N", minimum=-1, help="Modules to show, those with most time; -1 for all."),
     ] = _MOST_MODULES,
-    period: PeriodOption = Which.STEADY.value,
-    format: Annotated[RowsFormat, Option(help="How to print it.")] = RowsFormat.TABLE,
+    period: PeriodOption = Which.STEADY,
+    format: FormatOption = RowsFormat.TABLE,
     rank: RankOption = None,
     process: ProcessOption = None,
     range: RangeOption = None,
@@ -59,12 +59,11 @@ def gpu(
     Of a folder with several processes and none chosen, it shows the devices of all side by side,
     and which processes differ; JSON and CSV have all of each.
     """
-    which = find_which(period)
     answer(
         choose_trace(trace, rank, process),
         PartOption(range, steps),
         "looking at the devices of",
-        lambda one: find_device_use(one, which),
+        lambda one: find_device_use(one, period),
         lambda found: _result(found, row_limit),
         _of_all,
     ).show(format)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from opscope.cli.console import Messages
 from opscope.cli.parameters import Argument, Option
-from opscope.cli.results import Result, RowsFormat, Section
+from opscope.cli.results import FormatOption, Result, RowsFormat, Section
 from opscope.cli.trace_argument import RankOption, choose_trace, nothing_beside
 from opscope.cli.whole_job import of_readable, say_what_is_missing
 from opscope.job.queries.answer import JobAnswer
@@ -45,7 +45,7 @@ def job(
             default="$OPSCOPE_SPARK_MASTER, else this machine",
         ),
     ] = None,
-    format: Annotated[RowsFormat, Option(help="How to print it.")] = RowsFormat.TABLE,
+    format: FormatOption = RowsFormat.TABLE,
     limit: Annotated[
         int | None,
         Option(metavar="N", help="Rows at most.", default="40 in a table, else all", minimum=1),
@@ -61,8 +61,8 @@ def job(
     what was dropped of recordings, or only a newer opscope knows.
 
     The answers are made of what was added up of each process when it was saved, so that a thousand
-    of them take seconds; what lacks that is added up first, which `opscope rollup` does to stay.
-    Times are nanoseconds, sizes bytes.
+    of them take seconds; what lacks that is added up first, and kept. Times are nanoseconds, sizes
+    bytes.
     """
     chosen = choose_trace(folder, rank)
     if not chosen.is_of_several:

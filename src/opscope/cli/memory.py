@@ -12,7 +12,7 @@ from opscope.analysis.quantity_text import bytes_text
 from opscope.cli.finding_sections import below_here
 from opscope.cli.parameters import Option
 from opscope.cli.part_option import ALL
-from opscope.cli.results import Result, RowsFormat, Section
+from opscope.cli.results import FormatOption, Result, RowsFormat, Section
 from opscope.cli.side_by_side import answer
 from opscope.cli.trace_argument import ProcessOption, RankOption, TraceArgument, choose_trace
 
@@ -32,7 +32,7 @@ def memory(
     row_limit: Annotated[
         int, Option(metavar="N", minimum=1, help="Rows of each table to show.")
     ] = 8,
-    format: Annotated[RowsFormat, Option(help="How to print it.")] = RowsFormat.TABLE,
+    format: FormatOption = RowsFormat.TABLE,
     rank: RankOption = None,
     process: ProcessOption = None,
 ) -> None:

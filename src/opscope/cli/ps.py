@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
+from typing import Any
 
 from opscope.cli.console import Messages
-from opscope.cli.parameters import Option
-from opscope.cli.results import Result, RowsFormat, Section
+from opscope.cli.results import FormatOption, Result, RowsFormat, Section
 from opscope.control.address import Address, addresses, remove_if_stale
 from opscope.control.client import Asking
 from opscope.errors import ReachError
@@ -18,7 +17,7 @@ _ANSWER_S = 1.0
 
 
 def ps(
-    format: Annotated[RowsFormat, Option(help="How to print it.")] = RowsFormat.TABLE,
+    format: FormatOption = RowsFormat.TABLE,
 ) -> None:
     """List the processes of this user that opscope can reach while they run.
 

@@ -6,9 +6,8 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated
 
-from opscope.cli.completeness import describe_completeness, end_of_recording
+from opscope.cli.completeness import describe_completeness, describe_dump, end_of_recording
 from opscope.cli.console import Messages
-from opscope.cli.dump_line import describe_dump
 from opscope.cli.parameters import Argument
 from opscope.errors import OpscopeError, TraceFormatError
 from opscope.flight.recovery import Rescued, left_in, rescue

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from opscope.cli.console import Messages
 from opscope.cli.parameters import Option
-from opscope.cli.results import Result, RowsFormat, Section
+from opscope.cli.results import FormatOption, Result, RowsFormat, Section
 from opscope.cli.trace_argument import (
     ProcessOption,
     RankOption,
@@ -39,7 +39,7 @@ def replay(
         ),
     ] = None,
     row_limit: Annotated[int, Option(metavar="N", help="Rows to show; -1 for all.")] = DEFAULT_ROWS,
-    format: Annotated[RowsFormat, Option(help="How to print it.")] = RowsFormat.TABLE,
+    format: FormatOption = RowsFormat.TABLE,
     rank: RankOption = None,
     process: ProcessOption = None,
 ) -> None:

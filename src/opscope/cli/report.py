@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from opscope._native import keep_freed_memory
-from opscope.analysis.period import Which, find_which
+from opscope.analysis.period import Which
 from opscope.cli.console import Messages
 from opscope.cli.parameters import Option
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
@@ -44,7 +44,7 @@ def report(
     title: Annotated[
         str, Option(metavar="TEXT", help="Shown at the top.", default="the program")
     ] = "",
-    period: PeriodOption = Which.STEADY.value,
+    period: PeriodOption = Which.STEADY,
     rank: RankOption = None,
     process: ProcessOption = None,
     range: RangeOption = None,
@@ -61,22 +61,22 @@ def report(
     those chosen with --rank; by default all, or of many the slowest, the middle one and the
     quickest.
     """
-    messages, which, part = Messages(), find_which(period), PartOption(range, steps)
+    messages, part = Messages(), PartOption(range, steps)
     chosen = choose_trace(trace, rank, process)
     page = output or Path(f"{page_stem(chosen.path)}.html")
     if chosen.is_of_several and part.is_all:
-        _write_of_several(chosen, page, title, which, messages)
+        _write_of_several(chosen, page, title, period, messages)
     else:
         loaded = load_chosen(chosen, part)
         with messages.progress(f"writing {page}"):
-            write_report(loaded, page, title=title, period=which)
+            write_report(loaded, page, title=title, period=period)
     messages.say(f"wrote {page} ({page.stat().st_size / 1e6:.1f} MB); open it in a browser")
     if open_it:
         webbrowser.open(page.resolve().as_uri())
 
 
 def _write_of_several(
-    chosen: Chosen, page: Path, title: str, which: Which, messages: Messages
+    chosen: Chosen, page: Path, title: str, period: Which, messages: Messages
 ) -> None:
     keep_freed_memory()
     whole = Job(chosen.path)
@@ -96,7 +96,7 @@ def _write_of_several(
             shown.found,
             page,
             title=title,
-            period=which,
+            period=period,
             ranks=(replace(compared, notes=(*compared.notes, *left_out)), together),
             on_timeline=shown.job.parts,
         )

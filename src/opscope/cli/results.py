@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TextIO
+from typing import Annotated, TextIO, TypeAlias
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from opscope.cli.console import Messages, Output, console_for
+from opscope.cli.parameters import Option
 from opscope.printable import in_markdown, printable, spreadsheet_cell
 
 _GAP = 2
@@ -35,6 +36,9 @@ class RowsFormat(str, Enum):
     MARKDOWN = "md"
     JSON = "json"
     CSV = "csv"
+
+
+FormatOption: TypeAlias = Annotated[RowsFormat, Option(help="How to print it.")]
 
 
 @dataclass(frozen=True, kw_only=True)

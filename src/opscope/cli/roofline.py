@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from opscope.analysis.period import Which, find_which
+from opscope.analysis.period import Which
 from opscope.analysis.quantity_text import share_text, time_text
 from opscope.analysis.roofline.peaks import Peaks, measured_peaks
 from opscope.analysis.roofline.roofline import Roofline, RooflineRow, find_roofline
 from opscope.cli.console import Messages
 from opscope.cli.parameters import Option
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
-from opscope.cli.results import Result, RowsFormat, Section
+from opscope.cli.results import FormatOption, Result, RowsFormat, Section
 from opscope.cli.side_by_side import answer
 from opscope.cli.trace_argument import (
     PeriodOption,
@@ -40,8 +40,8 @@ def roofline(
     row_limit: Annotated[
         int, Option(metavar="N", minimum=-1, help="Rows to show; -1 for all.")
     ] = _MOST_ROWS,
-    period: PeriodOption = Which.STEADY.value,
-    format: Annotated[RowsFormat, Option(help="How to print it.")] = RowsFormat.TABLE,
+    period: PeriodOption = Which.STEADY,
+    format: FormatOption = RowsFormat.TABLE,
     rank: RankOption = None,
     process: ProcessOption = None,
     range: RangeOption = None,
@@ -58,7 +58,7 @@ def roofline(
     Of a folder with several processes and none chosen, it shows all side by side, and which of them
     differ. JSON and CSV have the operators of each.
     """
-    which, known = find_which(period), None
+    known: Peaks | None = None
     chosen, part = choose_trace(trace, rank, process), PartOption(range, steps)
     if measure:
         with Messages().progress("measuring this machine"):
@@ -66,7 +66,7 @@ def roofline(
 
     def find(one: Trace) -> Roofline:
         nonlocal known
-        found = find_roofline(one, which=which, known=known)
+        found = find_roofline(one, which=period, known=known)
         known = found.peaks
         return found
 

@@ -267,7 +267,8 @@ def run(
         )
     if is_module and is_code:
         raise UsageError("-m runs a module and -c code. Drop one or the other.")
-    target, *arguments = words
+    # Before Python 3.13.1 argparse leaves the dashes there that end options.
+    target, *arguments = words[1:] if words[0] == "--" and len(words) > 1 else words
     asked_for = program.Program(target, tuple(arguments), is_module, is_code)
     program.check(asked_for)
     files = destination.choose(output, chrome, asked_for.short_name, report)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from opscope._native import keep_freed_memory
 from opscope.cli.console import Messages
-from opscope.cli.parameters import Option
-from opscope.cli.results import Result, RowsFormat
+from opscope.cli.results import FormatOption, Result, RowsFormat
 from opscope.cli.trace_argument import (
     RankOption,
     TraceArgument,
@@ -26,7 +23,7 @@ _HEADING = (
 
 def stragglers(
     trace: TraceArgument = None,
-    format: Annotated[RowsFormat, Option(help="How to print it.")] = RowsFormat.TABLE,
+    format: FormatOption = RowsFormat.TABLE,
     rank: RankOption = None,
 ) -> None:
     """Show which rank of a job the others wait for, how often, why, and where.

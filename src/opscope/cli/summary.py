@@ -9,7 +9,7 @@ from opscope._native import keep_freed_memory
 from opscope.analysis.device_account import describe_devices
 from opscope.analysis.last_actions import how_it_ended, last_actions
 from opscope.analysis.long_top_operators import find_long_top_operators
-from opscope.analysis.period import Which, find_which, period_of
+from opscope.analysis.period import Which, period_of
 from opscope.analysis.top_operators import (
     DEFAULT_ROWS,
     DEFAULT_SORT,
@@ -20,14 +20,13 @@ from opscope.analysis.top_operators import (
     find_top_operators,
     ran_anything,
 )
-from opscope.cli.completeness import describe_completeness, end_of_recording
+from opscope.cli.completeness import describe_completeness, describe_dump, end_of_recording
 from opscope.cli.console import Messages, Output
-from opscope.cli.dump_line import describe_dump
 from opscope.cli.operator_table import csv_of_operators, operator_content, operator_section
 from opscope.cli.parameters import Option
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
 from opscope.cli.process_table import print_processes
-from opscope.cli.results import Result, RowsFormat, Section, as_csv
+from opscope.cli.results import FormatOption, Result, RowsFormat, Section, as_csv
 from opscope.cli.summary_sections import find_sections, shown_sections
 from opscope.cli.trace_argument import (
     PeriodOption,
@@ -55,8 +54,8 @@ def summary(
     group_by_shape: Annotated[
         bool, Option(help="Calls with other argument shapes are another row.")
     ] = False,
-    period: PeriodOption = Which.STEADY.value,
-    format: Annotated[RowsFormat, Option(help="How to print it.")] = RowsFormat.TABLE,
+    period: PeriodOption = Which.STEADY,
+    format: FormatOption = RowsFormat.TABLE,
     rank: RankOption = None,
     process: ProcessOption = None,
     range: RangeOption = None,
@@ -73,7 +72,6 @@ def summary(
     how long, how it ended.
     """
     sort_by, row_limit = check_sort_key(sort_by), check_row_limit(row_limit)
-    which = find_which(period)
     keep_freed_memory()
     chosen, part = choose_trace(trace, rank, process), PartOption(range, steps)
     if chosen.is_of_several and part.is_all:
@@ -96,7 +94,7 @@ def summary(
             "other kinds (`opscope sql` shows them). Record a program that runs torch operators."
         )
     top = find_top_operators(
-        period_of(loaded, which), sort_by=sort_by, row_limit=row_limit, by_shape=group_by_shape
+        period_of(loaded, period), sort_by=sort_by, row_limit=row_limit, by_shape=group_by_shape
     )
     if format is RowsFormat.CSV:
         return Output().write(as_csv(*csv_of_operators(top)))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from opscope._native import keep_freed_memory
 from opscope.analysis.doubts import doubts_text
+from opscope.analysis.period import Which
 from opscope.cli.console import Messages
 from opscope.cli.parameters import Argument, Option
 from opscope.cli.part_option import ALL, PartOption
@@ -69,12 +70,10 @@ ProcessOption: TypeAlias = Annotated[
 
 
 PeriodOption: TypeAlias = Annotated[
-    str,
+    Which,
     Option(
-        metavar="PART",
         help="What to look at: steady leaves out the start-up, start-up is that alone, all is "
         "everything recorded.",
-        default="steady",
     ),
 ]
 

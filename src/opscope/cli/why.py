@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
 
@@ -14,14 +13,13 @@ from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.find import find_account
 from opscope.analysis.findings.find import find_findings
 from opscope.analysis.findings.finding import Findings
-from opscope.analysis.period import Which, find_which
+from opscope.analysis.period import Which
 from opscope.analysis.program_lines import line_texts
 from opscope.analysis.quantity_text import share_text, time_text
 from opscope.cli.caveats import caveats_of_findings
 from opscope.cli.finding_sections import LineTexts, foremost_section
-from opscope.cli.parameters import Option
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
-from opscope.cli.results import Result, RowsFormat, Section
+from opscope.cli.results import FormatOption, Result, RowsFormat, Section
 from opscope.cli.side_by_side import OfAll, answer, difference_text
 from opscope.cli.trace_argument import (
     PeriodOption,
@@ -64,8 +62,8 @@ class Why:
 
 def why(
     trace: TraceArgument = None,
-    period: PeriodOption = Which.STEADY.value,
-    format: Annotated[RowsFormat, Option(help="How to print it.")] = RowsFormat.TABLE,
+    period: PeriodOption = Which.STEADY,
+    format: FormatOption = RowsFormat.TABLE,
     rank: RankOption = None,
     process: ProcessOption = None,
     range: RangeOption = None,
@@ -80,12 +78,11 @@ def why(
     Of a folder with several processes and none chosen, it shows all side by side, which rank the
     others wait for (in JSON, `stragglers`), and which has more of something than the others.
     """
-    which = find_which(period)
     keep_freed_memory()
     chosen = choose_trace(trace, rank, process)
 
     def find(one: Trace) -> Why:
-        return Why(find_account(one, which), find_findings(one, which=which), line_texts(one))
+        return Why(find_account(one, period), find_findings(one, which=period), line_texts(one))
 
     answer(
         chosen,

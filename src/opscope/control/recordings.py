@@ -12,8 +12,7 @@ from opscope.activities import ChosenActivities, devices_are_there
 from opscope.errors import ReachError
 from opscope.memory_limit import default_growth_bytes
 from opscope.own_file import OwnFile
-from opscope.recording.cost import recording_cost_ns
-from opscope.recording.cost_by_kind import cost_by_kind
+from opscope.recording.cost import cost_by_kind
 from opscope.recording.elsewhere import KnownHere
 from opscope.recording.recorder import Recording
 from opscope.recording.sources import SOURCES, RecordingOptions, native_wants
@@ -61,7 +60,7 @@ class AskedRecording:
         for source in SOURCES:
             if source.prepare is not None:
                 source.prepare()
-        recording_cost_ns(), cost_by_kind(native_wants(self._options))
+        cost_by_kind(self._options)
         try:
             self._window = self._open()
             self._known.begin()

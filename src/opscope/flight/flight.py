@@ -25,7 +25,7 @@ from opscope.flight.triggers.trigger import Trigger, Watched
 from opscope.flight.windows import RingWindows
 from opscope.notice import notice
 from opscope.recording.compiled.told_places import ToldPlaces
-from opscope.recording.cost import cold_span_ns
+from opscope.recording.cost import cost_of_an_operator_ns
 from opscope.recording.elsewhere import KnownHere
 
 END_S = 60.0
@@ -58,7 +58,7 @@ class Flight:
             settings.options,
             settings.budget,
             self.windows.collect,
-            cold_span_ns(),
+            cost_of_an_operator_ns(),
             bool(_native.statistics()["leaves_out_inner"]),
         )
         self._settings = settings

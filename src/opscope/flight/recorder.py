@@ -27,9 +27,7 @@ from opscope.flight.settings import (
 from opscope.flight.triggers.trigger import Trigger
 from opscope.flight.windows import RingWindows
 from opscope.quantities import count_bytes, nanoseconds
-from opscope.recording.cost import cold_span_ns, recording_cost_ns
-from opscope.recording.cost_by_kind import cost_by_kind
-from opscope.recording.sources import native_wants
+from opscope.recording.cost import cost_by_kind, cost_of_an_operator_ns
 from opscope.settings import ProfileSettings
 
 _running: set[flight_recorder] = set()
@@ -137,8 +135,10 @@ class flight_recorder:
         if self.running:
             return
         RingWindows.prepare()
-        recording_cost_ns(), cold_span_ns()  # while nothing is recorded yet
-        cost_by_kind(native_wants(self._settings.options))
+        (
+            cost_of_an_operator_ns(),
+            cost_by_kind(self._settings.options),
+        )
         self._settings.make_directory()
         self._held.open()
 

@@ -39,7 +39,7 @@ def load(
 
     Args:
         path: a folder written by :meth:`Trace.save` (or by ``opscope run``), one rank's folder in
-            it, or a Chrome JSON or execution trace (``.json``, ``.json.gz``) from opscope,
+            it, or a Chrome JSON (``.json``, ``.json.gz``) from opscope,
             torch.profiler or another tool; or a folder of Chrome traces, one for each rank; or one
             of several such folders with ranks of the same job, each copied from a host; or the
             address of one elsewhere, as in ``s3://bucket/job``, of which is copied to a folder for

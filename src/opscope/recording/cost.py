@@ -1,160 +1,246 @@
-"""What recording itself costs here: measured once per process, part of every trace.
+"""What recording costs on this machine: nanoseconds of one event by kind, measured once.
 
-At each event, and in between: below Python 3.12 a profile function, which is what complete stacks
-are heard with, takes the interpreter off its fast path at every instruction.
+Small calls are timed with and without being recorded, with the options of a recording. How many
+operators, arguments, allocations and calls each of them has is known, so that what all of them cost
+together says what each kind does. Every trace has the result in its ledger.
 """
 
 from __future__ import annotations
 
+import _thread
 import functools
-import math
-import statistics
+import sys
 import time
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Iterable
+from dataclasses import astuple, dataclass
+from typing import Any
 
 import numpy as np
 
 from opscope import _native
 from opscope.recording.neighbours import is_recording, is_torch_recording
-from opscope.recording.sources import RecordingOptions
+from opscope.recording.sources import RecordingOptions, native_wants
 from opscope.trace.codes import Want
+from opscope.trace.ledger_rows import KIND_COST, CostKind
 
 section = _native.Section()
 """Where one thread at a time measures."""
 
-_measured: dict[str, float] = {}
-_cold: list[float] = []
-_slowdowns: dict[str, float] = {}
-_ROUNDS = 5
-_LOOPS, _ITERATIONS = 15, 1_000
+_ITERATIONS, _ROUNDS = 20, 7
+_BEGINS_S = 0.25
+"""A thread that has not begun by then is not waited for."""
+_FILE = "<opscope: calibration>"
+"""Not in a folder of ours, whose functions are not recorded."""
+
+_ASKED = (
+    Want.INNER_OPERATORS | Want.INPUTS | Want.OUTPUTS | Want.MEMORY | Want.OVERLOADS
+    | Want.PYTHON | Want.FUNCTIONS | Want.OWN_FUNCTIONS
+)  # fmt: skip
+"""Of what a recording asks for, what the cost of these calls depends on."""
+
+_CALLS = Want.PYTHON | Want.FUNCTIONS | Want.OWN_FUNCTIONS
+
+_known: dict[Want, dict[str, float]] = {}
 
 
-def recording_cost_ns() -> dict[str, float]:
-    """Nanoseconds per span on this machine: ``span`` in all, ``floor`` of it torch's own part.
+@dataclass(frozen=True)
+class _Parts:
+    """How much of each kind a call has, in the order of ``CostKind``."""
 
-    The floor is a callback that does nothing. Measured with real spans in a window of their own,
-    so it is put off while another window is open, or opens meanwhile, or torch's profiler runs;
-    empty until then.
+    operators: int = 0
+    inner_operators: int = 0
+    tensors: int = 0
+    scalars: int = 0
+    allocations: int = 0
+    python_calls: int = 0
+    c_calls: int = 0
+
+
+@dataclass(frozen=True)
+class TimedCall:
+    """A call that is timed.
+
+    Attributes:
+        repeat: does it once for each item it is given.
+        has: how much of each kind one has, in a recording of everything.
     """
-    return section.run(_measure)
+
+    repeat: Callable[[Iterable[int]], None]
+    has: tuple[int, ...]
 
 
-def _measure() -> dict[str, float]:
-    if not _measured and is_quiet():
-        # In turns, and the least of each: whatever else runs here comes and goes within a round.
-        rounds = [_round() for _ in range(_ROUNDS)]
-        floor, span = (round(min(times), 1) for times in zip(*rounds, strict=True))
-        if not any(math.isnan(time_ns) for times in rounds for time_ns in times):
-            _measured.update(floor=min(floor, span), span=span)  # a part is no more than the whole
-    return dict(_measured)
+def cost_by_kind(options: RecordingOptions) -> dict[str, float]:
+    """Rows of the ledger: what one of each kind costs; empty until it can be measured.
 
+    Put off while anything is recorded, and where torch is not imported.
 
-def _round() -> tuple[float, float]:
-    floor = _native.time_spans(empty_callback=True)
-    return floor, window_for().run(functools.partial(_native.time_spans, empty_callback=False))
-
-
-def cold_span_ns() -> float | None:
-    """Nanoseconds per span where other work has emptied the caches in between, torch's part in it.
-
-    Put off as the cost per span is; None until then.
+    Args:
+        options: of the recording.
     """
-    return section.run(_measure_cold)
+    asked = _that_matter(native_wants(options))
+    return section.run(functools.partial(_measure, asked))
 
 
-def _measure_cold() -> float | None:
-    if not _cold and is_quiet():
-        # In turns; the middle of what a span takes with and without being recorded.
-        with_ns, without_ns = [], []
-        for _ in range(_ROUNDS):
-            without_ns.append(_native.time_cold_spans())
-            with_ns.append(window_for().run(_native.time_cold_spans))
-        if not any(math.isnan(time_ns) for time_ns in (*with_ns, *without_ns)):
-            _cold.append(max(statistics.median(with_ns) - statistics.median(without_ns), 0.0))
-    return _cold[0] if _cold else None
+def cost_of_an_operator_ns() -> float | None:
+    """Of one without arguments; None until it can be measured."""
+    rows = section.run(functools.partial(_measure, _that_matter(Want.OPERATORS)))
+    return rows.get(KIND_COST + CostKind.OPERATOR.value)
 
 
-def slowdown_between_events(options: RecordingOptions) -> dict[str, float]:
-    """How many times as long code takes between events, by what was recorded that does that.
+@functools.cache
+def _that_matter(wants: int) -> Want:
+    return Want(wants) & _ASKED
 
-    Measured with small loops without calls, in processor time: their geometric mean. Put off as the
-    cost per span is; empty until then, and where no Python calls were recorded.
+
+def _measure(asked: Want) -> dict[str, float]:
+    """On a thread of its own, where nothing is set that the program set for its threads.
+
+    Modes of torch, say, which would see these calls, or a device on which they would run.
     """
-    levels = {
-        "Python and C calls": (options.stack, Want.PYTHON),
-        "Python calls": (options.functions or options.own_functions, Want.FUNCTIONS),
-    }
-    for name, (is_on, want) in levels.items():
-        if is_on:
-            return section.run(functools.partial(_measure_slowdown, name, want))
-    return {}
+    if asked in _known:
+        return _known[asked]
+    torch, result = sys.modules.get("torch"), dict[str, float]()
+    if torch is None or is_recording() or is_torch_recording():
+        return result
+    claimed, done = _thread.allocate_lock(), _thread.allocate_lock()
+    done.acquire()
+
+    def run() -> None:
+        if not claimed.acquire(blocking=False):
+            return  # nobody waits any more
+        try:
+            result.update(_solved(asked, timed_calls(torch)))
+        except Exception:  # in a torch without one of these calls, say: nothing is known then
+            result.clear()
+        finally:
+            done.release()
+
+    try:
+        _thread.start_new_thread(run, ())
+    except RuntimeError:  # no room for a thread, or the interpreter is ending
+        return result
+    if not done.acquire(timeout=_BEGINS_S):
+        if claimed.acquire(blocking=False):  # a thread for which there is no memory never begins
+            return result
+        done.acquire()
+    if result:
+        _known[asked] = result
+    return result
 
 
-def _measure_slowdown(name: str, want: Want) -> dict[str, float]:
-    if name not in _slowdowns:
-        alone, recorded = [], []
-        for _ in range(_LOOPS):
-            if not is_quiet():  # also one that opened meanwhile: its hooks would be timed as none
-                return {}
-            alone.append(_time_loops())
-            recorded.append(window_for(want).run(_time_loops))
-        longer = np.min(recorded, axis=0) / np.maximum(np.min(alone, axis=0), 1)
-        _slowdowns[name] = round(statistics.geometric_mean(longer.tolist()), 2)
-    return {name: _slowdowns[name]}
+def _solved(asked: Want, calls: list[TimedCall]) -> dict[str, float]:
+    """Least squares over all calls; what cannot be told from noise costs nothing."""
+    wants = asked | Want.OPERATORS | Want.ANNOTATIONS
+    with_ns, without_ns = [], []
+    for _ in range(_ROUNDS):
+        without_ns.append([_time(call) for call in calls])
+        with_ns.append(_window(wants).run(lambda: [_time(call) for call in calls]))
+    cost_ns = np.min(with_ns, axis=0) - np.min(without_ns, axis=0)
+    has = np.array([call.has for call in calls], dtype=np.float64)
+    used = np.flatnonzero(_recorded(asked))
+    # Calls that take longer vary by more.
+    scale = 1 / np.sqrt(np.min(without_ns, axis=0))
+    found = np.zeros(has.shape[1])
+    while len(used):
+        found[used] = np.linalg.lstsq(has[:, used] * scale[:, None], cost_ns * scale, rcond=None)[0]
+        if (found[used] >= 0).all():
+            break
+        found[used[found[used] < 0]] = 0.0
+        used = used[found[used] > 0]
+    if not found.any():
+        return {}
+    costs = zip(CostKind, found.tolist(), strict=True)
+    return {f"{KIND_COST}{kind.value}": round(ns, 1) for kind, ns in costs}
 
 
-def is_quiet() -> bool:
-    """Whether nothing is recorded now, by whomever."""
-    return not is_recording() and not is_torch_recording()
-
-
-def _time_loops() -> list[int]:
-    """Of arithmetic, of a list's items, of comparisons and of an attribute, nanoseconds."""
-    return [_time(loop) for loop in (_arithmetic, _items, _comparisons, _attribute)]
-
-
-def _time(loop: Callable[[], None]) -> int:
-    began = time.thread_time_ns()
-    loop()
-    return time.thread_time_ns() - began
-
-
-def _arithmetic() -> None:
-    value = 0
-    for number in range(_ITERATIONS):
-        value = (value * 3 + number) & 1023
-
-
-def _items() -> None:
-    items = [0, 0]
-    for _ in range(_ITERATIONS):
-        items[1] += 1
-
-
-def _comparisons() -> None:
-    few = 0
-    for number in range(_ITERATIONS):
-        if number < few:
-            few += 1
-
-
-def _attribute() -> None:
-    counter = _Counter()
-    for _ in range(_ITERATIONS):
-        counter.value += 1
-
-
-class _Counter:
-    value = 0
-
-
-def window_for(
-    wants: Want = Want.OPERATORS | Want.ANNOTATIONS, reserved: int | None = None
-) -> _native.Held:
+def _window(wants: Want) -> _native.Held:
     """A window of the calling thread alone, of which nothing is kept once it is closed."""
-    window = _native.reserve_window() if reserved is None else reserved
+    window = _native.reserve_window()
+    begin = functools.partial(_native.open_window, int(wants), False, window)
+    return _native.Held(begin, functools.partial(_native.discard_window, window))
 
-    def close() -> None:
-        _native.discard_window(window)
 
-    return _native.Held(functools.partial(_native.open_window, int(wants), False, window), close)
+def _recorded(asked: Want) -> list[bool]:
+    """Which kinds such a recording has, in their order."""
+    arguments = bool(asked & (Want.INPUTS | Want.OUTPUTS))
+    return [
+        True, bool(asked & Want.INNER_OPERATORS), arguments, arguments,
+        bool(asked & Want.MEMORY), bool(asked & _CALLS), bool(asked & Want.PYTHON),
+    ]  # fmt: skip
+
+
+def _time(call: TimedCall) -> float:
+    """Of one, in processor time."""
+    again, repeat = range(_ITERATIONS), call.repeat
+    began = time.thread_time_ns()
+    repeat(again)
+    return (time.thread_time_ns() - began) / _ITERATIONS
+
+
+def timed_calls(torch: Any) -> list[TimedCall]:
+    """What is timed."""
+    x, y = (torch.ones(4, 4, dtype=torch.float32, device="cpu") for _ in range(2))
+    few, many, cat = [x] * 2, [x] * 18, torch.cat
+
+    def negate(again: Iterable[int]) -> None:
+        for _ in again:
+            _ = -x
+
+    def add(again: Iterable[int]) -> None:
+        total = x
+        for _ in again:
+            total *= y
+
+    def select(again: Iterable[int]) -> None:
+        for _ in again:
+            _ = x[0]
+
+    def cut(again: Iterable[int]) -> None:
+        for _ in again:
+            _ = x[1:]
+
+    def transpose(again: Iterable[int]) -> None:
+        for _ in again:
+            _ = x.mT
+
+    def cat_few(again: Iterable[int]) -> None:
+        for _ in again:
+            cat(few)
+
+    def cat_many(again: Iterable[int]) -> None:
+        for _ in again:
+            cat(many)
+
+    def call(again: Iterable[int]) -> None:
+        for _ in again:
+            nothing()
+
+    def call_c(again: Iterable[int]) -> None:
+        for _ in again:
+            abs(1)
+
+    nothing = _elsewhere(lambda: None)
+    return [
+        _call(negate, _Parts(operators=1, tensors=1, allocations=2)),
+        _call(add, _Parts(operators=1, tensors=2)),
+        _call(select, _Parts(operators=1, inner_operators=1, tensors=2, scalars=5)),
+        _call(cut, _Parts(operators=1, inner_operators=1, tensors=2, scalars=7)),
+        _call(transpose, _Parts(operators=1, inner_operators=2, tensors=3, scalars=5)),
+        _call(cat_few, _Parts(operators=1, tensors=2, scalars=1, allocations=2, c_calls=1)),
+        _call(cat_many, _Parts(operators=1, tensors=18, scalars=1, allocations=2, c_calls=1)),
+        _call(call, _Parts(python_calls=1)),
+        _call(call_c, _Parts(c_calls=1)),
+    ]
+
+
+def _call(repeat: Callable[[Iterable[int]], None], has: _Parts) -> TimedCall:
+    return TimedCall(_elsewhere(repeat), astuple(has))
+
+
+def _elsewhere(function: Any) -> Any:
+    """The same function as if the program had it."""
+    code = function.__code__.replace(co_filename=_FILE)
+    return types.FunctionType(
+        code, function.__globals__, function.__name__, None, function.__closure__
+    )

@@ -18,10 +18,9 @@ from opscope.own_thread import let_others_run
 from opscope.recording.assemble import assemble_trace
 from opscope.recording.compiled.listener import GeneratedCode
 from opscope.recording.compiled.told_places import PlacedFiles, placed_files, told_now
-from opscope.recording.cost import recording_cost_ns
-from opscope.recording.cost_by_kind import cost_by_kind
+from opscope.recording.cost import cost_by_kind
 from opscope.recording.decoded import read_decoded
-from opscope.recording.ledger import Cost, Row
+from opscope.recording.ledger import Row
 from opscope.recording.listeners import Listener
 from opscope.recording.process_facts import process_facts
 from opscope.recording.processor_time import ProcessorTime
@@ -37,7 +36,7 @@ _FACTS: Shape = {
     "options": dict,
     "prefixes": [str],
     "metadata": dict,
-    "cost_ns": dict,
+    "cost": dict,
     "known": dict,
 }
 _ASKED_AT_ONCE = 3
@@ -74,8 +73,7 @@ class KnownHere:
             "options": self._said_options,
             "prefixes": path_prefixes(),
             "metadata": process_facts(),
-            "cost_ns": recording_cost_ns(),
-            "cost_by_kind": cost_by_kind(self._wants),
+            "cost": cost_by_kind(self._options),
             "known": {type(one).__name__: one.known() for one in self._listeners},
             "overloads": self._known_overloads(),
         }
@@ -128,8 +126,7 @@ def trace_elsewhere(
             if isinstance(listener, GeneratedCode):
                 listener.learn_places(placed_files(facts.get("places", {})) | (places or {}))
             decoded = listener.added_to(decoded)
-        cost = Cost(facts["cost_ns"], {}, facts.get("cost_by_kind", {}))
-        trace = assemble_trace(decoded.with_notes(more_rows), options, cost)
+        trace = assemble_trace(decoded.with_notes(more_rows), options, facts["cost"])
         known = {**_overloads_in(trace, facts), **facts["metadata"]}
         return checked_trace(trace.with_metadata(known), str(source))
 

@@ -6,14 +6,13 @@ Rows are (source, what, value). What begins with "dropped" is a loss, and every 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from opscope.recording.decoded import Decoded
 from opscope.trace import processor_rows
-from opscope.trace.ledger_rows import SLOWDOWN
 
 Row = tuple[str, str, float]
 
@@ -29,21 +28,6 @@ class Recorded:
 
     decoded: Decoded
     options: Mapping[str, bool]
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What recording costs on this machine.
-
-    Attributes:
-        span_ns: of one span, by level.
-        slowdown: of what runs between events, a factor by what is recorded.
-        by_kind: by the piece, with the options of the recording.
-    """
-
-    span_ns: Mapping[str, float]
-    slowdown: Mapping[str, float]
-    by_kind: Mapping[str, float] = field(default_factory=dict)
 
 
 def events(recorded: Recorded) -> Iterator[Row]:
@@ -131,16 +115,12 @@ def processor(recorded: Recorded) -> Iterator[Row]:
         yield processor_rows.SOURCE, what, value
 
 
-def recorder(recorded: Recorded, cost: Cost) -> Iterator[Row]:
-    """The recorder itself: what its sources say of themselves, a fault, what a span cost."""
+def recorder(recorded: Recorded, cost: Mapping[str, float]) -> Iterator[Row]:
+    """The recorder itself: what its sources say of themselves, a fault, what one event cost."""
     yield from recorded.decoded.account["notes"]
     if recorded.decoded.account["fault"]:
         yield "recorder", "stopped early by a fault", 1
-    for level, value in cost.span_ns.items():
-        yield "recorder", f"cost_ns: {level}", value
-    for level, factor in cost.slowdown.items():
-        yield "recorder", f"{SLOWDOWN}{level}", factor
-    for what, value in cost.by_kind.items():
+    for what, value in cost.items():
         yield "recorder", what, value
 
 

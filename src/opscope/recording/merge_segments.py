@@ -14,7 +14,7 @@ import numpy as np
 
 from opscope.recording.assemble import assemble_trace, engine_names
 from opscope.recording.decoded import Decoded
-from opscope.recording.ledger import Cost, Row
+from opscope.recording.ledger import Row
 from opscope.recording.module_paths import with_paths
 from opscope.recording.process_groups import Groups, with_groups
 from opscope.recording.segments import Late, RecordingSegment
@@ -45,7 +45,7 @@ class OwnFacts:
     """
 
     added_to: Callable[[Decoded], Decoded]
-    cost: Cost
+    cost: Mapping[str, float]
     metadata: Mapping[str, Any]
 
 
@@ -139,7 +139,7 @@ class Merge:
     def _rest(self) -> Trace:
         """All but what was written by groups of rows."""
         decoded = self._decoded()
-        cost = Cost({}, {}) if self.own is None else self.own.cost
+        cost: Mapping[str, float] = {} if self.own is None else self.own.cost
         trace = assemble_trace(decoded, self.options, cost, self.process, self.rows)
         ledger = trace.table("ledger")
         added = self._added_to_ledger()

@@ -16,10 +16,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from opscope import _native
-from opscope.recording.cost import recording_cost_ns, slowdown_between_events
-from opscope.recording.cost_by_kind import cost_by_kind
-from opscope.recording.ledger import Cost
-from opscope.recording.sources import RecordingOptions, native_wants
+from opscope.recording.cost import cost_by_kind
+from opscope.recording.sources import RecordingOptions
 from opscope.trace.overloads import described
 
 _MOST_TEXT = 4 << 20
@@ -36,7 +34,7 @@ class ProgramFacts:
         sources: text of code that is in no file, by what Python calls that.
     """
 
-    cost: Cost = field(default_factory=lambda: Cost({}, {}))
+    cost: Mapping[str, float] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
 
@@ -47,7 +45,7 @@ class ProgramFacts:
     @classmethod
     def from_json(cls, said: Mapping[str, Any]) -> ProgramFacts:
         """What :meth:`as_json` gave."""
-        return cls(Cost(**said["cost"]), said["metadata"], said["sources"])
+        return cls(said["cost"], said["metadata"], said["sources"])
 
     def keep_sources(self) -> None:
         """Have views and tracebacks of this process find that code."""
@@ -60,9 +58,8 @@ NO_FACTS = ProgramFacts()
 
 def facts_of_program(options: RecordingOptions) -> ProgramFacts:
     """Those of this process, which recorded with these; takes no longer for a longer recording."""
-    by_kind = cost_by_kind(native_wants(options))
-    cost = Cost(recording_cost_ns(), slowdown_between_events(options), by_kind)
-    return ProgramFacts(cost, _overloads(options), _sources() if options.source_lines else {})
+    sources = _sources() if options.source_lines else {}
+    return ProgramFacts(cost_by_kind(options), _overloads(options), sources)
 
 
 def _overloads(options: RecordingOptions) -> dict[str, Any]:

@@ -19,14 +19,12 @@ from opscope.errors import LifecycleError
 from opscope.memory_limit import default_growth_bytes, memory_for
 from opscope.notice import notice
 from opscope.recording.assemble import assemble_trace, with_ids_from
-from opscope.recording.cost import recording_cost_ns, slowdown_between_events
-from opscope.recording.cost_by_kind import cost_by_kind
+from opscope.recording.cost import cost_by_kind
 from opscope.recording.decoded import Decoded, read_decoded
 from opscope.recording.distributed_job import note_job
 from opscope.recording.gil import refuse_without_gil
 from opscope.recording.gpu_collecting import end_gpu_in_stream, wait_for_devices
 from opscope.recording.gpu_events import with_devices
-from opscope.recording.ledger import Cost
 from opscope.recording.narrow import narrowed
 from opscope.recording.noted import note_known
 from opscope.recording.python_source import path_prefixes
@@ -231,7 +229,7 @@ class Recording:
             from opscope.recording.merge_segments import OwnFacts
             from opscope.recording.recovered import save_long
 
-            own = OwnFacts(self._with_known_here, self._cost(), metadata)
+            own = OwnFacts(self._with_known_here, cost_by_kind(self._recorded), metadata)
             self._saved_in = save_long(self.stream.path, folder, own=own)
         return folder
 
@@ -250,17 +248,12 @@ class Recording:
             decoded = listener.added_to(decoded)
         return decoded
 
-    def _cost(self) -> Cost:
-        recorded = self._recorded
-        by_kind = cost_by_kind(native_wants(recorded))
-        return Cost(recording_cost_ns(), slowdown_between_events(recorded), by_kind)
-
     def _assembled(self, window: DecodedWindow) -> Trace:
         decoded = with_devices(read_decoded(window))
         if self.stream is not None and self.stream.path is not None:
             decoded = replace(decoded, no_room=NO_ROOM)
         decoded = with_ids_from(self._with_known_here(decoded), self._first_id)
-        return assemble_trace(decoded, self._recorded, self._cost())
+        return assemble_trace(decoded, self._recorded, cost_by_kind(self._recorded))
 
 
 class _Window:

@@ -10,7 +10,6 @@ from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.export.window import Window
 from opscope.report.shown_text import shown
 from opscope.trace.job import missing_ranks
-from opscope.trace.ledger_rows import SPAN_COST
 from opscope.trace.trace import Trace
 
 _MACHINE = (
@@ -63,11 +62,9 @@ def period_section(period: Period, origin_ns: int) -> dict[str, Any]:
 
 
 def _ledger(trace: Trace) -> Iterator[tuple[str, str, float]]:
-    """Its rows; in older traces noise could make torch's part of the cost more than all of it."""
     for source, counts in trace.ledger.items():
         for what, value in counts.items():
-            most = counts.get(SPAN_COST, value) if what == "cost_ns: floor" else value
-            yield source, what, min(value, most)
+            yield source, what, value
 
 
 def _machine(trace: Trace, metadata: dict[str, Any]) -> list[list[str]]:

@@ -4,17 +4,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-SLOWDOWN = "code between events takes so many times as long: "
-"""Of the source ``recorder``; what does that follows."""
-
-SPAN_COST = "cost_ns: span"
-"""Of the source ``recorder``: what recording one takes where nothing else happens."""
-
-PAGES_TAKEN = "pages that records took"
-ROOM_TOOK = "making room for records took, ns"
-"""Of the source ``recorder``, while it went on: 4 KiB of memory each, and the processor time of
-threads that record. Their kernel counts those pages as faults of theirs."""
-
 WITHOUT_DURATION = "durations that are missing or negative, taken for 0"
 """Of the source ``import``."""
 
@@ -33,12 +22,6 @@ NOT_EXPORTED = "rows that such a file cannot hold: "
 
 KIND_COST = "cost_ns of one "
 """Of the source ``recorder``, with the options of the recording; a ``CostKind`` follows."""
-
-
-QUICKEST = "aten::as_strided"
-"""The operator that does least; what it takes while caches hold all that it needs is a row, too."""
-
-QUICKEST_TAKES = f"{QUICKEST} takes with warm caches, in ns"
 
 
 class CostKind(str, Enum):

@@ -1,4 +1,4 @@
-"""Recordings that lie elsewhere: in an object store, or wherever PyArrow or fsspec read from.
+"""Recordings that lie elsewhere: in an object store, or wherever fsspec reads from.
 
 They are copied to a folder for temporary files, which goes with the process. What says what is
 there comes at once, with the rollups; the tables of a process, which are nearly all of it, only
@@ -8,112 +8,127 @@ when they are asked for.
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Any
 
-from opscope.errors import OpscopeError, TraceFormatError
+from opscope.errors import MissingDependencyError, OpscopeError, TraceFormatError
 from opscope.progress import tell
-from opscope.thread_pool import ThreadPool
+from opscope.scratch import scratch_folder
 from opscope.trace.address import address_of, path_of, shown_address
 from opscope.trace.partition import part_of_folder
-from opscope.trace.remote_folder import RemoteFolder
-from opscope.trace.remote_store import RemoteStore, answering
-
-_AT_ONCE = 16
-"""Stores answer slowly and many at a time."""
-_CHUNK_BYTES = 1 << 22
 
 
 class _Copy:
-    """What was copied of one address; the copy goes with this.
+    """What was copied of one address.
 
     Attributes:
-        store: where it is from, and what was there.
-        address: as it is shown.
+        address: as it was given, and as it is shown.
+        found: what the store said of every file when it was looked at, by its path below the
+            address; that is empty for the address itself.
         path: of the copy.
     """
 
-    def __init__(self, store: RemoteStore) -> None:
-        self.store, self.address = store, shown_address(store.address)
-        self.folder = RemoteFolder()
-        self.path = self.folder.path / store.called
-        self.lock = threading.Lock()
+    def __init__(self, address: str) -> None:
+        self.address, self.shown = address, shown_address(address)
+        with self._answering():
+            from fsspec.core import url_to_fs
+
+            self._store, self._root = url_to_fs(address)
+            self.found = self._look()
+        name = PurePosixPath(shown_address(self._root)).name
+        with self._writing():
+            self.path = scratch_folder(self) / ("recording" if name in ("", "..") else name)
         self._later: dict[Path, list[str]] = {}
-        at_once = []
-        for name in store.found:
-            place = self.path / name
-            if _is_for_later(place):
-                self._later.setdefault(place.parent, []).append(name)
-            else:
-                at_once.append(name)
-        self._bring(at_once)
+        for one in self.found:
+            if _is_for_later(self.path / one):
+                self._later.setdefault((self.path / one).parent, []).append(one)
+
+    def begin(self) -> None:
+        """Copy what says what is there."""
+        later = {name for names in self._later.values() for name in names}
+        self._bring([name for name in self.found if name not in later])
 
     def complete(self, folder: Path) -> None:
         """Copy what is missing in one folder."""
-        with self.lock:
-            if folder in self._later:
-                self._bring(self._later[folder])
-                del self._later[folder]
+        names = self._later.get(folder)
+        if names is not None:
+            self._bring(names)
+            self._later.pop(folder, None)
 
-    def _bring(self, names: Sequence[str]) -> None:
-        given_up = threading.Event()
-        pool = ThreadPool(max_workers=_AT_ONCE)
-        try:
-            for count, _ in enumerate(pool.map(partial(self._copy, given_up), names), start=1):
-                tell(count, len(names))
-        except BaseException:
-            given_up.set()  # nobody waits for a store that answers slowly, or not at all
-            raise
-        finally:
-            pool.close()
-        if not self.store.is_as_found(names):
-            for name in names:
-                (self.path / name).unlink(missing_ok=True)
+    def _bring(self, names: list[str]) -> None:
+        from fsspec.callbacks import Callback
+
+        class _Progress(Callback):  # type: ignore[misc]
+            def call(self, *arguments: Any, **options: Any) -> None:
+                tell(self.value, self.size or len(names))
+
+        with self._writing():
+            # Another thread may copy the same: each file appears whole, and once more is no matter.
+            unfinished = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=self.path.parent))
+        targets = [str(unfinished / str(place)) for place in range(len(names))]
+        with self._answering():
+            sources = [self.found[name]["name"] for name in names]
+            self._store.get(sources, targets, callback=_Progress())
+            folders = {str(PurePosixPath(name).parent) for name in names}
+            now = self._look(folders.pop() if len(folders) == 1 else ".")
+        if any(now.get(name) != self.found[name] for name in names):
             raise TraceFormatError(
-                f"{self.address} was written to after it was looked at. Load it again when nothing "
+                f"{self.shown} was written to after it was looked at. Load it again when nothing "
                 "writes there."
             )
+        with self._writing():
+            for name, target in zip(names, targets, strict=True):
+                (self.path / name).parent.mkdir(parents=True, exist_ok=True)
+                os.replace(target, self.path / name)
 
-    def _copy(self, given_up: threading.Event, name: str) -> None:
-        if given_up.is_set():
-            return
-        file, target = self.store.found[name], self.path / name
-        # A forked child may copy the same, and so may a thread that was given up.
-        unfinished = target.with_name(f".{os.getpid()}-{threading.get_ident()}.unfinished")
+    def _look(self, folder: str = ".") -> dict[str, dict[str, Any]]:
+        self._store.invalidate_cache()  # fsspec may remember what was there
+        place = self._root if folder == "." else f"{self._root.rstrip('/')}/{folder}"
+        there = self._store.info(place)
+        if there["type"] == "file":
+            return {"": there}
+        found = self._store.find(place, detail=True)
+        return {below(self._root, path): about for path, about in found.items()}
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        """What a store says goes wrong, which may have the password of its address in it."""
         try:
-            with self.folder.writing(self.address):
-                target.parent.mkdir(parents=True, exist_ok=True)
-                copy = unfinished.open("wb")
-            with copy, answering(self.store.address, name), self.store.open(name) as source:
-                size = 0
-                while not given_up.is_set() and (chunk := source.read(_CHUNK_BYTES)):
-                    size += len(chunk)
-                    with self.folder.writing(self.address):
-                        copy.write(chunk)
-                with self.folder.writing(self.address):
-                    copy.close()  # which writes the rest
-            if given_up.is_set():
-                return
-            if file.size_bytes not in (-1, size):
-                shown = f"{self.address}/{name}" if name else self.address
-                raise TraceFormatError(
-                    f"{shown} has {size} bytes, and {file.size_bytes} were announced: it was "
-                    "written meanwhile. Load it again when nothing writes there."
-                )
-            with self.folder.writing(self.address):
-                unfinished.replace(target)
-        finally:
-            unfinished.unlink(missing_ok=True)
+            yield
+        except (OpscopeError, MemoryError):
+            raise
+        except Exception as error:  # stores raise what they like
+            has_secrets = self.shown != self.address
+            why = error.__cause__ if isinstance(error, FileNotFoundError) else error
+            said = str(why or "nothing is there").strip().splitlines()[:1]
+            reason = type(why or error).__name__ if has_secrets or not said else said[0].rstrip(".")
+            cause = None if has_secrets else error
+            if isinstance(error, ImportError):
+                raise MissingDependencyError(
+                    f"{self.shown} cannot be read: {reason}. Run: pip install fsspec, and its "
+                    "package for that kind of store, such as s3fs or gcsfs."
+                ) from cause
+            raise TraceFormatError(
+                f"{self.shown} cannot be read: {reason}. Check the address, and that this machine "
+                "has access to it."
+            ) from cause
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise TraceFormatError(
+                f"The copy of {self.shown} cannot be written to {tempfile.gettempdir()}: "
+                f"{error.strerror or error}. Set TMPDIR to a folder with room."
+            ) from error
 
 
 _COPIES: list[_Copy] = []
 """Also of what is no longer there: whoever opened it may go on reading."""
-_LOCK = threading.Lock()
-_LOCKS: dict[str, threading.Lock] = {}
-"""One for each address: one that does not answer holds up nobody who asks for another."""
 
 
 def local_path(path: str | os.PathLike[str]) -> Path:
@@ -127,7 +142,15 @@ def local_path(path: str | os.PathLike[str]) -> Path:
         TraceFormatError: nothing is there, or it cannot be read.
     """
     address = address_of(path)
-    return path_of(path) if address is None else _copy_of(address).path
+    if address is None:
+        return path_of(path)
+    made = _Copy(address)
+    for copy in _COPIES:
+        if copy.address == address and copy.found == made.found and copy.path.exists():
+            return copy.path
+    made.begin()
+    _COPIES.append(made)
+    return made.path
 
 
 def complete(folder: Path) -> None:
@@ -143,7 +166,7 @@ def complete(folder: Path) -> None:
 def as_asked(text: str) -> str:
     """A text for people in which copies are called what was asked for, which stays there."""
     for copy in list(_COPIES):
-        text = text.replace(str(copy.path), copy.address)
+        text = text.replace(str(copy.path), copy.shown)
     return text
 
 
@@ -153,46 +176,20 @@ def asked_names() -> Iterator[None]:
     try:
         yield
     except OpscopeError as error:
-        error.args = tuple(_said(one) if isinstance(one, str) else one for one in error.args)
+        error.args = tuple(as_asked(one) if isinstance(one, str) else one for one in error.args)
         raise
 
 
-def _said(text: str) -> str:
-    for copy in list(_COPIES):
-        if str(copy.path) in text and not copy.folder.path.is_dir():
-            return (
-                f"The copy of {copy.address} went with the process that made it. Load it again in "
-                "this one."
-            )
-    return as_asked(text)
+def below(root: str, path: str) -> str:
+    """The path of a file relative to what was asked for.
 
-
-def _copy_of(address: str) -> _Copy:
-    """The copy that was made already, if what is there is the same."""
-    with _LOCK:
-        lock = _LOCKS.setdefault(address, threading.Lock())
-    with lock:
-        store = RemoteStore(address)
-        for copy in list(_COPIES):
-            is_same = copy.store.address == address and copy.store.found == store.found
-            if is_same and copy.folder.path.is_dir():  # not so in the child of a process that ended
-                return copy
-        made = _Copy(store)
-        _COPIES.append(made)
-        return made
-
-
-def _in_forked_child() -> None:
-    """The threads that held these are not in the child."""
-    global _LOCK
-    _LOCK = threading.Lock()
-    _LOCKS.clear()
-    for copy in _COPIES:
-        copy.lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_forked_child)
+    Raises:
+        TraceFormatError: it would lie outside.
+    """
+    name = path.lstrip("/").removeprefix(root.strip("/")).lstrip("/")
+    if ".." in PurePosixPath(name).parts or not name:
+        raise TraceFormatError(f"{root} holds a file called {path}, which is not below it.")
+    return name
 
 
 def _is_for_later(place: Path) -> bool:

@@ -429,7 +429,7 @@ LEDGER = TableSchema(
         Column(
             "what",
             "string",
-            "requested, recorded, dropped: <reason>, cost_ns: <level>, cost_ns of one <kind>, ...",
+            "requested, recorded, dropped: <reason>, cost_ns of one <kind>, ...",
         ),
         Column("value", "float64", "a count, or nanoseconds for cost_ns", **BYTES),
     ),

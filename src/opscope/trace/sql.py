@@ -15,7 +15,7 @@ from opscope.trace.labels import LABELS
 from opscope.trace.long_trace import LongTrace
 from opscope.trace.partition import PROCESS, RANK
 from opscope.trace.schema import TABLES
-from opscope.trace.sql_lock import bounded_table, bounded_time, lock
+from opscope.trace.sql_lock import SETTINGS, bounded_table, bounded_time
 from opscope.trace.trace import Trace
 
 KEYS = (RANK, PROCESS)
@@ -50,15 +50,17 @@ def connection_over(
         keys: columns that say which process a row is of, where there are several.
         is_large: they need not fit in memory, nor does what a statement makes of them.
     """
-    connection = duckdb.connect(":memory:")
-    if is_large:
-        connection.execute(f"set memory_limit = '{_MOST_MEMORY}'")
+    connection = duckdb.connect(":memory:", config=_settings(read_only, is_large))
     for name, table in tables.items():
         connection.register(name, table)
     connection.execute(_named_events(keys))
-    if read_only:
-        lock(connection)
     return connection
+
+
+def _settings(read_only: bool, is_large: bool) -> dict[str, str]:
+    if read_only:
+        return SETTINGS
+    return {"memory_limit": _MOST_MEMORY} if is_large else {}
 
 
 def query(trace: Trace, statement: str, read_only: bool = False) -> Any:

@@ -51,6 +51,7 @@ class Trace:
         ``metadata`` values are anything JSON can hold.
         """
         self.names = names
+        self._derived: dict[object, Any] = {}
         self._tables: dict[str, Table] = {}
         for name, schema in TABLES.items():
             given = tables.get(name, {})
@@ -60,6 +61,9 @@ class Trace:
                 TABLES["metadata"],
                 {"key": list(metadata), "value": [json.dumps(v) for v in metadata.values()]},
             )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_derived": {}}
 
     def table(self, name: str) -> Table:
         """The table called ``name`` (see ``trace.schema.TABLES``).
@@ -249,14 +253,13 @@ class Trace:
         Args:
             factors: by part, what it would take as a multiple of what it took. A part is the name
                 of an operator, an annotation or a kernel, the path of a module, a line of the
-                program (``train.py:12``), of both with their backward pass, or the id of a finding:
-                0 is its fix, 1 none.
+                program (``train.py:12``), of both with their backward pass.
             period: what to look at, as in :meth:`period`.
 
         Raises:
             UsageError: nothing is called that, a factor is below 0, or there is no such period.
         """
-        from opscope.analysis.findings.what_if import find_what_if
+        from opscope.analysis.critical_path.what_if import find_what_if
 
         return find_what_if(self, factors, period)
 

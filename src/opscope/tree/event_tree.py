@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
-
 import numpy as np
 import numpy.typing as npt
 
 from opscope.cached_property import cached_property
+from opscope.trace.derived import derived
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import Index
-
-_TREES: WeakKeyDictionary[Trace, EventTree] = WeakKeyDictionary()
 
 
 class EventTree:
@@ -72,12 +69,10 @@ class EventTree:
         return rows[offsets[event] : offsets[event + 1]]
 
 
+@derived
 def event_tree(trace: Trace) -> EventTree:
     """The tree of ``trace``; the same object for the same trace."""
-    tree = _TREES.get(trace)
-    if tree is None:
-        tree = _TREES[trace] = EventTree(trace)
-    return tree
+    return EventTree(trace)
 
 
 def group_by_parent(

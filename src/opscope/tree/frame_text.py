@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
+from opscope.trace.derived import derived
 from opscope.trace.schema import EventKind
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
@@ -21,8 +21,6 @@ PYTHON_KINDS = (
     EventKind.OPTIMIZER_CALL,
 )
 """Kinds that are frames of a Python stack."""
-
-_TEXTS: WeakKeyDictionary[Trace, tuple[npt.NDArray[np.int32], list[str]]] = WeakKeyDictionary()
 
 
 def python_events(trace: Trace) -> npt.NDArray[np.bool_]:
@@ -38,6 +36,7 @@ def is_python(events: Table) -> npt.NDArray[np.bool_]:
     return found
 
 
+@derived
 def event_texts(trace: Trace) -> tuple[npt.NDArray[np.int32], list[str]]:
     """The text each event is shown under, as (row in texts, texts).
 
@@ -45,13 +44,6 @@ def event_texts(trace: Trace) -> tuple[npt.NDArray[np.int32], list[str]]:
     are written from the frame. The array has shape (events,); equal texts have equal rows. The same
     ones for the same trace.
     """
-    found = _TEXTS.get(trace)
-    if found is None:
-        found = _TEXTS[trace] = _event_texts(trace)
-    return found
-
-
-def _event_texts(trace: Trace) -> tuple[npt.NDArray[np.int32], list[str]]:
     events, names = trace.events, len(trace.names)
     name = np.ascontiguousarray(events["name"])
     frames = _frames(trace) if name.min(initial=0) < 0 else None

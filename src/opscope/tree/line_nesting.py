@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
 from opscope.cached_property import cached_property
+from opscope.trace.derived import derived
 from opscope.trace.row_groups import group_rows
 from opscope.trace.trace import Trace
 from opscope.tree.event_tree import event_tree
@@ -26,8 +26,6 @@ from opscope.tree.event_tree import event_tree
 Indices = npt.NDArray[np.int32]
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-
-_NESTED: WeakKeyDictionary[Trace, LineNesting] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -104,12 +102,10 @@ class LineNesting:
         return [own[~self.is_async[own]] for own in found]
 
 
+@derived
 def line_nesting(trace: Trace) -> LineNesting:
     """That of a trace; the same object for the same trace."""
-    found = _NESTED.get(trace)
-    if found is None:
-        found = _NESTED[trace] = nest(trace, trace.events["is_async"], trace.events["parent"])
-    return found
+    return nest(trace, trace.events["is_async"], trace.events["parent"])
 
 
 def nest(trace: Trace, left_out: Flags, parent: npt.NDArray[np.signedinteger]) -> LineNesting:

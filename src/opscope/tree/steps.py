@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from opscope.schedule import step_number
+from opscope.trace.derived import derived
 from opscope.trace.trace import Trace
 from opscope.tree.event_tree import event_tree
 
@@ -33,21 +33,12 @@ class Steps:
         return len(self.number)
 
 
-_STEPS: WeakKeyDictionary[Trace, Steps] = WeakKeyDictionary()
-
-
+@derived
 def find_steps(trace: Trace) -> Steps:
     """The steps of ``trace``; empty if the program never called ``step()``.
 
     The same object for the same trace.
     """
-    found = _STEPS.get(trace)
-    if found is None:
-        found = _STEPS[trace] = _find_steps(trace)
-    return found
-
-
-def _find_steps(trace: Trace) -> Steps:
     number_of = _step_numbers(trace)
     is_step = np.zeros(len(trace.names) + 1, dtype=np.bool_)  # and last, that no name is none
     is_step[list(number_of)] = True

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
+from opscope.trace.derived import derived
 from opscope.trace.row_groups import group_rows
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
@@ -52,18 +52,9 @@ class Placement:
         return [rows[first:last] for first, last in pairwise(begin.tolist())]
 
 
-_PLACED: WeakKeyDictionary[Trace, Placement] = WeakKeyDictionary()
-
-
+@derived
 def place_events(trace: Trace) -> Placement:
     """Every event on a line of its thread; the same object for the same trace."""
-    found = _PLACED.get(trace)
-    if found is None:
-        found = _PLACED[trace] = _place_events(trace)
-    return found
-
-
-def _place_events(trace: Trace) -> Placement:
     nesting = line_nesting(trace)
     home, line, order = nesting.threads, nesting.thread, nesting.by_start
     if nesting.is_as_recorded:

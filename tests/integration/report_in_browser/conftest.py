@@ -168,5 +168,5 @@ def training() -> Trace:
         gpu=[kernel("gemm_kernel", 20, 35, launch=3)],
         metadata={"program": "train.py", "options": {"shapes": True, "stack": False}},
         ledger={"events": {"recorded": 22, "dropped: memory budget": 0},
-                "recorder": {"cost_ns: span": 46.0}},
+                "recorder": {"cost_ns of one operator": 46.0}},
     )  # fmt: skip

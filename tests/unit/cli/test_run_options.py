@@ -56,6 +56,7 @@ def test_refused_before_the_program_runs(command_line, script, options, said):
     [
         ([], "required: SCRIPT|-m MODULE|-c CODE|-"),
         (["-m"], "required: SCRIPT|-m MODULE|-c CODE|-"),
+        (["--", "missing.py"], "There is no script 'missing.py'"),
         (["missing.py"], "There is no script 'missing.py'"),
         (["-m", "missing_module"], "There is no module 'missing_module'"),
     ],

@@ -248,7 +248,7 @@ def test_start_up_is_left_out_and_can_be_opened(command_line, tmp_path):
     assert about.startswith("Recording, 800 µs, 6 steps of the optimizer;")
     assert (row[0], row[4]) == ("aten::mm", "31.2%")
     outcome = command_line("summary", tmp_path / "train.opscope", "--period", "warm")
-    assert "no period 'warm'" in outcome.complaint
+    assert "'warm' is not one of steady, start-up, all" in outcome.complaint
 
 
 @pytest.mark.parametrize(

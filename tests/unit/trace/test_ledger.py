@@ -6,7 +6,7 @@ LEDGER = Ledger(
     {
         "events": {"requested": 9.0, "dropped: no room": 2.0, "dropped: its thread ended": 0.0},
         "frees": {"dropped: not heard": 3.0, "not dropped": 7.0},
-        "recorder": {"cost_ns: span": 50.0},
+        "recorder": {"cost_ns of one operator": 50.0},
     }
 )
 

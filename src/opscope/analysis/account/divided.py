@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -29,13 +28,12 @@ from opscope.analysis.period import Period
 from opscope.analysis.program_steps import program_steps
 from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.cached_property import cached_property
+from opscope.trace.derived import derive
 from opscope.trace.trace import Trace
 from opscope.tree.line_nesting import Line, line_nesting
 from opscope.tree.steps import Steps
 
 Values = npt.NDArray[np.int64]
-
-_DIVIDED: WeakKeyDictionary[Trace, Divided] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,10 +99,7 @@ def divide(whole: Trace, period: Period) -> Divided:
         whole: the trace, whose samples of threads tell of the part, too.
         period: of it.
     """
-    found = _DIVIDED.get(period.trace)
-    if found is None:
-        found = _DIVIDED[period.trace] = _divide(whole, period)
-    return found
+    return derive(period.trace, Divided, lambda: _divide(whole, period))
 
 
 def _divide(whole: Trace, period: Period) -> Divided:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +15,7 @@ from opscope.analysis.account.divided import divide
 from opscope.analysis.period import Period, Which, period_of
 from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.reused_memory import reusing_memory
+from opscope.trace.derived import derive
 from opscope.trace.trace import Trace
 from opscope.tree.frame_text import python_events
 from opscope.tree.line_nesting import Line
@@ -24,8 +24,6 @@ from opscope.tree.steps import Steps
 Values = npt.NDArray[np.int64]
 Amounts = npt.NDArray[np.float64]
 Columns = dict[str, Values]
-
-_ACCOUNTS: WeakKeyDictionary[Trace, Account] = WeakKeyDictionary()
 
 
 @reusing_memory
@@ -40,10 +38,7 @@ def find_account(trace: Trace, which: Which | str = Which.STEADY) -> Account:
         UsageError: there is no such part.
     """
     period = period_of(trace, which)
-    found = _ACCOUNTS.get(period.trace)
-    if found is None:
-        found = _ACCOUNTS[period.trace] = _account(trace, period)
-    return found
+    return derive(period.trace, Account, lambda: _account(trace, period))
 
 
 def main_time(

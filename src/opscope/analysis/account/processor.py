@@ -18,9 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.account.collectives import is_within
-from opscope.analysis.recording_cost import events_recorded
 from opscope.trace.codes import WaitsFor
-from opscope.trace.ledger_rows import PAGES_TAKEN, ROOM_TOOK
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
 
@@ -91,8 +89,6 @@ def intervals_by_thread(
 ) -> Iterator[tuple[int, Intervals]]:
     """Those of every thread that has two samples, by its number in the system.
 
-    Pages that records took are not among its faults, as far as the recording tells how many.
-
     Args:
         trace: any.
         stretches: when transfers between ranks were under way, as ``transfers`` has them.
@@ -101,16 +97,14 @@ def intervals_by_thread(
     order = np.lexsort((samples["time_ns"], samples["system_thread_id"]))
     thread = samples["system_thread_id"][order]
     edges = np.append(np.flatnonzero(np.diff(thread, prepend=-1)), len(order))
-    own = _PagesTaken(trace)
     threads = [
         (int(thread[first]), order[first:last])
         for first, last in pairwise(edges.tolist())
         if last - first > 1
     ]
-    pages = [own.between(number, samples["time_ns"][rows]) for number, rows in threads]
-    fault_ns = _cost_of_a_fault(samples, [rows for _, rows in threads], pages, own.each_ns)
-    for (number, rows), taken in zip(threads, pages, strict=True):
-        yield number, _intervals(samples, rows, taken, fault_ns, stretches)
+    fault_ns = _cost_of_a_fault(samples, [rows for _, rows in threads])
+    for number, rows in threads:
+        yield number, _intervals(samples, rows, fault_ns, stretches)
 
 
 def sampled_threads(trace: Trace) -> dict[int, Intervals]:
@@ -121,44 +115,7 @@ def sampled_threads(trace: Trace) -> dict[int, Intervals]:
     return found
 
 
-def time_of_faults_ns(trace: Trace, start_ns: int, end_ns: int) -> int | None:
-    """What the kernel needed, as estimated, to hand out pages between two moments, Unix
-    nanoseconds, to all threads together; None where no thread was asked about then."""
-    found = [
-        one.faults_ns * within
-        for one in sampled_threads(trace).values()
-        if (within := one.share_within(start_ns, end_ns)).any()
-    ]
-    return int(sum(faults_ns.sum() for faults_ns in found)) if found else None
-
-
-class _PagesTaken:
-    """What records took, by thread and time: each event as much as any.
-
-    Attributes:
-        each_ns: how long a thread needed for one.
-    """
-
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
-        told = trace.ledger.get("recorder", {})
-        pages = told.get(PAGES_TAKEN, 0.0)
-        self._of_an_event = pages / events_recorded(trace)
-        self.each_ns = told.get(ROOM_TOOK, 0.0) / max(pages, 1.0)
-
-    def between(self, number: int, time_ns: Values) -> Amounts:
-        """From each moment to the next, by the thread with a number. Shape (moments - 1,)."""
-        if not self._of_an_event:
-            return np.zeros(len(time_ns) - 1)
-        events = self._trace.events
-        own = np.append(self._trace.table("threads")["system_thread_id"] == number, False)
-        start_ns = np.sort(events["start_ns"][own[events["thread"]]])
-        return np.diff(np.searchsorted(start_ns, time_ns)) * self._of_an_event
-
-
-def _intervals(
-    samples: Table, rows: Values, pages: Amounts, fault_ns: float, stretches: Values
-) -> Intervals:
+def _intervals(samples: Table, rows: Values, fault_ns: float, stretches: Values) -> Intervals:
     time, computed = samples["time_ns"][rows], samples["computed_ns"][rows]
     delayed, waits_for = samples["delayed_ns"][rows], samples["waits_for"][rows].astype(np.int64)
     # A wait for a processor is counted when it is over; until then it looks like any other wait.
@@ -168,7 +125,7 @@ def _intervals(
     kinds, seen = _kinds(time, waits_for, blocked)
     for_ranks = np.isin(waits_for, FOR_ANOTHER) & is_within(time, stretches)
     beside = _kinds(time, np.where(for_ranks, WaitsFor.NOTHING, waits_for), blocked)
-    faults = np.maximum(np.diff(samples["faults"][rows]) - pages, 0) * fault_ns
+    faults = np.diff(samples["faults"][rows]) * fault_ns
     idle = np.clip(took - ran - blocked, 0, None)
     # Who waits for the GIL looks for it every few milliseconds, and on a busy machine waits for a
     # processor to do so: with one at once it would go on waiting.
@@ -206,23 +163,18 @@ def _kinds(time: Values, waits_for: Values, blocked: Values) -> tuple[Values, Fl
     return kinds, seen
 
 
-def _cost_of_a_fault(
-    samples: Table, threads: Sequence[Values], pages: Sequence[Amounts], page_ns: float
-) -> float:
+def _cost_of_a_fault(samples: Table, threads: Sequence[Values]) -> float:
     """Nanoseconds that the kernel needs for one: its time per fault, where there were many.
 
     Args:
         samples: readings.
         threads: rows of those of each thread.
-        pages: of each what records took from one to the next.
-        page_ns: how long each of those took.
     """
     if not threads:
         return _FAULT_NS
-    taken = np.concatenate(pages)
     faults, system = (
-        np.concatenate([np.diff(samples[column][rows]) for rows in threads]) - own
-        for column, own in (("faults", taken), ("system_ns", taken * page_ns))
+        np.concatenate([np.diff(samples[column][rows]) for rows in threads])
+        for column in ("faults", "system_ns")
     )
     if faults.sum() < _ENOUGH_FAULTS or system.sum() < _ENOUGH_SYSTEM_NS:
         return _FAULT_NS

@@ -10,7 +10,6 @@ was seen, so that times without a change are those of the recording.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +21,7 @@ from opscope.analysis.critical_path.waits import Waits, find_waits
 from opscope.analysis.period import Period
 from opscope.analysis.program_steps import program_steps
 from opscope.cached_property import cached_property
-from opscope.trace.trace import Trace
+from opscope.trace.derived import derive
 from opscope.tree.steps import Steps
 
 Values = npt.NDArray[np.int64]
@@ -34,8 +33,6 @@ PROGRAM, WAITED_FOR, _WAITED_FOR_TOO = 0, 1, 2
 """On a thread: what it did before, and what ended its wait."""
 
 _NEARLY_ALL = 0.95
-
-_GRAPHS: WeakKeyDictionary[Trace, WaitGraph] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,10 +98,7 @@ class WaitGraph:
 
 def wait_graph(period: Period) -> WaitGraph:
     """The graph of a part of a recording; the same object for the same part."""
-    found = _GRAPHS.get(period.trace)
-    if found is None:
-        found = _GRAPHS[period.trace] = _graph(period)
-    return found
+    return derive(period.trace, WaitGraph, lambda: _graph(period))
 
 
 def _graph(period: Period) -> WaitGraph:

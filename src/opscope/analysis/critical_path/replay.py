@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.critical_path.graph import WAITED_FOR, WaitGraph
+from opscope.analysis.critical_path.graph import WaitGraph
 from opscope.analysis.quantity_text import share_text, time_text
 
 Values = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 Factors = npt.NDArray[np.float64]
 
 
@@ -53,44 +52,26 @@ class WhatIf:
         return f"<WhatIf: {times}, saves {share_text(self.saved_share)}{step}>"
 
 
-def replay(
-    graph: WaitGraph,
-    factors: Factors,
-    freed: Flags | None = None,
-    alone: Factors | None = None,
-) -> WhatIf:
+def replay(graph: WaitGraph, factors: Factors) -> WhatIf:
     """What a graph takes if each node takes a multiple of what it took.
 
     Args:
         graph: what waited for what.
         factors: one for each node.
-        freed: nodes that wait for no other thread or device any more; None for none.
-        alone: what nodes take without being recorded, as multiples; times are then drawn out
-            evenly to what the recording took. None for what they took.
     """
     own = graph.duration_ns
-    own = own if alone is None else np.rint(own * alone).astype(np.int64)
     duration = np.rint(own * factors).astype(np.int64)
     before, _ = graph.ends_with(own)
-    if freed is not None:
-        kept = graph.before.copy()
-        kept[freed, WAITED_FOR:] = -1
-        after, _ = replace(graph, before=kept).ends_with(duration)
-    else:
-        after, _ = graph.ends_with(duration)
+    after, _ = graph.ends_with(duration)
     start = graph.start_of_time_ns
-    recorded = before if alone is None else graph.ends_with(graph.duration_ns)[0]
-    edges = _nodes_at_steps(graph, recorded)
-    took, first, last = (_length_ns(graph, one) for one in (recorded, before, after))
-    steps = [
-        np.diff(_at(one, edges, start), axis=0).reshape(-1) for one in (recorded, before, after)
-    ]
+    edges = _nodes_at_steps(graph, before)
+    steps = [np.diff(_at(one, edges, start), axis=0).reshape(-1) for one in (before, after)]
     return WhatIf(
-        before_ns=took,
-        after_ns=took * last // max(first, 1),
-        changed_ns=int((own - duration).sum()) * took // max(first, 1),
+        before_ns=_length_ns(graph, before),
+        after_ns=_length_ns(graph, after),
+        changed_ns=int((own - duration).sum()),
         steps_before_ns=steps[0],
-        steps_after_ns=steps[0] * steps[2] // np.maximum(steps[1], 1),
+        steps_after_ns=steps[1],
     )
 
 

@@ -11,8 +11,6 @@ from opscope.tree.links import thread_numbers
 _FEWEST_PASSES = 10
 """Over the same forward operators: no training step has as many losses."""
 
-_TAKING = ("aten::select", "aten::slice", "aten::narrow", "aten::unbind")
-
 
 def backward_steps(subject: Subject) -> tuple[Values, Values]:
     """Outermost operators of backward passes, each with the forward operator it is of, or -1."""
@@ -77,13 +75,6 @@ def is_repeated_pass(subject: Subject) -> Flags:
     """
     again = np.zeros(len(subject.parent) + 1, dtype=np.bool_)
     steps, forward = backward_steps(subject)
-    # What stores a gradient is of no forward operator: it follows the one that made it.
-    last = np.maximum.accumulate(np.where(forward >= 0, np.arange(len(steps)), -1))
-    steps, forward = steps[last >= 0], forward[last[last >= 0]]
-    passes = np.bincount(forward, minlength=1)[forward]
-    # Each pass begins where its output is taken out of all: that alone is new.
-    taking = subject.named(*_TAKING)[forward] & (passes < _FEWEST_PASSES)
-    after = np.where(taking, len(steps), np.arange(len(steps)))
-    after = np.minimum.accumulate(after[::-1])[::-1]
-    again[steps[np.append(passes >= _FEWEST_PASSES, False)[after]]] = True
+    known = forward >= 0
+    again[steps[known]] = np.bincount(forward[known])[forward[known]] >= _FEWEST_PASSES
     return np.asarray(again[subject.outermost_operator])

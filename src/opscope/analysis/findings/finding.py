@@ -9,7 +9,6 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.findings.replayed import Fix
 from opscope.analysis.findings.sites import Place
 from opscope.analysis.findings.subject import FEW_DROPPED
 from opscope.analysis.findings.unexplained_time import Unexplained
@@ -39,8 +38,8 @@ class Finding:
         events: row in ``events`` of each occurrence, shape (occurrences,).
         time_ns: spent in them.
         time_share: of that time.
-        saved_ns: what the fix would save; None where this recording cannot tell. Where devices take
-            part, as much of ``derived_ns`` as is waited for: a replay of the recording tells that.
+        saved_ns: about what the fix would save: the time of its events less what remains; None
+            where this recording cannot tell.
         saved_share: of that time; None as above.
         saved_by: how ``saved_ns`` was arrived at.
         measured: whether that was measured with torch on this machine, not derived.
@@ -49,9 +48,6 @@ class Finding:
         link: where to read on.
         saved_bytes: what the fix would save of memory; None where it is not about that.
         saved_bytes_share: of what is in use at the peak.
-        derived_ns: what its events would take less, whoever waits for that; None as above.
-        derived_alone_ns: the same of the program alone, not drawn out to what its recording took.
-        fixes: where devices take part, what becomes of which events: what is replayed.
     """
 
     id: str
@@ -71,9 +67,6 @@ class Finding:
     link: str
     saved_bytes: int | None = None
     saved_bytes_share: float = 0.0
-    derived_ns: int | None = None
-    derived_alone_ns: float = 0.0
-    fixes: tuple[Fix, ...] = ()
 
     @property
     def weight(self) -> float:
@@ -147,9 +140,8 @@ class Findings:
         found: the findings.
         absent: ids of patterns that were looked for and are not in the trace.
         unchecked: patterns for which something was not recorded.
-        wall_ns: what shares are of: from the first event after the start-up to the end of the last.
-            Where it is known what recording cost and what the thread waited for a processor, shares
-            are those of the program alone, and times are drawn out to this.
+        wall_ns: what shares are of: from the first event after the start-up to the end of the last,
+            less profiling overhead and waits for a processor, as far as they are known.
         about: that in words, as in "steady state, 210 ms, 29 steps".
         start_up_ns: imports, setting up and the first step, which are left out; 0 for none.
         start_up: the same in one line; empty for none.
@@ -158,6 +150,7 @@ class Findings:
         dropped_share: of the events that were asked for, what was dropped.
         is_recorded_time: what recording cost is not known of this recording, so that times and
             savings have it.
+        taken_off_ns: profiling overhead and waits for a processor that ``wall_ns`` is without.
         sampled: what was recorded for part of the time only, to stay below a budget; else empty.
         launched_elsewhere: of what devices computed and copied, what was launched outside of the
             time looked at, or by who knows what.
@@ -173,6 +166,7 @@ class Findings:
     unexplained: Unexplained | None = None
     waited_share: float | None = None
     dropped_share: float = 0.0
+    taken_off_ns: int = 0
     sampled: str = ""
     is_recorded_time: bool = False
     launched_elsewhere: float = 0.0
@@ -227,7 +221,13 @@ class Findings:
         if not self.about:
             return ""
         left_out = f" Left out: {self.start_up}." if self.start_up else ""
-        return f"Shares are of the {self.about}.{left_out}"
+        worth_saying = self.taken_off_ns >= _MEDIUM * (self.wall_ns + self.taken_off_ns)
+        less = (
+            f", less {time_text(self.taken_off_ns)} of profiling overhead and waits for a processor"
+            if worth_saying
+            else ""
+        )
+        return f"Shares are of the {self.about}{less}.{left_out}"
 
     def __len__(self) -> int:
         return len(self.found)

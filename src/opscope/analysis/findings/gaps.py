@@ -1,7 +1,7 @@
 """Which lines a function of the program spends its own time at: between those that call something.
 
 Of code that calls nothing no event tells a line. What is known are the calls before and after it;
-the source, where it can be read, tells what stands between them.
+the source, where it can be read, tells which statements are between those lines.
 """
 
 from __future__ import annotations
@@ -9,20 +9,19 @@ from __future__ import annotations
 import ast
 import linecache
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.analysis.findings.flow import Flow, Step
-from opscope.analysis.findings.subject import Flags, Subject, Values
+from opscope.analysis.findings.subject import Flags, Subject
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
+_BRANCHES = (ast.If, ast.ExceptHandler, ast.match_case)
+_LEAVING = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _OPERATIONS = (
     ast.Call, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Subscript, ast.AugAssign, ast.Await,
     ast.JoinedStr, *_COMPREHENSIONS,
@@ -40,30 +39,6 @@ _MOST_FILES = 64
 """Whose functions are kept: one that has many is asked about once for each."""
 
 
-@dataclass(frozen=True)
-class Gap:
-    """Where a function computes without calling anything.
-
-    Attributes:
-        line: that of the code; -1 if not even the function's is known.
-        time_ns: in all its calls.
-    """
-
-    line: int
-    time_ns: int
-
-
-def widest_gaps(subject: Subject, frame: int, calls: Values) -> Gap:
-    """Where most time passes in the calls (rows) of a function (row of frames)."""
-    frames = subject.trace.table("frames")
-    first, file = int(frames["line"][frame]), subject.trace.names[frames["file"][frame]]
-    is_call = np.zeros(len(subject.parent), dtype=np.bool_)
-    is_call[calls] = True
-    for _, begin, end, time_ns in _widest(subject, is_call, np.zeros(len(is_call), np.int32), 1):
-        return Gap(_line_between(file, first, begin, end), time_ns)
-    return Gap(first, 0)
-
-
 def gap_lines(
     subject: Subject,
     is_call: Flags,
@@ -79,27 +54,20 @@ def gap_lines(
         group: of these the number of the function; of others any. Shape (events,), as ``is_call``.
         functions: by that, the file of each and the line that it begins at.
     """
-    return {
-        number: _line_between(*functions[number], begin, end)
-        for number, begin, end, _ in _widest(subject, is_call, group, len(functions))
-    }
-
-
-def _widest(
-    subject: Subject, is_call: Flags, group: npt.NDArray[np.int32], groups: int
-) -> list[tuple[int, int, int, int]]:
-    """Of every group of calls the stretch of code that takes longest: the group, the lines of the
-    call before and of the one after (-1: none), and the time."""
-    found = _native.widest_gaps(
+    widest = _native.widest_gaps(
         np.ascontiguousarray(subject.parent, dtype=np.int32),
         is_call,
         group,
-        groups,
+        len(functions),
         subject.sites.caller_line,
         np.ascontiguousarray(subject.start_ns),
         np.ascontiguousarray(subject.duration_ns),
     )
-    return list(zip(*(column.tolist() for column in found), strict=True))
+    found: dict[int, int] = {}
+    for number, before, after, _ in zip(*(column.tolist() for column in widest), strict=True):
+        file, first = functions[number]
+        found[number] = _line_between(file, first, before, after)
+    return found
 
 
 def _line_between(file: str, first: int, before: int, after: int) -> int:
@@ -108,82 +76,125 @@ def _line_between(file: str, first: int, before: int, after: int) -> int:
     function = _function_at(file, first, max(before, after))
     if function is None:
         return before if before >= 0 else after if after >= 0 else first
-    begin = max(before if before >= 0 else first, first)
-    flow = _flow(function)
-    between = flow.between(before, after)
-    loops = [loop for step in between if (loop := _loop_line(step, before, after)) >= 0]
+    statements = [*_statements(function, before, after)]
+    between = _between(statements, before, after)
+    loops = [loop for one in between if (loop := _loop_line(one, before, after)) >= 0]
     if loops:
         return loops[0]
-    calling = [step for step in between if _calls(step, before)]
+    calling = [one for one in between if _calls(one, before)]
     if calling:
-        return next(filter(_may_wait, calling), calling[0]).line
-    begun = [flow.steps[number] for number in flow.at(before)] if before >= 0 else []
-    over = [one.line for one in begun if _is_loop(one) and not one.is_around(after)]
+        return next(filter(_may_wait, calling), calling[0]).lineno
+    begun = [one for one in statements if _is_at(one, before) and isinstance(one, _LOOPS)]
+    over = [one.lineno for one in begun if not _is_around(one, after)]
     if over:  # what it goes through was called, and all of its rounds came after that
         return over[0]
-    there = [flow.steps[number] for number in flow.at(after)] if after >= 0 else []
-    if any(_calls(step, before) for step in there) and sum(map(_work, there)) > 1:
+    there = [one for one in statements if _is_at(one, after)]
+    if any(_calls(one, before) for one in there) and sum(map(_work, there)) > 1:
         return after
-    computing = [step.line for step in between if _work(step)]
-    return computing[0] if computing else begin
+    computing = [one.lineno for one in between if _work(one)]
+    return computing[0] if computing else max(before if before >= 0 else first, first)
 
 
-def _flow(function: ast.AST) -> Flow:
-    """Of a function its flow; of a lambda or a comprehension, which has no statements, none."""
-    body = getattr(function, "body", ())
-    try:
-        return Flow(body if isinstance(body, list) else ())
-    except RecursionError:
-        return Flow(())
+def _statements(node: ast.AST, before: int, after: int) -> Iterator[ast.stmt]:
+    """Statements of a function by line, without blocks that leave it or a loop before ``after``."""
+    for owner, block in _blocks(node):
+        has_after = any(_is_around(one, after) for one in block)
+        # A ``with`` that was left says the line that it was entered at.
+        is_left = isinstance(owner, ast.With | ast.AsyncWith) and owner.lineno == before
+        leaves = isinstance(owner, _BRANCHES) and isinstance(block[-1], _LEAVING)
+        if not has_after and (is_left or leaves):
+            continue
+        for one in block:
+            yield one
+            if not isinstance(one, (*_FUNCTIONS, ast.ClassDef)):
+                yield from _statements(one, before, after)
 
 
-def _loop_line(step: Step, before: int, after: int) -> int:
-    """Where a loop of a step begins that runs as a whole between two lines; -1 for none."""
-    if _is_loop(step):
-        return -1 if step.is_around(before) or step.is_around(after) else step.line
-    lines = [node.lineno for node in _evaluated(step) if isinstance(node, _COMPREHENSIONS)]
+def _blocks(node: ast.AST) -> Iterator[tuple[ast.AST, list[ast.stmt]]]:
+    """The blocks of a compound statement, and whose each is; of a lambda or comprehension none."""
+    for name in ("body", "handlers", "cases", "orelse", "finalbody"):
+        found = getattr(node, name, None)
+        if isinstance(found, list) and found:
+            if isinstance(found[0], ast.stmt):
+                yield node, found
+            else:
+                for one in found:
+                    yield from _blocks(one)
+
+
+def _between(statements: Sequence[ast.stmt], before: int, after: int) -> list[ast.stmt]:
+    """What runs after a line and before another: the rest of a loop and its begin, if that is
+    above; -1 for the begin of the function, and for its end."""
+    others = [one for one in statements if not _is_at(one, before) and not _is_at(one, after)]
+    around = [
+        one
+        for one in statements
+        if isinstance(one, _LOOPS) and _is_around(one, before) and _is_around(one, after)
+    ]
+    if 0 <= after <= before and around:
+        loop = around[-1]
+        rest = [one for one in others if before < one.lineno and _is_around(loop, one.lineno)]
+        return rest + [one for one in others if loop.lineno < one.lineno < after]
+    return [one for one in others if before < one.lineno and (after < 0 or one.lineno < after)]
+
+
+def _loop_line(statement: ast.stmt, before: int, after: int) -> int:
+    """Where a loop begins that runs as a whole between two lines; -1 for none."""
+    if isinstance(statement, _LOOPS):
+        is_whole = not (_is_around(statement, before) or _is_around(statement, after))
+        return statement.lineno if is_whole else -1
+    lines = [node.lineno for node in _evaluated(statement) if isinstance(node, _COMPREHENSIONS)]
     return min(lines, default=-1)
 
 
-def _is_loop(step: Step) -> bool:
-    return isinstance(step.statement, _LOOPS)
+def _is_around(statement: ast.stmt, line: int) -> bool:
+    """Whether a line is of it or of a statement inside of it."""
+    return statement.lineno <= line <= (statement.end_lineno or statement.lineno)
 
 
-def _calls(step: Step, before: int) -> bool:
-    """Whether a step calls something, which may take long; a loop what it goes through, but for a
+def _is_at(statement: ast.stmt, line: int) -> bool:
+    """Whether it evaluates something at a line."""
+    return line == statement.lineno or any(
+        isinstance(node, ast.expr) and node.lineno <= line <= (node.end_lineno or node.lineno)
+        for node in _evaluated(statement)
+    )
+
+
+def _calls(statement: ast.stmt, before: int) -> bool:
+    """Whether it calls something, which may take long; a loop what it goes through, but for a
     range."""
-    if isinstance(step.statement, ast.For | ast.AsyncFor):
-        source = step.statement.iter
+    if isinstance(statement, ast.For | ast.AsyncFor):
+        source = statement.iter
         of_range = isinstance(source, ast.Call) and ast.unparse(source.func) == "range"
-        return not of_range and (step.is_around(before) or not isinstance(source, ast.Name))
-    return any(isinstance(node, ast.Call) for node in _evaluated(step))
+        return not of_range and (_is_around(statement, before) or not isinstance(source, ast.Name))
+    return any(isinstance(node, ast.Call) for node in _evaluated(statement))
 
 
-def _may_wait(step: Step) -> bool:
-    """Whether a step calls what is there to wait for something, or goes over much, by its name."""
-    called = (node.func for node in _evaluated(step) if isinstance(node, ast.Call))
+def _may_wait(statement: ast.stmt) -> bool:
+    """Whether it calls what is there to wait for something, or goes over much, by its name."""
+    called = (node.func for node in _evaluated(statement) if isinstance(node, ast.Call))
     names = (
         one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in called
     )
     return any(name in _WAITING for name in names)
 
 
-def _work(step: Step) -> int:
-    """How many operations a step evaluates."""
-    return sum(isinstance(node, _OPERATIONS) for node in _evaluated(step))
+def _work(statement: ast.stmt) -> int:
+    """How many operations it evaluates."""
+    return sum(isinstance(node, _OPERATIONS) for node in _evaluated(statement))
 
 
-def _evaluated(step: Step) -> Iterator[ast.expr | ast.stmt]:
-    """What a step evaluates itself: nothing of functions that it defines, nor the end of a
-    ``with``."""
-    if step.is_exit or isinstance(step.statement, _DEFINITIONS):
+def _evaluated(statement: ast.stmt) -> Iterator[ast.expr | ast.stmt]:
+    """What a statement evaluates itself: nothing of those in it or of functions it defines."""
+    if isinstance(statement, (*_FUNCTIONS, ast.ClassDef)):
         return
-    waiting: list[ast.AST] = [*step.parts]
+    yield statement
+    waiting = [*ast.iter_child_nodes(statement)]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.Lambda):
+        if isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case | ast.Lambda):
             continue
-        if isinstance(node, ast.expr | ast.stmt):
+        if isinstance(node, ast.expr):
             yield node
         waiting += ast.iter_child_nodes(node)
 
@@ -214,10 +225,7 @@ def _functions(text: str) -> Mapping[int, ast.AST]:
         return {}
     found: dict[int, ast.AST] = {1: tree}
     for node in ast.walk(tree):
-        if isinstance(
-            node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ListComp
-            | ast.GeneratorExp | ast.DictComp | ast.SetComp
-        ):  # fmt: skip
+        if isinstance(node, (*_FUNCTIONS, ast.Lambda, *_COMPREHENSIONS)):
             decorators = [one.lineno for one in getattr(node, "decorator_list", [])]
             found.setdefault(min([node.lineno, *decorators]), node)
     return found

@@ -9,7 +9,7 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.findings.replayed import Fix
+from opscope.analysis.findings.saving import Saves
 from opscope.analysis.findings.sites import Place
 from opscope.analysis.findings.subject import FEW_DROPPED, Subject, dropped_share
 
@@ -64,10 +64,7 @@ class Evidence:
         places: where they are, most time first, if not where the events come from.
         saved_bytes: of memory at its peak, where the fix saves that; None otherwise.
         saved_bytes_share: of what is in use then.
-        between_calls: functions among ``events`` of which it is what they compute between their
-            calls.
-        fixes: what changes where devices take part; empty: all events take ``saved_ns`` less, on
-            the host and on the device alike.
+        saves: whose time ``saved_ns`` is, where devices take part.
     """
 
     events: Values
@@ -80,8 +77,7 @@ class Evidence:
     places: tuple[Place, ...] = ()
     saved_bytes: int | None = None
     saved_bytes_share: float = 0.0
-    between_calls: Values | None = None
-    fixes: tuple[Fix, ...] = ()
+    saves: Saves = Saves.EVENTS
 
 
 @dataclass(frozen=True)
@@ -111,9 +107,6 @@ class Pattern:
         measure: runs both variants with torch, where that is possible on this machine.
         link: where to read on.
         is_general: others may explain the same time better; it comes after those.
-        of_recording: it speaks of times as other views show them, with what recording cost.
-        leaves_caches: its fix takes work away that is not done otherwise, so that the rest of the
-            program finds in the caches what it left there.
     """
 
     id: str
@@ -125,8 +118,6 @@ class Pattern:
     measure: Callable[[Subject, Evidence], Measured | None] | None = None
     link: str = ""
     is_general: bool = False
-    of_recording: bool = False
-    leaves_caches: bool = False
 
 
 def missing(subject: Subject, needs: tuple[Needs, ...]) -> str:
@@ -134,41 +125,54 @@ def missing(subject: Subject, needs: tuple[Needs, ...]) -> str:
 
     Of what was recorded, but not in the time looked at, that it is not there.
     """
-    present = {
-        Needs.SHAPES: lambda: len(subject.trace.table("tensors")) > 0,
-        Needs.MEMORY: lambda: len(subject.trace.table("allocations")) > 0,
-        Needs.IDENTITY: lambda: tells_tensors_apart(subject),
-        Needs.STACKS: lambda: len(subject.trace.table("python_calls")) > 0 and subject.sites.known,
-        Needs.LIBRARIES: lambda: has_calls_of_libraries(subject),
-        Needs.LAYERS: lambda: (
-            has_calls_of_libraries(subject) or len(subject.trace.table("modules")) > 0
-        ),
-        Needs.MODULES: lambda: len(subject.trace.table("modules")) > 0,
-        Needs.DEVICE: lambda: subject.has_device,
-        Needs.KERNELS: lambda: len(subject.trace.table("gpu")) > 0,
-        Needs.SAMPLES: lambda: len(subject.trace.table("thread_samples")) > 0,
-        Needs.EVENTS: lambda: dropped_share(subject.trace) <= FEW_DROPPED,
-    }
-    options = subject.trace.metadata.get("options") or {}
+    options = subject.recorded.metadata.get("options") or {}
 
     def said(need: Needs) -> str:
         recorded_with, not_here = _NOT_HERE.get(need, ((), ""))
         return not_here if any(options.get(name) for name in recorded_with) else need.value
 
-    return " ".join(said(need) for need in needs if not present[need]())
+    return " ".join(said(need) for need in needs if not subject.once(_PRESENT[need]))
+
+
+def _has(table: str) -> Callable[[Subject], bool]:
+    """Whether a table of the recording has any rows."""
+
+    def has_rows(subject: Subject) -> bool:
+        return len(subject.recorded.table(table)) > 0
+
+    return has_rows
 
 
 def tells_tensors_apart(subject: Subject) -> bool:
     """Whether it is known of tensors which are the same: Chrome files say sizes alone."""
-    tensors = subject.trace.table("tensors")
+    tensors = subject.recorded.table("tensors")
     columns = (tensors["storage"] != 0, tensors["impl"] != 0, tensors["tensor_id"] >= 0)
     return not len(tensors) or any(bool(column.any()) for column in columns)
 
 
 def has_calls_of_libraries(subject: Subject) -> bool:
     """Whether more than the program's own functions were recorded."""
-    options = subject.trace.metadata.get("options") or {}
+    options = subject.recorded.metadata.get("options") or {}
     is_without = options.get("own_functions") and not (
         options.get("functions") or options.get("stack")
     )
     return len(subject.trace.table("python_calls")) > 0 and not is_without
+
+
+_PRESENT: dict[Needs, Callable[[Subject], bool]] = {
+    Needs.SHAPES: _has("tensors"),
+    Needs.MEMORY: _has("allocations"),
+    Needs.IDENTITY: tells_tensors_apart,
+    Needs.STACKS: lambda subject: (
+        len(subject.recorded.table("python_calls")) > 0 and subject.sites.known
+    ),
+    Needs.LIBRARIES: has_calls_of_libraries,
+    Needs.LAYERS: lambda subject: (
+        has_calls_of_libraries(subject) or len(subject.recorded.table("modules")) > 0
+    ),
+    Needs.MODULES: _has("modules"),
+    Needs.DEVICE: lambda subject: subject.has_device,
+    Needs.KERNELS: _has("gpu"),
+    Needs.SAMPLES: _has("thread_samples"),
+    Needs.EVENTS: lambda subject: dropped_share(subject.recorded) <= FEW_DROPPED,
+}

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.device_time import WORK_KINDS, launched_work
-from opscope.analysis.findings.delays import main_row, waited_share
-from opscope.analysis.findings.line_calls import LineCalls
+from opscope.analysis.findings.line_calls import LineCalls, calls_of_lines
+from opscope.analysis.findings.program_time import main_row, program_time
 from opscope.analysis.findings.sites import Sites
 from opscope.analysis.grouped_medians import medians
 from opscope.analysis.period import wall_bounds
-from opscope.analysis.recording_cost import recording_costs, slowness
+from opscope.analysis.time_kind import waits_for_device
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.cached_property import cached_property
 from opscope.trace.codes import DeviceType
@@ -23,6 +23,7 @@ from opscope.trace.schema import EventKind, RecordScope, Role
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import nearest_ancestor, subtree_sums
+from opscope.tree.event_tree import event_tree
 from opscope.tree.self_time import minus_children
 
 T = TypeVar("T")
@@ -33,11 +34,10 @@ _FIXED_COST_PERCENTILE = 5
 _MOST_FIXED_COST_NS, _LEAST_CALL_COST_NS = 15_000, 3_000
 """In a program of large operators even the fastest say nothing of what calling one costs."""
 
-_SLOWER_IN_PROGRAMS, _MOST_SLOWER = 1.3, 3.0
-"""Short calls were measured in programs where they took a little longer than with warm caches."""
-
 _ODD, _SHORT_NS = 4, 500_000
 """What takes so many times the median was interrupted; a turn of the processor is a few ms long."""
+_MUCH_OF_A_CALL = 0.4
+"""Share of a call that its operators take, below which it does something else too."""
 FLOPS_A_NS = 64
 """One thread of an ordinary processor multiplies and adds so fast."""
 EVALUATING = "autograd::engine::evaluate_function"
@@ -64,33 +64,14 @@ class Subject:
     """Arrays have shape (events,) unless said otherwise; rows are rows of ``events``.
 
     Attributes:
-        is_alone: times are without what recording cost.
+        recorded: the trace as it was recorded; what counters said is at those times.
     """
 
     def __init__(self, trace: Trace, listing: TorchListing | None = None) -> None:
-        self._stretch: float | None = None
-        self.is_alone = False
-        self._recorded: Subject | None = None  # these events as they were recorded
         self._made: dict[Callable[[Subject], Any], Any] = {}
-        self.trace = trace
+        self.recorded = trace
         self.listing = listing or TorchListing(trace)
-        self.events = trace.events
         self.parent = self.listing.tree.parent
-        self.start_ns: Values = self.listing.tree.start_ns
-        self.duration_ns: Values = self.listing.tree.duration_ns
-        self.end_ns: Values = self.start_ns + self.duration_ns
-
-    def at_other_times(self, trace: Trace, stretch: float, is_alone: bool = True) -> Subject:
-        """The same events when they would have run without recording and waiting for a processor.
-
-        Args:
-            trace: these events at such times, drawn out evenly.
-            stretch: by how much.
-            is_alone: these times are without what recording cost.
-        """
-        other = Subject(trace)
-        other._stretch, other._recorded, other.is_alone = stretch, self, is_alone
-        return other
 
     def once(self, make: Callable[[Subject], T]) -> T:
         """What ``make`` makes of this subject, made the first time it is asked for."""
@@ -100,13 +81,61 @@ class Subject:
         return made
 
     @cached_property
-    def wall_ns(self) -> int:
-        """What shares are of: from the first start to the last end; at least 1.
+    def trace(self) -> Trace:
+        """The recording without profiling overhead and without waits for a processor."""
+        return program_time(self.recorded)
 
-        At other times no less than what was recorded: waits for the GIL are in no event then.
+    @property
+    def events(self) -> Table:
+        """Those of ``trace``."""
+        return self.trace.events
+
+    @property
+    def start_ns(self) -> Values:
+        """Start of each event on the host, Unix nanoseconds of ``trace``."""
+        return self.trace.events["start_ns"]
+
+    @cached_property
+    def end_ns(self) -> Values:
+        """End of each event on the host."""
+        return self.start_ns + event_tree(self.trace).duration_ns
+
+    @cached_property
+    def duration_ns(self) -> Values:
+        """Time on the host, with the work of devices that it launched in place of waiting for it.
+
+        So operators of a device can be compared as those of the host; what of that overlaps,
+        :mod:`opscope.analysis.findings.saving` takes into account.
         """
-        if self._recorded is not None:
-            return self._recorded.wall_ns
+        return self.host_ns + subtree_sums(self.parent, self.launched_ns)
+
+    @cached_property
+    def host_ns(self) -> Values:
+        """Time of each event on the host without waits for devices."""
+        took = self.end_ns - self.start_ns
+        if not len(self.trace.table("gpu")):
+            return took
+        waits = np.array([waits_for_device(text) for text in self.listing.texts], dtype=np.bool_)
+        waiting = waits[self.listing.label]
+        waiting &= nearest_ancestor(self.parent, waiting) < 0
+        return took - subtree_sums(self.parent, np.where(waiting, took, 0))
+
+    @cached_property
+    def launched_ns(self) -> Values:
+        """Work of devices that each event launched itself, beyond its own end or beginning.
+
+        Copies from pageable memory are over when the call returns that made them.
+        """
+        work, gpu = launched_work(self.trace), self.trace.table("gpu")
+        call, start, took = (gpu[name][work] for name in ("launch", "start_ns", "duration_ns"))
+        during = np.minimum(self.end_ns[call], start + took)
+        during -= np.maximum(self.start_ns[call], start)
+        beyond = took - np.maximum(during, 0)
+        return np.bincount(call, beyond, len(self.parent)).astype(np.int64)
+
+    @cached_property
+    def wall_ns(self) -> int:
+        """What shares are of: from the first start to the last end; at least 1."""
         first, last = wall_bounds(self.trace)
         return max(last - first, 1)
 
@@ -120,31 +149,20 @@ class Subject:
 
     @cached_property
     def sites(self) -> Sites:
-        """Places in the program, which are the same whenever events run."""
-        return Sites(self.listing) if self._recorded is None else self._recorded.sites
+        """Places in the program."""
+        return Sites(self.listing)
 
     @cached_property
     def line_calls(self) -> LineCalls:
         """What the program's lines call."""
-        return LineCalls(
+        return calls_of_lines(
             self.sites,
             self.parent,
             (self.start_ns, self.end_ns),
-            self.events["name"],
+            self.kind_of_name,
             is_pause=self.events["kind"] == EventKind.GC_PAUSE,
             is_node=self.named_like(EVALUATING),
         )
-
-    @property
-    def recorded_trace(self) -> Trace:
-        """The trace as it was recorded: readings of counters are at those times."""
-        return self.trace if self._recorded is None else self._recorded.trace
-
-    @property
-    def recorded_at(self) -> tuple[Values, Values]:
-        """Start and end of each event as they were recorded, Unix nanoseconds."""
-        recorded = self if self._recorded is None else self._recorded
-        return recorded.start_ns, recorded.end_ns
 
     @cached_property
     def is_operator(self) -> Flags:
@@ -154,8 +172,6 @@ class Subject:
     @cached_property
     def operator_parent(self) -> Values:
         """The nearest operator around each event, -1 for none."""
-        if self._recorded is not None:
-            return self._recorded.operator_parent
         return nearest_ancestor(self.parent, self.is_operator).astype(np.int64)
 
     @cached_property
@@ -172,54 +188,13 @@ class Subject:
             np.where(self.is_operator, self.operator_parent, -1), self.duration_ns
         )
 
-    @cached_property
-    def stretch(self) -> float:
-        """How much longer all took than the median, for waiting for a processor; 1 if it did not.
-
-        It is for what is measured here: where times were drawn out evenly, medians were as well.
-        """
-        if self._stretch is not None:
-            return 1.0
-        waited = self.processor_wait_ns
-        return 1.0 if waited is None else self.wall_ns / max(self.wall_ns - waited, 1)
-
-    @property
-    def stretch_of_constants(self) -> float:
-        """How much longer than by itself what is known beforehand takes in these times."""
-        return self.stretch if self._stretch is None else self._stretch
-
-    @cached_property
-    def slowness_of_calls(self) -> float:
-        """How much longer than where they were measured short calls take that are not recorded."""
-        if self._recorded is not None:
-            return self._recorded.slowness_of_calls
-        slower = slowness(self.trace, recording_costs(self.trace).quickest_ns)
-        return float(np.clip(slower / _SLOWER_IN_PROGRAMS, 1.0, _MOST_SLOWER))
-
-    @property
-    def drawn_out(self) -> float:
-        """How much longer these times are than by themselves: limits of single calls are, too."""
-        return 1.0 if self._stretch is None else self._stretch
-
-    @cached_property
-    def processor_wait_ns(self) -> int | None:
-        """How long the thread that was recorded waited for a processor; None: not recorded."""
-        share = waited_share(self.trace)
-        # Of the whole recording: spread over it evenly.
-        return None if share is None else int(share * self.wall_ns)
-
-    def typical_ns(self, took: Values) -> int:
-        """The median of times, stretched by what all times were stretched by."""
-        return int(np.median(took) * self.stretch) if len(took) else 0
-
     @property
     def call_cost_ns(self) -> int:
-        """What calling one operator that computes next to nothing takes here, recording included.
+        """What calling one operator that computes next to nothing takes here.
 
         Twice the fastest, within what is known of processors.
         """
-        least, most = _LEAST_CALL_COST_NS * self.drawn_out, _MOST_FIXED_COST_NS * self.drawn_out
-        return int(np.clip(2 * self.fixed_cost_ns, least, most))
+        return int(np.clip(2 * self.fixed_cost_ns, _LEAST_CALL_COST_NS, _MOST_FIXED_COST_NS))
 
     @cached_property
     def work_ns(self) -> Values:
@@ -235,10 +210,7 @@ class Subject:
         spans = subtree_sums(self.parent, self.is_operator.astype(np.int64))[rows]
         calling = np.minimum(took, self.call_cost_ns * spans)
         # One that is short is hardly ever interrupted, and then for much longer than it takes.
-        short = self.stretch * (np.minimum(took, _ODD * median) - calling)
-        long = took - self.stretch * calling
-        is_short = median < _SHORT_NS * self.drawn_out
-        result[rows] = np.where(is_short, short, long).astype(np.int64)
+        result[rows] = np.where(median < _SHORT_NS, np.minimum(took, _ODD * median), took) - calling
         return result
 
     def _medians(self, rows: Values) -> Values:
@@ -247,6 +219,21 @@ class Subject:
         frame, line = self.sites.at if self.sites.known else (unknown, unknown)
         alike = group_rows(self.events["name"][rows], frame[rows], line[rows])
         return medians(self.duration_ns[rows], alike.group, len(alike))[alike.group]
+
+    def with_callers_ns(self, operators: Values) -> int:
+        """Time of operators, with calls of libraries around them that do hardly anything else."""
+        going = np.zeros(len(self.parent), dtype=np.bool_)
+        going[operators] = True
+        every = np.zeros_like(going)
+        every[self.outermost] = True
+        inside = subtree_sums(self.parent, (going & every).astype(np.int64))
+        took = subtree_sums(self.parent, np.where(going & every, self.duration_ns, 0))
+        whole = (inside > 0) & (inside == subtree_sums(self.parent, every.astype(np.int64)))
+        whole &= ~self.sites.defined_here & (self.operator_parent < 0)
+        whole &= took >= _MUCH_OF_A_CALL * self.duration_ns
+        whole |= going
+        top = whole & (nearest_ancestor(self.parent, whole) < 0)
+        return int(self.duration_ns[top].sum())
 
     @cached_property
     def is_training(self) -> Flags:
@@ -267,7 +254,7 @@ class Subject:
         apart = np.diff(self.start_ns[rows][order])
         apart = apart[np.diff(self.events["thread"][rows][order]) == 0]
         fastest = int(np.percentile(apart, _FIXED_COST_PERCENTILE)) if len(apart) else 0
-        return min(fastest, int(_MOST_FIXED_COST_NS * self.drawn_out))
+        return min(fastest, _MOST_FIXED_COST_NS)
 
     @cached_property
     def outermost(self) -> Values:
@@ -279,6 +266,16 @@ class Subject:
         """Row in names of every event name, by text."""
         used = np.flatnonzero(np.bincount(self.events["name"] + 1, minlength=1)) - 1
         return {self.trace.names[row]: int(row) for row in used.tolist() if row >= 0}
+
+    @cached_property
+    def kind_of_name(self) -> Values:
+        """A number for the name of each event without that of an instance, as in Linear_3; -1 for
+        no name."""
+        numbers: dict[str, int] = {}
+        of_name = np.full(len(self.trace.names) + 1, -1, dtype=np.int64)
+        for text, row in self.names_used.items():
+            of_name[row] = numbers.setdefault(text.rstrip("0123456789"), len(numbers))
+        return of_name[self.events["name"]]
 
     def named(self, *texts: str) -> Flags:
         """Which events have one of these names."""
@@ -312,8 +309,6 @@ class Subject:
     @cached_property
     def _by_name(self) -> tuple[Values, Values]:
         """Events by name, those without one first, and where each name begins."""
-        if self._recorded is not None:
-            return self._recorded._by_name
         name = self.events["name"]
         count = np.bincount(name + 1, minlength=len(self.trace.names) + 1)
         return order_rows(name), np.append(0, np.cumsum(count))

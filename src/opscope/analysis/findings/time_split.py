@@ -17,14 +17,11 @@ from opscope.tree.ancestry import nearest_ancestor, subtree_sums
 from opscope.tree.frame_text import python_events
 from opscope.tree.own_time import own_times
 
-_OF_A_CALL_NS, _OF_A_CALL_ALONE_NS = 4_000, 500
-"""What the interpreter needs around one call or operator, with the recorder and without: that is
-not the program's own. Without the recorder, what is around calls of the program's own functions,
-and of libraries other than torch, goes with the code that makes them: it is part of it.
-"""
+_OF_A_CALL_NS = 500
+"""What the interpreter needs around one call of torch's: that is not the program's own code."""
 
-_OF_AN_OPERATOR_NS, _OF_AN_OPERATOR_ALONE_NS = 30_000, 5_000
-"""Likewise what a C function of torch's needs around each operator it calls."""
+_OF_AN_OPERATOR_NS = 5_000
+"""What a C function of torch's needs around each operator it calls."""
 
 _PYTHON_PER_OPERATOR = 3
 """torch's own Python may take so many times what its operators take before it is named."""
@@ -51,7 +48,6 @@ class Spent(IntEnum):
     IMPORT = 6  # modules that are imported, with all they call
     WAITING = 7  # of loops of events, for whatever comes next
     DEVICE = 8  # the host waits for it
-    GIL = 9  # another thread's Python runs
 
 
 _OF_TORCH = (Spent.TORCH, Spent.TORCH_PYTHON)
@@ -122,28 +118,20 @@ class TimeSplit:
     @cached_property
     def own_ns(self) -> Values:
         """Python code of the program itself, without what calling anything from it takes."""
-        alone, parent = self._subject.is_alone, self._subject.parent
-        counted = np.isin(self.whose, _OF_TORCH) if alone else np.ones(len(parent), dtype=np.bool_)
-        children = _count(parent[counted], len(self.self_ns))
-        each = _OF_A_CALL_ALONE_NS if alone else _OF_A_CALL_NS
-        allowed = (each * self._subject.stretch_of_constants * children).astype(np.int64)
+        counted = np.isin(self.whose, _OF_TORCH)
+        children = _count(self._subject.parent[counted], len(self.self_ns))
+        allowed = _OF_A_CALL_NS * children
         allowed += self._unseen_ns
         own = np.where(self.whose == Spent.OWN, self.self_ns - allowed, 0)
         own[~self._is_call | ~self._subject.is_main] = 0
         return np.maximum(own, 0)
-
-    @property
-    def _of_an_operator_ns(self) -> float:
-        each = _OF_AN_OPERATOR_ALONE_NS if self._subject.is_alone else _OF_AN_OPERATOR_NS
-        return each * self._subject.stretch_of_constants
 
     @cached_property
     def _unseen_ns(self) -> Values:
         """What libraries do around operators that they call, where it is in no call of theirs."""
         if has_calls_of_libraries(self._subject):
             return np.zeros(len(self.self_ns), dtype=np.int64)
-        around = self._of_an_operator_ns * self._operators
-        return np.asarray(around, dtype=np.float64).astype(np.int64)
+        return np.asarray(_OF_AN_OPERATOR_NS * self._operators)
 
     @cached_property
     def outside_ns(self) -> Values:
@@ -161,8 +149,8 @@ class TimeSplit:
             self._of_frames()[sites.caller] == Spent.OWN
         )
         converting &= (self.whose == Spent.TORCH) & ~self._binds()
-        allowed = self._of_an_operator_ns * (self._operators + 1)
-        excess = np.where(converting, self.self_ns - allowed.astype(np.int64), 0)
+        allowed = _OF_AN_OPERATOR_NS * (self._operators + 1)
+        excess = np.where(converting, self.self_ns - allowed, 0)
         outside += np.maximum(excess, 0)
         outside += self._idle_torch_python()
         writing = self._in_text_of_tensors() & (self.whose != Spent.IMPORT)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.analysis.findings.finding import Finding
-from opscope.analysis.findings.gil import GIL
 from opscope.analysis.findings.subject import Subject, Values
-from opscope.analysis.findings.taken import taken
 from opscope.analysis.findings.time_split import Spent, TimeSplit
 from opscope.analysis.findings.unexplained_time import Unexplained
 from opscope.analysis.period import wall_bounds
@@ -23,7 +21,6 @@ _WORDS = {
     Spent.IMPORT: "imports",
     Spent.WAITING: "waiting for what comes next",
     Spent.DEVICE: "waiting for a device",
-    Spent.GIL: "waiting for the GIL",
 }
 _MOST_PLACES = 3
 _SAYS_ENOUGH = 0.02
@@ -40,9 +37,11 @@ def unexplained(subject: Subject, found: list[Finding]) -> Unexplained:
     by_kind = np.bincount(split.whose, weights=spent, minlength=len(Spent)).astype(np.int64)
     first, last = wall_bounds(subject.trace)
     by_kind[Spent.UNKNOWN] += max(last - first - counted, 0)
-    if not any(finding.id == GIL.id for finding in found):
-        by_kind[Spent.GIL] += max(subject.wall_ns - (last - first), 0)
     order = [kind for kind in np.argsort(-by_kind).tolist() if by_kind[kind] > 0]
+    # What the first finding saves is explained, also where its events are not all that goes.
+    most = subject.wall_ns - max((finding.saved_ns or 0 for finding in found), default=0)
+    if by_kind.sum() > most:
+        by_kind = (by_kind * (most / by_kind.sum())).astype(np.int64)
     total = int(by_kind.sum())
     rows = np.flatnonzero(spent > 0)
     places = (
@@ -57,25 +56,20 @@ def unexplained(subject: Subject, found: list[Finding]) -> Unexplained:
 
 
 def _left_ns(subject: Subject, split: TimeSplit, found: list[Finding]) -> Values:
-    """Own time of each event that is left when findings' fixes have taken theirs.
+    """Own time of each event that no finding explains.
 
-    What is an occurrence of a finding, or runs in one that is not a running function, is explained
-    in full; of what calls it as much as the finding saves beyond that.
+    Occurrences of a finding and what they call are explained in full; of a function of the program
+    that is one, only its own time, and as much of that as the finding saves.
     """
-    chosen = np.zeros(len(subject.parent), dtype=np.bool_)
     functions = subject.sites.defined_here
-    own = np.append(split.self_ns, 0)
-    left = np.ones(len(own))
+    chosen = np.zeros(len(subject.parent), dtype=np.bool_)
+    left = np.ones(len(subject.parent))
     for finding in found:
-        # What waits for the GIL took is in no event at these times.
-        if finding.weight >= _SAYS_ENOUGH and finding.id != GIL.id:
-            events: Values = finding.events
-            chosen[events] = True
-            for fix in finding.fixes:
-                chosen[fix.events] = True
-            derived_ns = finding.derived_ns or 0
-            left -= taken(own, subject.parent, events, derived_ns, functions)
+        if finding.weight >= _SAYS_ENOUGH:
+            chosen[finding.events] = True
+            running = finding.events[functions[finding.events]]
+            saved = (finding.saved_ns or 0) / max(int(split.self_ns[running].sum()), 1)
+            left[running] = np.minimum(left[running], max(1 - saved, 0.0))
     inner = chosen & ~functions
-    explained = chosen | (nearest_ancestor(subject.parent, inner) >= 0)
-    amounts = np.rint(split.self_ns * np.maximum(left[:-1], 0)).astype(np.int64)
-    return np.where(explained, 0, amounts)
+    explained = inner | (nearest_ancestor(subject.parent, inner) >= 0)
+    return np.where(explained, 0, np.rint(split.self_ns * left)).astype(np.int64)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +25,7 @@ from opscope.analysis.memory.timeline import Action, Category, MemoryTimeline
 from opscope.analysis.memory.written_arguments import match_signature
 from opscope.errors import UsageError
 from opscope.trace.codes import ParameterRole
+from opscope.trace.derived import derive
 from opscope.trace.dtypes import ITEM_SIZES
 from opscope.trace.overloads import kept
 from opscope.trace.schema import EventKind
@@ -34,8 +34,6 @@ from opscope.trace.trace import Trace
 
 Codes = npt.NDArray[np.uint8]
 Columns = dict[str, npt.NDArray[Any]]
-
-_ACCOUNTS: WeakKeyDictionary[Trace, MemoryAccounts] = WeakKeyDictionary()
 
 _IDENTITY = ("tensor_id", "allocation_id", "device_type", "device_index")
 _SHAPES = ("dtype", "layout", "sizes", "strides")
@@ -96,10 +94,7 @@ def memory_accounts(trace: Trace) -> MemoryAccounts:
         UsageError: the trace does not know which tensors are the same.
         MissingDependencyError: torch is not installed.
     """
-    accounts = _ACCOUNTS.get(trace)
-    if accounts is None:
-        accounts = _ACCOUNTS[trace] = _work_out(trace)
-    return accounts
+    return derive(trace, MemoryAccounts, lambda: _work_out(trace))
 
 
 def _work_out(trace: Trace) -> MemoryAccounts:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from opscope.analysis.device_account import describe_devices
 from opscope.analysis.doubts import doubts_text
 from opscope.analysis.flops import FlopCounts
+from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.printable import printable
 from opscope.trace.trace import Trace
 
 _DROPPED = "dropped: "
-_COST = "cost_ns: "
 
 
 def footer(trace: Trace, flops: FlopCounts | None) -> str:
@@ -21,6 +21,8 @@ def footer(trace: Trace, flops: FlopCounts | None) -> str:
     lines += [f"Devices: {line}" for line in describe_devices(trace)]
     lines += [line for line in (doubts_text(trace, losses=False),) if line]
     lines += _ledger_lines(trace.ledger)
+    if cost_ns := cost_of_an_event_ns(trace):
+        lines.append(f"Cost of recording: about {cost_ns:.0f} ns per event")
     return "".join(f"{printable(line)}\n" for line in lines)
 
 
@@ -37,14 +39,6 @@ def _ledger_lines(ledger: dict[str, dict[str, float]]) -> list[str]:
         lines.append(f"Events recorded: {events['recorded']:,.0f}; {_dropped(ledger)}")
     elif ledger and _losses(ledger):
         lines.append(_dropped(ledger).capitalize())
-    costs = [
-        f"{value:.0f} ns per event ({what.removeprefix(_COST)})"
-        for counts in ledger.values()
-        for what, value in counts.items()
-        if what.startswith(_COST)
-    ]
-    if costs:
-        lines.append(f"Cost of recording: {', '.join(costs)}")
     return lines
 
 

@@ -24,7 +24,7 @@ from opscope.trace.chrome.connections import (
 )
 from opscope.trace.chrome.devices import hardware_counters, place_on_devices
 from opscope.trace.chrome.meaning import add_meaning
-from opscope.trace.chrome.no_room import KEY, left_out
+from opscope.trace.chrome.no_room import KEY, dropped, left_out
 from opscope.trace.chrome.numbers import TIME_LIMIT, integer
 from opscope.trace.chrome.plausibility import judge_times, overrun_doubts
 from opscope.trace.chrome.processes import processes_in
@@ -112,7 +112,10 @@ def load_chrome_processes(path: str | Path) -> dict[Partition | None, Trace]:
     reader, others = read_json(path)
     collector = CollectedEvents(reader)
     del reader
-    collector.not_exported.update(left_out(others.pop(KEY, None)))
+    said = others.pop(KEY, None)
+    collector.not_exported.update(left_out(said))
+    if lost := dropped(said):
+        collector.skipped["when it was recorded"] = lost
     metadata, unsound = sound_metadata(others)
     collector.skipped.update(f"metadata {key[:40]!r} of another kind" for key in unsound)
     base = integer(metadata.get("baseTimeNanoseconds"), 0, 0, TIME_LIMIT)

@@ -10,7 +10,7 @@ from opscope.trace.trace import Trace
 KEY = "opscope"
 """Of the outermost object of the file; other tools pass over it."""
 
-_LEFT_OUT = "left out"
+_LEFT_OUT, _DROPPED = "left out", "dropped"
 _TABLES = (
     *("operator_calls", "script_calls", "task_runs", "tasks", "optimizers", "parameters"),
     *("compiled_sites", "compiled_origins", "compilations", "thread_samples", "source_lines"),
@@ -19,9 +19,10 @@ _TABLES = (
 
 
 def said_of(trace: Trace) -> dict[str, Any]:
-    """The value of :data:`KEY` in a file of ``trace``; empty where nothing is left out."""
+    """The value of :data:`KEY` in a file of ``trace``; empty where nothing is left out or lost."""
     counts = {name: len(trace.table(name)) for name in _TABLES if len(trace.table(name))}
-    return {_LEFT_OUT: counts} if counts else {}
+    said = {_LEFT_OUT: counts, _DROPPED: int(trace.ledger.lost())}
+    return {key: value for key, value in said.items() if value}
 
 
 def left_out(said: Any) -> dict[str, int]:
@@ -29,8 +30,14 @@ def left_out(said: Any) -> dict[str, int]:
     counts = said.get(_LEFT_OUT) if isinstance(said, dict) else None
     if not isinstance(counts, dict):
         return {}
-    return {
-        name: count
-        for name, count in counts.items()
-        if name in TABLES and type(count) is int and 0 < count < 1 << 31
-    }
+    return {name: count for name, count in counts.items() if name in TABLES and _is_count(count)}
+
+
+def dropped(said: Any) -> int:
+    """How much was asked for and not recorded, of what there are rows for, or not."""
+    count: Any = said.get(_DROPPED) if isinstance(said, dict) else 0
+    return count if _is_count(count) else 0
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 < value < 1 << 53

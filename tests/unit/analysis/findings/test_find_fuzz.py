@@ -7,7 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from opscope.analysis.findings.find import PATTERNS, find_findings
+from opscope.analysis.findings.find import find_findings
+from opscope.analysis.findings.patterns import all_patterns
 from opscope.trace.schema import EventKind
 from support.build_trace import allocation, build_trace, kernel, span, tensor
 
@@ -75,4 +76,4 @@ def test_any_trace_has_findings_that_make_sense(seed):
         assert sum(place.occurrences for place in finding.places) <= finding.occurrences
     json.dumps(findings.as_dict())
     known = {one.id for one in findings} | set(findings.absent)
-    assert known | {one.id for one in findings.unchecked} >= {one.id for one in PATTERNS}
+    assert known | {one.id for one in findings.unchecked} >= {one.id for one in all_patterns()}

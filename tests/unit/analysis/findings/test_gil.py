@@ -100,7 +100,7 @@ def test_without_samples_nothing_is_known_of_it():
     assert "waiting-for-the-gil" not in findings.absent
 
 
-def test_what_waits_for_the_lock_is_not_found_a_second_time_where_it_waits():
+def test_what_waits_for_the_lock_comes_before_the_function_that_waits():
     """A library's function that waits for nearly all of its time."""
     python = {"kind": EventKind.PYTHON_CALL}
     calls = [
@@ -109,8 +109,6 @@ def test_what_waits_for_the_lock_is_not_found_a_second_time_where_it_waits():
     ]
     findings = find_findings(waiting(until_ms=100.95, within=calls), which="all")
     assert findings["waiting-for-the-gil"].saved_share == pytest.approx(90 / 101, abs=0.02)
-    assert "time-outside-torch" not in [one.id for one in findings]
-    shares = [one.saved_share for one in findings]
-    assert sum(shares) + findings.unexplained.share == pytest.approx(1, abs=0.02)
+    assert findings[0].id == "waiting-for-the-gil"
     of_lock = find_findings(waiting(WaitsFor.LOCK, until_ms=100.95, within=calls), which="all")
     assert of_lock["time-outside-torch"].saved_share > 0.8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opscope.analysis.findings.made_again import WORKERS
+from opscope.analysis.findings.patterns.made_again import WORKERS
 from opscope.analysis.findings.subject import Subject
 from opscope.trace.codes import EventKind
 from support.build_trace import build_trace, span

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.analysis.findings.repetition import computed_values
 from opscope.analysis.findings.subject import Subject
+from opscope.analysis.findings.values import computed_values
 from opscope.trace.schema import EventKind
 from support.build_trace import allocation, build_trace, span, tensor
 

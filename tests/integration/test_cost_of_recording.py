@@ -1,0 +1,179 @@
+"""What recording one operator, argument, allocation or call costs: measured by known calls."""
+
+import _thread
+import os
+import signal
+import threading
+import time
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import opscope
+from opscope import _native
+from opscope.recording import cost as measuring
+from opscope.recording.sources import RecordingOptions
+from opscope.trace.codes import EventKind
+from opscope.trace.ledger_rows import KIND_COST, CostKind
+from opscope.tree.event_tree import event_tree
+from support.recorded import record
+
+ALL = {"record_shapes": True, "profile_memory": True, "with_stack": True}
+EVERYTHING = RecordingOptions(shapes=True, memory=True, stack=True)
+
+
+@pytest.fixture
+def not_measured_yet():
+    kept = dict(measuring._known)
+    measuring._known.clear()
+    yield
+    measuring._known.clear()
+    measuring._known.update(kept)
+
+
+def costs(trace):
+    rows = trace.ledger.get("recorder", {})
+    return {
+        kind: rows[KIND_COST + kind.value] for kind in CostKind if KIND_COST + kind.value in rows
+    }
+
+
+@pytest.mark.parametrize("number", range(len(measuring.timed_calls(torch))))
+def test_a_timed_call_has_what_it_is_said_to_have(number):
+    """In so many turns that the functions around them do not count."""
+    call, turns = measuring.timed_calls(torch)[number], 500
+    call.repeat(range(turns))
+    trace = record(lambda: call.repeat(range(turns)), **ALL)
+    kind = trace.events["kind"]
+    operator = kind == EventKind.OPERATOR
+    parent = event_tree(trace).parent
+    inner = operator & (parent >= 0) & operator[parent]
+    found = [
+        (operator & ~inner).sum(), inner.sum(), len(trace.table("tensors")),
+        len(trace.table("scalars")), len(trace.table("allocations")),
+        (kind == EventKind.PYTHON_CALL).sum(), (kind == EventKind.C_CALL).sum(),
+    ]  # fmt: skip
+    assert [int(count) // turns for count in found] == list(call.has)
+
+
+def test_what_is_recorded_costs_something_and_nothing_else_does(not_measured_yet):
+    with_all = costs(record(lambda: torch.ones(1), **ALL))
+    assert list(with_all) == list(CostKind)
+    assert with_all[CostKind.OPERATOR] > 0
+    assert with_all[CostKind.PYTHON_CALL] > 0
+    alone = costs(record(lambda: torch.ones(1)))
+    assert alone[CostKind.TENSOR] == alone[CostKind.ALLOCATION] == alone[CostKind.C_CALL] == 0
+    assert alone[CostKind.OPERATOR] > 0
+
+
+def test_one_operator_without_arguments_costs_less_than_with_them(not_measured_yet):
+    with_all = costs(record(lambda: torch.ones(1), **ALL))[CostKind.OPERATOR]
+    assert 0 < measuring.cost_of_an_operator_ns() < with_all
+
+
+def test_threads_that_measure_at_once_get_the_same(not_measured_yet):
+    seen = []
+    threads = [
+        threading.Thread(target=lambda: seen.append(measuring.cost_by_kind(EVERYTHING)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(seen) == 4 and all(measured == seen[0] for measured in seen)
+
+
+def test_it_is_measured_once_for_the_same_options(not_measured_yet):
+    first = record(lambda: torch.ones(1), **ALL)
+    assert costs(record(lambda: torch.zeros(2), **ALL)) == costs(first)
+    assert costs(record(lambda: torch.ones(1))) != costs(first)
+
+
+def test_it_is_put_off_while_something_else_is_recorded(not_measured_yet):
+    with opscope.profile(**ALL) as outer:
+        assert costs(record(lambda: torch.ones(1), **ALL)) == {}
+    assert costs(outer.trace)
+    assert not any("calibration" in text for text in outer.trace.names)
+
+
+def test_what_the_program_set_for_its_thread_sees_nothing_of_it(not_measured_yet):
+    seen = []
+
+    class Seeing(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            seen.append(function)
+            return function(*args, **(kwargs or {}))
+
+    with Seeing(), torch.device("meta"), torch.inference_mode():
+        measured = measuring.cost_by_kind(EVERYTHING)
+    assert measured and not seen
+
+
+def test_without_room_for_a_thread_nothing_is_said(not_measured_yet, monkeypatch):
+    def refuse(*_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(_thread, "start_new_thread", refuse)
+    assert measuring.cost_by_kind(EVERYTHING) == {}
+    monkeypatch.undo()
+    assert measuring.cost_by_kind(EVERYTHING), "measured once there is"
+
+
+def test_an_error_in_the_middle_ends_in_no_costs_and_no_window(not_measured_yet, monkeypatch):
+    monkeypatch.setattr(measuring.np.linalg, "lstsq", lambda *_, **__: 1 / 0)
+    assert measuring.cost_by_kind(EVERYTHING) == {}
+    assert _native.statistics()["wanted"] == 0
+
+
+def test_measuring_leaves_nothing_behind(not_measured_yet):
+    windows = _native.statistics()["windows"]
+    measuring.cost_by_kind(EVERYTHING)
+    assert _native.statistics()["windows"] == windows
+    assert _native.statistics()["wanted"] == 0
+    assert not torch.autograd._profiler_enabled()
+
+
+def test_a_forked_child_measures_for_itself(not_measured_yet):
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if measuring.cost_by_kind(EVERYTHING) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_one_that_is_interrupted_leaves_no_window_and_can_be_asked_again(not_measured_yet):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    kept = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, 0.001)
+            while True:  # on a quick machine it may be over before
+                measuring._known.clear()
+                measuring.cost_by_kind(EVERYTHING)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, kept)
+    until = time.monotonic() + 30
+    while _native.statistics()["wanted"] and time.monotonic() < until:
+        time.sleep(0.01)
+    assert _native.statistics()["wanted"] == 0
+    measuring._known.clear()
+    assert measuring.cost_by_kind(EVERYTHING)
+
+
+def test_a_thread_that_does_not_begin_is_not_waited_for(not_measured_yet, monkeypatch):
+    """As where there is no memory left for one."""
+    never_begun = []
+    monkeypatch.setattr(measuring, "_BEGINS_S", 0.001)
+    monkeypatch.setattr(
+        measuring._thread, "start_new_thread", lambda function, _: never_begun.append(function)
+    )
+    assert measuring.cost_by_kind(EVERYTHING) == {}
+    windows = _native.statistics()["windows"]
+    never_begun[0]()  # one that begins late finds that nobody waits any more
+    assert _native.statistics()["windows"] == windows
+    monkeypatch.undo()
+    assert measuring.cost_by_kind(EVERYTHING)
