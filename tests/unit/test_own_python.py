@@ -19,11 +19,10 @@ STARTERS = {
     "children/keeper_process.py": "what it was given",
     "cli/readiness.py": "own_python",
     "flight/dump_writer.py": "what it was given",
-    "job/chrome_folder.py": "own_python",
     "launch/keeper_process.py": "what it was given",
     "recording/bridge_compiler.py": "the compiler",
     "recording/keeper.py": "bare_python",
-    "rollup/several.py": "own_python",
+    "rollup/workers.py": "own_python",
 }
 """Every file that starts a process, and what with. What a keeper is given is of ``own_python``."""
 
