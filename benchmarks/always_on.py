@@ -6,10 +6,9 @@ from one speed to another and back: where the steps around one do not agree, it 
 whatever it took itself, and how many are compared is printed. What a step takes is its
 thread's processor time; that of the recorder's own threads is added. The recorder has its default
 budget; what it has settled for is left as it is while steps are compared (``--budget none``:
-everything is recorded). Few steps are recorded in full or end such a run, so each kind has a median
-of its own, which counts with its share of the steps; the interval comes from drawing stretches of
-neighbouring steps again and again (block bootstrap). Holding up is told from waiting for a
-processor by what the kernel counts of that.
+everything is recorded). The interval comes from drawing stretches of neighbouring steps again and
+again (block bootstrap). Holding up is told from waiting for a processor by what the kernel counts
+of that.
 """
 
 from __future__ import annotations
@@ -39,13 +38,13 @@ from opscope.recording import bridge
 
 Step = Callable[[], None]
 FloatColumn = np.ndarray[tuple[int], np.dtype[np.float64]]
-IntColumn = np.ndarray[tuple[int], np.dtype[np.int64]]
+BoolColumn = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 _WARM_STEPS = 20
 _UNIT_S = 0.002
 """Steps that are shorter are timed several at once."""
 _SETTLE_S = 30.0
-"""The governor looks once a second, and compares steps until it knows what an event costs here."""
+"""The governor looks once a second."""
 _BESIDE = 2
 """Each unit is compared with so many before and after it that had the recorder off."""
 _SAME_SPEED = 0.1
@@ -169,7 +168,7 @@ def cost_of(make: Callable[[], Step], seconds: float, budget: float | None) -> C
             flight = recorder._flight
             assert flight is not None
             _settle(step, recorder)
-            said, level = flight.governor.share, flight.governor.described
+            said, level = flight.governor.share, flight.governor.level
             switch = _Switch(flight)
             own_ns, began_s = switch.own_processor_ns(), time.process_time()
             compared = _compare(step, count, recorder.step, switch, seconds)
@@ -188,18 +187,17 @@ class Compared:
 
     Attributes:
         taken_ns: what each took. One a unit.
-        kind: -1 with the recorder off; else whether it recorded the unit in full, and whether it
-            had something to do at its end, as a number. One a unit.
+        is_on: whether the recorder was. One a unit.
     """
 
     taken_ns: FloatColumn
-    kind: IntColumn
+    is_on: BoolColumn
 
     def share_and_interval(self) -> tuple[float, float, float]:
         """By how much more is taken with it on, and the 95 % interval of that."""
         more = self._beside_others
         is_compared = ~np.isnan(more)
-        more, kind = more[is_compared], self.kind[is_compared]
+        more, is_on = more[is_compared], self.is_on[is_compared]
         blocks = max(len(more) // _TOGETHER, 1)
         starts = np.arange(blocks) * _TOGETHER
         random_numbers = np.random.default_rng(0)
@@ -208,9 +206,9 @@ class Compared:
             chosen = starts[random_numbers.integers(blocks, size=blocks)]
             places = (chosen[:, None] + np.arange(_TOGETHER)).ravel()
             places = places[places < len(more)]
-            drawn.append(_mean_of_medians(more[places], kind[places]))
+            drawn.append(_more_when_on(more[places], is_on[places]))
         low, high = np.quantile(drawn, (0.025, 0.975))
-        return _mean_of_medians(more, kind), float(low), float(high)
+        return _more_when_on(more, is_on), float(low), float(high)
 
     def share_compared(self) -> float:
         """Of the units, those that have others of one speed around them."""
@@ -225,8 +223,8 @@ class Compared:
         Those without it are compared with each other likewise: some steps take far longer than
         most, whatever is on, as their memory is handed out anew, and so the middle is not the mean.
         """
-        places = np.arange(len(self.kind))
-        without = places[self.kind < 0]
+        places = np.arange(len(self.is_on))
+        without = places[~self.is_on]
         at = np.searchsorted(without, places)
         more = np.empty(len(places))
         for place in places:
@@ -238,11 +236,9 @@ class Compared:
         return more
 
 
-def _mean_of_medians(more: FloatColumn, kind: IntColumn) -> float:
-    """Of each kind with the recorder on by itself, times its share; less that with it off."""
-    kinds, counts = np.unique(kind[kind >= 0], return_counts=True)
-    medians = np.array([np.median(more[kind == one]) for one in kinds])
-    return float((medians * counts).sum() / counts.sum() - np.median(more[kind < 0]))
+def _more_when_on(more: FloatColumn, is_on: BoolColumn) -> float:
+    """The median with the recorder on, less that with it off."""
+    return float(np.median(more[is_on]) - np.median(more[~is_on]))
 
 
 def _compare(step: Step, count: int, ended: Step, switch: _Switch, seconds: float) -> Compared:
@@ -252,20 +248,19 @@ def _compare(step: Step, count: int, ended: Step, switch: _Switch, seconds: floa
     and every other step is then a little faster, whatever is on.
     """
     taken_ns: list[int] = []
-    kinds: list[int] = []
+    is_on: list[bool] = []
     until = time.monotonic() + seconds
     chance = random.Random(0)
     switch.turn(False)
     while time.monotonic() < until:
         for _ in range(chance.randint(1, 2)):
             taken_ns.append(_processor_ns(step, count, None))
-            kinds.append(-1)
+            is_on.append(False)
         switch.turn(True)
-        kind = switch.kind()
         taken_ns.append(_processor_ns(step, count, ended))
-        kinds.append(kind + switch.has_attended())
+        is_on.append(True)
         switch.turn(False)
-    return Compared(np.array(taken_ns, np.float64), np.array(kinds))
+    return Compared(np.array(taken_ns, np.float64), np.array(is_on))
 
 
 def _processor_ns(step: Step, count: int, ended: Step | None) -> int:
@@ -288,42 +283,27 @@ def _settle(step: Step, recorder: flight_recorder) -> None:
 class _Switch:
     """Takes a flight recorder out of the program, and puts it back.
 
-    Its governor goes on sampling steps, but makes no other choice from now on.
+    Its governor makes no choice from now on.
     """
 
     def __init__(self, flight: Flight) -> None:
         self._flight = flight
-        self._is_on = True
-        self._spent_ns = flight.governor.sampler.spent_ns
-        flight.governor._collect = self._collect
+        self._collects = flight.windows._collects
         flight.keeper._cost_at_s = math.inf
 
     def turn(self, is_on: bool) -> None:
         """Record, or nothing at all; nor is it told of optimizers then."""
-        self._is_on = is_on
         steps = self._flight.steps
         if steps._handle is not None:
             steps._handle.remove()
             steps._handle = None
         if is_on:
             steps._handle = register_optimizer_step_post_hook(steps.optimizer_stepped)
-        self._flight.governor._collect_step(self._flight.governor.sampler.is_full)
-
-    def kind(self) -> int:
-        """Of steps that follow, by what is recorded of them."""
-        self._spent_ns = self._flight.governor.sampler.spent_ns
-        return 2 if self._flight.governor.sampler.is_full else 0
-
-    def has_attended(self) -> int:
-        """Whether the recorder had something to do at the end of a step since; one then."""
-        return int(self._flight.governor.sampler.spent_ns != self._spent_ns)
+        self._flight.windows.collect(self._collects if is_on else 0)
 
     def own_processor_ns(self) -> int:
         """Of the recorder's threads."""
         return self._flight.keeper.own_processor_ns + self._flight.watch.processor_ns
-
-    def _collect(self, wants: int) -> None:
-        self._flight.windows.collect(wants if self._is_on else 0)
 
 
 def _keep_memory() -> None:

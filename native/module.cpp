@@ -24,7 +24,6 @@
 #include "gpu/gpu_activity.h"
 #include "graph/bindings.h"
 #include "interpreter/around_call.h"
-#include "interpreter/child_process.h"
 #include "interpreter/freed_memory.h"
 #include "interpreter/lifecycle.h"
 #include "interpreter/without_gil.h"
@@ -43,7 +42,6 @@
 #include "python/python_stacks.h"
 #include "python/python_thread_name.h"
 #include "python/python_windows.h"
-#include "ranges/ranges.h"
 #include "readers/bindings.h"
 #include "sampler/bindings.h"
 #include "streams/bindings.h"
@@ -95,16 +93,15 @@ nb::dict decode(uint32_t id, const std::vector<std::string>& prefixes) {
   return result;
 }
 
-// Into an open file, and where it is one of ours no further once it is another's; returns 0, or what went
-// wrong as an errno.
+// Into an open file, and no further once its number is another's; returns 0, or what went wrong as an errno.
 int write_window(uint32_t id, int file) {
   Recorder& recorder = Recorder::instance();
   const ReadLock lock(recorder);
   const std::shared_ptr<Window> window = closed_window(id);
   const WithoutGil without_gil;
-  const bool is_ours = OwnFile::is_marked(file);
+  const FileIdentity identity(file);
   return write_log(recorder.view_of(*window), [&](std::string_view bytes) {
-    return is_ours && !OwnFile::is_marked(file) ? EBADF : write_bytes(file, bytes);
+    return identity.is_of(file) ? write_bytes(file, bytes) : EBADF;
   });
 }
 
@@ -123,11 +120,6 @@ nb::bytes copy_window(uint32_t id) {
 nb::dict decode_copy(const nb::bytes& bytes, const std::vector<std::string>& prefixes) {
   const CopiedLog log({bytes.c_str(), bytes.size()});
   return decode_view(log.view(), prefixes);
-}
-
-nb::tuple process_identity(int64_t process_id) {
-  const ProcessIdentity identity = identity_of(process_id);
-  return nb::make_tuple(identity.start, std::string(identity.boot_id));
 }
 
 uint64_t record_count() { return Recorder::instance().statistics().records; }
@@ -178,7 +170,6 @@ NB_MODULE(_native, m) {
   m.def("write_log", &write_window, "window"_a, "file"_a);
   m.def("decode_copy", &decode_copy, "copy"_a, "prefixes"_a);
   bind_streams(m);
-  m.def("process_identity", &process_identity, "process_id"_a);
   m.def("guard_fast_annotations", [](nb::handle type) { guard_fast_annotations(type.ptr()); }, "type"_a);
   m.def("set_up_python", &set_up_python, "hidden_folder"_a, "shown_file"_a, "program_file"_a,
         "module_function"_a.none(), "optimizer_code"_a.none(), "parameter_reader"_a.none(),
@@ -189,8 +180,6 @@ NB_MODULE(_native, m) {
       "optimizer_step", [](nb::handle optimizer) { PythonCalls::instance().optimizer_step(optimizer.ptr()); },
       "optimizer"_a);
   m.def("attach_bridge", [](const std::string& path) { return load_bridge(path).torch_version; }, "path"_a);
-  m.def("emit_ranges", &emit_ranges, "kind"_a, "with_shapes"_a);
-  m.def("stop_ranges", &stop_ranges);
   m.def("set_budget", [](size_t bytes) { Recorder::instance().pool().set_budget(bytes); }, "bytes"_a);
   m.def("set_tensor_budget", [](uint64_t bytes) { loaded_bridge().set_tensor_budget(bytes); }, "bytes"_a);
   m.def("fault", [] { return Recorder::instance().fault(); });
@@ -213,7 +202,6 @@ NB_MODULE(_native, m) {
   bind_annotation(m);
   bind_compiled_code(m);
   bind_around_call(m);
-  bind_child_process(m);
   bind_collections(m);
   bind_python_stacks(m);
   bind_lifecycle(m);

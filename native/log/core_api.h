@@ -17,7 +17,7 @@ namespace opscope {
 // Python functions, with or without C functions, or some of them.
 constexpr uint32_t kWantCalls = kWantPython | kWantFunctions | kWantOwnFunctions;
 
-constexpr uint32_t kCoreApiVersion = 15;
+constexpr uint32_t kCoreApiVersion = 16;
 
 struct CoreApi {
   uint32_t version;
@@ -30,12 +30,6 @@ struct CoreApi {
   // [owner of `log`] Where the Python function is that calls an operator now, as OperatorPart::place has it.
   // Only while Python calls are wanted, or compiled code runs. Needs no GIL.
   uint32_t (*place_in_python)(const ThreadLog* log);
-};
-
-// Where ranges for other tools go: NVTX or ITT. [MT] push and pop nest on each thread.
-struct RangeSink {
-  void (*push)(const char* text);
-  void (*pop)();
 };
 
 struct BridgeApi {
@@ -78,11 +72,6 @@ struct BridgeApi {
   uint64_t (*tensors_not_held)();
   // How many bytes of TensorImpls may be kept. [MT]
   void (*set_tensor_budget)(uint64_t bytes);
-  // Has every span of every thread pushed to `sink`, with torch's ids and the shapes of arguments if
-  // wanted; nullptr ends that. Not [MT].
-  void (*emit_ranges)(const RangeSink* sink, bool with_ids, bool with_shapes);
-  // torch's own ITT; nullptr where torch was built without.
-  const RangeSink* (*itt_ranges)();
   // Whether operators inside operators can be left out with this torch, where no window wants them. [MT]
   bool (*leaves_out_inner)();
   // Whether torch's allocations, and the spans that it begins for profilers only, can be heard with this

@@ -11,6 +11,20 @@
 
 namespace opscope {
 
+// Which file a descriptor is of: not the number, but what was opened.
+class FileIdentity {
+ public:
+  FileIdentity() = default;  // of none
+  explicit FileIdentity(int descriptor);
+  bool is_of(int descriptor) const { return descriptor >= 0 && *this == FileIdentity(descriptor); }
+  bool operator==(const FileIdentity&) const = default;
+
+ private:
+  bool is_open_ = false;
+  dev_t device_ = 0;
+  ino_t number_ = 0;
+};
+
 class OwnFile {
  public:
   OwnFile() = default;  // none
@@ -24,42 +38,32 @@ class OwnFile {
   int get() const;
   // [MT] Closes it, if it is there. Returns 0, or an errno.
   int end();
-  // [MT] As it was, where `descriptor` was opened just now and is the same file; else closes that. Whether it
-  // is.
-  bool take_again(int descriptor);
-  // Whether this is a file of somebody's OwnFile; true where the kernel does not tell.
-  static bool is_marked(int descriptor);
+  // Somebody else closes it.
+  void give_up() { descriptor_ = -1; }
+  // Which file it is, or was.
+  const FileIdentity& identity() const { return identity_; }
 
  private:
-  bool is(int descriptor) const;
-  bool is_same_file(int descriptor) const;
-
   std::atomic<int> descriptor_{-1};
-  // Which file it is. The program may have opened the same one.
-  dev_t device_ = 0;
-  ino_t number_ = 0;
+  FileIdentity identity_;
 };
 
-// A new file that is written from its beginning to its end, also where the program closes it meanwhile.
+// A new file that is written from its beginning to its end.
 class NewFile {
  public:
-  explicit NewFile(std::string path);
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
+  explicit NewFile(const std::string& path);
 
   // 0, or why there is none: an errno.
   int error() const { return error_; }
   // Likewise.
   int write(std::string_view bytes);
-  int end();
-  // Its descriptor for now; -1 where it cannot be had.
-  int get();
+  int end() { return error_ != 0 ? error_ : file_.end(); }
+  // Its descriptor; -1 where it is not open.
+  int get() const { return file_.get(); }
 
  private:
-  const std::string path_;
   OwnFile file_;
   int error_ = 0;
-  off_t size_ = 0;
 };
 
 }  // namespace opscope

@@ -2,26 +2,13 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdlib>
-#include <cstring>
+
+#include "log/own_file.h"
 
 namespace opscope {
-
-namespace {
-
-// As the kernel hands it out; the C library has no name for it.
-struct Entry {
-  uint64_t inode;
-  int64_t offset;
-  uint16_t bytes;
-  uint8_t kind;
-  char name[1];
-};
-
-}  // namespace
 
 std::string read_proc_file(const char* path, size_t most) {
   const OwnFile file(open(path, O_RDONLY | O_CLOEXEC));
@@ -31,26 +18,18 @@ std::string read_proc_file(const char* path, size_t most) {
   return text;
 }
 
-NumberedEntries::NumberedEntries(const char* path)
-    : folder_(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {}
-
-int NumberedEntries::next() {
-  while (at_ < end_ || read_more()) {
-    Entry entry;
-    const char* const place = entries_ + at_;
-    std::memcpy(&entry, place, offsetof(Entry, name));
-    at_ += entry.bytes;
-    const char* const name = place + offsetof(Entry, name);
-    if (name[0] >= '0' && name[0] <= '9') return static_cast<int>(std::strtol(name, nullptr, 10));
+std::vector<int> numbered_entries(const char* path, size_t most) {
+  OwnFile file(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  std::vector<int> found;
+  DIR* const folder = fdopendir(file.get());
+  if (folder == nullptr) return found;
+  while (const dirent* const entry = found.size() < most ? readdir(folder) : nullptr) {
+    const char first = entry->d_name[0];
+    if (first >= '0' && first <= '9') found.push_back(std::atoi(entry->d_name));
   }
-  return -1;
-}
-
-bool NumberedEntries::read_more() {
-  const long bytes = syscall(SYS_getdents64, folder_.get(), entries_, sizeof(entries_));
-  at_ = 0;
-  end_ = bytes > 0 ? static_cast<size_t>(bytes) : 0;
-  return bytes > 0;
+  file.give_up();
+  closedir(folder);
+  return found;
 }
 
 }  // namespace opscope

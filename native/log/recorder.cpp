@@ -166,11 +166,6 @@ void Recorder::attach_bridge(const BridgeApi* bridge) {
   configure();
 }
 
-void Recorder::emit_ranges(const RangeSink* sink, bool with_ids, bool with_shapes) {
-  std::lock_guard lock(mutex_);
-  if (bridge_ != nullptr) bridge_->emit_ranges(sink, with_ids, with_shapes);
-}
-
 std::string Recorder::fault() {
   std::lock_guard lock(mutex_);
   return fault_;

@@ -157,8 +157,6 @@ class Recorder {
   void end_stream(uint32_t window);
 
   void attach_bridge(const BridgeApi* bridge);
-  // [MT] See BridgeApi; nothing to do without a bridge.
-  void emit_ranges(const RangeSink* sink, bool with_ids, bool with_shapes);
   const BridgeApi* bridge() const { return bridge_; }
   const CoreApi& core_api() const { return core_api_; }
   // Before any bridge is attached: who knows where in Python an operator is called.

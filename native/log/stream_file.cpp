@@ -84,9 +84,6 @@ void StreamFile::begin_header() {
   header_->ring = is_ring_ ? RingState::kGoesOn : RingState::kNone;
   header_->process_id = getpid();
   path_.substr(path_.rfind('/') + 1).copy(header_->identity, sizeof(header_->identity) - 1);
-  const ProcessIdentity identity = identity_of(getpid());
-  header_->process_start = identity.start;
-  std::memcpy(header_->boot_id, identity.boot_id, sizeof(header_->boot_id));
   note_moment();
   header_->header.kind.store(BlockKind::kStream, std::memory_order_release);
   std::memcpy(header_->magic, kStreamMagic, sizeof(kStreamMagic));
@@ -164,7 +161,9 @@ bool StreamFile::is_time_to_try() const {
 // The program may have closed it, and the lock with it.
 bool StreamFile::has_own_file() {
   if (file_.get() >= 0) return true;
-  if (!file_.take_again(open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK))) return false;
+  OwnFile again(open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (again.identity() != file_.identity()) return false;
+  file_ = std::move(again);
   lock_shared(file_.get());
   return true;
 }

@@ -13,7 +13,7 @@ namespace opscope {
 constexpr char kStreamMagic[16] = "OPSCOPE stream\n";
 
 // Raised with every change of records, payloads, journals, of what is known of a window, or of what is here.
-constexpr uint32_t kLogVersion = 6;
+constexpr uint32_t kLogVersion = 7;
 
 // A time in which something found no room, in ticks.
 struct Gap {
@@ -38,9 +38,7 @@ struct StreamHeader {
   // Why the file could not grow when it last could not: an error number, or 0.
   std::atomic<int32_t> growth_error;
   int64_t process_id;
-  uint64_t process_start;  // in clock ticks since the machine started: a number may serve two processes
-  char boot_id[40];        // which start of the machine that was
-  uint64_t drain_from;     // bytes: from this size on, what is in it should be moved to segments
+  uint64_t drain_from;  // bytes: from this size on, what is in it should be moved to segments
   // By whoever does that: how many blocks it has marked as spent.
   std::atomic<uint64_t> spent_blocks;
   RingState ring;
@@ -82,13 +80,5 @@ struct ThreadBlock {
   ThreadSlot slots[kSlots];
 };
 static_assert(sizeof(ThreadBlock) <= kBlockBytes);
-
-// "" where there is none.
-struct ProcessIdentity {
-  uint64_t start = 0;
-  char boot_id[40] = {};
-};
-// Of a process that runs; zeros where it does not, or the system does not say.
-ProcessIdentity identity_of(int64_t process_id);
 
 }  // namespace opscope

@@ -193,12 +193,12 @@ void ThreadSampler::look_for_reader() {
 }
 
 void ThreadSampler::find_threads(int64_t until_ns) {
-  NumberedEntries threads("/proc/self/task");
-  if (!threads.is_there()) return;
+  const std::vector<pid_t> threads = numbered_entries("/proc/self/task", SIZE_MAX);
+  if (threads.empty()) return;
   knows_all_ = true;
   size_t kept_open = count_kept_open();
   const size_t most = most_threads_kept_open();
-  for (pid_t thread; (thread = threads.next()) >= 0;) {
+  for (const pid_t thread : threads) {
     if (thread == own_thread_ || threads_.count(thread) != 0) continue;
     knows_all_ = clock_ns(CLOCK_THREAD_CPUTIME_ID) <= until_ns;
     if (!knows_all_) break;

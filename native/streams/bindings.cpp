@@ -85,8 +85,6 @@ nb::dict describe_stream(const StreamedLog& log) {
   result["has_end"] = log.has_end();
   result["missing_blocks"] = log.missing_blocks();
   result["process_id"] = header.process_id;
-  result["process_start"] = header.process_start;
-  result["boot_id"] = text_of(header.boot_id);
   result["identity"] = text_of(header.identity);
   result["growth_error"] = header.growth_error.load();
   result["first_loss_ns"] = time(log.first_loss());

@@ -50,8 +50,6 @@ const BridgeApi fake_bridge = {
     [] { return held_bytes; },
     []() -> uint64_t { return not_held; },
     nullptr,
-    nullptr,
-    nullptr,
     [] { return false; },
     [] { return true; },
 };

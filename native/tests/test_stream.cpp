@@ -106,7 +106,6 @@ TEST(a_file_decodes_to_what_the_process_decodes) {
   CHECK_SAME(log.missing_blocks(), 0u);
   CHECK_SAME(log.about(), "{}");
   CHECK_SAME(log.header().process_id, static_cast<int64_t>(getpid()));
-  CHECK(log.header().process_start != 0);
   const Columns there = decode_window(log.view(), {});
   CHECK_SAME(count_of(there, "op"), 5000u);
   CHECK(described(here) == described(there));

@@ -28,7 +28,6 @@
 #include "torch/torch_names.h"
 #include "torch/torch_outermost.h"
 #include "torch/torch_profiler_questions.h"
-#include "torch/torch_ranges.h"
 #include "torch/torch_script.h"
 #include "torch/torch_state.h"
 
@@ -160,11 +159,6 @@ bool hears_profiler_calls() {
   return LinkedCalls::is_found(0) && LinkedCalls::is_found(1) && LinkedCalls::is_found(5);
 }
 
-void hear_spans() {
-  hears_spans.store(callback_handle != at::INVALID_CALLBACK_HANDLE ||
-                    range_handle != at::INVALID_CALLBACK_HANDLE);
-}
-
 void forget_thread() {
   cached_log = nullptr;
   HeldTensors::forget_thread();
@@ -221,7 +215,7 @@ bool configure(uint32_t wants, char* message, size_t message_bytes) {
     OperatorGenerations::watch();
     LinkedCalls::redirect(linked_calls());
     listen(wants);
-    hear_spans();
+    hears_spans.store(callback_handle != at::INVALID_CALLBACK_HANDLE);
     callbacks_changed = std::chrono::steady_clock::now();
     return true;
   } catch (const std::exception& error) {
@@ -248,20 +242,13 @@ void before_fork() {
   }
   BlockSizes::lock_all();
   HeldTensors::mutex().lock();
-  producers().mutex().lock();
 }
 
 void after_fork(bool in_child) {
-  producers().mutex().unlock();
   HeldTensors::mutex().unlock();
   BlockSizes::unlock_all();
   if (std::mutex* const list = CallbackList::lock(); list != nullptr) list->unlock();
   if (in_child) HeldTensors::leave_to_parent();
-}
-
-void start_ranges(const RangeSink* sink, bool with_ids, bool with_shapes) {
-  emit_ranges(sink, with_ids, with_shapes);
-  hear_spans();
 }
 
 const BridgeApi bridge = {kCoreApiVersion,
@@ -281,8 +268,6 @@ const BridgeApi bridge = {kCoreApiVersion,
                           &HeldTensors::held_bytes,
                           &HeldTensors::not_held,
                           &HeldTensors::set_budget,
-                          &start_ranges,
-                          &itt_ranges,
                           &InnerOperators::is_found,
                           &hears_profiler_calls};
 

@@ -68,17 +68,16 @@ void bind_watch(nb::module_& module) {
       .def(
           "__init__",
           [](Watch* self, int64_t last_ns, uint64_t max_bytes, int64_t patience_ns, int64_t standstill_ns,
-             bool needs_steps, int64_t memory_jump_bytes, int64_t memory_jump_ns, bool counts_waits) {
+             bool needs_steps, int64_t memory_jump_bytes, int64_t memory_jump_ns) {
             new (self) Watch({{last_ns, max_bytes},
                               patience_ns,
                               standstill_ns,
                               needs_steps,
                               memory_jump_bytes,
-                              memory_jump_ns,
-                              counts_waits});
+                              memory_jump_ns});
           },
           "last_ns"_a, "max_bytes"_a, "patience_ns"_a, "standstill_ns"_a = 0, "needs_steps"_a = true,
-          "memory_jump_bytes"_a = 0, "memory_jump_ns"_a = 0, "counts_waits"_a = false)
+          "memory_jump_bytes"_a = 0, "memory_jump_ns"_a = 0)
       .def("start", &Watch::start)
       .def("stop", &stop)
       .def("leave_to_parent", &leave_to_parent)
@@ -87,7 +86,6 @@ void bind_watch(nb::module_& module) {
       .def("take_answered", &Watch::take_answered)
       .def("step_ended", &Watch::step_ended)
       .def("stopped_ns", &Watch::stopped_ns, "from_ns"_a, "to_ns"_a)
-      .def("stolen_ns", &Watch::stolen_ns, "from_ns"_a, "to_ns"_a)
       .def_prop_ro("looked_ns", &Watch::looked_ns)
       .def("hear_signal", &Watch::hear_signal, "number"_a)
       .def("ignore_signal", &Watch::ignore_signal, "number"_a)

@@ -2,6 +2,7 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -32,11 +33,13 @@ class HeardSteps {
   explicit HeardSteps(Watch* watch) : steps_(watch) {}
 
   std::shared_ptr<StepAlarm> alarm(nb::callable listener) {
+    steps_.read_waits(true);
     alarms_.push_back(std::make_shared<StepAlarm>());
     alarms_.back()->listener = std::move(listener);
     return alarms_.back();
   }
   void silence() {
+    steps_.read_waits(false);
     const auto released = std::exchange(alarms_, {});  // what goes with them may come back here
     for (const auto& alarm : released) nb::callable listener = std::move(alarm->listener);
   }
@@ -57,7 +60,7 @@ class HeardSteps {
  private:
   void tell(int64_t took_ns) {
     if (took_ns < 0) return;
-    const int64_t own_ns = took_ns - steps_.waits().others_ns;
+    const int64_t own_ns = took_ns - std::max<int64_t>(steps_.waited_ns(), 0);
     for (size_t i = 0; i < alarms_.size(); ++i) {
       const auto alarm = alarms_[i];  // its listener may silence all
       const bool is_long = took_ns > alarm->above_ns || own_ns > alarm->own_above_ns;
@@ -108,11 +111,10 @@ void bind_steps(nb::module_& module) {
           "own_durations_ns", [](const HeardSteps& heard) { return heard.steps().own_durations_ns(); },
           nb::lock_self())
       .def_prop_ro(
-          "waits",
+          "waited_ns",
           [](const HeardSteps& heard) -> nb::object {
-            const StepWaits& waits = heard.steps().waits();
-            return waits.is_known ? nb::object(nb::make_tuple(waits.waited_ns, waits.others_ns, waits.ran_ns))
-                                  : nb::none();
+            const int64_t waited_ns = heard.steps().waited_ns();
+            return waited_ns >= 0 ? nb::int_(waited_ns) : nb::object(nb::none());
           },
           nb::lock_self());
 }

@@ -7,9 +7,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "log/clock.h"
+#include "watch/processor_wait.h"
 #include "watch/watch.h"
 
 namespace opscope {
@@ -33,30 +35,33 @@ class StepCounter {
     const int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
     const int64_t took_ns = last_ns_ == 0 ? 0 : now_ns - last_ns_;
     last_ns_ = now_ns;
-    waits_ = took_ns == 0 || watch_ == nullptr
-                 ? StepWaits{}
-                 : watch_->waits_of_step(last_ns_ - took_ns, last_ns_, typical_ns_);
+    waited_ns_ = std::min(read_wait_ns(now_ns), took_ns);
     if (took_ns != 0) {
       durations_ns_[known_ % kRemembered] = took_ns;
-      own_durations_ns_[known_++ % kRemembered] = took_ns - waits_.others_ns;
+      own_durations_ns_[known_++ % kRemembered] = took_ns - std::max<int64_t>(waited_ns_, 0);
     }
-    if (known_ % kTypicalEvery == 0) typical_ns_ = typical_ns();
     ++count_;
     return took_ns;
   }
 
+  // [GIL] Whether what steps waited is read, for which a file stays open.
+  void read_waits(bool wanted) {
+    if (!wanted) return wait_.reset();
+    if (!wait_) wait_.emplace();
+  }
   // Whether the program announces them itself.
   bool is_announced() const { return is_announced_; }
   uint64_t count() const { return count_; }
-  // What the last one waited for others.
-  const StepWaits& waits() const { return waits_; }
+  // How long the thread of the last one waited for a processor; -1 where that is not known.
+  int64_t waited_ns() const { return waited_ns_; }
   // The newest of those that are known, oldest first.
   std::vector<int64_t> durations_ns() const { return newest_of(durations_ns_); }
-  // Likewise without what other programs made of it, where that is known.
+  // Likewise without what their threads waited, where that is known.
   std::vector<int64_t> own_durations_ns() const { return newest_of(own_durations_ns_); }
 
  private:
-  static constexpr uint64_t kTypicalEvery = 16;
+  // Reading what the kernel counts takes about 2 us. Steps that are shorter than this wait little.
+  static constexpr int64_t kReadPause_ns = 5'000'000;
   using Durations = std::array<int64_t, kRemembered>;
 
   std::vector<int64_t> newest_of(const Durations& durations_ns) const {
@@ -66,21 +71,19 @@ class StepCounter {
     return result;
   }
 
-  // The median of those that are known, found without memory being taken.
-  int64_t typical_ns() const {
-    Durations durations_ns = own_durations_ns_;
-    const auto count = static_cast<ptrdiff_t>(std::min<uint64_t>(known_, kRemembered));
-    if (count == 0) return 0;
-    const auto middle = durations_ns.begin() + count / 2;
-    std::nth_element(durations_ns.begin(), middle, durations_ns.begin() + count);
-    return *middle;
+  // What this thread waited since it was last read.
+  int64_t read_wait_ns(int64_t now_ns) {
+    if (!wait_) return -1;
+    if (now_ns - read_at_ns_ < kReadPause_ns) return 0;
+    read_at_ns_ = now_ns;
+    return wait_->since_last_ns();
   }
 
   Watch* const watch_;
-  int64_t last_ns_ = 0, typical_ns_ = 0;
+  int64_t last_ns_ = 0, read_at_ns_ = 0, waited_ns_ = -1;
   uint64_t count_ = 0, known_ = 0;
   bool is_announced_ = false;
-  StepWaits waits_;
+  std::optional<ProcessorWait> wait_;
   Durations durations_ns_{}, own_durations_ns_{};
 };
 

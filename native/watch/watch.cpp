@@ -15,7 +15,6 @@
 
 #include "log/clock.h"
 #include "log/proc_files.h"
-#include "watch/bell.h"
 #include "watch/dump_writer.h"
 #include "watch/watched_signals.h"
 
@@ -55,9 +54,7 @@ void Watch::start() {
   interpreter_ = PyInterpreterState_Get();
   // What a window gives back when it goes, the others take soon.
   Recorder::instance().pool().keep(settings_.ring.max_bytes / 4);
-  heard_ = Bell::rung();
   looked_ns_ = last_progress_ns_ = now_ns();
-  if (settings_.counts_waits) waits_.find_threads();
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's signals are for its own threads
@@ -73,9 +70,8 @@ void Watch::start() {
 void Watch::stop() {
   if (process_ != getpid()) return leave_to_parent();
   stopping_ = true;
-  Bell::ring();
+  wake();
   if (thread_.joinable()) thread_.join();
-  waits_.end();
   Recorder::instance().pool().keep(0);
   const std::lock_guard lock(mutex_);
   for (const int number : signals_) WatchedSignals::remove(number);
@@ -93,8 +89,8 @@ void Watch::leave_to_parent() {
 }
 
 bool Watch::ask(int64_t number, std::string reason) {
+  wake();  // whoever decides may ask until when it has looked
   const std::lock_guard lock(mutex_);
-  Bell::ring();  // whoever decides may ask until when it has looked
   return tell({News::kAsked, number}, now_ns(), std::move(reason));
 }
 
@@ -130,14 +126,11 @@ void Watch::arm(SpoolOrder order) {
 }
 
 void Watch::wait(int64_t timeout_ns) {
-  if (settings_.counts_waits && !std::exchange(has_waited_, true)) waits_.leave_out_this_thread_of_python();
-  waits_.leaves_gil();
   std::unique_lock lock(mutex_);
   with_python_since_ns_ = 0;
   has_news_.wait_for(lock, std::chrono::nanoseconds(std::max<int64_t>(timeout_ns, 0)),
                      [this] { return stopping_.load() || !pending_.empty(); });
   with_python_since_ns_ = now_ns();
-  waits_.wants_gil();
 }
 
 Watch::Told Watch::take() {
@@ -166,10 +159,9 @@ bool Watch::tell(Told told, int64_t now, std::string reason) {
 
 void Watch::run() {
   pthread_setname_np(pthread_self(), "opscope-watch");
-  waits_.leave_out_this_thread();
-  OwnWaits own_waits;
+  ProcessorWait wait;
   while (!stopping_) {
-    sleep(own_waits);
+    sleep(wait);
     const int64_t now = now_ns();
     look(now);
     help_out(now);
@@ -178,12 +170,11 @@ void Watch::run() {
 }
 
 // Notes a stop of the whole process: neither this thread's work nor the machine's load kept it so long.
-void Watch::notice_stop(OwnWaits& own_waits, int64_t began_ns, int64_t waited_before_ns) {
+void Watch::notice_stop(int64_t began_ns, int64_t waited_ns) {
   const int64_t now = now_ns();
   const int64_t late_ns = now - began_ns - tick_ms_ * (kSecond_ns / 1000);
-  const int64_t waited_ns = waited_before_ns < 0 ? -1 : own_waits.waited_ns();
   stopped_now_ns_ = 0;
-  if (waited_ns >= 0 && late_ns - (waited_ns - waited_before_ns) >= kShortestStop_ns) {
+  if (waited_ns >= 0 && late_ns - waited_ns >= kShortestStop_ns) {
     stopped_now_ns_ = now - began_ns;
     const std::lock_guard lock(mutex_);
     stops_.emplace_back(began_ns, now);
@@ -192,20 +183,25 @@ void Watch::notice_stop(OwnWaits& own_waits, int64_t began_ns, int64_t waited_be
   looked_ns_ = now;
 }
 
-void Watch::sleep(OwnWaits& own_waits) {
-  const int64_t began_ns = now_ns(), waited_ns = own_waits.waited_ns();
-  Bell::wait(heard_, tick_ms_ * (kSecond_ns / 1000));
-  const uint32_t heard = std::exchange(heard_, Bell::rung());
-  if (settings_.counts_waits) stolen_.look(now_ns(), heard != heard_);
-  notice_stop(own_waits, began_ns, waited_ns);
+void Watch::sleep(ProcessorWait& wait) {
+  const int64_t began_ns = now_ns();
+  wait.since_last_ns();
+  {
+    std::unique_lock lock(mutex_);
+    is_wanted_.wait_for(lock, std::chrono::milliseconds(tick_ms_), [this] { return is_woken_; });
+    is_woken_ = false;
+  }
+  notice_stop(began_ns, wait.since_last_ns());
+}
+
+void Watch::wake() {
+  const std::lock_guard lock(mutex_);
+  is_woken_ = true;
+  is_wanted_.notify_one();
 }
 
 void Watch::look(int64_t now) {
   ring_.trim(now);
-  if (settings_.counts_waits && now - threads_found_ns_ >= kSecond_ns) {
-    threads_found_ns_ = now;
-    waits_.find_threads();
-  }
   look_at_progress(now);
   look_at_memory(now);
   uint64_t arrived = WatchedSignals::take();

@@ -17,10 +17,9 @@
 #include <vector>
 
 #include "log/clock.h"
-#include "watch/processor_waits.h"
+#include "watch/processor_wait.h"
 #include "watch/ring.h"
 #include "watch/spool.h"
-#include "watch/stolen_time.h"
 
 namespace opscope {
 
@@ -35,7 +34,6 @@ class Watch {
     bool needs_steps = true;        // only a program that makes steps can stand still
     int64_t memory_jump_bytes = 0;  // of the resident set, within memory_jump_ns; 0: nobody asks
     int64_t memory_jump_ns = 0;
-    bool counts_waits = false;  // of steps, for processors
   };
   struct Told {
     News news = News::kNothing;
@@ -66,16 +64,10 @@ class Watch {
     }
     steps_.fetch_add(1, std::memory_order_release);
   }
-  // [MT] What a step that ends now on this thread waited for others; nothing known where nobody asks.
-  StepWaits waits_of_step(int64_t began_ns, int64_t now_ns, int64_t typical_ns) {
-    return settings_.counts_waits ? waits_.of_step(began_ns, now_ns, typical_ns) : StepWaits{};
-  }
   // [MT] For how long the process as a whole was stopped in that time: by a signal, or with its machine. Up
   // to `looked_ns`; not less than it was, and at most 0.1 s more for each time.
   int64_t stopped_ns(int64_t from_ns, int64_t to_ns);
-  // [MT] What the host of this machine took meanwhile of a processor that the program may use; likewise.
-  int64_t stolen_ns(int64_t from_ns, int64_t to_ns) const { return stolen_.stolen_ns(from_ns, to_ns); }
-  // [MT] Until when it knows of both.
+  // [MT] Until when it knows of that.
   int64_t looked_ns() const { return looked_ns_.load(); }
   // [MT] Tells Python's thread to dump; `number` is the caller's, `reason` JSON. False: too many wait
   // already.
@@ -112,8 +104,9 @@ class Watch {
   };
 
   void run();
-  void sleep(OwnWaits& own_waits);
-  void notice_stop(OwnWaits& own_waits, int64_t began_ns, int64_t waited_before_ns);
+  void wake();
+  void sleep(ProcessorWait& wait);
+  void notice_stop(int64_t began_ns, int64_t waited_ns);
   void look(int64_t now_ns);
   void look_at_progress(int64_t now_ns);
   void look_at_memory(int64_t now_ns);
@@ -126,11 +119,8 @@ class Watch {
 
   const Settings settings_;
   Ring ring_;
-  ProcessorWaits waits_;
-  StolenTime stolen_;
   const pid_t process_;
   void* interpreter_ = nullptr;
-  uint32_t heard_ = 0;  // rings of the bell, by the thread
   std::thread thread_;
   std::atomic<bool> stopping_{false};
   std::atomic<uint64_t> steps_{0};
@@ -144,6 +134,8 @@ class Watch {
 
   std::mutex mutex_;  // for what follows
   std::condition_variable has_news_;
+  std::condition_variable is_wanted_;  // by its own thread, before the next tick
+  bool is_woken_ = false;
   std::deque<Pending> pending_;
   // Python's thread runs Python or waits for the GIL; 0: it waits for news, or works without the GIL. What it
   // does in Python is short, so where it does not come for news in time, it gets no GIL: it may have left it
@@ -154,13 +146,10 @@ class Watch {
   std::vector<int> signals_;
   std::deque<std::pair<int64_t, int64_t>> stops_;  // from, to
 
-  bool has_waited_ = false;  // of Python's thread
-
   // Of the thread.
   uint64_t seen_steps_ = 0, seen_records_ = 0;
   int64_t last_progress_ns_ = 0;
   bool told_standstill_ = false;
-  int64_t threads_found_ns_ = 0;
   int64_t stopped_now_ns_ = 0;                        // in the last sleep
   std::deque<std::pair<int64_t, int64_t>> resident_;  // time, bytes
 };

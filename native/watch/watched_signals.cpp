@@ -5,8 +5,6 @@
 #include <atomic>
 #include <cerrno>
 
-#include "watch/bell.h"
-
 namespace opscope {
 
 namespace {
@@ -26,7 +24,6 @@ void on_signal(int signal, siginfo_t* info, void* context) {
   const int saved_errno = errno;
   if (process.load(std::memory_order_relaxed) == getpid()) {
     arrived.fetch_or(uint64_t{1} << (signal - 1), std::memory_order_relaxed);
-    Bell::ring();
   }
   const struct sigaction& before = watched[signal].before;
   if ((before.sa_flags & SA_SIGINFO) != 0) {

@@ -1,4 +1,5 @@
-// Signals that ask for a dump. The handler sets a bit and rings the bell, and does nothing else.
+// Signals that ask for a dump. The handler sets a bit, which the watch sees at its
+// next tick, and does nothing else.
 #pragma once
 
 #include <csignal>

@@ -95,12 +95,6 @@ def recorded_graph(function: Callable[..., Any], name: str) -> Callable[..., Any
 def unrecorded(function: Any) -> Any:
     """The function behind one of these; anything else as it is."""
 
-UNCAUGHT_EXCEPTION: int
-"""What a child of ``fork_process`` exits with where a C++ exception would have aborted it."""
-
-def fork_process() -> int:
-    """As ``os.fork``; also at interpreter shutdown."""
-
 class Section:
     """Code that one thread at a time runs; free in a forked child.
 
@@ -177,7 +171,7 @@ class StepCounter:
     @property
     def own_durations_ns(self) -> list[int]: ...
     @property
-    def waits(self) -> tuple[int, int, int] | None: ...
+    def waited_ns(self) -> int | None: ...
 
 class Watch:
     """The flight recorder's thread that needs no GIL; see native/watch/watch.h.
@@ -190,7 +184,6 @@ class Watch:
         needs_steps: only of programs that make steps.
         memory_jump_bytes: more resident memory within ``memory_jump_ns`` is news; 0: never.
         memory_jump_ns: see there.
-        counts_waits: reads what every step waited for a processor.
     """
 
     def __init__(
@@ -202,7 +195,6 @@ class Watch:
         needs_steps: bool = True,
         memory_jump_bytes: int = 0,
         memory_jump_ns: int = 0,
-        counts_waits: bool = False,
     ) -> None: ...
     def start(self) -> None: ...
     def stop(self) -> None: ...
@@ -218,11 +210,9 @@ class Watch:
     def step_ended(self) -> None: ...
     def stopped_ns(self, from_ns: int, to_ns: int) -> int:
         """How long the process was stopped in that time, of the monotonic clock."""
-    def stolen_ns(self, from_ns: int, to_ns: int) -> int:
-        """What the host took of a processor in that time, or a little before and after it."""
     @property
     def looked_ns(self) -> int:
-        """Until when both are known."""
+        """Until when that is known."""
     def hear_signal(self, number: int) -> int: ...
     def ignore_signal(self, number: int) -> None: ...
     def arm(self, folder: str, facts: str, places: bytes, command: Sequence[str]) -> None:
@@ -331,8 +321,6 @@ class StreamDescription(TypedDict):
     has_end: bool
     missing_blocks: int
     process_id: int
-    process_start: int
-    boot_id: str
     identity: str
     growth_error: int
     first_loss_ns: int | None
@@ -369,9 +357,6 @@ class PieceDecoder:
 
     def close(self) -> None: ...
 
-def process_identity(process_id: int) -> tuple[int, str]:
-    """When it began, in clock ticks (0: there is none), and which start of the machine."""
-
 def set_up_python(
     hidden_folder: str,
     shown_file: str,
@@ -388,8 +373,6 @@ def set_up_python(
 def optimizer_step(optimizer: object) -> None: ...
 def guard_fast_annotations(type: object) -> None: ...
 def attach_bridge(path: str) -> str: ...
-def emit_ranges(kind: str, with_shapes: bool) -> str: ...
-def stop_ranges() -> None: ...
 def set_budget(bytes: int) -> None: ...
 def set_tensor_budget(bytes: int) -> None: ...
 def set_gpu_candidates(paths: Sequence[str]) -> None: ...

@@ -42,13 +42,14 @@ def memory_for(what: str) -> Iterator[None]:
         raise _insufficient(what, "") from error
 
 
-def require_memory(needed_bytes: int, what: str) -> None:
+def require_memory(needed_bytes: int, what: str, left: int | None = None) -> None:
     """Say so before memory runs out, where it can be told: then nothing has to be killed.
 
     Raises:
-        InsufficientMemoryError: ``needed_bytes`` is more than is left.
+        InsufficientMemoryError: ``needed_bytes`` is more than is ``left``; by default, than
+            :func:`memory_left`.
     """
-    left = memory_left()
+    left = memory_left() if left is None else left
     if left is not None and needed_bytes > left:
         needs = f": it needs about {_gigabytes(needed_bytes)}, and {_gigabytes(left)} are left"
         raise _insufficient(what, needs)

@@ -16,9 +16,6 @@ from contextlib import suppress
 _HIGH = 512
 """Above what programs mostly have, and so above what many of them close."""
 _STANDARD = 3
-_MARK = 61
-"""The signal that the kernel would send when there is something to read, if anybody asked for
-signals. It is kept with what was opened and not with its number."""
 
 
 class OwnFile:
@@ -32,8 +29,6 @@ class OwnFile:
         """
         os.fstat(descriptor)
         self._descriptor = _out_of_the_way(descriptor)
-        with suppress(OSError):
-            fcntl.fcntl(self._descriptor, fcntl.F_SETSIG, _MARK)
         self._identity = _identity_of(self._descriptor)
 
     @property
@@ -115,10 +110,6 @@ def _out_of_the_way(descriptor: int) -> int:
     return descriptor
 
 
-def _identity_of(descriptor: int) -> tuple[int, int, int]:
+def _identity_of(descriptor: int) -> tuple[int, int]:
     there = os.fstat(descriptor)
-    try:
-        mark = fcntl.fcntl(descriptor, fcntl.F_GETSIG)
-    except OSError:
-        mark = -1
-    return there.st_dev, there.st_ino, mark
+    return there.st_dev, there.st_ino

@@ -60,8 +60,6 @@ class profile(ProfileRecording):
         with_own_functions: of these the program's own, at the least cost; of installed libraries'
             only what waits or imports and, before Python 3.12, what the program calls itself. All
             of them while another recording wants them.
-        emit_nvtx: have Nsight Systems show every span as well, as an NVTX range.
-        emit_itt: likewise VTune, as an ITT task; a process has either.
         experimental_config: torch's ``_ExperimentalConfig``, or a dict of its switches by name,
             which may be any of any torch; those that mean something here are honoured.
         execution_trace_observer: anything with ``start``, ``stop`` and ``cleanup``; runs for the

@@ -6,21 +6,15 @@ Those of processes that were killed are removed by the next process that makes o
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import threading
 import weakref
 from contextlib import suppress
 from pathlib import Path
 
-try:
-    import fcntl
-except ImportError:  # Windows removes nothing that is open
-    fcntl = None  # type: ignore[assignment]
-
-_PREFIX = "opscope-scratch-"
-_IN_USE = ".in-use"
-"""A file that is locked for as long as the process lives that made the folder."""
+from opscope.leftover.artefacts import LeftKind, claimed, find, held_folder, remove
+from opscope.leftover.files import remove_inside
+from opscope.own_file import OwnFile
 
 
 def scratch_folder(owner: object) -> Path:
@@ -31,10 +25,15 @@ def scratch_folder(owner: object) -> Path:
     Raises:
         OSError: none can be made.
     """
-    _remove_those_left()
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-    weakref.finalize(owner, _remove, folder, os.getpid(), _locked(folder))
-    return folder
+    place = Path(tempfile.gettempdir())
+    for one in find(place, LeftKind.SCRATCH):
+        with suppress(OSError), claimed(one) as is_there:  # or its process is there
+            if is_there:
+                remove(one)
+    name = f".opscope-scratch-{os.getpid()}-{os.urandom(16).hex()}"
+    held = held_folder(place / name, 0o700)
+    weakref.finalize(owner, _remove, place / name, os.getpid(), held)
+    return place / name
 
 
 class Scratch:
@@ -76,35 +75,7 @@ class _OfProcess:
         self.folder: Path | None = None
 
 
-def _remove(folder: Path, process: int, lock: int | None) -> None:
+def _remove(folder: Path, process: int, held: OwnFile) -> None:
     if os.getpid() == process:  # a forked child has the objects of its parent, too
-        shutil.rmtree(folder, ignore_errors=True)
-    if lock is not None:
-        os.close(lock)
-
-
-def _locked(folder: Path) -> int | None:
-    """The lock of a folder, which ends with the process however that ends."""
-    if fcntl is None:
-        return None
-    with suppress(OSError):  # some file systems have no locks; nothing is removed there
-        file = os.open(folder / "made", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        fcntl.flock(file, fcntl.LOCK_EX)
-        os.rename(folder / "made", folder / _IN_USE)  # what is there is locked
-        return file
-    return None
-
-
-def _remove_those_left() -> None:
-    if fcntl is None:
-        return
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with suppress(OSError):
-            if folder.stat().st_uid != os.getuid():
-                continue
-            file = os.open(folder / _IN_USE, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder, ignore_errors=True)
-            finally:
-                os.close(file)
+        remove_inside(folder.parent, folder.name)
+    held.close()

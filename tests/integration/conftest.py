@@ -1,14 +1,12 @@
-"""A CUPTI without a GPU, for tests of device activity; tools that take ranges."""
+"""A CUPTI without a GPU, for tests of device activity."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import torch
 from tests.support.fake_cupti import FakeCupti, build_fake, header_folders
-from tests.support.range_tools import built_in
 
 from opscope.recording import gpu_collecting
 
@@ -21,12 +19,6 @@ def cupti_library() -> str:
     if torch.cuda.is_available():
         pytest.skip("this machine has a real one: see tests/gpu")
     return str(build_fake(folders[sorted(folders)[0]]))
-
-
-@pytest.fixture(scope="session")
-def range_tools(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """By name the path of a library."""
-    return built_in(tmp_path_factory.mktemp("tools"))
 
 
 @pytest.fixture

@@ -13,9 +13,8 @@ from tests.support.flight_recordings import dumps_in
 import opscope
 from opscope.recording import segments
 from opscope.recording.compiled.told_places import ToldPlaces, read_places
-from opscope.recording.one_drainer import draining
 from opscope.recording.recovered import about_of, recover_file
-from opscope.recording.segments import Drain
+from opscope.recording.segments import Drain, draining
 from opscope.trace.unfinished_recordings import unfinished_recordings
 
 torch = pytest.importorskip("torch", reason="compiles functions")
@@ -150,7 +149,7 @@ def test_a_recording_whose_process_is_killed_has_them(tmp_path, cache, drained):
         """
         import os, signal
         from opscope.recording import segments
-        from opscope.recording.one_drainer import draining
+        from opscope.recording.segments import draining
         from opscope.recording.recovered import about_of
         from opscope.trace.unfinished_recordings import unfinished_recordings
 

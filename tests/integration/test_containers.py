@@ -12,8 +12,8 @@ import pytest
 import opscope
 from opscope.errors import LifecycleError
 from opscope.recording import segments
-from opscope.recording.one_drainer import draining
 from opscope.recording.recovered import about_of, recover_file
+from opscope.recording.segments import draining
 from opscope.trace.unfinished_recordings import unfinished_recordings
 
 OPSCOPE = [sys.executable, "-m", "opscope"]

@@ -136,7 +136,7 @@ def test_measuring_leaves_nothing_behind(not_measured_yet):
 
 
 def test_a_forked_child_measures_for_itself(not_measured_yet):
-    child = _native.fork_process()
+    child = os.fork()
     if child == 0:
         os._exit(0 if measuring.cost_by_kind(EVERYTHING) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -17,12 +17,10 @@ from tests.support.flight_recordings import all_names_of, dumps_in, names_of, ru
 
 import opscope
 from opscope import _native, flight_recorder, triggers
-from opscope.analysis.period import Which, period_of
 from opscope.cli.application import main
-from opscope.cli.operator_table import what_it_is_of
+from opscope.cli.completeness import describe_completeness
 from opscope.errors import LifecycleError, UsageError
 from opscope.recording.compiled_optimizers import report_optimizer_step
-from opscope.trace.ledger_rows import SAMPLED_OF, SAMPLED_OUTERMOST, SAMPLED_STEPS, sampled_steps
 
 
 @pytest.fixture
@@ -402,43 +400,10 @@ def test_the_governor_records_less_and_the_dump_says_so(tmp_path):
     governor = trace.ledger["governor"]
     assert governor["budget"] == 0.001
     assert any("steps from then on" in what for what in governor)
-
-
-def test_the_governor_samples_steps_and_nothing_of_a_sample_is_taken_for_all(tmp_path):
-    x = torch.ones(1)
-
-    def step(recorder):
-        for _ in range(50):
-            x.add(1)
-        recorder.step()
-
-    with flight_recorder(directory=tmp_path, triggers=[], budget=0.01) as recorder:
-        until = time.monotonic() + 60
-        while " of " not in recorder.status().level and time.monotonic() < until:
-            step(recorder)
-        for _ in range(2000):
-            step(recorder)
-        trace = opscope.load(recorder.dump(wait=True))
-    assert any("operators of " in what for what in trace.ledger["governor"])
-    said = sampled_steps(trace.ledger)
-    rows = trace.ledger["governor"]
-    recorded, outermost, steps = (
-        rows[what] for what in (SAMPLED_STEPS, SAMPLED_OUTERMOST, SAMPLED_OF)
-    )
-    assert 0 < recorded < steps
-    added = all_names_of(trace).count("aten::add")  # each of which is an outermost one
-    # Runs begin within a step.
-    assert abs(added - 50 * (recorded + outermost)) <= 50 * len(_left_out(trace))
-    assert f"Recorded: {said}" in "".join(what_it_is_of(period_of(trace, Which.ALL)))
-    assert recorded + outermost <= steps
-
-
-def _left_out(trace):
-    """The spans of what was left out, which lie on a line of their own."""
-    events, names = trace.events, all_names_of(trace)
-    rows = [row for row, name in enumerate(names) if name.endswith("(budget)")]
-    assert len({events["thread"][row] for row in rows}) == 1
-    return rows
+    said = describe_completeness(trace)
+    assert "operators for " in said and "of the time only (the budget)" in said
+    lines = [row for row, name in enumerate(all_names_of(trace)) if name.endswith("(budget)")]
+    assert len({trace.events["thread"][row] for row in lines}) == 1
 
 
 def test_a_standstill_that_ended_before_anybody_looked_is_seen():

@@ -17,9 +17,8 @@ import torch
 import opscope
 from opscope.errors import LifecycleError, UsageError
 from opscope.recording import segments
-from opscope.recording.one_drainer import draining
 from opscope.recording.recovered import about_of, recover_file
-from opscope.recording.segments import Drain, segments_folder, segments_of
+from opscope.recording.segments import Drain, draining, segments_folder, segments_of
 from opscope.recording.stream import NO_ROOM
 from opscope.trace.long_trace import LongTrace
 from opscope.trace.unfinished_recordings import unfinished_recordings
@@ -247,7 +246,7 @@ def test_threads_that_go_on_while_it_is_drained(tmp_path, monkeypatch):
 DRAINS = """
 import sys
 from opscope.recording import segments
-from opscope.recording.one_drainer import draining
+from opscope.recording.segments import draining
 from opscope.recording.recovered import about_of
 from pathlib import Path
 

@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-import opscope
 from support.build_trace import build_trace, span
 
 PROGRAM = """
@@ -18,17 +17,17 @@ with opscope.profile(record_shapes=True) as prof:
         torch.ones(3).sum()
 trace = prof.trace
 
-def limit(name, field, mebibytes, is_hard):
+def limit(name, field, mebibytes):
     number = getattr(resource, name)
     used = int(open("/proc/self/statm").read().split()[field]) * resource.getpagesize()
     room = used + (mebibytes << 20)
-    resource.setrlimit(number, (room, room if is_hard else resource.getrlimit(number)[1]))
+    resource.setrlimit(number, (room, room))
 
 ends = []
-for mebibytes in range({first}, 100, 12):
+for mebibytes in (0, 16, 64, 1500):
     child = os.fork()
     if child == 0:
-        limit({name!r}, {field}, mebibytes, {is_hard})
+        limit({name!r}, {field}, mebibytes)
         try:
             trace.save("t")
             code = 0
@@ -59,34 +58,4 @@ def ends_of(folder, **what):
 @pytest.mark.parametrize(("name", "field"), LIMITS)
 @pytest.mark.parametrize("prepare", ["", "import pyarrow.parquet"])
 def test_it_is_written_or_said(tmp_path, name, field, prepare):
-    ends = ends_of(tmp_path, name=name, field=field, prepare=prepare, is_hard=True, first=0)
-    assert ends in ([0, 1], [0])
-
-
-@pytest.mark.parametrize(("name", "field"), LIMITS)
-def test_a_limit_that_may_be_raised_keeps_nothing_from_being_written(tmp_path, name, field):
-    first = 16  # starting a process takes some
-    ends = ends_of(tmp_path, name=name, field=field, prepare="", is_hard=False, first=first)
-    assert ends == [0]
-    assert len(opscope.load(tmp_path / "t").events) > 3000
-
-
-def test_what_cannot_be_written_is_said_as_ever(tmp_path):
-    (tmp_path / "file").touch()
-    program = """
-import resource, opscope, torch
-with opscope.profile() as prof:
-    torch.ones(3)
-trace = prof.trace
-used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-room = used + (32 << 20)
-resource.setrlimit(resource.RLIMIT_AS, (room, resource.getrlimit(resource.RLIMIT_AS)[1]))
-try:
-    trace.save("file")
-except opscope.errors.UsageError as error:
-    print(error)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert done.stdout == "file is a file, and a trace is a folder. Choose another path.\n"
+    assert ends_of(tmp_path, name=name, field=field, prepare=prepare) == [0, 1]

@@ -504,6 +504,4 @@ def test_what_is_known_of_a_file_says_whose_it_is(tmp_path):
         log = _native.read_stream(os.fspath(path))
         about, described = json.loads(log.about), log.describe()
     assert about["asked"]["shapes"] and about["process"]["torch_version"] == torch.__version__
-    start, boot_id = _native.process_identity(os.getpid())
-    assert (described["process_start"], described["boot_id"]) == (start, boot_id)
-    assert _native.process_identity(2**22 + 1)[0] == 0
+    assert described["process_id"] == os.getpid()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from opscope.flight.steps import NEVER, StepWaits
+from opscope.flight.steps import NEVER
 
 
 class SimulatedAlarm:
@@ -22,7 +22,7 @@ class SimulatedSteps:
         self.count = 0
         self._known_ns: list[int] = []
         self._own_ns: list[int] = []
-        self.waits: StepWaits | None = None
+        self.waited_ns: int | None = None
         self._alarms: list[SimulatedAlarm] = []
 
     @property
@@ -37,11 +37,11 @@ class SimulatedSteps:
         self._alarms.append(SimulatedAlarm(listener))
         return self._alarms[-1]
 
-    def end_step(self, took_ns: int = 0, waits: StepWaits | None = None) -> None:
+    def end_step(self, took_ns: int = 0, waited_ns: int | None = None) -> None:
         """Of so many nanoseconds; 0 where nobody knows. What it waited; None where nobody knows."""
         self.count += 1
-        self.waits = waits
-        own_ns = took_ns - (waits.others_ns if waits is not None else 0)
+        self.waited_ns = waited_ns
+        own_ns = took_ns - (waited_ns or 0)
         if took_ns:
             self._known_ns.append(took_ns)
             self._own_ns.append(own_ns)

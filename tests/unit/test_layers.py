@@ -25,7 +25,6 @@ LEAVES = [
     "memory_limit",
     "quantities",
     "reused_memory",
-    "child_process",
     "schedule",
     "progress",
     "scratch",
@@ -79,6 +78,7 @@ BENEATH_TORCH = {"recording", "annotate", "activities", "settings", "observed_fi
 
 MAY_IMPORT = {
     **{leaf: {"errors", "printable", "_native"} for leaf in LEAVES},
+    "scratch": {"leftover", "own_file"},
     "launch": {"errors", "printable", "_native", "leftover"},
     "leftover": {"own_file"},
     **{part: {*LEAVES, *PIPELINE[:place]} for place, part in enumerate(PIPELINE)},

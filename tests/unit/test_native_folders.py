@@ -24,7 +24,6 @@ MAY_INCLUDE = {
     "sampler": {"schema", "log", "interpreter", "numpy"},
     "python": {"schema", "log", "decode", "interpreter", "cpython"},
     "watch": {"log", "interpreter", "python"},
-    "ranges": {"log"},
     "numpy": {"schema"},
     "gpu": {"schema", "log", "decode", "interpreter", "numpy"},
     "cupti": {"schema", "log", "gpu"},

@@ -16,7 +16,6 @@ SOURCE = Path(opscope.errors.__file__).parent
 HOSTILE = "import os; open(os.environ['MARK'], 'a').write(__file__ + '\\n'); raise ImportError\n"
 
 STARTERS = {
-    "children/job.py": "bare_python",
     "children/keeper_process.py": "what it was given",
     "cli/readiness.py": "own_python",
     "flight/dump_writer.py": "what it was given",

@@ -76,11 +76,12 @@ def test_one_that_a_killed_process_left_is_removed_by_the_next(place, number):
 
 
 def test_what_is_not_known_to_be_left_stays(place):
-    (place / "opscope-scratch-abc").mkdir()  # may be about to be locked
-    (place / "opscope-scratch-file").write_text("")
+    unlocked, file = (place / f".opscope-scratch-1-{digit * 32}" for digit in "0f")
+    unlocked.mkdir()  # may be about to be locked
+    file.write_text("")
     owner = Owner()
     scratch_folder(owner)
-    assert (place / "opscope-scratch-abc").exists() and (place / "opscope-scratch-file").exists()
+    assert unlocked.exists() and file.exists()
 
 
 def test_a_forked_child_leaves_it_to_its_parent(place):

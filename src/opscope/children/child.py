@@ -14,7 +14,6 @@ from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Any
 
-from opscope.child_process import is_own_child
 from opscope.children.own_recording import OwnRecording, way_of_recording
 from opscope.children.settings import ChildSettings
 from opscope.children.start_hook.opscope_children import ANCESTOR_WITH_RANK, note
@@ -115,8 +114,6 @@ class ChildRecording:
 
     def _forked(self) -> None:
         self._inherited, self._recording = self._recording, None  # the parent's is not to be ended
-        if is_own_child():
-            return
         try:
             self._begin(None)
         except Exception as error:

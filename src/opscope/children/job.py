@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +20,7 @@ from opscope.children.start_hook.opscope_children import (
 )
 from opscope.errors import UsageError
 from opscope.leftover.files import open_inside, remove_inside
-from opscope.own_python import bare_python, own_python
+from opscope.recording.keeper import begin_watching
 from opscope.trace.manifest import is_opscope_rank
 from opscope.trace.partition import cycle_folders, partition_folders
 from opscope.trace.process_journal import PROCESSES, begin_job
@@ -114,16 +113,4 @@ def _clear(folder: Path) -> None:
 def _begin_keeper(folder: Path) -> None:
     """Without one, how processes ended is not known, and what outlives this is not finished."""
     with suppress(OSError, ValueError):
-        becomes = own_python(str(Path(__file__).with_name("recovery.py")))
-        subprocess.run(
-            [
-                *bare_python(keeper_process.__file__, str(os.getpid())),
-                os.fspath(folder / PROCESSES),
-                *becomes,
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            check=False,
-        )
+        begin_watching(keeper_process.__file__, [str(folder / PROCESSES)])

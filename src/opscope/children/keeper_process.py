@@ -8,13 +8,12 @@ import contextlib
 import json
 import os
 import select
-import signal
 import stat
 import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or __package__:
-    from opscope.launch.process_end import START, fields_of, how_it_ended
+    from opscope.launch.process_end import detach, how_it_ended, start_of
     from opscope.leftover.artefacts import LeftKind, below, is_alive, is_free
     from opscope.leftover.files import open_inside
 else:  # run by its path: importing the package would import all that recording needs
@@ -22,7 +21,7 @@ else:  # run by its path: importing the package would import all that recording 
     sys.path += [os.path.join(_package, "launch"), os.path.join(_package, "leftover")]
     from artefacts import LeftKind, below, is_alive, is_free
     from files import open_inside
-    from process_end import START, fields_of, how_it_ended
+    from process_end import detach, how_it_ended, start_of
 
 PROCESSES = "processes.jsonl"
 _LOOK_EVERY_S = 0.5
@@ -36,13 +35,9 @@ def main(root: int, journal: str, command: "list[str]") -> None:
     Args:
         root: process id of the program.
         journal: the list of processes.
-        command: what runs ``opscope.children.recovery``; see ``own_python.py``.
+        command: what runs ``opscope.cli.keeper``; see ``own_python.py``.
     """
-    if os.fork():  # so that the program has no child that it does not know of
-        os._exit(0)
-    os.setsid()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.chdir("/")
+    detach()
     job = KeptJob(root, journal, command)
     while job.goes_on():
         job.look()
@@ -67,7 +62,7 @@ class KeptJob:
         if self._bell >= 0:
             self._poll.register(self._bell, select.POLLIN)
         self._root = root
-        self._watch(root, _start_of(root))
+        self._watch(root, start_of(root))
 
     def goes_on(self) -> bool:
         """Whether any process of it, or the making of a trace, does."""
@@ -102,9 +97,9 @@ class KeptJob:
         if self._maker or not left:
             return
         self._tried |= left
-        command = [*self._command, self._folder]
+        command = [*self._command, "job", self._folder]
         with contextlib.suppress(OSError):
-            self._maker = os.posix_spawn(command[0], command, _plain_environment())
+            self._maker = os.posix_spawn(command[0], command, os.environ)
             if wait:
                 os.waitpid(self._maker, 0)
 
@@ -141,7 +136,7 @@ class KeptJob:
             descriptor = os.pidfd_open(process)
         except OSError:  # gone already, or this may open no more files
             descriptor = -1
-        if _start_of(process) != start:  # gone, and another one has its number
+        if start_of(process) != start:  # gone, and another one has its number
             if descriptor >= 0:
                 os.close(descriptor)
             return
@@ -159,7 +154,7 @@ class KeptJob:
 
     def _without_descriptor(self) -> None:
         for process, (descriptor, start) in list(self._watched.items()):
-            if descriptor < 0 and _start_of(process) != start:
+            if descriptor < 0 and start_of(process) != start:
                 self._ended(process)
 
     def _note(self, process: int, how: str) -> None:
@@ -201,17 +196,6 @@ def _space_of(process: int) -> int:
     with contextlib.suppress(OSError):
         return os.stat(f"/proc/{process}/ns/pid").st_ino
     return 0
-
-
-def _start_of(process: int) -> int:
-    """When it started; -1 if it is not there, or only waits for being waited for."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        return int(fields_of(process)[START])
-    return -1
-
-
-def _plain_environment() -> "dict[str, str]":
-    return {k: v for k, v in os.environ.items() if not k.startswith("OPSCOPE_CHILDREN")}
 
 
 if __name__ == "__main__":

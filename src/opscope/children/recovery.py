@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,8 +12,6 @@ from opscope.recording.recovered import NothingRecorded, part_of_recording
 from opscope.trace.earlier import remove_begun
 from opscope.trace.process_journal import read_journal
 
-_NICENESS = 10
-"""To watch costs nothing, but a keeper that comes late does not see how processes ended."""
 _HOW = {"killed": "its process was {}", "exited": "its process {}", "became": "its process {}"}
 
 
@@ -51,17 +47,7 @@ def _remove_nothing(one: Artefact) -> None:
             remove(one)
 
 
-def recover_quietly(folder: str) -> None:
-    """As :func:`recover_ended`; what cannot be recovered stays for ``opscope recover``."""
-    recover_ended(Path(folder))
-
-
 def _how_it_ended(folder: Path, path: Path) -> str:
     part = part_of_recording(path)
     ended = [entry.ended for entry in read_journal(folder) if entry.partition == part]
     return _HOW.get(ended[-1].partition(" ")[0], "{}").format(ended[-1]) if any(ended) else ""
-
-
-if __name__ == "__main__":  # the keeper of a job has it done
-    os.nice(_NICENESS)
-    recover_quietly(sys.argv[1])

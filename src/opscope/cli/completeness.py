@@ -14,7 +14,7 @@ from opscope.trace.ledger_rows import (
     NOT_KNOWN_MS,
     NOT_SHOWN,
     WITHOUT_DURATION,
-    sampled_steps,
+    recorded_for,
 )
 from opscope.trace.trace import Trace
 from opscope.trace.unknown_codes import LEFT_OUT, SHOWN
@@ -64,22 +64,12 @@ def _dropped(ledger: Ledger) -> str:
     return ", ".join(reasons) or "none dropped"
 
 
-_RECORDED_FOR = "share of time recorded: "
-
-
 def _governed(ledger: dict[str, dict[str, float]]) -> list[str]:
     """What was recorded for part of the time only, so that counts of it are of that part."""
     not_known_ms = ledger.get("flight recorder", {}).get(NOT_KNOWN_MS, 0.0)
     said = f"of its last {not_known_ms / 1e3:.1f} s it is not known what was left out (the budget)"
-    more = [said] if not_known_ms else []
-    if sampled := sampled_steps(ledger):
-        return [f"{sampled} (the budget)", *more]
-    shares = [
-        f"{what.removeprefix(_RECORDED_FOR)} for {share:.0%} of the time only (the budget)"
-        for what, share in ledger.get("governor", {}).items()
-        if what.startswith(_RECORDED_FOR) and share < 1
-    ]
-    return [*shares, *more]
+    recorded = recorded_for(ledger)
+    return [f"{recorded} (the budget)"] * bool(recorded) + [said] * bool(not_known_ms)
 
 
 def _not_exported(ledger: dict[str, dict[str, float]]) -> list[str]:

@@ -13,7 +13,6 @@ from pathlib import Path
 from opscope.errors import OpscopeError, UsageError
 from opscope.recording.distributed_job import launched_rank
 from opscope.trace.address import refuse_address
-from opscope.trace.earlier import remove_begun
 from opscope.trace.process_journal import PROCESSES
 
 CHROME_SUFFIXES = (".json.gz", ".json")
@@ -42,11 +41,6 @@ class Destination:
         name = f"cycle-{number}"
         files = [file and with_part(file, name) for file in (self.chrome, self.report)]
         return Destination(self.trace / name, *files)
-
-    def clear_away(self) -> None:
-        """Delete what processes that died while writing left unfinished."""
-        for folder in {self.trace, *(file.parent for file in (self.chrome, self.report) if file)}:
-            remove_begun(folder)
 
     def check(self) -> None:
         """Create the folders above, and make sure that files can be written into them.

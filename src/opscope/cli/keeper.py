@@ -4,6 +4,7 @@ beside it while one is long."""
 from __future__ import annotations
 
 import errno
+import os
 import select
 import socket
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from opscope.children.recovery import recover_ended
 from opscope.cli.console import Messages
 from opscope.cli.end_request import EndRequest
 from opscope.cli.recover import recover_all
@@ -18,6 +20,7 @@ from opscope.errors import OpscopeError
 from opscope.launch.keeper_process import DONE, NO_ROOM, is_unfinished
 
 _BETWEEN_LOOKS_S = 0.05
+_NICENESS = 10
 
 
 def finish(folder: str, owner: str, how: str) -> None:
@@ -50,6 +53,15 @@ def end_of_run(pipe: str, folder: str, owner: str) -> None:
         asked.send(DONE, socket.MSG_NOSIGNAL)
 
 
+def job(folder: str) -> None:
+    """Recover what the processes of a job have left; what cannot be stays for ``opscope recover``.
+
+    To watch costs nothing, but a keeper that comes late does not see how processes ended.
+    """
+    os.nice(_NICENESS)
+    recover_ended(Path(folder))
+
+
 def drain(pidfd: str, *files: str) -> None:
     """Move what a process records from its file to segments, until it has ended or stopped."""
     from opscope.recording.drain import drain_while
@@ -80,6 +92,7 @@ _BECOMES: Mapping[str, Callable[..., None]] = {
     "finish": finish,
     "drain": drain,
     "end_of_run": end_of_run,
+    "job": job,
 }
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from opscope.analysis.period import Period, Which
 from opscope.analysis.top_operators import SummaryColumn, TopOperators
 from opscope.cli.caveats import caveats_of
 from opscope.cli.results import Section, as_text
-from opscope.trace.ledger_rows import sampled_steps
+from opscope.trace.ledger_rows import recorded_for
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -60,9 +60,9 @@ def what_it_is_of(period: Period) -> list[str]:
     if period.which is Which.STEADY and period.start_up.is_any:
         shown_by = Which.START_UP if period.start_up.took_ns else Which.ALL
         lines.append(f"Left out: {period.start_up} (--period {shown_by.value} shows it).")
-    if sampled := sampled_steps(period.trace.ledger):
+    if recorded := recorded_for(period.trace.ledger):
         lines.append(
-            f"Recorded: {sampled}, to stay below the budget; counts and times are of those."
+            f"Recorded: {recorded}, to stay below the budget; counts and times are of those."
         )
     return lines
 

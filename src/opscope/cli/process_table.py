@@ -8,13 +8,13 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from opscope import _native
 from opscope.analysis.memory.over_time import memory_over_time
 from opscope.analysis.quantity_text import bytes_text, time_text
 from opscope.cli.console import Messages
 from opscope.cli.results import Result, RowsFormat, Section
 from opscope.cli.whole_job import say_what_is_missing
 from opscope.job.job import Job
+from opscope.launch.process_end import start_of
 from opscope.recording.recovered import NothingRecorded, unreadable_recordings
 from opscope.trace.manifest import damage_of
 from opscope.trace.partition import PROCESS, RANK, Partition
@@ -140,7 +140,7 @@ def _ended(said: dict[str, Any]) -> str:
 
 def _state(entry: ProcessEntry) -> str:
     """What can be told of one of which nobody saw the end."""
-    if entry.start and _native.process_identity(entry.process_id)[0] == entry.start:
+    if entry.start and start_of(entry.process_id) == entry.start:
         return "still running"
     return "nobody saw how" if entry.start else ""
 

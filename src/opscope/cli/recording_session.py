@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import functools
 import os
+import resource
 import shlex
 import signal
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from opscope.analysis.program_steps import module_calls
-from opscope.child_process import ChildProcess, is_limited
 from opscope.children.job import ChildrenOfRun
 from opscope.cli.console import Messages
 from opscope.cli.destination import Destination, write_or_rescue
@@ -64,7 +65,6 @@ class RecordingSession:
         self._children = children
         self._rank = launched_rank() if children is None else children.rank
         self._process = None if children is None else children.process
-        self._child = ChildProcess()
         self._finisher = Finisher(destination.trace, messages)
         self._steps = StepsOfRun()
         self._is_ending = False
@@ -313,7 +313,7 @@ class RecordingSession:
     ) -> EndRequest | None:
         file = profile.stream_file
         if file is None:
-            saved = self._save_here(profile, destination)
+            saved = self._save(profile, destination)
             if saved is None:
                 return None
             for recording in self._recordings:
@@ -337,27 +337,8 @@ class RecordingSession:
         files = (recording.stream_file for recording in self._recordings)
         return tuple(file for file in files if file is not None and file != chosen)
 
-    def _save_here(self, profile: ProfileRecording, destination: Destination) -> Path | None:
-        """Write the trace of what is in the memory of this process; its own part of the folder."""
-        if not is_limited():
-            return self._save(profile, destination)
-        self._messages.flush()
-
-        def save() -> None:
-            if (saved := self._save(profile, destination)) is not None:
-                self._child.tell(os.fspath(saved))
-
-        _, ended = self._child.run(save)
-        if ended:
-            destination.clear_away()
-            self._messages.fail(
-                f"The recording could not be written: the process that did it {ended}, because the "
-                "program limits what a process may use (address space, processor time, size and "
-                "number of files). Limit it less, or record less."
-            )
-        return Path(self._child.told) if self._child.told and not ended else None
-
     def _save(self, profile: ProfileRecording, destination: Destination) -> Path | None:
+        """Write the trace of what is in the memory of this process; its own part of the folder."""
         saved: list[Path] = []
         try:
             # The rank is given, as a program may run as one without forming a process group.
@@ -379,11 +360,16 @@ def _current_folder() -> Path:
 
 
 def _leave_programs_limits() -> None:
-    """Undo the recursion limit and the timers that the program has set for itself."""
+    """Undo the limits and the timers that the program has set for itself, as far as may be."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000))
     for name in ("ITIMER_REAL", "ITIMER_VIRTUAL", "ITIMER_PROF"):
         if hasattr(signal, name):
             signal.setitimer(getattr(signal, name), 0)
+    for name in ("RLIMIT_AS", "RLIMIT_DATA", "RLIMIT_CPU", "RLIMIT_FSIZE", "RLIMIT_NOFILE"):
+        hard = resource.getrlimit(getattr(resource, name))[1]
+        resource.setrlimit(getattr(resource, name), (hard, hard))
+    with suppress(ValueError):  # not the main thread
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
 
 def _reason(error: Exception) -> str:

@@ -9,7 +9,6 @@ next somebody asks, the socket is found to be gone, and made anew; whoever asked
 
 from __future__ import annotations
 
-import _thread
 import atexit
 import contextlib
 import importlib
@@ -19,7 +18,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from opscope.control.address import addresses, bound, no_socket, remove_if_stale, socket_path
 from opscope.control.connection import PATIENCE_S, Connection, refuse
@@ -42,16 +41,6 @@ _deciding = threading.RLock()
 """Whether a server that was asked to be there goes on or ends; held for moments."""
 
 
-class LentModules(Protocol):
-    """Where whoever asks has modules that this process lacks (``asked_script.py``)."""
-
-    def lend_to(self, thread: int) -> None:
-        """To one more thread, by its identifier."""
-
-    def take_back(self) -> None:
-        """From now on no more."""
-
-
 def listen() -> None:
     """Have this process answer `opscope ps`, `attach`, `start`, `stop`, `dump`, `status` and `top`.
 
@@ -61,27 +50,24 @@ def listen() -> None:
     Raises:
         ReachError: there is no place for a socket, or no file or thread to spare.
     """
-    _begin(None)
+    _begin(is_asked_for=False)
 
 
-def listen_while_asked(modules: LentModules) -> None:
+def listen_while_asked() -> None:
     """As :func:`listen`, until nobody asks any more and nothing is recorded for anybody.
-
-    Args:
-        modules: for the thread that answers; they are taken back when it ends.
 
     Raises:
         ReachError: there is no place for a socket, or no file or thread to spare.
     """
-    _begin(modules)
+    _begin(is_asked_for=True)
 
 
-def _begin(modules: LentModules | None) -> None:
+def _begin(is_asked_for: bool) -> None:
     global _server
     with _deciding:
         if _server is not None:
-            return _server.stay() if modules is None else modules.take_back()
-        server = Server(modules)
+            return None if is_asked_for else _server.stay()
+        server = Server(is_asked_for)
         server.begin()
         _server = server
     server.watch(when_imported("torch", _get_ready))
@@ -110,17 +96,16 @@ def is_listening() -> bool:
 class Server:
     """The socket and the thread."""
 
-    def __init__(self, modules: LentModules | None = None) -> None:
+    def __init__(self, is_asked_for: bool = False) -> None:
         """Open all that it needs.
 
         Args:
-            modules: of whoever asked it to be there, which then ends with the last that asks.
+            is_asked_for: it ends with the last that asks.
 
         Raises:
             ReachError: there is no place for a socket, or there are too many open files.
         """
-        self._modules = modules
-        self._is_asked_for = modules is not None
+        self._is_asked_for = is_asked_for
         self._until_s = time.monotonic() + _FIRST_S
         self._forget_torch: Callable[[], None] | None = None
         self._is_bound = False
@@ -195,8 +180,6 @@ class Server:
             connection.forget()
 
     def _close(self) -> None:
-        if self._modules is not None:
-            self._modules.take_back()
         if self._forget_torch is not None:
             self._forget_torch()
         atexit.unregister(self._remove)
@@ -213,8 +196,6 @@ class Server:
 
     def _run(self) -> None:
         global _server
-        if self._modules is not None:
-            self._modules.lend_to(_thread.get_ident())
         try:
             self._answer_all()
         except Exception as error:

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from opscope.drop_in import anti_patterns, cuspy, methods
-from opscope.drop_in.backend import observer_functions, session, switches
+from opscope.drop_in.backend import observer_functions, ranges, session, switches
 from opscope.drop_in.backend.config import ProfilerConfig
 from opscope.drop_in.backend.kineto_event import KinetoEvent
 from opscope.drop_in.backend.legacy import LegacyRecord
@@ -113,6 +113,7 @@ def find_replacements() -> Replacements:
         if hasattr(home, name)
     ]
     pairs.append((_autograd._profiler_type, _profiler_type(_autograd._profiler_type)))
+    ranges.keep(_autograd, _profiler.ProfilerConfig)
     if importlib.util.find_spec("torch.profiler._chrome_trace_export") is not None:
         exporter = importlib.import_module("torch.profiler._chrome_trace_export")
         pairs.append((exporter.export_chrome_trace, methods.export_result))
@@ -134,15 +135,13 @@ def _modules() -> dict[str, ModuleType]:
 
 
 def _methods() -> tuple[tuple[type, str, Any], ...]:
-    from torch.autograd.profiler import emit_nvtx, profile
+    from torch.autograd.profiler import profile
     from torch.profiler.profiler import _KinetoProfile
 
     return (
         (profile, "_ensure_function_events", methods.ensure_function_events),
         (profile, "_parse_kineto_results", methods.parse_kineto_results),
         (profile, "export_chrome_trace", methods.export_chrome_trace),
-        (emit_nvtx, "__enter__", methods.enter_nvtx),
-        (emit_nvtx, "__exit__", methods.exit_nvtx),
         (_KinetoProfile, "export_chrome_trace", methods.export_last_cycle),
         (_KinetoProfile, "_memory_profile", memory_profile),
         (

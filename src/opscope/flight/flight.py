@@ -59,7 +59,6 @@ class Flight:
             settings.budget,
             self.windows.collect,
             cost_of_an_operator_ns(),
-            _native.record_count,
             bool(_native.statistics()["leaves_out_inner"]),
         )
         self._settings = settings
@@ -89,8 +88,6 @@ class Flight:
             self.watch.start()
         self.windows.open()
         self._known.begin()
-        if self._settings.budget is not None:
-            self.governor.sampler.listen(self.steps)
         self.steps.begin()
         for trigger in self._settings.triggers:
             trigger.begin(self._watched_by(trigger))
@@ -146,16 +143,13 @@ class Flight:
             "max_disk_bytes": settings.disk_bytes,
             "said_ns": time.time_ns(),
             "limited_by": self._limited_by(),
-            "collected": self._collected(),
+            "collected": self.governor.collected_since(time.time_ns() - self._ring_ns()),
             "ledger": [*self.governor.rows(), *self._rows()],
         }
 
-    def _collected(self) -> str:
-        """Empty where all was recorded all the time."""
-        if self._settings.budget is None:
-            return ""
-        governor, ring_ns = self.governor, self._settings.last_ns * (_PARTS + 2) // _PARTS
-        return governor.collected.since(time.time_ns() - ring_ns, governor.sampler.steps)
+    def _ring_ns(self) -> int:
+        """What it holds at most, and a part more."""
+        return self._settings.last_ns * (_PARTS + 2) // _PARTS
 
     def _limited_by(self) -> str:
         if self.watch.cut_by_memory:

@@ -80,7 +80,7 @@ class Keeper:
         self._cost_at_s = 0.0
         self._armed: Path | None = None
         self._emergencies = 0
-        self._told_changes = 0
+        self._told_level = governor.level
         self._thread = OwnThread(self._run, watch.stop)
         self.faults: Counter[str] = Counter()
         self.own_processor_ns = 0
@@ -182,8 +182,8 @@ class Keeper:
             self._governor.look(_own_cost(processor_ns))
             if self._file.wants_window():
                 self._rotate()
-            if self._governor.collected.count != self._told_changes:
-                self._told_changes = self._governor.collected.count
+            if self._governor.level != self._told_level:
+                self._told_level = self._governor.level
                 self._arm()
 
     def _rotate(self) -> None:

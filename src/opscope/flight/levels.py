@@ -16,8 +16,6 @@ LEVELS = (
 )
 """What each level records beside what those before it do."""
 
-SAMPLED = ("outermost", "operators")
-"""Levels that are tried for some steps only; the other steps have what the level before has."""
 EVENT_COST = {
     "nothing": 0.0,
     "steps": 1.0,
@@ -38,7 +36,7 @@ def levels_of(options: RecordingOptions, has_outermost: bool) -> list[tuple[str,
     for name, adds in LEVELS:
         kept |= adds
         is_there = any(getattr(options, option) for option in adds)
-        if name in SAMPLED:
+        if name in ("outermost", "operators"):
             is_there &= options.operators and (has_outermost or name != "outermost")
         if name in ("nothing", "steps") or is_there:
             off = {field.name: False for field in fields(options) if field.name not in kept}

@@ -2,31 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from opscope.flight.collected import CollectedPeriod
+from opscope.flight.levels import LEVELS
 from opscope.trace.concat import concat_traces, in_order_of_start
-from opscope.trace.ledger_rows import RECORDER_PREFIX, SAMPLED_OF, SAMPLED_OUTERMOST, SAMPLED_STEPS
+from opscope.trace.ledger_rows import RECORDER_PREFIX
 from opscope.trace.names import Names
 from opscope.trace.schema import EventKind, RecordScope
 from opscope.trace.trace import Trace
 
 LINE = "opscope: what was left out"
-_ALL = ("operators", "arguments", "stacks")
-"""Levels that have all operators."""
 
 
-def rows_of_steps(periods: Sequence[CollectedPeriod]) -> list[tuple[str, str, float]]:
-    """Of the ledger: of how many steps operators were recorded; nothing where of all."""
-    steps = sum(period.steps for period in periods)
-    recorded = sum(period.steps for period in periods if period.level in _ALL)
-    if recorded == steps:
-        return []
-    outermost = sum(period.steps for period in periods if period.level == "outermost")
-    rows = [(SAMPLED_STEPS, recorded), (SAMPLED_OUTERMOST, outermost), (SAMPLED_OF, steps)]
-    return [("governor", what, float(count)) for what, count in rows]
+@dataclass(frozen=True)
+class CollectedPeriod:
+    """A time in which the same was collected.
+
+    Attributes:
+        from_ns: Unix time.
+        to_ns: likewise.
+        level: what was collected.
+    """
+
+    from_ns: int
+    to_ns: int
+    level: str
+
+
+def periods_of(
+    changes: Iterable[tuple[int, str]], from_ns: int, to_ns: int
+) -> list[CollectedPeriod]:
+    """What :meth:`Governor.collected_since` said, of the time between two moments."""
+    found = []
+    for time_ns, level in reversed(list(changes)):
+        begin = max(int(time_ns), from_ns)
+        if begin < to_ns:
+            found.append(CollectedPeriod(begin, to_ns, level))
+            to_ns = begin
+    return found[::-1]
 
 
 def with_track(trace: Trace, periods: Sequence[CollectedPeriod]) -> Trace:
@@ -41,7 +57,7 @@ def with_track(trace: Trace, periods: Sequence[CollectedPeriod]) -> Trace:
 
 
 def _rank(level: str) -> int:
-    return ("nothing", "steps", "outermost", *_ALL).index(level)
+    return [name for name, _ in LEVELS].index(level)
 
 
 def _track(less: Sequence[CollectedPeriod]) -> Trace:

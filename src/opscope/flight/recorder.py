@@ -135,10 +135,8 @@ class flight_recorder:
         if self.running:
             return
         RingWindows.prepare()
-        (
-            cost_of_an_operator_ns(),
-            cost_by_kind(self._settings.options),
-        )
+        cost_of_an_operator_ns()
+        cost_by_kind(self._settings.options)
         self._settings.make_directory()
         self._held.open()
 
@@ -186,7 +184,7 @@ class flight_recorder:
         statistics = _native.statistics()
         return FlightStatus(
             running=flight is not None,
-            level=flight.governor.described if flight else "nothing",
+            level=flight.governor.level if flight else "nothing",
             asked_s=self._settings.last_ns / 1e9,
             held_s=flight.watch.held_ns / 1e9 if flight else 0.0,
             used_bytes=statistics["used_bytes"],

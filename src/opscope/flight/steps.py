@@ -1,10 +1,9 @@
-"""The program's steps and what each took, for triggers, the governor and the native watch."""
+"""The program's steps and what each took, for triggers and the native watch."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from opscope import _native
@@ -14,31 +13,13 @@ NEVER = (1 << 63) - 1
 """As the number of a step, or as what one takes."""
 
 
-@dataclass(frozen=True)
-class StepWaits:
-    """What a step waited for, in nanoseconds, by what the kernel counts.
-
-    Attributes:
-        waited_ns: its thread for a processor, whoever had those.
-        others_ns: it came so much later because other programs had them: what its thread waited,
-            and what it slept while another thread of this program waited. What the program's own
-            threads computed meanwhile, spread over all processors, is not of this.
-        ran_ns: its thread computed, or seemed to while the host of a virtual machine had its
-            processor.
-    """
-
-    waited_ns: int
-    others_ns: int
-    ran_ns: int = 0
-
-
 class StepAlarm(Protocol):
     """Which steps a listener hears of; changed at any time.
 
     Attributes:
         at: from the step of this number on, every one; at first :data:`NEVER`.
         above_ns: and those that take longer, in nanoseconds; likewise.
-        own_above_ns: and those that take longer without what other programs made of it; likewise.
+        own_above_ns: and those that take longer without waiting for a processor; likewise.
     """
 
     at: int
@@ -59,11 +40,11 @@ class ProgramSteps(Protocol):
 
     @property
     def own_durations_ns(self) -> list[int]:
-        """Likewise, without what waiting for processors that other programs had made of them."""
+        """Likewise, without what their thread waited for a processor."""
 
     @property
-    def waits(self) -> StepWaits | None:
-        """Of the last one; None where nobody knows."""
+    def waited_ns(self) -> int | None:
+        """The last one's thread for a processor; None where the kernel does not count that."""
 
     def alarm(self, listener: Callable[[int], None]) -> StepAlarm:
         """Call ``listener`` at the end of steps that the alarm says, on the thread that makes them.
@@ -119,14 +100,13 @@ class StepClock:
 
     @property
     def own_durations_ns(self) -> list[int]:
-        """Likewise, without what other programs made of them; see :class:`ProgramSteps`."""
+        """Likewise, without what their thread waited for a processor."""
         return self._counter.own_durations_ns
 
     @property
-    def waits(self) -> StepWaits | None:
-        """Of the last step."""
-        waits = self._counter.waits
-        return None if waits is None else StepWaits(*waits)
+    def waited_ns(self) -> int | None:
+        """The last step's thread for a processor; None where the kernel does not count that."""
+        return self._counter.waited_ns
 
     def alarm(self, listener: Callable[[int], None]) -> StepAlarm:
         """Have ``listener`` called at the end of some steps; see :class:`ProgramSteps`."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from opscope.flight.collected import periods_of
 from opscope.flight.limits import TRACE_SUFFIX
 from opscope.flight.reason import Reason
-from opscope.flight.recorded_track import rows_of_steps, with_track
+from opscope.flight.recorded_track import periods_of, with_track
 from opscope.leftover.files import open_inside, read_inside, remove_inside
 from opscope.memory_limit import require_memory
 from opscope.recording.compiled.told_places import read_places
@@ -29,6 +27,7 @@ _FACTS: Shape = {
     "limited_by": str,
     "said_ns": TIME_NS,
     "ledger": [list],
+    "collected": [list],
     "metadata": {"process_id": COUNT},
 }
 _REASON: Shape = {"time_ns": Between(0, 2**62)}
@@ -51,7 +50,9 @@ def write_dump(spool: Path) -> Path:
         reason = _reason(why)
         places = read_places(_bytes_if_there(spool, PLACES))
         trace = trace_elsewhere(_log(spool), facts, _rows(facts), places, spool)
-        trace = _with_end_not_known(_with_what_was_left_out(trace, facts), facts)
+        bounds = trace.metadata["start_ns"], trace.metadata["end_ns"]
+        trace = with_track(trace, periods_of(facts["collected"], *bounds))
+        trace = _with_end_not_known(trace, facts)
         known = {"dump": about(trace, facts, reason, _stacks(spool))}
         if "ended" in why:
             known[ENDED] = why["ended"]
@@ -71,25 +72,15 @@ def _put(made: Path, folder: Path) -> Path:
     return folder
 
 
-def _with_what_was_left_out(trace: Trace, facts: dict[str, Any]) -> Trace:
-    start_ns, end_ns = trace.metadata["start_ns"], trace.metadata["end_ns"]
-    periods = periods_of(facts.get("collected", ""), start_ns, end_ns)
-    return with_track(_with_rows(trace, rows_of_steps(periods)), periods)
-
-
 def _with_end_not_known(trace: Trace, facts: dict[str, Any]) -> Trace:
     """A process that was killed, or whose GIL is held, had no time to say what it left out last."""
     since_ms = (trace.metadata["end_ns"] - facts["said_ns"]) / 1e6
-    if not facts.get("collected") or since_ms <= 0:
+    if not facts["collected"] or since_ms <= 0:
         return trace
-    return _with_rows(trace, [("flight recorder", NOT_KNOWN_MS, since_ms)])
-
-
-def _with_rows(trace: Trace, more: Sequence[tuple[str, str, float]]) -> Trace:
-    ledger = trace.table("ledger")
+    ledger, row = trace.table("ledger"), ("flight recorder", NOT_KNOWN_MS, since_ms)
     columns = {
-        name: [*ledger[name].tolist(), *(row[place] for row in more)]
-        for place, name in enumerate(("source", "what", "value"))
+        name: [*ledger[name].tolist(), value]
+        for name, value in zip(("source", "what", "value"), row, strict=True)
     }
     return trace.with_tables({"ledger": ledger.replaced(columns)})
 

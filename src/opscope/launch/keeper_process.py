@@ -7,7 +7,6 @@ next to nothing while the program runs.
 import contextlib
 import os
 import select
-import signal
 import stat
 import struct
 import sys
@@ -17,13 +16,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or __package__:
-    from opscope.launch.process_end import FLAGS, fields_of, how_it_ended
+    from opscope.launch.process_end import FLAGS, detach, fields_of, how_it_ended
     from opscope.leftover.artefacts import IN_MEMORY, LeftKind, below
 else:  # run by its path: importing the package would import all that recording needs
     _here = os.path.dirname(os.path.abspath(__file__))
     sys.path += [_here, os.path.join(os.path.dirname(_here), "leftover")]
     from artefacts import IN_MEMORY, LeftKind, below
-    from process_end import FLAGS, fields_of, how_it_ended
+    from process_end import FLAGS, detach, fields_of, how_it_ended
 
 _NICENESS = 10
 """Of what goes on beside the program."""
@@ -34,14 +33,12 @@ BECAME_ANOTHER = "its process became another program (exec)"
 NOT_WRITTEN = "before it could be written (os._exit or exec)"
 
 _BETWEEN_LOOKS_MS = 250
-_DRAIN_FROM_AT = 152
+_DRAIN_FROM_AT = 104
 """Where its file says from which size on it is to be drained; native/log/stream_layout.h."""
 _MOST_DRAINERS = 4
 """One after the other, each of which was killed."""
 NO_ROOM = 75
 """With this exit code one ends where the disk is full; another is begun when it is no more."""
-NO_PROCESS = 76
-"""With this one the keeper itself ends, where there can be no process that outlives it."""
 _ROOM_BYTES = 64 << 20
 _BETWEEN_TRIES_S = 5.0
 """A file may be refused for other reasons than that nothing is left: a quota, say."""
@@ -62,16 +59,7 @@ def main(program: int, pipe: int, folder: str, owner: str, command: "list[str]")
         owner: what the names of all that the program leaves have in common.
         command: what runs ``opscope.cli.keeper``; see ``own_python.py``.
     """
-    try:
-        child = os.fork()  # so that the program has no child that it does not know of
-    except OSError:  # the user may have no more processes
-        os._exit(NO_PROCESS)
-    if child:
-        os._exit(0)
-    os.setsid()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.chdir("/")
-    os.environ.pop("OPSCOPE_CHILDREN", None)  # this is no process of the program's
+    detach()
     how = wait_for(program, pipe, folder, owner, command)
     if how == ASKED:
         end_run(pipe, folder, owner, command)

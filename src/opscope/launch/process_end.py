@@ -1,4 +1,4 @@
-"""What became of a process that is not this one's child: for keepers, which import only this.
+"""Outliving a process that is not this one's child, and what became of it: for keepers alone.
 
 Of a process that has been waited for already, Linux tells it from 6.15 on to whoever opened it
 before (``pidfd_open``); of one that has not, its line in ``/proc`` does.
@@ -16,6 +16,25 @@ STATE, FLAGS, START, EXIT_CODE = 0, 6, 19, 49
 _GET_INFO = 3 << 30 | 64 << 16 | 0xFF << 8 | 11
 _INFO_EXIT, _INFO_EXIT_AT = 1 << 3, 60
 """Of ``struct pidfd_info``."""
+
+
+NO_PROCESS = 76
+"""With this exit code a keeper ends where there can be no process that outlives its parent."""
+
+
+def detach() -> None:
+    """Go on in a process that is no child of the program's, nor in its session."""
+    try:
+        child = os.fork()
+    except OSError:  # the user may have no more processes
+        os._exit(NO_PROCESS)
+    if child:
+        os._exit(0)
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.chdir("/")
+    for name in [name for name in os.environ if name.startswith("OPSCOPE_CHILDREN")]:
+        del os.environ[name]  # this is no process of the program's
 
 
 def how_it_ended(process: int, descriptor: int) -> str:
@@ -48,6 +67,14 @@ def fields_of(process: int) -> "list[str]":
     """
     with open(f"/proc/{process}/stat", errors="replace") as stat:
         return stat.read().rpartition(")")[2].split()
+
+
+def start_of(process: int) -> int:
+    """When it started, in ticks since boot; -1 if it is not there, or a zombie."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        fields = fields_of(process)
+        return -1 if fields[STATE] in "ZX" else int(fields[START])
+    return -1
 
 
 def _status_of_zombie(process: int) -> "int | None":

@@ -14,7 +14,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,6 +64,7 @@ class LeftKind(enum.Enum):
     REPLACED = rf"{_PART}\.earlier", LOCK
     EXPORT = r"\..*\.(?P<process>\d+)-(?P<owner>[0-9a-f]{32})\.part", ""
     SEGMENTS = rf"\.recording-{_WHOSE}\.segments", "lock"
+    SCRATCH = r"\.opscope-scratch-(?P<process>\d+)-(?P<owner>[0-9a-f]{32})", LOCK
 
     @property
     def lock(self) -> str:
@@ -306,6 +307,22 @@ def remove_parts(folder: Path) -> None:
                 remove(one)
 
 
+def _held(folder: Path) -> OwnFile:
+    inside = f"{folder.name}/{LOCK}"
+    file = OwnFile(open_inside(folder.parent, inside, os.O_RDWR | os.O_CREAT))
+    lock_shared(file.descriptor)
+    if os.fstat(file.descriptor).st_nlink:
+        return file
+    file.close()
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(folder))
+
+
+def _let_go(file: OwnFile) -> None:
+    if file.is_ours():
+        unlock(file.descriptor)  # a child that was forked meanwhile has it, too
+    file.close()
+
+
 @contextmanager
 def in_use(folder: Path) -> Iterator[None]:
     """Have a folder that is an artefact be this process's, which writes it.
@@ -314,27 +331,23 @@ def in_use(folder: Path) -> Iterator[None]:
         FileNotFoundError: another process took it for left, and has removed it.
         OSError: there can be no lock in it.
     """
-    inside = f"{folder.name}/{LOCK}"
-    file = OwnFile(open_inside(folder.parent, inside, os.O_RDWR | os.O_CREAT))
+    file = _held(folder)
     try:
-        lock_shared(file.descriptor)
-        if not os.fstat(file.descriptor).st_nlink:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(folder))
         yield
     finally:
-        if file.is_ours():
-            unlock(file.descriptor)
-        file.close()
+        _let_go(file)
 
 
-def _made(path: Path, mode: int) -> ExitStack:
-    """A folder that is locked; made again where it was removed before it was."""
+def held_folder(path: Path, mode: int = 0o777) -> OwnFile:
+    """Make a folder that is this process's for as long as the file is open that this returns.
+
+    Raises:
+        OSError: it cannot be made.
+    """
     while True:
         path.mkdir(mode)
-        held = ExitStack()
-        with suppress(FileNotFoundError):
-            held.enter_context(in_use(path))
-            return held
+        with suppress(FileNotFoundError):  # it was removed before it was locked
+            return _held(path)
 
 
 @contextmanager
@@ -345,8 +358,11 @@ def locked_folder(path: Path, mode: int = 0o777) -> Iterator[Path]:
         OSError: it cannot be made.
     """
     try:
-        with _made(path, mode):
+        file = held_folder(path, mode)
+        try:
             yield path
+        finally:
+            _let_go(file)
     finally:
         remove_inside(path.parent, f"{path.name}/{LOCK}")
         with suppress(OSError):

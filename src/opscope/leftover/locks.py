@@ -61,6 +61,11 @@ def lock_shared(file: int) -> bool:
         return False
 
 
+def lock_alone(file: int) -> None:
+    """As whoever makes something of a file does, once nobody else has it."""
+    fcntl.flock(file, fcntl.LOCK_EX)
+
+
 def wait_for_claimant(file: int) -> None:
     """Until no process makes a trace of it any more."""
     fcntl.flock(file, fcntl.LOCK_SH)

@@ -47,7 +47,6 @@ class Decoded:
         gpu_properties: of the devices, where the process that makes the trace cannot ask for them.
         hears_memory: whether torch's allocations could be heard.
         occupied_threads: threads whose Python calls another tool gets.
-        ranges: why no tool showed spans as NVTX or ITT, where asked for; empty where one did.
         no_room: where what was dropped found no room, by the ledger's words.
         processor: what the thread that opened the window had of a processor, by the ledger's words.
         process_groups: torch.distributed's, by the addresses that arguments show.
@@ -61,7 +60,6 @@ class Decoded:
     gpu_properties: Sequence[Mapping[str, Any]] = ()
     hears_memory: bool = True
     occupied_threads: int = 0
-    ranges: Mapping[str, str] = field(default_factory=dict)
     no_room: str = "memory budget"
     processor: Mapping[str, int] = field(default_factory=dict)
     process_groups: Mapping[str, Any] = field(default_factory=dict)

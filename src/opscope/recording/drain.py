@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from opscope.recording.one_drainer import draining
 from opscope.recording.recovered import about_of, is_drainable
-from opscope.recording.segments import Drain, remove_segments
+from opscope.recording.segments import Drain, draining, remove_segments
 
 
 def drain_while(recording: Path, goes_on: Callable[[], bool]) -> None:

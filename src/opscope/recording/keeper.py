@@ -8,11 +8,13 @@ import os
 import socket
 import struct
 import subprocess
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 
 from opscope.launch import keeper_process
+from opscope.launch.process_end import NO_PROCESS
 from opscope.leftover.artefacts import owner
 from opscope.notice import notice
 from opscope.own_file import OwnFile, OwnSocket
@@ -20,6 +22,7 @@ from opscope.own_python import bare_python, own_python
 
 _pipes: dict[Path, tuple[int, OwnFile]] = {}
 """By folder: the process that has a keeper for it, and this end of what connects it to that."""
+_BECOMES = Path(__file__).parents[1] / "cli" / "keeper.py"
 _LONGEST_S = 5
 """What is sent to a keeper is read at once."""
 _was_said = False
@@ -73,32 +76,44 @@ def _begun(folder: Path) -> OwnFile:
     Raises:
         OSError, ValueError, TypeError: there can be none.
     """
-    becomes = own_python(str(Path(__file__).parents[1] / "cli" / "keeper.py"))
     # Not Python's own sockets, which close whatever has their numbers when they go.
     theirs, ours = (OwnFile(end.detach()) for end in _socket.socketpair())
     try:
-        begun = subprocess.run(
-            [
-                *bare_python(keeper_process.__file__, str(os.getpid())),
-                str(theirs.descriptor),
-                os.fspath(folder),
-                owner(),
-                *becomes,
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            pass_fds=(theirs.descriptor,),
-            start_new_session=True,
-            check=False,
-        )
-        if begun.returncode == keeper_process.NO_PROCESS:
-            raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        words = [str(theirs.descriptor), os.fspath(folder), owner()]
+        begin_watching(keeper_process.__file__, words, None, theirs.descriptor)
         return ours
     except BaseException:
         ours.close()
         raise
     finally:
         theirs.close()
+
+
+def begin_watching(
+    script: str, words: Sequence[str], error: int | None = subprocess.DEVNULL, *kept: int
+) -> None:
+    """Begin a process that watches this one, and is none of its children.
+
+    Args:
+        script: what it runs, which takes the number of this process and ``words``.
+        words: and what it becomes in the end.
+        error: its standard error; None for this process's.
+        kept: descriptors that it has, too.
+
+    Raises:
+        OSError, ValueError: there can be none.
+    """
+    begun = subprocess.run(
+        [*bare_python(script, str(os.getpid())), *words, *own_python(str(_BECOMES))],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=error,
+        pass_fds=kept,
+        start_new_session=True,
+        check=False,
+    )
+    if begun.returncode == NO_PROCESS:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
 
 def _said(folder: Path, why: str) -> None:

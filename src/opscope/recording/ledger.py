@@ -99,16 +99,6 @@ def counted(source: str, **tables: str) -> Callable[[Recorded], Iterator[Row]]:
     return rows
 
 
-def ranges(kind: str) -> Callable[[Recorded], Iterator[Row]]:
-    """Whether another tool showed the spans as well, as ``nvtx`` or ``itt``."""
-
-    def rows(recorded: Recorded) -> Iterator[Row]:
-        if (why_not := recorded.decoded.ranges.get(kind)) is not None:
-            yield "ranges", f"{kind.upper()}: {why_not or 'shown by another tool as well'}", 1
-
-    return rows
-
-
 def clocks(recorded: Recorded) -> Iterator[Row]:
     """What the clocks did while this was recorded that clocks should not do."""
     account = recorded.decoded.account

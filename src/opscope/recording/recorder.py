@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy.ma  # noqa: F401
 
 from opscope import _native
-from opscope.child_process import is_own_child
 from opscope.errors import LifecycleError
 from opscope.memory_limit import default_growth_bytes, memory_for
 from opscope.notice import notice
@@ -336,7 +335,7 @@ def _report_fault() -> None:
 
 
 def _report_fork(process: int) -> None:
-    if process != os.getpid() and not is_own_child():
+    if process != os.getpid():
         notice(
             f"the recording that this process stops was begun in process {process}, which forked "
             "it: nothing that happened here is in it. Start a profile in the child, or record "

@@ -26,13 +26,13 @@ from opscope.recording.merge_segments import Merge, OwnFacts
 from opscope.recording.module_paths import noted_paths, with_paths
 from opscope.recording.narrow import narrowed
 from opscope.recording.noted import noted_known, with_known
-from opscope.recording.one_drainer import draining
 from opscope.recording.process_groups import noted_groups, with_groups, with_noted_job
 from opscope.recording.program_facts import NO_FACTS, ProgramFacts
 from opscope.recording.segments import (
     NEVER_DRAINED,
     Drain,
     RecordingSegment,
+    draining,
     segments_of,
 )
 from opscope.recording.sources import RecordingOptions

@@ -21,10 +21,12 @@ import numpy.typing as npt
 
 from opscope import _native
 from opscope.errors import TraceFormatError
-from opscope.leftover.artefacts import SEGMENTS
+from opscope.leftover.artefacts import SEGMENTS, LeftKind
 from opscope.leftover.files import open_inside, read_inside, remove_inside
+from opscope.leftover.locks import lock_alone, unlock
 from opscope.recording.decoded import Decoded, read_decoded
 from opscope.recording.segment_arrays import Arrays, read_arrays, write_arrays
+from opscope.trace.input_file import unreadable
 from opscope.trace.left_files import COUNT, ROW, TIME_NS, Shape, has_shape, reading, said
 from opscope.trace.names import Names
 from opscope.trace.row_group_files import read_part, write_part
@@ -44,6 +46,28 @@ calls that may lie in pieces before, what CUDA events time is in the memory of t
 of tasks are told from those before."""
 
 Late = Mapping[str, npt.NDArray[Any]]
+
+
+@contextmanager
+def draining(recording: Path) -> Iterator[None]:
+    """Be the one process that moves a recording to segments; others wait.
+
+    Raises:
+        TraceFormatError: no lock can be had there.
+    """
+    folder = recording.with_suffix(SEGMENTS)
+    folder.mkdir(exist_ok=True)
+    inside = f"{folder.name}/{LeftKind.SEGMENTS.lock}"
+    try:
+        lock = open_inside(folder.parent, inside, os.O_RDWR | os.O_CREAT)
+    except OSError as error:
+        raise unreadable(folder.parent / inside, error) from error
+    try:
+        lock_alone(lock)
+        yield
+    finally:
+        unlock(lock)  # a child that was forked meanwhile has it, too
+        os.close(lock)
 
 
 @dataclass(frozen=True)

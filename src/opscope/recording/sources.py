@@ -27,7 +27,6 @@ from opscope.recording.neighbours import set_up_neighbours
 from opscope.recording.process_groups import ProcessGroups
 from opscope.recording.processor_time import ProcessorTime
 from opscope.recording.python_source import set_up_python_source
-from opscope.recording.ranges import IttTasks, NvtxRanges
 from opscope.recording.thread_names import ThreadNames
 from opscope.recording.thread_samples import ThreadSamples
 from opscope.trace.codes import EventKind, Want
@@ -55,8 +54,6 @@ class RecordingOptions:
         all_threads: every thread of the process; otherwise only the one that starts.
         new_threads: Python calls also of threads that begin during the recording.
         process_ids: give spans the ids that they have in every other recording that is under way.
-        nvtx: have every span shown by Nsight Systems as well, as an NVTX range.
-        itt: likewise by VTune, as an ITT task.
         gpu: what CUDA devices do, and the calls of their runtime.
         gpu_sync: with it, which call recorded the CUDA event that a wait is for.
         thread_samples: what the kernel counts of threads, about a hundred times a second.
@@ -80,8 +77,6 @@ class RecordingOptions:
     all_threads: bool = True
     new_threads: bool = True
     process_ids: bool = False
-    nvtx: bool = False
-    itt: bool = False
     gpu: bool = False
     gpu_sync: bool = False
     source_lines: bool = True
@@ -326,36 +321,6 @@ SOURCES = (
         switches=(Switch(option="all_threads"),),
         prepare=set_up_neighbours,
         ledger=ledger.threads,
-    ),
-    Source(
-        name="NVTX ranges",
-        records="nothing of their own: every span is shown by Nsight Systems as well",
-        wanted_with=("nvtx",),
-        switches=(
-            Switch(
-                option="nvtx",
-                parameter="emit_nvtx",
-                flag="Every span is an NVTX range too, for Nsight Systems.",
-            ),
-        ),
-        prepare=bridge.load,
-        listener=lambda options: NvtxRanges(options.shapes),
-        ledger=ledger.ranges("nvtx"),
-    ),
-    Source(
-        name="ITT tasks",
-        records="nothing of their own: every span is shown by VTune as well",
-        wanted_with=("itt",),
-        switches=(
-            Switch(
-                option="itt",
-                parameter="emit_itt",
-                flag="Every span is an ITT task too, for VTune.",
-            ),
-        ),
-        prepare=bridge.load,
-        listener=lambda options: IttTasks(options.shapes),
-        ledger=ledger.ranges("itt"),
     ),
     Source(
         name="GPU activity",

@@ -36,10 +36,8 @@ class CostKind(str, Enum):
     C_CALL = "C call"
 
 
-SAMPLED_STEPS = "steps with operators recorded"
-SAMPLED_OUTERMOST = "steps with outermost operators alone recorded"
-SAMPLED_OF = "steps in all, of which operators were recorded in some"
-"""Of the source ``governor``."""
+RECORDED_FOR = "share of time recorded: "
+"""Of the source ``governor``, what a level's row begins with."""
 
 NOT_KNOWN_MS = "milliseconds before its end of which it is not known what was left out"
 """Of the source ``flight recorder``."""
@@ -48,12 +46,11 @@ RECORDER_PREFIX = "opscope: "
 """What spans begin with that a recorder adds to say what it did."""
 
 
-def sampled_steps(ledger: dict[str, dict[str, float]]) -> str:
-    """Of how many steps there are operators, where not of all; empty otherwise."""
-    governor = ledger.get("governor", {})
-    if SAMPLED_STEPS not in governor:
-        return ""
-    recorded, steps = governor[SAMPLED_STEPS], governor.get(SAMPLED_OF, 0)
-    outermost = governor.get(SAMPLED_OUTERMOST, 0)
-    more = f", outermost ones alone of {outermost:,.0f} more" if outermost else ""
-    return f"operators of {recorded:,.0f} of {steps:,.0f} steps only{more}"
+def recorded_for(ledger: dict[str, dict[str, float]]) -> str:
+    """What was recorded for part of the time only, to stay below a budget; empty for nothing."""
+    shares = [
+        f"{what.removeprefix(RECORDED_FOR)} for {share:.0%}"
+        for what, share in ledger.get("governor", {}).items()
+        if what.startswith(RECORDED_FOR) and share < 1
+    ]
+    return f"{', '.join(shares)} of the time only" if shares else ""

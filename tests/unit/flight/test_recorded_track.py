@@ -3,37 +3,30 @@
 from opscope.analysis.period import period_of
 from opscope.analysis.time_kind import TimeKind, time_kind
 from opscope.analysis.top_operators import DEFAULT_SORT, find_top_operators
-from opscope.flight.collected import CollectedPeriod, periods_of
-from opscope.flight.recorded_track import LINE, rows_of_steps, with_track
+from opscope.flight.recorded_track import LINE, CollectedPeriod, periods_of, with_track
 from support.build_trace import ORIGIN_NS, build_trace, span
 
-CHANGES = "0 operators 0\n100 steps 3\n200 operators 7\n250  9\n"
+CHANGES = [(0, "operators"), (100, "steps"), (200, "operators")]
 
 
-def test_periods_are_between_changes_and_count_steps():
+def test_periods_are_between_changes():
     assert periods_of(CHANGES, 0, 300) == [
-        CollectedPeriod(0, 100, "operators", 3),
-        CollectedPeriod(100, 200, "steps", 4),
-        CollectedPeriod(200, 300, "operators", 2),
+        CollectedPeriod(0, 100, "operators"),
+        CollectedPeriod(100, 200, "steps"),
+        CollectedPeriod(200, 300, "operators"),
     ]
 
 
 def test_periods_are_cut_to_the_recording():
     assert [p.level for p in periods_of(CHANGES, 120, 180)] == ["steps"]
-    assert periods_of("", 0, 10) == []
-
-
-def test_steps_with_operators_are_counted_of_all():
-    rows = rows_of_steps(periods_of(CHANGES, 0, 300))
-    assert [value for _, _, value in rows] == [5.0, 0.0, 9.0]
-    assert rows_of_steps([CollectedPeriod(0, 10, "operators", 4)]) == []
+    assert periods_of([], 0, 10) == []
 
 
 def test_a_line_shows_when_less_was_recorded_and_parents_stay():
     trace = build_trace([span("outer", 0, 90), span("aten::mm", 40, 60)])
     periods = [
-        CollectedPeriod(ORIGIN_NS, ORIGIN_NS + 20_000, "operators", 1),
-        CollectedPeriod(ORIGIN_NS + 20_000, ORIGIN_NS + 30_000, "steps", 1),
+        CollectedPeriod(ORIGIN_NS, ORIGIN_NS + 20_000, "operators"),
+        CollectedPeriod(ORIGIN_NS + 20_000, ORIGIN_NS + 30_000, "steps"),
     ]
     shown = with_track(trace, periods)
     names = [shown.event_name(event) for event in range(3)]
@@ -52,4 +45,4 @@ def test_a_line_shows_when_less_was_recorded_and_parents_stay():
 
 def test_without_a_change_the_trace_stays():
     trace = build_trace([span("outer", 0, 90)])
-    assert with_track(trace, [CollectedPeriod(0, 10, "operators", 4)]) is trace
+    assert with_track(trace, [CollectedPeriod(0, 10, "operators")]) is trace

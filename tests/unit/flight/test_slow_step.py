@@ -3,7 +3,6 @@
 import pytest
 
 from opscope.errors import UsageError
-from opscope.flight.steps import StepWaits
 from opscope.flight.triggers.slow_step import SlowStep
 from opscope.flight.triggers.trigger import Watched
 from support.simulated_steps import SimulatedSteps
@@ -12,41 +11,37 @@ MS = 1_000_000
 
 
 class RunningWatch:
-    """A native watch that has looked, and that saw the process stopped or robbed for so long."""
+    """A native watch that has looked, and that saw the process stopped for so long."""
 
     looked_ns = 1 << 62
 
-    def __init__(self, stopped_ms=0, stolen_ms=0):
-        self._stopped_ns, self._stolen_ns = int(stopped_ms * MS), int(stolen_ms * MS)
+    def __init__(self, stopped_ms=0):
+        self._stopped_ns = int(stopped_ms * MS)
 
     def stopped_ns(self, from_ns, to_ns):
         return min(self._stopped_ns, to_ns - from_ns)
 
-    def stolen_ns(self, from_ns, to_ns):
-        return self._stolen_ns
 
-
-def details_of(trigger, steps_of_program, **taken_ms):
-    """What dumps say; steps are what they take in ms, or that, what they waited and computed."""
+def details_of(trigger, steps_of_program, stopped_ms=0):
+    """What dumps say; steps are what they take in ms, or that and what they waited."""
     dumped, steps = [], SimulatedSteps()
 
     def dump_if(detail, is_worth_it):
         if is_worth_it():
             dumped.append(detail)
 
-    trigger.begin(Watched(dumped.append, RunningWatch(**taken_ms), steps, dump_if))
+    trigger.begin(Watched(dumped.append, RunningWatch(stopped_ms), steps, dump_if))
     steps.end_step()  # of the first nobody knows when it began
     for step in steps_of_program:
-        took_ms, *waits_ms = step if isinstance(step, tuple) else (step,)
-        waits = StepWaits(*(int(ms * MS) for ms in waits_ms)) if waits_ms else None
-        steps.end_step(int(took_ms * MS), waits)
+        took_ms, waited_ms = step if isinstance(step, tuple) else (step, None)
+        steps.end_step(int(took_ms * MS), None if waited_ms is None else int(waited_ms * MS))
     trigger.end()
     return dumped
 
 
-def dumps_of(trigger, steps_of_program, **taken_ms):
+def dumps_of(trigger, steps_of_program, stopped_ms=0):
     """The numbers of the steps that made a dump."""
-    return [int(one.split()[1]) for one in details_of(trigger, steps_of_program, **taken_ms)]
+    return [int(one.split()[1]) for one in details_of(trigger, steps_of_program, stopped_ms)]
 
 
 def test_a_step_of_many_times_the_others_is_slow():
@@ -85,26 +80,21 @@ def test_what_makes_no_sense_is_refused(wrong):
         SlowStep(**wrong)
 
 
-def test_waiting_for_processors_that_others_had_is_not_slow():
-    busy = [(100, 0, 0)] * 30 + [(900, 750, 750)] + [(100, 0, 0)] * 9
+def test_waiting_for_a_processor_is_not_slow():
+    busy = [(100, 0)] * 30 + [(900, 750)] + [(100, 0)] * 9
     assert dumps_of(SlowStep(), busy) == []
     assert dumps_of(SlowStep(counts_busy_machine=True), busy) == [32]
 
 
-def test_waiting_for_the_program_s_own_threads_is_slow():
-    (said,) = details_of(SlowStep(), [(100, 0, 0)] * 30 + [(900, 750, 0)])
+def test_what_is_left_without_waiting_may_still_be_slow():
+    (said,) = details_of(SlowStep(), [(100, 0)] * 30 + [(900, 500)])
     assert said == (
-        "step 32 took 900.0 ms (750.0 ms of them waiting for a processor, 0.0 ms because other "
-        "programs had them), the limit was 300.0 ms"
+        "step 32 took 900.0 ms (500.0 ms of them waiting for a processor), the limit was 300.0 ms"
     )
 
 
-def test_what_is_left_without_the_others_may_still_be_slow():
-    assert dumps_of(SlowStep(), [(100, 0, 0)] * 30 + [(900, 500, 500)]) == [32]
-
-
-def test_the_limit_is_that_of_steps_without_the_others():
-    always_busy = [(400, 300, 300)] * 30 + [(800, 300, 300)]
+def test_the_limit_is_that_of_steps_without_waiting():
+    always_busy = [(400, 300)] * 30 + [(800, 300)]
     assert dumps_of(SlowStep(), always_busy) == [32]
     assert dumps_of(SlowStep(counts_busy_machine=True), always_busy) == []
 
@@ -115,25 +105,13 @@ def test_where_nobody_counts_waiting_all_time_counts_and_the_dump_says_so():
 
 
 def test_a_stopped_process_is_no_slow_step():
-    stopped = [(100, 0, 0)] * 30 + [(900, 0, 0)]
+    stopped = [(100, 0)] * 30 + [(900, 0)]
     assert dumps_of(SlowStep(), stopped, stopped_ms=700) == []
     assert dumps_of(SlowStep(), stopped, stopped_ms=500) == [32]
     assert dumps_of(SlowStep(counts_busy_machine=True), stopped, stopped_ms=700) == [32]
 
 
 def test_what_is_known_of_waiting_only_roughly_makes_no_step_slow():
-    starved = [(100, 0, 0)] * 30 + [(9500, 9100, 9000)]
+    starved = [(100, 0)] * 30 + [(9500, 9000)]
     assert dumps_of(SlowStep(), starved) == []
-    assert dumps_of(SlowStep(), [(100, 0, 0)] * 30 + [(11000, 9100, 9000)]) == [32]
-
-
-def test_a_processor_that_the_host_took_away_makes_none_either():
-    robbed = [(100, 0, 0, 90)] * 30 + [(900, 0, 0, 850)]
-    assert dumps_of(SlowStep(), robbed, stolen_ms=700) == []
-    assert dumps_of(SlowStep(), robbed, stolen_ms=500) == [32]
-    assert dumps_of(SlowStep(counts_busy_machine=True), robbed, stolen_ms=700) == [32]
-
-
-def test_what_the_host_took_while_the_step_slept_does_not_matter():
-    asleep = [(100, 0, 0, 90)] * 30 + [(900, 0, 0, 100)]
-    assert dumps_of(SlowStep(), asleep, stolen_ms=700) == [32]
+    assert dumps_of(SlowStep(), [(100, 0)] * 30 + [(11000, 9000)]) == [32]

@@ -101,22 +101,30 @@ def test_the_watch_is_told_of_steps_and_outlives_their_counter():
     assert steps.count == 1
 
 
-def test_what_a_step_waited_is_known_where_somebody_asks():
-    asked, unasked = _native.Watch(1, 1 << 20, 1, counts_waits=True), _native.Watch(1, 1 << 20, 1)
-    for watch, is_known in ((asked, os.path.exists("/proc/self/schedstat")), (unasked, False)):
-        watch.start()
-        steps = StepClock(watch)
-        assert steps.waits is None
-        for _ in range(3):
-            threading.Event().wait(0.03)
-            steps.announced()
-        assert (steps.waits is not None) == is_known
-        assert all(
-            own <= all_of_it
-            for own, all_of_it in zip(steps.own_durations_ns, steps.durations_ns, strict=True)
-        )
-        watch.stop()
-    assert StepClock().waits is None
+def test_what_a_step_waited_is_known_where_the_kernel_counts_it():
+    steps = StepClock()
+    steps.announced()
+    assert steps.waited_ns is None
+    steps.alarm(lambda _: None)
+    for _ in range(3):
+        threading.Event().wait(0.03)
+        steps.announced()
+    assert (steps.waited_ns is not None) == os.path.exists("/proc/self/schedstat")
+    assert all(
+        own <= all_of_it
+        for own, all_of_it in zip(steps.own_durations_ns, steps.durations_ns, strict=True)
+    )
+
+
+def test_what_another_thread_waited_is_not_taken_for_the_step_s():
+    steps = StepClock()
+    steps.alarm(lambda _: None)
+    steps.announced()
+    threading.Event().wait(0.01)
+    thread = threading.Thread(target=steps.announced)
+    thread.start()
+    thread.join()
+    assert steps.waited_ns is None
 
 
 def test_a_listener_hears_of_steps_that_take_longer_by_themselves():

@@ -23,7 +23,7 @@ from opscope.analysis.recording_cost import costs_of_events_ns
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.errors import UsageError
 from opscope.reused_memory import reusing_memory
-from opscope.trace.ledger_rows import sampled_steps
+from opscope.trace.ledger_rows import recorded_for
 from opscope.trace.trace import Trace
 
 _GENERAL = 0.5
@@ -84,7 +84,7 @@ def find_findings(
         unexplained=unexplained(subject, found),
         waited_share=waited_share(period.trace),
         dropped_share=dropped_share(trace),
-        sampled=sampled_steps(trace.ledger),
+        sampled=recorded_for(trace.ledger),
         is_recorded_time=bool(trace.ledger) and costs_of_events_ns(trace) is None,
         launched_elsewhere=1 - launched_share(period.trace),
     )

@@ -151,7 +151,7 @@ class Findings:
         is_recorded_time: what recording cost is not known of this recording, so that times and
             savings have it.
         taken_off_ns: profiling overhead and waits for a processor that ``wall_ns`` is without.
-        sampled: of how many steps operators were recorded, where not of all; else empty.
+        sampled: what was recorded for part of the time only, to stay below a budget; else empty.
         launched_elsewhere: of what devices computed and copied, what was launched outside of the
             time looked at, or by who knows what.
     """
@@ -186,7 +186,7 @@ class Findings:
         if self.sampled:
             lines.append(
                 f"Recorded: {self.sampled}, to stay below the budget. Times, counts and savings "
-                "are of those, and a program that records all steps would show more."
+                "are of those: record with a larger budget to see all."
             )
         if self.dropped_share > FEW_DROPPED:
             lines.append(

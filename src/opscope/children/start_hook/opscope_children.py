@@ -46,8 +46,6 @@ def follow_forks(folder: str) -> None:
 
     def after_in_child() -> None:
         try:
-            if is_our_own_fork():
-                return
             has_torch = "torch" in sys.modules
             note_process(folder, "forked", has_torch=int(has_torch))
             if not has_torch:
@@ -57,12 +55,6 @@ def follow_forks(folder: str) -> None:
             pass
 
     os.register_at_fork(after_in_child=after_in_child)
-
-
-def is_our_own_fork() -> bool:
-    """Whether opscope itself forked this process, to do work of its own."""
-    forking = sys.modules.get("opscope.child_process")
-    return forking is not None and bool(forking.is_own_child())
 
 
 def note_process(folder: str, how: str, **more: Any) -> bool:

@@ -44,6 +44,16 @@ class ProfilerConfig:
     experimental_config: Any = None
     trace_id: str = ""
 
+    def switches(self) -> tuple[bool, bool, bool, bool, bool]:
+        """As torch's constructor takes them."""
+        return (
+            self.report_input_shapes,
+            self.profile_memory,
+            self.with_stack,
+            self.with_flops,
+            self.with_modules,
+        )
+
     @cached_property
     def settings(self) -> ProfileSettings:
         """What is asked for."""

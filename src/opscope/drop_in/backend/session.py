@@ -3,8 +3,8 @@
 torch.profiler and torch.autograd.profiler are Python over a few functions of
 ``torch._C._autograd``: prepare, enable, disable, toggle. Standing in for those few leaves every
 class, signature and import of torch.profiler as it is, also in programs that imported them earlier.
-A session is a profile, a legacy profile, or ranges for another tool. A second one at the same time
-is refused where torch refuses it.
+A session is a profile or a legacy profile. A second one at the same time is refused where torch
+refuses it. Ranges for Nsight Systems and VTune (``emit_nvtx``, ``emit_itt``) stay torch's.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from opscope.drop_in.backend.legacy import LegacyRecord, legacy_records
 from opscope.drop_in.backend.result import ProfilerResult
 from opscope.drop_in.event.listed_trace import EXPOSES_METADATA
 from opscope.drop_in.event_list.torch_terms import in_torch_terms
-from opscope.recording.ranges import IttTasks, NvtxRanges, Ranges
 from opscope.recording.recorder import Recording
 from opscope.settings import FLAGS
 from opscope.trace.device_kinds import keep_device_kinds
@@ -38,18 +37,17 @@ from opscope.trace.names import Names
 from opscope.trace.trace import Trace
 
 LEGACY = "LEGACY"
-_RANGES = {"NVTX": NvtxRanges, "ITT": IttTasks}
+_ALREADY = "Profiler is already enabled on this thread"
 
 
 @dataclass
 class _Session:
-    """The session of a profile, a legacy profile or ranges.
+    """The session of a profile or a legacy profile.
 
     Attributes:
         config: as given by torch.
         kind: ``KINETO``, or the member of ActiveProfilerType that tells it from that.
-        recording: None for ranges, which nothing records.
-        ranges: what is shown by another tool instead.
+        recording: None where nothing ran.
         kept: the user's metadata, and whether switches asked for something to be left out.
         device_kinds: what a filter leaves of device activity; None for all.
         around: the session in which it was begun, and which goes on after it.
@@ -60,7 +58,6 @@ class _Session:
     config: ProfilerConfig
     kind: str
     recording: Recording | None = None
-    ranges: Ranges | None = None
     kept: dict[str, Any] = field(default_factory=dict)
     device_kinds: frozenset[str] | None = None
     around: _Session | None = None
@@ -69,8 +66,6 @@ class _Session:
 
     def stop(self) -> None:
         """Switch off what is on. May be interrupted anywhere and called again."""
-        if self.ranges is not None:
-            self.ranges.end()
         if self.recording is not None:
             self.recording.stop()
         self.ended = True
@@ -127,15 +122,15 @@ def prepare_profiler(
 def enable_profiler(
     config: ProfilerConfig, activities: set[Any], scopes: Any = frozenset()
 ) -> None:
-    """Start recording, or pushing ranges to another tool.
+    """Start recording, or have torch push ranges to another tool.
 
     Raises:
         RuntimeError: something runs already, in torch's words.
     """
-    if config.state.name in _RANGES:
-        kind = config.state.name
-        shown = _RANGES[kind](config.report_input_shapes)
-        _begin(_Session(config, kind, ranges=shown), lambda: ranges.begin(shown))
+    if config.state.name in ranges.KINDS:
+        if _current is not None and not _current.ended:
+            raise RuntimeError(_ALREADY)
+        ranges.enable(config, activities, scopes)
         return
     recording = _recording(config, activities, _kinds, _device_kinds)
     session = _Session(config, "KINETO", recording, device_kinds=_device_kinds)
@@ -172,9 +167,11 @@ def _begin(session: _Session, start: Callable[[], object]) -> None:
 
     def begin() -> None:
         global _current
+        if ranges.are_pushed():
+            raise RuntimeError(_ALREADY)
         if _current is not None and not _current.ended:
             if not (_takes_a_second() and _current.kind == session.kind == "KINETO"):
-                raise RuntimeError("Profiler is already enabled on this thread")
+                raise RuntimeError(_ALREADY)
             session.around = _current
         _current = session
         start()
@@ -210,12 +207,14 @@ def _owner_has_gone(owner: weakref.ref[Any]) -> None:
         _current = _current.around
 
 
-def disable_profiler() -> ProfilerResult:
+def disable_profiler() -> Any:
     """Stop, and hand over what was recorded. Where nothing runs, what torch does then.
 
     Raises:
         RuntimeError: nothing runs, in torch's words.
     """
+    if ranges.are_pushed():
+        return ranges.disable()
     if _current is None and _takes_a_second():
         return _nothing()
     session = _end("Can't disable Kineto profiler when it's not running")
@@ -277,7 +276,7 @@ def abandon() -> bool:
 
 
 def active_kind() -> str:
-    """What runs, if it is not a profile: ``LEGACY``, ``NVTX`` or ``ITT``; else empty."""
+    """``LEGACY`` while a legacy profile runs; else empty."""
     session = _current
     if session is None or session.ended or session.kind == "KINETO":
         return ""

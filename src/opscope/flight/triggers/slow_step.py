@@ -6,7 +6,7 @@ import time
 from functools import partial
 
 from opscope.errors import UsageError
-from opscope.flight.steps import NEVER, StepAlarm, StepWaits
+from opscope.flight.steps import NEVER, StepAlarm
 from opscope.flight.triggers.trigger import Trigger, Watched
 from opscope.quantities import nanoseconds
 
@@ -14,8 +14,8 @@ _REFRESHED_EVERY = 16
 _LOOKS_WITHIN_S = 1.0
 """Of the native watch, which looks ten times a second."""
 _KNOWN_TO_A = 10
-"""What a step waited is known to one part in so many: the kernel counts when threads change, and
-which of their waiting was their own doing is a share. What is slower by less may be that."""
+"""What a step waited is known to one part in so many: the kernel counts when threads change. What
+is slower by less may be that."""
 
 
 class SlowStep(Trigger):
@@ -24,10 +24,9 @@ class SlowStep(Trigger):
     Steps are those of ``profile.step()`` or of the recorder's own ``step()``; in a program that
     calls neither, of the first optimizer that steps.
 
-    What a step waited for a processor that other programs had does not count, nor a time in which
-    the whole process or its machine was stopped, or in which the host of a virtual machine took the
-    processor away. What it waited because the program's own threads had the processors does. Where
-    the kernel does not count that, all of a step's time does.
+    What the step's thread waited for a processor does not count, nor a time in which the whole
+    process or its machine was stopped. Where the kernel does not count that, all of a step's time
+    does.
     """
 
     name = "slow step"
@@ -66,10 +65,6 @@ class SlowStep(Trigger):
         self._watched: Watched | None = None
         self._alarm: StepAlarm | None = None
 
-    def settings(self) -> dict[str, int | bool]:
-        """What the native watch counts."""
-        return {"counts_waits": True}
-
     def begin(self, watched: Watched) -> None:
         """Count steps from now on."""
         self._limit_ns, self._watched = NEVER, watched
@@ -85,17 +80,15 @@ class SlowStep(Trigger):
         watched, alarm = self._watched, self._alarm
         if watched is None or alarm is None:
             return
-        ended, waits = watched.steps.count, watched.steps.waits
-        not_ours_ns = 0 if self._counts_all or waits is None else waits.others_ns
+        ended, waited_ns = watched.steps.count, watched.steps.waited_ns
+        not_ours_ns = 0 if self._counts_all else waited_ns or 0
         spare_ns = duration_ns - not_ours_ns - not_ours_ns // _KNOWN_TO_A - self._limit_ns
         if spare_ns > 0:
             detail = (
-                f"step {ended} took {duration_ns / 1e6:,.1f} ms{_said_of(waits)}, the limit was "
-                f"{self._limit_ns / 1e6:,.1f} ms"
+                f"step {ended} took {duration_ns / 1e6:,.1f} ms{_said_of(waited_ns)}, "
+                f"the limit was {self._limit_ns / 1e6:,.1f} ms"
             )
-            is_worth_it = partial(
-                _ran_on, watched, duration_ns, time.monotonic_ns(), waits, spare_ns
-            )
+            is_worth_it = partial(_ran_on, watched, duration_ns, time.monotonic_ns(), spare_ns)
             if self._counts_all:
                 watched.dump(detail)
             else:
@@ -118,26 +111,19 @@ class SlowStep(Trigger):
         return int(max(known[at] * self._factor, known[len(known) // 2] + self._at_least_ns))
 
 
-def _said_of(waits: StepWaits | None) -> str:
+def _said_of(waited_ns: int | None) -> str:
     """What it waited, in words, behind what it took."""
-    if waits is None:
+    if waited_ns is None:
         return " (how long it waited for a processor is not known)"
-    waited = f"{waits.waited_ns / 1e6:,.1f} ms of them waiting for a processor"
-    return f" ({waited}, {waits.others_ns / 1e6:,.1f} ms because other programs had them)"
+    return f" ({waited_ns / 1e6:,.1f} ms of them waiting for a processor)"
 
 
-def _ran_on(
-    watched: Watched, duration_ns: int, ended_ns: int, waits: StepWaits | None, spare_ns: int
-) -> bool:
-    """Whether the machine did not take ``spare_ns`` or more of a step.
+def _ran_on(watched: Watched, duration_ns: int, ended_ns: int, spare_ns: int) -> bool:
+    """Whether the process as a whole was stopped for less than ``spare_ns`` of a step.
 
-    By a stop of the whole process, or of the processor while it computed. The native watch notices
-    that once it goes on itself, so it is waited for.
+    The native watch notices that once it goes on itself, so it is waited for.
     """
     until_s = time.monotonic() + _LOOKS_WITHIN_S
     while watched.watch.looked_ns < ended_ns and time.monotonic() < until_s:
         time.sleep(0.005)
-    began_ns = ended_ns - duration_ns
-    computed_ns = waits.ran_ns if waits is not None else 0
-    stolen_ns = min(watched.watch.stolen_ns(began_ns, ended_ns), computed_ns)
-    return watched.watch.stopped_ns(began_ns, ended_ns) + stolen_ns < spare_ns
+    return watched.watch.stopped_ns(ended_ns - duration_ns, ended_ns) < spare_ns

@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opscope.analysis.findings.find import find_findings
-from opscope.trace.ledger_rows import (
-    KIND_COST,
-    SAMPLED_OF,
-    SAMPLED_OUTERMOST,
-    SAMPLED_STEPS,
-    CostKind,
-)
+from opscope.trace.ledger_rows import KIND_COST, RECORDED_FOR, CostKind
 from opscope.trace.processor_rows import COMPUTED, SOURCE, WAITED
 from opscope.trace.schema import EventKind
 from support.build_trace import build_trace, span
@@ -119,10 +113,10 @@ def test_a_busy_machine_is_named():
     assert not any("processor" in note for note in quiet.notes)
 
 
-def test_a_recording_of_some_steps_says_that_it_is_of_those():
-    sampled = {SAMPLED_STEPS: 3.0, SAMPLED_OUTERMOST: 5.0, SAMPLED_OF: 12.0}
-    findings = find_findings(build_trace("aten::mm 0..100", ledger={"governor": sampled}))
-    said = "operators of 3 of 12 steps only, outermost ones alone of 5 more"
+def test_a_recording_of_part_of_the_time_says_that_it_is_of_that():
+    rows = {f"{RECORDED_FOR}operators": 0.25, f"{RECORDED_FOR}steps": 1.0}
+    findings = find_findings(build_trace("aten::mm 0..100", ledger={"governor": rows}))
+    said = "operators for 25% of the time only"
     assert findings.sampled == findings.as_dict()["sampled"] == said
     assert any(said in note for note in findings.notes)
     assert find_findings(build_trace("aten::mm 0..100")).sampled == ""
