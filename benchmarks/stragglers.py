@@ -38,7 +38,6 @@ CAUSES = {
     "collection": {Cause.COLLECTION},
     "lock": {Cause.LOCK},
     "descheduled": {Cause.DESCHEDULED},
-    "bandwidth": {Cause.COLLECTIVE},
 }
 """What each fault may be called."""
 
@@ -62,8 +61,6 @@ class Told:
         """The rank that was named first, with its cause."""
         if self.found.found:
             return self.found.found[0].process.number, self.found.found[0].cause
-        if self.found.senders:
-            return self.found.senders[0].process.number, Cause.COLLECTIVE
         return None
 
 
@@ -80,8 +77,6 @@ def record(folder: Path, ranks: int, fault: str, slow: int, strength: float) -> 
     least = found.standing.least_work_ns
     if fault == "descheduled":
         least = found.standing.least_delayed_ns or 0.0
-    if fault == "bandwidth":
-        least = found.sending.least_ns or 0.0
     return Told(found, int(planted.split()[1]), least)
 
 

@@ -171,9 +171,9 @@ def _sums(job: Job, raw: list[_Raw], engine: str) -> Iterator[str]:
     if peaks != {one.rank: one.peak_bytes for one in raw}:
         yield "peaks are not those of the allocations"
     allocated = sum(one.allocated_bytes for one in raw)
-    rollups = job._rollups([OPERATOR_DETAILS.name]).values()
+    rollups = job._rollups().values()
     tables = [one.table(OPERATOR_DETAILS.name) for one in rollups]
-    said = sum(int(table["allocated_bytes"].sum()) for table in tables if table is not None)
+    said = sum(int(table["allocated_bytes"].sum()) for table in tables)
     if said != allocated:
         yield f"allocated: {said:,} bytes, are {allocated:,}"
 

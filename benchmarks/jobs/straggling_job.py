@@ -8,7 +8,6 @@ import gc
 import os
 import select
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -18,9 +17,6 @@ from typing import Any
 STEPS = 60
 MEASURED_STEPS = 4
 WIDTH, LAYERS = 192, 6
-
-SO_MAX_PACING_RATE = 47
-"""Of sockets on Linux: how many bytes the kernel sends in a second."""
 
 BURST = """
 import os, sys, time
@@ -46,18 +42,6 @@ def main() -> None:
         environment = {**os.environ, **place, "MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1"}
         ranks.append(subprocess.Popen([sys.executable, *sys.argv], env=environment))
     sys.exit(max(rank.wait() for rank in ranks))
-
-
-def send_slowly(bytes_per_s: float) -> None:
-    """Have the kernel take no more than so much from each connection of this process."""
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            with socket.socket(fileno=os.dup(int(name))) as one:
-                if one.family in (socket.AF_INET, socket.AF_INET6):
-                    rate = struct.pack("Q", int(bytes_per_s))
-                    one.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, rate)
-        except OSError:  # no socket, or closed by now
-            continue
 
 
 class OtherProcess:
@@ -88,7 +72,7 @@ class OtherProcess:
         self._other.wait()
 
 
-def train(rank: int, size: str, fault: str, slow: str, strength: str) -> None:
+def train(rank: int, _size: str, fault: str, slow: str, strength: str) -> None:
     import torch
     import torch.distributed as dist
     from torch import nn
@@ -178,9 +162,6 @@ def train(rank: int, size: str, fault: str, slow: str, strength: str) -> None:
             extra_s = float(strength) * (time.perf_counter() - begin) / MEASURED_STEPS
             if is_slow:
                 print(f"planted {extra_s * 1e9:.0f}", flush=True)
-            if is_slow and fault == "bandwidth":
-                sent = 2 * (int(size) - 1) / int(size) * 4 * LAYERS * WIDTH * (WIDTH + 1)
-                send_slowly(sent / extra_s)
     if other:
         other.end()
     del garbage

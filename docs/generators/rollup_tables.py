@@ -11,8 +11,7 @@ _ABOUT = f"""# What is added up of a job's processes
 
 Version {VERSION}. A process that is saved as one of several gets a *rollup*: files beside its
 tables that hold what questions about all of them need. `opscope job` and `Job.query` ask them;
-`Job.steps`, `Job.account` and `opscope stragglers` take from them what they hold and read no trace
-for it.
+`Job.steps`, `Job.account`, `Job.collectives` and `opscope stragglers` read no trace either.
 
     job/
       rank=00000/
@@ -21,8 +20,8 @@ for it.
         rollup_steps.parquet                   ... and its tables
 
 `rollup.json` has a hash of the manifest beside it and the sizes of the files. A rollup that does
-not fit the trace, is damaged, lies with another rank or is of another version is not used; `opscope
-rollup FOLDER` makes it again. Readers of traces do not look at these files, so that they can be
+not fit the trace, is damaged, lies with another rank or is of another version is not used; the next
+question about the job makes it again, or `opscope rollup FOLDER`. Readers of traces do not look at these files, so that they can be
 removed at any time.
 
 Text is text, and -1 is "none" or "not known". Times are nanoseconds. Any reader of Parquet adds up

@@ -31,7 +31,7 @@ nb::object end(uint64_t reader) {
   }();
   if (!is_known) return nb::none();
   return nb::make_tuple(to_arrays(AnyTable(rows)), statistics.processor_ns, statistics.looks,
-                        statistics.is_cut, statistics.connection_looks, statistics.behind);
+                        statistics.is_cut);
 }
 
 }  // namespace

@@ -109,8 +109,6 @@ bool ThreadSampler::end(uint64_t reader, ThreadSampleColumns& rows, SamplerStati
   }
   statistics.processor_ns = statistics_.processor_ns - found->second.before.processor_ns;
   statistics.looks = statistics_.looks - found->second.before.looks;
-  statistics.connection_looks = statistics_.connection_looks - found->second.before.connection_looks;
-  statistics.behind = statistics_.behind - found->second.before.behind;
   statistics.is_cut = statistics_.is_cut;
   readers_.erase(found);
   if (!readers_.empty()) return true;
@@ -168,21 +166,12 @@ bool ThreadSampler::look_while_there_is_memory(bool is_for_reader) {
 void ThreadSampler::look() {
   const bool is_search = statistics_.looks++ % kLooksPerSearch == 0;
   if (is_search || !knows_all_) find_threads(std::numeric_limits<int64_t>::max());
-  if (is_search) connections_.find();
-  look_at_connections();
   for (auto one = threads_.begin(); one != threads_.end();) {
     const bool has_ended = one->second.files.computed_ns() < 0;
     if (!has_ended) look_at(one->second);
     one = has_ended ? threads_.erase(one) : std::next(one);
   }
   if (rows_.size() >= kMostRows) thin();
-}
-
-void ThreadSampler::look_at_connections() {
-  bool is_behind = false;
-  if (!connections_.look(is_behind)) return;
-  ++statistics_.connection_looks;
-  statistics_.behind += is_behind ? 1 : 0;
 }
 
 // Whoever begins or ends to read waits for this: its own thread comes first, and of a program with hundreds

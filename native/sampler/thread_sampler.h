@@ -16,7 +16,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "sampler/connections.h"
 #include "sampler/kernel_counts.h"
 #include "schema/tables.h"
 
@@ -25,8 +24,6 @@ namespace opscope {
 struct SamplerStatistics {
   int64_t processor_ns = 0;  // of its thread, since the reader began
   int64_t looks = 0;
-  int64_t connection_looks = 0;  // of its thread, while there were connections
-  int64_t behind = 0;            // of those, at how many one had something to send that was not sent yet
   bool is_cut = false;  // threads were looked at less than they should have been: memory is limited, or short
 };
 
@@ -62,7 +59,6 @@ class ThreadSampler {
   void run(uint64_t mine);
   bool look_while_there_is_memory(bool is_for_reader = false);
   void look();
-  void look_at_connections();
   void look_for_reader();
   void find_threads(int64_t until_ns);
   size_t count_kept_open() const;
@@ -79,7 +75,6 @@ class ThreadSampler {
   std::condition_variable ended_;
   std::map<uint64_t, Reader> readers_;
   std::unordered_map<pid_t, Known> threads_;
-  Connections connections_;
   std::vector<Row> rows_;
   SamplerStatistics statistics_;
   std::thread thread_;

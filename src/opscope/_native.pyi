@@ -883,11 +883,10 @@ def begin_thread_samples(reader: int) -> None:
 
 def end_thread_samples(
     reader: int,
-) -> tuple[NativeTable, int, int, bool, int, int] | None:
+) -> tuple[NativeTable, int, int, bool] | None:
     """What was seen since then, nanoseconds of a processor that took, how often threads were looked
-    at, whether that was less than it should have been, how often connections were looked at, and
-    how often one of them had something to send that was not sent yet. None for a number that is no
-    reader's, or no more."""
+    at, and whether that was less than it should have been. None for a number that is no reader's,
+    or no more."""
 
 def thread_sample_readers() -> int:
     """How many have not ended."""

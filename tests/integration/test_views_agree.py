@@ -107,12 +107,12 @@ def test_shares_are_of_the_same_time_everywhere(trace, report, summary):
     assert f"{first['name']} {percent}" in headline(trace)[0]
     findings = trace.findings(name="^aten::addmm$")
     finding = findings["name-pattern"]
-    assert findings.wall_ns == wall_ns
-    assert finding.time_share == finding.time_ns / wall_ns
+    assert findings.wall_ns + findings.taken_off_ns == wall_ns
+    assert finding.time_share == finding.time_ns / findings.wall_ns
     addmm = next(row for row in content["rows"] if row["name"] == "aten::addmm")
-    assert finding.time_ns == addmm["cpu_total_ns"]
+    assert 0 < finding.time_ns <= addmm["cpu_total_ns"]
     for found in report.data["findings"]["found"]:
-        assert found["timeShare"] == pytest.approx(found["time"] / wall_ns)
+        assert found["timeShare"] == pytest.approx(found["time"] / findings.wall_ns)
 
 
 def test_each_view_says_what_it_speaks_of(trace, report, summary):

@@ -17,7 +17,7 @@ from opscope.analysis.program_steps import program_steps
 from opscope.analysis.stacks import Stacks, forward_source
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.rollup.operators import line_columns, operator_columns
-from opscope.rollup.places import ProgramPlace, process_places
+from opscope.rollup.places import ProgramPlace
 from opscope.trace.schema import AllocationAction, EventKind
 from opscope.tree.event_tree import event_tree
 from opscope.tree.own_time import own_times
@@ -33,6 +33,7 @@ from support.plain_attribution import (
     plain_widest_gaps,
 )
 from support.plain_own_times import plain_own_times
+from support.rolled_up import places_of
 
 
 def assert_as_plain(trace, memory_recorded=False):
@@ -116,7 +117,7 @@ def assert_places_as_plain(trace):
         if step >= 0:
             key = (Cause(cause), plain_place(subject, event))
             plain[key] = plain.get(key, 0) + time_ns
-    found = process_places(trace)
+    found = places_of(trace)
     assert found.steps == len(own.steps)
     assert plain == {
         (cause, place): time_ns

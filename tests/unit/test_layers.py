@@ -100,7 +100,6 @@ MAY_IMPORT = {
     "children": {
         *LEAVES,
         "trace",
-        "rollup",
         "recording",
         "profile_recording",
         "warm_steps",

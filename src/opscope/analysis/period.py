@@ -95,6 +95,14 @@ class Period:
         return f"{what}, {time_text(self.wall_ns)}{steps}{'. ' * bool(doubtful)}{doubtful}"
 
 
+def no_start_up() -> UsageError:
+    """The error for a recording of whose start-up something is asked."""
+    return UsageError(
+        "This recording has no start-up that could be told from the rest: it takes five steps "
+        "of an optimizer or calls of a network to see where one ends. Ask for all of it."
+    )
+
+
 def period_of(trace: Trace, which: Which | str = Which.STEADY) -> Period:
     """One part of a recording; those of one recording are made once.
 
@@ -103,10 +111,7 @@ def period_of(trace: Trace, which: Which | str = Which.STEADY) -> Period:
     """
     which, start_up = find_which(which), find_start_up(trace)
     if which is Which.START_UP and not start_up.took_ns:
-        raise UsageError(
-            "This recording has no start-up that could be told from the rest: it takes five steps "
-            "of an optimizer or calls of a network to see where one ends. Ask for all of it."
-        )
+        raise no_start_up()
     if which is Which.ALL or not start_up.is_any:
         return _period(which, trace, None, start_up)
     part = derive(trace, which, lambda: _part(trace, which, start_up))

@@ -33,9 +33,7 @@ def recover_ended(folder: Path) -> list[OpscopeError]:
             continue
         try:
             how = _how_it_ended(folder, one.path)
-            part = part_of_recording(one.path)
-            if rescue(one, how, wait=True) is not None:
-                _roll_up(one.folder / part.folder_name)
+            rescue(one, how, wait=True)
         except LifecycleError:  # it is still being recorded
             pass
         except NothingRecorded:
@@ -51,13 +49,6 @@ def _remove_nothing(one: Artefact) -> None:
     with suppress(OSError), claimed(one) as is_there:
         if is_there:
             remove(one)
-
-
-def _roll_up(part: Path) -> None:
-    """Of a long recording, which is in memory nowhere, that is not done yet."""
-    from opscope.rollup.write import roll_up_on_disk  # with all analyses
-
-    roll_up_on_disk(part)
 
 
 def recover_quietly(folder: str) -> None:

@@ -61,8 +61,8 @@ def job(
     what was dropped of recordings, or only a newer opscope knows.
 
     The answers are made of what was added up of each process when it was saved, so that a thousand
-    of them take seconds; what lacks that is added up first, which `opscope rollup` does to stay.
-    Times are nanoseconds, sizes bytes.
+    of them take seconds; what lacks that is added up first, and kept. Times are nanoseconds, sizes
+    bytes.
     """
     chosen = choose_trace(folder, rank)
     if not chosen.is_of_several:

@@ -34,8 +34,7 @@ def rollup(
     if made.failed:
         raise TraceFormatError(
             f"{len(made.failed)} of {made.count} processes could not be added up: "
-            f"{listed(made.failed)}. What is said about them above says what to do; questions read "
-            "their traces instead."
+            f"{listed(made.failed)}. What is said about them above says what to do."
         )
 
 

@@ -7,20 +7,14 @@ each in a process of its own, and kept as traces for as long as the job is looke
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from opscope.errors import TraceFormatError, UsageError
-from opscope.job import read_chrome_file
-from opscope.memory_limit import memory_left
-from opscope.own_python import own_python
-from opscope.progress import tell
+from opscope.rollup.workers import in_workers
 from opscope.scratch import Scratch
 from opscope.trace.chrome import load_chrome_trace
 from opscope.trace.file_kind import FileKind, kind_of_json
@@ -42,7 +36,6 @@ _PROCESS_IN_NAME = re.compile(r"_(\d{1,9})\.\d+\.pt\.trace\.json")
 
 _MEMORY_PER_BYTE = {".json": 1.5, ".gz": 30}
 """What reading takes, by what a file takes on disk: packing makes a twentieth of it."""
-_POLL_S = 0.02
 
 
 def chrome_files(folder: Path) -> dict[Partition, Path]:
@@ -187,56 +180,14 @@ def read_files(files: Mapping[Partition, Path], folder: Path) -> dict[Partition,
     Returns:
         Of each that cannot be read, why not.
     """
-    damaged = {}
-    waiting, running = list(files.items()), dict[Partition, subprocess.Popen[str]]()
-    most = _at_once(list(files.values()))
-    try:
-        while waiting or running:
-            while waiting and len(running) < most:
-                part, file = waiting.pop(0)
-                running[part] = _begin(part, file, folder)
-            for part in [part for part, one in running.items() if one.poll() is not None]:
-                if why := _why_not(running.pop(part), files[part]):
-                    damaged[part] = why
-                tell(len(files) - len(waiting) - len(running), len(files))
-            time.sleep(_POLL_S)
-    finally:
-        for one in running.values():
-            one.kill()
-            one.communicate()
-    return damaged
-
-
-def _at_once(files: list[Path]) -> int:
-    """How many may be read beside each other: one for a processor, as far as memory goes."""
-    sizes = [
-        int(found.st_size * _MEMORY_PER_BYTE[file.suffix])
-        for file in files
-        if (found := status_of(file)) is not None
+    tasks = [
+        ("read_chrome", str(file), str(folder), part.kind, str(part.number))
+        for part, file in files.items()
     ]
-    largest = max(sizes, default=0)
-    left = memory_left()
-    fit = len(files) if left is None else left // max(largest, 1)
-    return max(min(len(files), fit, len(os.sched_getaffinity(0))), 1)
+    outcome = zip(files, in_workers(tasks, max(map(_bytes_to_read, files.values()))), strict=True)
+    return {part: why for part, why in outcome if why}
 
 
-def _begin(part: Partition, file: Path, folder: Path) -> subprocess.Popen[str]:
-    arguments = [str(file), str(folder), part.kind, str(part.number)]
-    return subprocess.Popen(
-        own_python(read_chrome_file.__file__, *arguments),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def _why_not(ended: subprocess.Popen[str], file: Path) -> str:
-    """Why a file could not be read; empty where it was."""
-    said, complaint = ended.communicate()
-    if ended.returncode == 0:
-        return ""
-    if said.strip():
-        return said.strip()
-    reason = (complaint.strip().splitlines() or ["it was killed"])[-1]
-    return f"{file} could not be read: {reason}."
+def _bytes_to_read(file: Path) -> int:
+    found = status_of(file)
+    return 0 if found is None else int(found.st_size * _MEMORY_PER_BYTE[file.suffix])

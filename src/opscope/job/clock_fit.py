@@ -1,10 +1,10 @@
 """How far one clock is ahead of another, from what cannot have happened before something else.
 
-Of a line ``offset + drift * time`` it is known at some moments that it is not below a value, at
-others that it is not above one. All lines that keep to all of these are a convex polygon in the
-plane of offset and drift: what is true lies in it, whatever the network did, as long as the clocks
-run evenly. Its middle is the estimate, and how far it reaches at a moment is the bound there. As
-no clock runs evenly for long, a line is of two minutes at most, and wandering is allowed for.
+Of a line ``offset + drift * time`` it is known at some moments that it is at least a value, at
+others that it is at most one. Of all drifts that clocks may have, those are kept at which an offset
+satisfies 99 % of these conditions. The middle of what is left is the estimate, and how far that
+reaches at a moment is the bound there. No clock runs evenly for long, so each line is of two
+minutes.
 """
 
 from __future__ import annotations
@@ -15,20 +15,24 @@ import numpy as np
 import numpy.typing as npt
 
 Values = npt.NDArray[np.int64]
-Points = npt.NDArray[np.float64]
+Amounts = npt.NDArray[np.float64]
+Conditions = tuple[Values, Values]
+"""Moments of the clock, and by how much it is ahead then, at least or at most."""
 
 _MOST_DRIFT = 500e-6
 """Of clocks that are kept by NTP: the kernel corrects by no more, and crystals are better."""
+_DRIFTS, _EDGES = 65, 17
+"""Looked at together, and kept."""
+_EXACT_NS = 1_000
 _LONGEST_NS = 120 * 10**9
-"""That a line is of, where there are enough conditions."""
 _WANDER = 1e-8 / 1e9
 """By how much drift changes in a nanosecond: 0.6 in a million in a minute, as of a crystal that
 becomes warm."""
-_FEWEST = 4
-"""Conditions on either side, to have a line of their own."""
-_STRETCHES = 256
-"""Of time, in each of which the strictest conditions count; leaving out others makes the bound
-larger, never wrong."""
+_LEFT_OUT = 0.01
+"""Of the conditions, those that contradict the others most: collectives that were matched wrongly,
+clocks that were set."""
+_MOST = 4_096
+"""Conditions of each kind that a line needs; leaving out others makes the bound larger."""
 
 
 @dataclass(frozen=True)
@@ -36,181 +40,140 @@ class ClockLine:
     """How far a clock is ahead of another, and how far off that may be.
 
     Attributes:
-        origin_ns: the moment that drift is counted from, on the other clock.
+        origin_ns: the moment that drift is counted from, on this clock.
         offset_ns: how far it is ahead then.
         drift: nanoseconds that it gains in each.
-        corners: offset from ``offset_ns`` and drift of the lines at the edge of what is possible.
-            Shape (corners, 2).
+        edges: offset from ``offset_ns`` and drift of the lines at the edge of what is possible.
+            Shape (edges, 2).
     """
 
     origin_ns: int
     offset_ns: float
     drift: float
-    corners: Points
+    edges: Amounts
 
     def ahead_ns(self, time_ns: Values) -> Values:
-        """How far it is ahead at moments of the other clock; same shape."""
+        """How far it is ahead at moments of its own; same shape."""
         return np.round(self.offset_ns + self.drift * (time_ns - self.origin_ns)).astype(np.int64)
 
-    def bound_ns(self, time_ns: Values) -> npt.NDArray[np.float64]:
+    def bound_ns(self, time_ns: Values) -> Amounts:
         """How far off that may be at most; same shape."""
         since = np.asarray(time_ns - self.origin_ns, dtype=np.float64)
-        if not len(self.corners):  # it is the other clock
-            return np.zeros(since.shape)
-        bound = _WANDER / 2 * since**2
         reach = np.zeros(since.shape)
-        for offset, drift in self.corners.tolist():
+        for offset, drift in self.edges.tolist():
             reach = np.maximum(reach, np.abs(offset + (drift - self.drift) * since))
-        return bound + reach
+        return reach + (_WANDER / 2 * since**2 if len(self.edges) else 0.0)
+
+    @property
+    def worst_ns(self) -> float:
+        """The bound in the middle."""
+        return float(self.bound_ns(np.array([self.origin_ns]))[0])
 
 
 @dataclass(frozen=True)
 class ClockCourse:
-    """How far a clock is ahead over a long time, in which it does not run evenly.
+    """How far a clock is ahead over a long time: a line for every two minutes that anything is
+    known of."""
 
-    Attributes:
-        lines: one after the other; None for a time in which it was set.
-        until_ns: when each but the last ends, on the other clock.
-    """
-
-    lines: tuple[ClockLine | None, ...]
-    until_ns: tuple[int, ...] = ()
+    lines: tuple[ClockLine, ...]
 
     def ahead_ns(self, time_ns: Values) -> Values:
-        """How far it is ahead at moments of the other clock; same shape. What is not known is
-        what it was before or after."""
-        known = [line for line in self.lines if line is not None]
-        usual = known[0]
+        """How far it is ahead at moments of its own; same shape."""
         found = np.zeros(np.shape(time_ns), dtype=np.int64)
-        for number, line in enumerate(self.lines):
-            usual = usual if line is None else line
-            there = self._which(time_ns) == number
-            found = np.where(there, usual.ahead_ns(time_ns), found)
+        for line, is_there in self._by_line(time_ns):
+            found = np.where(is_there, line.ahead_ns(time_ns), found)
         return found
 
-    def bound_ns(self, time_ns: Values) -> npt.NDArray[np.float64]:
-        """How far off that may be at most; infinite where it is not known; same shape."""
-        found = np.full(np.shape(time_ns), np.inf)
-        for number, line in enumerate(self.lines):
-            if line is not None:
-                there = self._which(time_ns) == number
-                found = np.where(there, line.bound_ns(time_ns), found)
+    def bound_ns(self, time_ns: Values) -> Amounts:
+        """How far off that may be at most; same shape."""
+        found = np.zeros(np.shape(time_ns))
+        for line, is_there in self._by_line(time_ns):
+            found = np.where(is_there, line.bound_ns(time_ns), found)
         return found
-
-    def agreeing(self) -> ClockCourse:
-        """That the clocks agree, with its bound; this one where they do not."""
-        line = self.lines[0]
-        if len(self.lines) > 1 or line is None:
-            return self
-        corners = line.corners + np.array([line.offset_ns, 0.0])
-        following = np.roll(corners, -1, axis=0)
-        crosses = corners[:, 0] * following[:, 1] - corners[:, 1] * following[:, 0]
-        if (crosses < 0).any() and (crosses > 0).any():
-            return self
-        return ClockCourse((replace(line, offset_ns=0.0, drift=0.0, corners=corners),))
 
     @property
     def worst_ns(self) -> float:
-        """The bound in the middle of each line, where it is largest; infinite if one is unknown."""
-        worst = 0.0
-        for line in self.lines:
-            bound = np.inf if line is None else line.bound_ns(np.array([line.origin_ns]))[0]
-            worst = max(worst, float(bound))
-        return worst
+        """The bound in the middle of the line whose bound is largest."""
+        return max(line.worst_ns for line in self.lines)
 
-    def _which(self, time_ns: Values) -> Values:
-        return np.searchsorted(np.array(self.until_ns, dtype=np.int64), time_ns, side="right")
+    def agreeing(self) -> ClockCourse:
+        """That the clocks agree, with its bound; this one where they do not."""
+        if any(abs(line.offset_ns) > line.worst_ns for line in self.lines):
+            return self
+        lines = (
+            replace(one, offset_ns=0.0, drift=0.0, edges=one.edges + np.array([one.offset_ns, 0.0]))
+            for one in self.lines
+        )
+        return ClockCourse(tuple(lines))
+
+    def _by_line(self, time_ns: Values) -> list[tuple[ClockLine, npt.NDArray[np.bool_]]]:
+        """Each line, and which moments it is the nearest one of."""
+        origins = np.array([line.origin_ns for line in self.lines])
+        which = np.searchsorted(origins[:-1] + np.diff(origins) // 2, time_ns)
+        return [(line, which == row) for row, line in enumerate(self.lines)]
 
 
 EVEN = ClockCourse((ClockLine(0, 0.0, 0.0, np.zeros((0, 2))),))
 """Of a clock that is the other one."""
 
 
-def fit_course(above: tuple[Values, Values], below: tuple[Values, Values]) -> ClockCourse | None:
-    """As :func:`fit_line`, by as many lines as it takes.
+def fit_course(least: Conditions, most: Conditions) -> ClockCourse | None:
+    """The lines that satisfy the conditions best.
 
     Returns:
-        None where nothing is known at any time.
+        None where nothing bounds the clock on one side.
     """
-    lines, until = _fitted(above, below)
-    return ClockCourse(tuple(lines), tuple(until)) if any(lines) else None
-
-
-def _fitted(
-    above: tuple[Values, Values], below: tuple[Values, Values]
-) -> tuple[list[ClockLine | None], list[int]]:
-    are_few = min(len(above[0]), len(below[0])) < 2 * _FEWEST
-    if are_few or max(np.ptp(above[0]), np.ptp(below[0])) < _LONGEST_NS:
-        line = fit_line(above, below)
-        if are_few or line is not None:
-            return [line], []
-    middle = int(np.median(above[0]))
-    halves = [
-        tuple((times[early], values[early]) for times, values, early in each)
-        for each in (
-            [(*pair, pair[0] < middle) for pair in (above, below)],
-            [(*pair, pair[0] >= middle) for pair in (above, below)],
-        )
-    ]
-    if any(not len(times) for half in halves for times, _ in half):
-        return [fit_line(above, below)], []
-    (first, until), (last, later) = (_fitted(*half) for half in halves)
-    return [*first, *last], [*until, middle, *later]
-
-
-def fit_line(above: tuple[Values, Values], below: tuple[Values, Values]) -> ClockLine | None:
-    """The middle of all lines that keep to the conditions.
-
-    Args:
-        above: moments, and what the clock is ahead by at least then. Each of shape (conditions,).
-        below: moments, and what it is ahead by at most then.
-
-    Returns:
-        None where no line keeps to all, or where nothing bounds it on one side.
-    """
-    if not len(above[0]) or not len(below[0]):
+    if not len(least[0]) or not len(most[0]):
         return None
-    moments = np.concatenate([above[0], below[0]])
-    origin = int((int(moments.min()) + int(moments.max())) // 2)
-    base = int(np.median(above[1]))
-    span = int(moments.max()) - int(moments.min())
-    farthest = max(int(np.abs(values - base).max()) for _, values in (above, below))
-    reach = 2.0 * (farthest + _MOST_DRIFT * span) + 1.0
-    signs = np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)])
-    polygon = signs * np.array([reach, _MOST_DRIFT])
-    for sign, (times, values) in ((1.0, above), (-1.0, below)):
-        since = np.asarray(times - origin, dtype=np.float64)
-        ahead = np.asarray(values - base, dtype=np.float64)
-        for row in _strictest(since, sign * ahead):
-            polygon = _cut(polygon, sign, since[row], ahead[row])
-            if not len(polygon):
-                return None
-    offset, drift = (polygon.max(axis=0) + polygon.min(axis=0)) / 2
-    corners = polygon - np.array([offset, 0.0])
-    return ClockLine(origin, offset + base, float(drift), corners)
+    first_ns = min(least[0].min(), most[0].min())
+    last_ns = max(least[0].max(), most[0].max())
+    count = int(last_ns - first_ns) // _LONGEST_NS + 1
+    length_ns = int(last_ns - first_ns) // count + 1
+    stretches = [
+        (_within(least, start_ns, length_ns), _within(most, start_ns, length_ns))
+        for start_ns in (int(first_ns) + length_ns * np.arange(count)).tolist()
+    ]
+    known = [pair for pair in stretches if all(len(times) for times, _ in pair)]
+    return ClockCourse(tuple(_fit_line(*pair) for pair in known or [(least, most)]))
 
 
-def _strictest(since: Points, least: Points) -> list[int]:
-    """In each stretch of time the condition that says most. Rows."""
-    span = max(float(np.ptp(since)), 1.0)
-    stretch = ((since - since.min()) / span * (_STRETCHES - 1)).astype(np.int64)
-    order = np.lexsort((-least, stretch))
-    first = np.append(True, np.diff(stretch[order]) > 0)
-    rows: list[int] = order[first].tolist()
-    return rows
+def _within(of: Conditions, start_ns: int, length_ns: int) -> Conditions:
+    there = np.flatnonzero((of[0] >= start_ns) & (of[0] < start_ns + length_ns))
+    few = there[np.linspace(0, len(there) - 1, min(len(there), _MOST)).astype(np.int64)]
+    return of[0][few], of[1][few]
 
 
-def _cut(polygon: Points, sign: float, since: float, ahead: float) -> Points:
-    """What of a convex polygon keeps to ``sign * (offset + drift * since - ahead) >= 0``."""
-    inside = sign * (polygon[:, 0] + polygon[:, 1] * since - ahead)
-    if (inside >= 0).all():
-        return polygon
-    kept: list[Points] = []
-    for row, value in enumerate(inside.tolist()):
-        before = float(inside[row - 1])
-        if (value >= 0) != (before >= 0):
-            share = before / (before - value)
-            kept.append(polygon[row - 1] + share * (polygon[row] - polygon[row - 1]))
-        if value >= 0:
-            kept.append(polygon[row])
-    return np.array(kept).reshape(-1, 2)
+def _fit_line(least: Conditions, most: Conditions) -> ClockLine:
+    moments = np.concatenate([least[0], most[0]])
+    origin, span = int((int(moments.min()) + int(moments.max())) // 2), float(np.ptp(moments))
+    base = int(np.median(least[1]))
+    low_of, high_of = (
+        ((times - origin).astype(np.float64), (values - base).astype(np.float64))
+        for times, values in (least, most)
+    )
+    drifts = np.linspace(-_MOST_DRIFT, _MOST_DRIFT, _DRIFTS)
+    while True:
+        low, high = -_smallest(-1, low_of, drifts), _smallest(1, high_of, drifts)
+        kept = np.flatnonzero(high >= low)
+        step = drifts[1] - drifts[0]
+        if 2 * len(kept) >= _DRIFTS or step * span < _EXACT_NS:
+            break
+        kept = kept if len(kept) else np.array([np.argmax(high - low)])
+        ends = np.clip([drifts[kept[0]] - step, drifts[kept[-1]] + step], -_MOST_DRIFT, _MOST_DRIFT)
+        drifts = np.linspace(ends[0], ends[1], _DRIFTS)
+    # Where no line satisfies them, the one that they contradict least, and by how much they do.
+    kept = kept if len(kept) else np.array([np.argmax(high - low)])
+    few = kept[np.linspace(0, len(kept) - 1, min(len(kept), _EDGES)).astype(np.int64)]
+    edges = np.array([[at[row], drifts[row]] for at in (low, high) for row in few.tolist()])
+    offset, drift = (edges.max(axis=0) + edges.min(axis=0)) / 2
+    return ClockLine(origin, float(offset) + base, float(drift), edges - (offset, 0.0))
+
+
+def _smallest(sign: int, of: tuple[Amounts, Amounts], drifts: Amounts) -> Amounts:
+    """The smallest of ``sign`` times what is left of each condition at each drift, but for those
+    that are left out. Shape (drifts,)."""
+    since, ahead = of
+    place = int(_LEFT_OUT / 2 * len(since))
+    left = sign * (ahead - drifts[:, None] * since)
+    found: Amounts = np.partition(left, place, axis=1)[:, place]
+    return found

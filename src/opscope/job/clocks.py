@@ -46,14 +46,11 @@ class Clocks:
             name for name, line in zip(self.machines, self.courses, strict=True) if line is None
         ]
 
-    def is_known(self, process: int) -> bool:
-        """Whether times of a process can be put on the job's clock."""
-        return self.courses[int(self.machine[process])] is not None
-
     def on_one(self, process: int, time_ns: Values) -> Values:
         """Times of a process on the job's clock, as far as its machine's is known; same shape."""
         moved = np.asarray(time_ns + self.shift_ns[process], dtype=np.int64)
-        return _moved(self.courses[int(self.machine[process])], moved)
+        course = self.courses[int(self.machine[process])]
+        return moved if course is None else moved - course.ahead_ns(moved)
 
     def bound_ns(self, process: int, time_ns: Values) -> Amounts:
         """How far off these may be, given times on the job's clock; infinite where unknown."""
@@ -61,7 +58,9 @@ class Clocks:
         row = int(self.machine[process])
         for one in (row, *self.through[row]):
             course = self.courses[one]
-            bound = bound + (np.inf if course is None else course.bound_ns(time_ns))
+            if course is None:
+                return np.full(np.shape(time_ns), np.inf)
+            bound += course.bound_ns(time_ns + course.ahead_ns(time_ns))
         return bound
 
     def __str__(self) -> str:
@@ -70,11 +69,11 @@ class Clocks:
         if len(self.machines) == 1:
             return f"All processes ran on one machine ({self.machines[0]}), with one clock."
         known = [course for course in self.courses if course is not None]
-        worst = max((course.worst_ns for course in known), default=0.0)
-        within = f"to within {time_text(round(worst))}" if np.isfinite(worst) else "in part"
         text = ""
         if len(known) > 1:
-            text = f"Clocks of {len(known)} machines are brought together {within}."
+            worst = max(course.worst_ns for course in known)
+            text = f"Clocks of {len(known)} machines are brought together to within "
+            text += f"{time_text(round(worst))}."
         if self.unknown:
             text += (
                 f" The clocks of {', '.join(self.unknown)} are not brought together with that of "
@@ -82,14 +81,6 @@ class Clocks:
                 "compared with those of another."
             )
         return text.strip()
-
-
-def _moved(course: ClockCourse | None, time_ns: Values) -> Values:
-    """From a machine's clock to the first one's."""
-    if course is None:
-        return time_ns
-    there = time_ns - course.ahead_ns(time_ns)
-    return np.asarray(time_ns - course.ahead_ns(there), dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,15 +154,16 @@ def _ahead_of_monotonic_ns(about: Mapping[str, Any]) -> int | None:
 def brought_together(clocks: Clocks, arrivals: Arrivals) -> Clocks:
     """With the clocks of machines compared by their collectives, nearest to the first one first."""
     count = len(clocks.machines)
-    if count == 1:
+    if count < 2:
         return clocks
     edges = _edges(clocks, arrivals)
     courses, through = list(clocks.courses), list(clocks.through)
     reached = [0]
     for known in reached:
+        of_known = courses[known]
         for row in range(count):
-            if courses[row] is None:
-                course = _between(edges, known, row, courses[known])
+            if courses[row] is None and of_known is not None:
+                course = _between(edges, known, row, of_known)
                 if course is not None:
                     courses[row] = course if clocks.is_named[row] else course.agreeing()
                     through[row] = () if known == 0 else (known, *through[known])
@@ -201,18 +193,14 @@ def _edges(clocks: Clocks, arrivals: Arrivals) -> tuple[Values, Values]:
 
 
 def _between(
-    edges: tuple[Values, Values], known: int, other: int, of_known: ClockCourse | None
+    edges: tuple[Values, Values], known: int, other: int, of_known: ClockCourse
 ) -> ClockCourse | None:
     """How far ``other`` is ahead of the job's clock, by what it shares with one that is known."""
     last, first = edges
     least = np.flatnonzero((last[other] != -_FARTHEST) & (first[known] != _FARTHEST))
     most = np.flatnonzero((first[other] != _FARTHEST) & (last[known] != -_FARTHEST))
     began, ended = last[other, least], first[other, most]
-    known_end = _moved(of_known, first[known, least])
-    known_start = _moved(of_known, last[known, most])
-    course = fit_course((known_end, began - known_end), (known_start, ended - known_start))
-    if course is None:
-        return None
-    # What was compared happened when the other clock says so, which is known well enough now.
-    at_least, at_most = _moved(course, began), _moved(course, ended)
-    return fit_course((at_least, began - known_end), (at_most, ended - known_start))
+    known_end, known_start = first[known, least], last[known, most]
+    known_end = known_end - of_known.ahead_ns(known_end)
+    known_start = known_start - of_known.ahead_ns(known_start)
+    return fit_course((began, began - known_end), (ended, ended - known_start))

@@ -23,8 +23,8 @@ from opscope.analysis.collectives.process_collectives import (
     process_collectives,
 )
 from opscope.analysis.quantity_text import share_text
-from opscope.job.aligned_numbers import align, one_rank
 from opscope.job.clocks import Arrivals, Clocks, brought_together, machines_of
+from opscope.job.collective_numbers import align, one_rank
 from opscope.trace.job import place_in_job
 from opscope.trace.partition import RANK, Partition, parts_text
 from opscope.trace.trace import Trace

@@ -10,11 +10,10 @@ import numpy.typing as npt
 
 from opscope.analysis.account.account import Account
 from opscope.analysis.account.causes import Cause
+from opscope.analysis.period import Which, no_start_up
 from opscope.analysis.quantity_text import share_text
 from opscope.job.compared_shares import FEWEST, compare_shares_of
-from opscope.rollup.process_steps import mean_step_ns
 from opscope.rollup.read import Rollup
-from opscope.rollup.schema import STEADY
 from opscope.trace.partition import RANK, Partition
 
 _SHOWN, _SHOWN_PROCESSES = 5, 20
@@ -104,42 +103,24 @@ class ComparedAccounts:
 
 def compare_accounts(accounts: Mapping[Partition, Account]) -> ComparedAccounts:
     """Put them side by side."""
-    return compare_shares({part: shares_of(account) for part, account in accounts.items()})
+    shares = np.zeros((len(accounts), len(Cause)))
+    for row, account in enumerate(accounts.values()):
+        for entry in account.entries():
+            shares[row, entry.cause] = entry.share
+    step_ns = tuple(account.step_ns for account in accounts.values())
+    return ComparedAccounts(tuple(accounts), shares, step_ns)
 
 
-@dataclass(frozen=True, eq=False)
-class CauseShares:
-    """What of one account is put beside others.
+def compare_rollups(rollups: Mapping[Partition, Rollup], which: Which) -> ComparedAccounts:
+    """Put the accounts of a period side by side, as they were added up.
 
-    Attributes:
-        of_time: by cause. Shape (causes,).
-        step_ns: what a step took on average; -1 without steps.
+    Raises:
+        UnreadableProcessError: a rollup is damaged.
+        UsageError: a process has no such period.
     """
-
-    of_time: npt.NDArray[np.float64]
-    step_ns: int
-
-
-def shares_of(account: Account) -> CauseShares:
-    """Those of an account."""
-    of_time = np.zeros(len(Cause))
-    for entry in account.entries():
-        of_time[entry.cause] = entry.share
-    return CauseShares(of_time, mean_step_ns(account))
-
-
-def rollup_shares(rollup: Rollup, period: str) -> CauseShares | None:
-    """The same of what was added up; None where that cannot be read."""
-    time_ns = rollup.causes_ns(period)
-    if time_ns is None:
-        return None
-    step_ns = rollup.mark.steady_step_ns if period == STEADY else rollup.mark.step_ns
-    return CauseShares(time_ns / max(float(time_ns.sum()), 1.0), step_ns)
-
-
-def compare_shares(found: Mapping[Partition, CauseShares]) -> ComparedAccounts:
-    """The same of what is known of each."""
-    shares = np.zeros((len(found), len(Cause)))
-    for row, one in enumerate(found.values()):
-        shares[row] = one.of_time
-    return ComparedAccounts(tuple(found), shares, tuple(one.step_ns for one in found.values()))
+    if any(which.value not in one.mark.step_ns for one in rollups.values()):
+        raise no_start_up()
+    time_ns = np.array([one.causes_ns(which) for one in rollups.values()], dtype=np.float64)
+    shares = time_ns / np.maximum(time_ns.sum(axis=1, keepdims=True), 1.0)
+    step_ns = tuple(one.mark.step_ns[which.value] for one in rollups.values())
+    return ComparedAccounts(tuple(rollups), shares, step_ns)

@@ -4,46 +4,34 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
-from opscope.analysis.account.find import find_account
-from opscope.analysis.collectives.process_collectives import process_collectives
 from opscope.analysis.findings.find import find_findings
 from opscope.analysis.period import Which, find_which
 from opscope.cached_property import cached_property
 from opscope.errors import TraceFormatError, UnreadableProcessError, UsageError
 from opscope.job.collectives import JobCollectives, collectives_together
-from opscope.job.compared_accounts import (
-    ComparedAccounts,
-    compare_shares,
-    rollup_shares,
-    shares_of,
-)
+from opscope.job.compared_accounts import ComparedAccounts, compare_rollups
 from opscope.job.queries.engines import EngineName
 from opscope.job.queries.questions import JobQuestion, one_of
 from opscope.job.rank_path import RankPath, rank_path
-from opscope.job.rank_steps import RankSteps, steps_together
+from opscope.job.rank_steps import RankSteps, rank_steps
 from opscope.job.recordings import find_recordings
 from opscope.job.rolled_up import RolledUp
 from opscope.job.shared_findings import SharedFinding, shared_findings
 from opscope.job.slow_ranks import SlowRanks, find_slow_ranks
-from opscope.job.slow_senders import find_slow_senders
-from opscope.rollup.places import ProcessPlaces, process_places
-from opscope.rollup.process_steps import ProcessSteps, steps_of_account
+from opscope.rollup.places import ProcessPlaces
 from opscope.rollup.read import Rollup
-from opscope.rollup.schema import ALL, CAUSES, COLLECTIVES, LEDGER, PLACES, STEADY, STEPS
-from opscope.rollup.several import are_worth_making
 from opscope.trace.job import missing_beside, of_another_job, place_in_job
 from opscope.trace.partition import RANK, Partition, listed, or_others, parts_text
 from opscope.trace.process_journal import ProcessEntry
 from opscope.trace.processes import Processes
 from opscope.trace.remote import as_asked, asked_names, local_path
-from opscope.trace.sending import known_sending
 from opscope.trace.store import all_parts_of
 from opscope.trace.trace import Trace
 
@@ -51,8 +39,6 @@ if TYPE_CHECKING:
     from opscope.job.queries.answer import JobAnswer
 
 _Known = TypeVar("_Known")
-_PERIODS = {Which.ALL: ALL, Which.STEADY: STEADY}
-"""What rollups know of."""
 
 
 class Job:
@@ -182,18 +168,17 @@ class Job:
         """Those of which something was dropped, or only a newer opscope knows it, so that what is
         said of them is about less than they did; ``query("losses")`` tells of what.
 
-        Of what cannot be read it is not known. Recordings without an end are read for it, and so
-        are Chrome files that were not yet.
+        Of what cannot be read it is not known. What was not added up yet is read for it.
         """
         self._source.prepare(self.parts)
-        folders = self._source.folders()
-        own = {part: folders[part] for part in self.parts if part in folders}
-        found = {*self._rolled_up.incomplete(own)}
+        rollups = self._rolled_up.there(self._source.folders())
+        found = []
         for part in self.parts:
             with suppress(TraceFormatError):
-                if part not in own and self._source.load(part).ledger.missing():
-                    found.add(part)
-        return tuple(part for part in self.parts if part in found)
+                one = rollups.get(part)
+                lost = self._source.load(part).ledger.missing() if one is None else one.mark.lost
+                found += [part] if lost else []
+        return tuple(found)
 
     def findings(self, which: Which | str = Which.STEADY) -> list[SharedFinding]:
         """Why the program is slow, in all its processes; what several have alike is one finding.
@@ -214,15 +199,7 @@ class Job:
             UsageError: there is no such period.
         """
         period = find_which(which)
-        of_rollup = _PERIODS.get(period)
-        found = self._of_each(
-            lambda rollup: None if of_rollup is None else rollup_shares(rollup, of_rollup),
-            lambda trace: shares_of(find_account(trace, period)),
-            () if of_rollup is None else (CAUSES.name,),
-        )
-        if not found:
-            raise self._without_events()
-        return compare_shares(found)
+        return compare_rollups(self._some_rollups(), period)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write all processes into one folder of ours, which is read much faster than what other
@@ -250,10 +227,7 @@ class Job:
         Raises:
             TraceFormatError: a process cannot be read, or none has an event.
         """
-        found = self._known_steps()
-        if not found:
-            raise self._without_events()
-        return steps_together(found)
+        return rank_steps(self.only(self.compared)._some_rollups())
 
     def slow_ranks(self, steps: RankSteps | None = None) -> SlowRanks:
         """Which ranks the others wait for, how often, and where in the program.
@@ -265,13 +239,11 @@ class Job:
             TraceFormatError: a process cannot be read.
         """
         if steps is None:
-            steps = steps_together(self._known_steps())
+            steps = rank_steps(self.only(self.compared)._rollups())
         silent = sorted({*self.compared} - {*steps.processes})
         found = find_slow_ranks(steps, self._places, silent)
         others = filter(None, [self.ranks_of_another_job()])
-        found = replace(found, notes=(*found.notes, *others))
-        sending = known_sending({part: self._source.metadata(part) for part in steps.processes})
-        return replace(found, sending=find_slow_senders(steps, sending))
+        return replace(found, notes=(*found.notes, *others))
 
     def collectives(self) -> JobCollectives:
         """What went on between ranks: every collective that several of them recorded, who waited
@@ -280,16 +252,9 @@ class Job:
         Raises:
             TraceFormatError: a process cannot be read.
         """
-        found = self.only(self.compared)._of_each(
-            lambda rollup: None if (one := rollup.collectives()) is None else (one, {}),
-            lambda trace: (process_collectives(trace), trace.metadata),
-            (COLLECTIVES.name, LEDGER.name),
-        )
+        rollups = self.only(self.compared)._rollups()
         return collectives_together(
-            {
-                part: (one, about or self._source.metadata(part))
-                for part, (one, about) in found.items()
-            }
+            {p: (one.collectives(), self._source.metadata(p)) for p, one in rollups.items()}
         )
 
     def critical_path(self) -> RankPath:
@@ -309,8 +274,8 @@ class Job:
     ) -> JobAnswer:
         """Ask something of all processes together, from what was added up of each.
 
-        Of a job with ranks it is about these. What has not been added up is now, beside each other,
-        and kept for as long as this job is; ``opscope rollup`` does so to stay.
+        Of a job with ranks it is about these. What has not been added up is now, and kept beside
+        the traces, as ``opscope rollup`` does.
 
         Args:
             question: ``ranks``, ``steps``, ``operators``, ``modules``, ``lines``, ``spread``,
@@ -332,7 +297,7 @@ class Job:
 
         asked = one_of(JobQuestion, question, "question")
         by = one_of(EngineName, engine, "engine")
-        rollups = self.only(self.compared)._rollups(asked.tables)
+        rollups = self.only(self.compared)._some_rollups()
         answer = ask_job(asked, rollups, by, limit, master)
         return replace(answer, silent=tuple(p for p in self.compared if p not in rollups))
 
@@ -397,61 +362,24 @@ class Job:
         for kept in ("compared", "_known"):
             vars(self).pop(kept, None)
 
-    def _of_each(
-        self,
-        of_rollup: Callable[[Rollup], _Known | None],
-        of_trace: Callable[[Trace], _Known],
-        tables: Collection[str],
-    ) -> dict[Partition, _Known]:
-        """What is known of each process that has any event: by these tables of its rollup where
-        there is a right one, or many have to be made; else by its trace."""
-        self._source.prepare(self.parts)
-        folders = self._source.folders()
-        own = {part: folders[part] for part in self.parts if part in folders}
-        there = self._rolled_up.there(own, tables)
-        missing = {part: folder for part, folder in own.items() if part not in there}
-        if tables and are_worth_making(missing.values()):
-            try:
-                there |= self._rolled_up.all(missing, self._unreadable, tables)
-            except UnreadableProcessError as error:  # or there is no room for what is made
-                self._load(error.part)
-        found = {}
-        for part in self.parts:
-            rollup = there.get(part)
-            if rollup is not None and not rollup.mark.events:
-                continue
-            known = None if rollup is None else of_rollup(rollup)
-            if known is None:
-                trace = self._load(part)
-                if not len(trace.events):
-                    continue
-                known = of_trace(trace)
-            found[part] = known
-        return found
-
-    def _rollups(self, tables: Collection[str]) -> dict[Partition, Rollup]:
-        """Of all processes that have any event; what is missing of these tables is made."""
+    def _rollups(self) -> dict[Partition, Rollup]:
+        """Of all processes that have any event; those that are missing are made."""
         self._source.prepare(self.parts)
         folders = self._source.folders()
         for part in [part for part in self.parts if part not in folders]:
             folders[part] = self._rolled_up.saved(part, self._load(part))
         wanted = {part: folders[part] for part in self.parts}
-        found = self._rolled_up.all(wanted, self._unreadable, tables)
-        found = {part: rollup for part, rollup in found.items() if rollup.mark.events}
+        found = self._rolled_up.all(wanted, self._unreadable)
+        return {part: rollup for part, rollup in found.items() if rollup.mark.events}
+
+    def _some_rollups(self) -> dict[Partition, Rollup]:
+        found = self._rollups()
         if not found:
             raise self._without_events()
         return found
 
-    def _known_steps(self) -> dict[Partition, ProcessSteps]:
-        return self.only(self.compared)._of_each(
-            Rollup.steps,
-            lambda trace: steps_of_account(find_account(trace, Which.ALL)),
-            (STEPS.name, CAUSES.name),
-        )
-
     def _places(self, part: Partition) -> ProcessPlaces:
-        needed = (PLACES.name, STEPS.name)
-        return self.only([part])._of_each(Rollup.places, process_places, needed)[part]
+        return self.only([part])._rollups()[part].places()
 
     def _with_events(
         self, parts: tuple[Partition, ...] | None = None

@@ -4,19 +4,21 @@ others."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.account.causes import Cause
-from opscope.analysis.account.find import find_account
 from opscope.analysis.period import Which
 from opscope.analysis.quantity_text import time_text
-from opscope.rollup.process_steps import ProcessSteps, steps_of_account
+from opscope.rollup.schema import STEPS, cause_column
 from opscope.trace.partition import Partition
-from opscope.trace.trace import Trace
+
+if TYPE_CHECKING:  # it takes Arrow, which is not loaded into programs that are recorded
+    from opscope.rollup.read import Rollup
 
 Values = npt.NDArray[np.int64]
 
@@ -85,29 +87,27 @@ class RankSteps:
         return [self.processes[row] for row in sorted([*others[: most - len(few)], *few])]
 
 
-def rank_steps(traces: Iterable[tuple[Partition, Trace]]) -> RankSteps:
-    """Put the steps of processes side by side, by their numbers."""
-    accounts = ((part, find_account(trace, Which.ALL)) for part, trace in traces)
-    return steps_together({part: steps_of_account(account) for part, account in accounts})
+def rank_steps(rollups: Mapping[Partition, Rollup]) -> RankSteps:
+    """Put the steps of processes side by side, by their numbers.
 
-
-def steps_together(found: Mapping[Partition, ProcessSteps]) -> RankSteps:
-    """The same of what is known of each."""
-    numbers = [steps.number for steps in found.values()]
-    number = np.unique(np.concatenate([*numbers, np.zeros(0, dtype=np.int64)]))
-    shape = (len(found), len(number))
+    Raises:
+        UnreadableProcessError: a rollup is damaged.
+    """
+    tables = [rollup.table(STEPS.name) for rollup in rollups.values()]
+    number = np.unique(np.concatenate([*(one["step"] for one in tables), np.zeros(0, np.int64)]))
+    shape = (len(tables), len(number))
     wall_ns, own_ns = np.full(shape, NONE, dtype=np.int64), np.full(shape, NONE, dtype=np.int64)
     table_ns = np.zeros((*shape, len(Cause)), dtype=np.int64)
-    cause_ns = np.zeros((len(found), len(Cause)), dtype=np.int64)
-    for row, steps in enumerate(found.values()):
-        column = np.searchsorted(number, steps.number)
-        wall_ns[row, column] = steps.wall_ns
-        own_ns[row, column] = steps.own_ns
-        table_ns[row, column] = steps.table_ns
-        cause_ns[row] = steps.cause_ns
-    are = {steps.steps_are for steps in found.values() if steps.steps_are}
+    cause_ns = np.zeros((len(tables), len(Cause)), dtype=np.int64)
+    for row, (table, rollup) in enumerate(zip(tables, rollups.values(), strict=True)):
+        column = np.searchsorted(number, table["step"])
+        wall_ns[row, column], own_ns[row, column] = table["wall_ns"], table["own_ns"]
+        for cause in Cause:
+            table_ns[row, column, cause] = table[cause_column(cause)]
+        cause_ns[row] = table_ns[row].sum(axis=0) if len(table) else rollup.causes_ns(Which.ALL)
+    are = {rollup.mark.steps_are for rollup in rollups.values()} - {""}
     return RankSteps(
-        processes=tuple(found),
+        processes=tuple(rollups),
         number=number.astype(np.int64),
         wall_ns=wall_ns,
         own_ns=own_ns,

@@ -8,7 +8,7 @@ than that of the others, by more than chance, is one that they wait for.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from opscope.analysis.account.causes import Cause
 from opscope.analysis.quantity_text import share_text, time_text
 from opscope.job.excess import Excess, find_excess
 from opscope.job.rank_steps import NONE, RankSteps
-from opscope.job.slow_senders import SlowSender, SlowSenders
 from opscope.job.standing_out import StandingOut, stand_out
 from opscope.rollup.places import ProcessPlaces
 from opscope.trace.partition import Partition, parts_text
@@ -119,7 +118,6 @@ class SlowRanks:
         compared: how many ranks have enough steps to be compared.
         notes: what could not be told and why, one sentence each.
         standing: who differs, and how much that would take; None where nobody was compared.
-        sending: whose messages leave slowly.
     """
 
     found: tuple[SlowRank, ...]
@@ -127,12 +125,6 @@ class SlowRanks:
     compared: int
     notes: tuple[str, ...]
     standing: StandingOut | None = None
-    sending: SlowSenders = field(default_factory=SlowSenders)
-
-    @property
-    def senders(self) -> tuple[SlowSender, ...]:
-        """Whose messages leave slowly, those that take longest first."""
-        return self.sending.found
 
     def as_dict(self) -> dict[str, Any]:
         """What JSON can hold."""
@@ -141,9 +133,7 @@ class SlowRanks:
             "compared": self.compared,
             "least_work_ns": None if told is None else round(told.least_work_ns),
             "least_delayed_ns": None if told is None else _rounded(told.least_delayed_ns),
-            "least_sending_ns": _rounded(self.sending.least_ns),
             "slow": [one.as_dict() for one in self.found],
-            "slow_senders": [one.as_dict() for one in self.senders],
             "notes": list(self.notes),
         }
 
@@ -152,31 +142,24 @@ class SlowRanks:
         return f"<SlowRanks: {len(self.found)} of {self.compared}{said}>"
 
     def sentences(self) -> list[str]:
-        """Who is slow, or that nobody is, who sends slowly, and then what could not be told."""
+        """Who is slow, or that nobody is, and then what could not be told."""
         slow = map(str, self.found) if self.found else self._that_nobody_is()
-        return [*slow, *map(str, self.senders), *self.notes]
+        return [*slow, *self.notes]
 
     def _that_nobody_is(self) -> list[str]:
         if self.standing is None:
             return []
         own_ns = self.steps.mean_own_ns[_known_alike(self.steps, _comparable(self.steps))]
         apart = share_text(float(own_ns.max() / max(float(own_ns.min()), 1.0) - 1))
-        delayed, sending = self.standing.least_delayed_ns, self.sending.least_ns
-        told = [
-            f"takes {time_text(int(self.standing.least_work_ns))} longer in every step",
-            *(
-                []
-                if delayed is None
-                else [f"waits {time_text(int(delayed))} longer for a processor"]
-            ),
-            *([] if sending is None else [f"sends for {time_text(int(sending))} longer"]),
-        ]
-        either = f"{', '.join(told[:-1])} or {told[-1]}" if len(told) > 1 else told[0]
+        delayed = self.standing.least_delayed_ns
+        told = f"takes {time_text(int(self.standing.least_work_ns))} longer in every step"
+        if delayed is not None:
+            told += f" or waits {time_text(int(delayed))} longer for a processor"
         return [
             f"No rank is slower than the others by more than chance: without waiting for others, "
             f"{self.compared} of them take {time_text(int(np.median(own_ns)))} a step in the "
             f"middle, and the longest {apart} more than the shortest. One that "
-            f"{either} would have been told."
+            f"{told} would have been told."
         ]
 
 

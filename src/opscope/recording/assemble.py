@@ -21,7 +21,6 @@ from opscope.trace.doubts import doubt_rows
 from opscope.trace.names import Names
 from opscope.trace.overloads import described
 from opscope.trace.schema import EventKind
-from opscope.trace.sending import SENDING
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
 
@@ -141,5 +140,4 @@ def _metadata(
         **gpu_metadata(decoded),
         **_overloads(decoded, options),
         **({"process_groups": dict(decoded.process_groups)} if decoded.process_groups else {}),
-        **({SENDING: dict(decoded.sending)} if decoded.sending else {}),
     }

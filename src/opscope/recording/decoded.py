@@ -51,7 +51,6 @@ class Decoded:
         no_room: where what was dropped found no room, by the ledger's words.
         processor: what the thread that opened the window had of a processor, by the ledger's words.
         process_groups: torch.distributed's, by the addresses that arguments show.
-        sending: whether its connections took what the process sent; empty where it had none.
     """
 
     tables: Mapping[str, Table]
@@ -66,7 +65,6 @@ class Decoded:
     no_room: str = "memory budget"
     processor: Mapping[str, int] = field(default_factory=dict)
     process_groups: Mapping[str, Any] = field(default_factory=dict)
-    sending: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def events(self) -> Table:

@@ -2,15 +2,13 @@
 
 How long each computed, waited for a processor, was in which call, and how many pages it touched for
 the first time: what no span can say, and what the account of time (``analysis/account/``) tells
-gaps by. And at how many looks the process had something to send that was not sent yet, which tells
-whose connections all ranks of a job wait for. A native thread reads these (``native/sampler/``).
+gaps by. A native thread reads these (``native/sampler/``).
 """
 
 from __future__ import annotations
 
 import base64
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +17,6 @@ from opscope import _native
 from opscope.recording.decoded import Decoded, delivered_table
 from opscope.recording.listeners import Listener
 from opscope.trace.schema import THREAD_SAMPLES
-from opscope.trace.sending import sending_metadata
 
 _SOURCE = "thread samples"
 
@@ -29,7 +26,7 @@ class ThreadSamples(Listener):
 
     def __init__(self) -> None:
         self._number = _native.new_number()
-        self._taken: tuple[Any, int, int, bool, int, int] | None = None
+        self._taken: tuple[Any, int, int, bool] | None = None
 
     def prepare(self) -> None:
         """What the kernel is waited for once, before the window."""
@@ -46,10 +43,10 @@ class ThreadSamples(Listener):
             self._taken = self._taken or _native.end_thread_samples(self._number)
 
     def added_to(self, decoded: Decoded) -> Decoded:
-        """As the table ``thread_samples``, and ``sending``."""
+        """As the table ``thread_samples``."""
         if self._taken is None:
             return decoded
-        columns, processor_ns, looks, is_cut, connection_looks, behind = self._taken
+        columns, processor_ns, looks, is_cut = self._taken
         table = delivered_table(THREAD_SAMPLES, {THREAD_SAMPLES.name: columns})
         notes = (
             (_SOURCE, "recorded", float(len(table))),
@@ -57,9 +54,7 @@ class ThreadSamples(Listener):
             (_SOURCE, "processor time of the sampler; ns", float(processor_ns)),
             (_SOURCE, "dropped: memory is limited, or was short", float(is_cut)),
         )
-        sending = sending_metadata(connection_looks, behind, looks)
-        sampled = decoded.with_tables(thread_samples=table).with_notes(notes)
-        return replace(sampled, sending=sending)
+        return decoded.with_tables(thread_samples=table).with_notes(notes)
 
     def known_of_window(self) -> Any:
         """All of it: columns as their bytes."""
@@ -75,16 +70,9 @@ class ThreadSamples(Listener):
     def learn_of_window(self, known: Any) -> None:
         """That."""
         if known is not None:
-            texts, processor_ns, looks, is_cut, connection_looks, behind = known
+            texts, processor_ns, looks, is_cut = known
             columns = {
                 name: np.frombuffer(base64.b64decode(text), dtype)
                 for name, (dtype, text) in texts.items()
             }
-            self._taken = (
-                columns,
-                int(processor_ns),
-                int(looks),
-                bool(is_cut),
-                int(connection_looks),
-                int(behind),
-            )
+            self._taken = (columns, int(processor_ns), int(looks), bool(is_cut))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,13 +20,11 @@ from opscope.analysis.memory.life_categories import categories_of_lives, categor
 from opscope.analysis.memory.peak_moment import PeakMoment, alive_at, devices_with_memory, find_peak
 from opscope.analysis.memory.recorded import memory_was_recorded
 from opscope.analysis.period import Which
-from opscope.cached_property import cached_property
+from opscope.errors import UsageError
 from opscope.rollup.collectives import SOURCE, STRAYS, collective_columns
 from opscope.rollup.operators import line_columns, operator_columns
 from opscope.rollup.places import place_columns
-from opscope.rollup.process_steps import mean_step_ns, steps_of_account
 from opscope.rollup.schema import (
-    ALL,
     ALL_CATEGORIES,
     CAUSES,
     COLLECTIVES,
@@ -37,7 +35,6 @@ from opscope.rollup.schema import (
     OPERATORS,
     PLACES,
     ROLLUP_TABLES,
-    STEADY,
     STEPS,
     cause_column,
 )
@@ -58,28 +55,20 @@ class RollupContents:
         tables: by name, as ``ROLLUP_TABLES`` has them.
         events: how many the trace has.
         steps_are: what a step is, where the program does not mark them; else empty.
-        step_ns: what a step takes on average; -1 without steps, or where neither steps nor causes
-            were to be made.
-        steady_step_ns: the same of the steady state; -1 also where causes were not.
+        step_ns: what a step takes on average, by period; -1 without steps.
     """
 
     tables: dict[str, Table]
     events: int
     steps_are: str
-    step_ns: int
-    steady_step_ns: int
+    step_ns: dict[str, int]
 
 
 class TorchNeededError(RuntimeError):
     """What memory was for cannot be told without importing torch, which is not to be done here."""
 
 
-def contents_of(
-    trace: Trace,
-    part: Partition,
-    may_import_torch: bool = True,
-    tables: Collection[str] = ROLLUP_TABLES,
-) -> RollupContents:
+def contents_of(trace: Trace, part: Partition, may_import_torch: bool = True) -> RollupContents:
     """Make the rollup of a trace.
 
     Args:
@@ -87,62 +76,34 @@ def contents_of(
         part: whose it is.
         may_import_torch: whether it may be imported, if it is not yet. A process that has none may
             be one that ends, and torch does not survive being imported then.
-        tables: those to make; of the others nothing is computed.
 
     Raises:
         MemoryError: there is not enough.
         TorchNeededError: it may not, and would have to be.
     """
-    makers = _Makers(trace, may_import_torch or "torch" in sys.modules, tables).by_table()
-    columns = {name: make() for name, make in makers.items() if name in tables}
-    has_account = STEPS.name in tables or CAUSES.name in tables
-    whole = find_account(trace, Which.ALL) if has_account else None
-    steady = find_account(trace, Which.STEADY) if CAUSES.name in tables else None
+    accounts = {}
+    for which in Which:
+        with suppress(UsageError):  # there may be no start-up
+            accounts[which] = find_account(trace, which)
+    subject, collectives = Subject(trace), process_collectives(trace)
+    operators = operator_columns(trace)
+    columns = {
+        STEPS.name: _step_columns(accounts[Which.ALL]),
+        CAUSES.name: _joined([_cause_columns(one, which) for which, one in accounts.items()]),
+        OPERATORS.name: _those_of(OPERATORS, operators),
+        OPERATOR_DETAILS.name: _those_of(OPERATOR_DETAILS, operators),
+        LINES.name: line_columns(subject),
+        PLACES.name: place_columns(subject),
+        MEMORY.name: _memory_columns(trace, may_import_torch or "torch" in sys.modules),
+        LEDGER.name: _ledger_columns(trace, collectives),
+        COLLECTIVES.name: collective_columns(collectives),
+    }
     return RollupContents(
         tables={name: _table(name, found, part) for name, found in columns.items()},
         events=len(trace.events),
-        steps_are="" if whole is None else whole.steps_are,
-        step_ns=-1 if whole is None else mean_step_ns(whole),
-        steady_step_ns=-1 if steady is None else mean_step_ns(steady),
+        steps_are=accounts[Which.ALL].steps_are,
+        step_ns={which.value: one.step_ns for which, one in accounts.items()},
     )
-
-
-class _Makers:
-    """What makes the columns of each table. What several need is made once."""
-
-    def __init__(self, trace: Trace, has_torch: bool, tables: Collection[str]) -> None:
-        self._trace, self._has_torch, self._tables = trace, has_torch, tables
-
-    def by_table(self) -> dict[str, Callable[[], Columns]]:
-        trace = self._trace
-        return {
-            STEPS.name: lambda: _step_columns(find_account(trace, Which.ALL)),
-            CAUSES.name: lambda: _joined(
-                [
-                    _cause_columns(find_account(trace, Which.ALL), ALL),
-                    _cause_columns(find_account(trace, Which.STEADY), STEADY),
-                ]
-            ),
-            OPERATORS.name: lambda: _those_of(OPERATORS, self._operators),
-            OPERATOR_DETAILS.name: lambda: _those_of(OPERATOR_DETAILS, self._operators),
-            LINES.name: lambda: line_columns(self._subject),
-            PLACES.name: lambda: place_columns(self._subject),
-            MEMORY.name: lambda: _memory_columns(trace, self._has_torch),
-            LEDGER.name: lambda: _ledger_columns(trace, self._collectives),
-            COLLECTIVES.name: lambda: collective_columns(self._collectives),
-        }
-
-    @cached_property
-    def _subject(self) -> Subject:
-        return Subject(self._trace)
-
-    @cached_property
-    def _operators(self) -> Columns:
-        return operator_columns(self._trace, OPERATOR_DETAILS.name in self._tables)
-
-    @cached_property
-    def _collectives(self) -> ProcessCollectives:
-        return process_collectives(self._trace)
 
 
 def _table(name: str, columns: Columns, part: Partition) -> Table:
@@ -158,20 +119,21 @@ def _those_of(schema: TableSchema, columns: Columns) -> Columns:
 
 
 def _step_columns(account: Account) -> Columns:
-    steps = steps_of_account(account)
+    steps, table = account.steps, account.table()
+    wall_ns = steps.end_ns - steps.start_ns
     return {
         "step": steps.number,
-        "start_ns": account.steps.start_ns,
-        "wall_ns": steps.wall_ns,
-        "own_ns": steps.own_ns,
-        **{cause_column(cause): steps.table_ns[:, cause] for cause in Cause},
+        "start_ns": steps.start_ns,
+        "wall_ns": wall_ns,
+        "own_ns": wall_ns - table[:, Cause.COLLECTIVE],
+        **{cause_column(cause): table[:, cause] for cause in Cause},
     }
 
 
-def _cause_columns(account: Account, period: str) -> Columns:
+def _cause_columns(account: Account, which: Which) -> Columns:
     entries = account.entries()
     return {
-        "period": [period] * len(entries),
+        "period": [which.value] * len(entries),
         "cause": [entry.cause.name.lower() for entry in entries],
         "time_ns": np.array([entry.time_ns for entry in entries], dtype=np.int64),
         "error_ns": np.array([entry.error_ns for entry in entries], dtype=np.int64),

@@ -1,8 +1,7 @@
 """What says that a rollup is whole, and of what it was made: ``rollup.json``, written last.
 
 A reader believes a rollup if it is of this version, of the process whose folder it lies in, of the
-manifest that lies there, and has files of the sizes it says. Else it is made again. One beside its
-trace has all tables; one that was made for a question has those that it is about.
+manifest that lies there, and has files of the sizes it says. Else it is made again.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,9 +35,7 @@ class RollupMark:
         events: how many it has.
         lost: how much its ledger says was dropped, or is known to a newer opscope alone.
         steps_are: what a step is, where the program does not mark them; else empty.
-        step_ns: what a step takes on average; -1 without steps, or where neither steps nor causes
-            are among the tables.
-        steady_step_ns: the same of the steady state; -1 also where causes are not.
+        step_ns: what a step takes on average, by period; -1 without steps.
         tables: rows and bytes of every file, by table name.
         version: ``schema.VERSION`` of the writer.
         opscope_version: of the writer.
@@ -50,8 +47,7 @@ class RollupMark:
     events: int
     lost: int
     steps_are: str
-    step_ns: int
-    steady_step_ns: int
+    step_ns: Mapping[str, int]
     tables: Mapping[str, Mapping[str, int]]
     version: int = VERSION
     opscope_version: str = field(default_factory=opscope_version)
@@ -73,18 +69,15 @@ def content_of(folder: Path) -> str:
         return ""
 
 
-def right_mark(
-    folder: Path, of: Path, tables: Collection[str] = ROLLUP_TABLES
-) -> RollupMark | None:
+def right_mark(folder: Path, of: Path) -> RollupMark | None:
     """The mark of the rollup in a folder; None where there is none that can be believed.
 
     Args:
         folder: with the rollup.
         of: with the trace; mostly the same.
-        tables: that it must have.
     """
     mark = _read(folder)
-    if mark is None or not mark.tables.keys() >= set(tables):
+    if mark is None or mark.tables.keys() != ROLLUP_TABLES.keys():
         return None
     if mark.part != of.name or not mark.of or mark.of != content_of(of):
         return None
@@ -107,8 +100,7 @@ def _read(folder: Path) -> RollupMark | None:
             events=_count(said["events"]),
             lost=_count(said["lost"]),
             steps_are=str(said["steps_are"]),
-            step_ns=int(said["step_ns"]),
-            steady_step_ns=int(said["steady_step_ns"]),
+            step_ns={str(which): int(took) for which, took in said["step_ns"].items()},
             tables=tables,
             opscope_version=str(said["opscope_version"]),
         )
@@ -125,8 +117,6 @@ def _count(value: Any) -> int:
 
 
 def _has_files(folder: Path, mark: RollupMark) -> bool:
-    if not mark.tables.keys() <= ROLLUP_TABLES.keys():
-        return False
     try:
         return all(
             os.lstat(folder / f"{name}.parquet").st_size == table["bytes"]

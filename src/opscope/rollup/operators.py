@@ -30,13 +30,13 @@ _FEWEST = -1
 _KEYS = ("name", "phase", "path")
 
 
-def operator_columns(trace: Trace, with_details: bool = True) -> Columns:
-    """The columns of ``rollup_operators``, without whose they are, and of
-    ``rollup_operator_details`` where these are wanted: rows are the same."""
-    host = _of_host(trace, with_details)
+def operator_columns(trace: Trace) -> Columns:
+    """The columns of ``rollup_operators`` and of ``rollup_operator_details``, without whose they
+    are: rows are the same."""
+    host = _of_host(trace)
     if not len(trace.table("gpu")):
         return host
-    devices = _of_devices(trace, with_details)
+    devices = _of_devices(trace)
     return {
         name: [*values, *devices[name]]
         if isinstance(values, list)
@@ -66,9 +66,8 @@ def line_columns(subject: Subject) -> Columns:
     }
 
 
-def _of_host(trace: Trace, with_details: bool) -> Columns:
+def _of_host(trace: Trace) -> Columns:
     events, tree = trace.events, event_tree(trace)
-    steps = in_order_of_start(program_steps(trace)[0])[:2] if with_details else None
     modules = attribute_to_modules(trace)
     sums = _native.operator_sums(
         event_arrays(trace),
@@ -80,8 +79,8 @@ def _of_host(trace: Trace, with_details: bool) -> Columns:
         np.ascontiguousarray(tree.duration_ns),
         own_times(trace),
         tree.by_start,
-        steps,
-        _allocations(trace) if with_details else None,
+        in_order_of_start(program_steps(trace)[0])[:2],
+        _allocations(trace),
     )
     amounts = {name: values for name, values in sums.items() if name not in _KEYS}
     return {
@@ -91,7 +90,7 @@ def _of_host(trace: Trace, with_details: bool) -> Columns:
     }
 
 
-def _of_devices(trace: Trace, with_details: bool) -> Columns:
+def _of_devices(trace: Trace) -> Columns:
     """What devices did is of the module and the part of a step that its launch is of."""
     gpu = trace.table("gpu")
     launch = gpu["launch"].astype(np.int64)
@@ -99,17 +98,12 @@ def _of_devices(trace: Trace, with_details: bool) -> Columns:
     found = _groups(trace, launch, gpu["name"], device)
     pairs = [divmod(code + 128, 256) for code in found.columns[3].tolist()]
     took_ns = _sums(found.group, gpu["duration_ns"], len(found))
-    columns = {
+    return {
         **_texts(trace, *found.columns[:3]),
         "device": [device_name(kind, index - 128) for kind, index in pairs],
         "count": found.count,
         "total_ns": took_ns,
         "self_ns": took_ns,
-    }
-    if not with_details:
-        return columns
-    return {
-        **columns,
         **_of_steps(trace, found, gpu["start_ns"], gpu["duration_ns"]),
         "allocated_bytes": np.full(len(found), -1, dtype=np.int64),
     }

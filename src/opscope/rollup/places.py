@@ -17,9 +17,7 @@ from opscope.analysis.findings.gaps import gap_lines
 from opscope.analysis.findings.subject import Subject
 from opscope.analysis.module_attribution import attribute_to_modules
 from opscope.analysis.phases import PHASE_NAMES, Phase, find_phases
-from opscope.analysis.program_steps import program_steps
 from opscope.trace.table import Table
-from opscope.trace.trace import Trace
 from opscope.tree.native_events import event_arrays, numbers_of_threads
 
 Values = npt.NDArray[np.int64]
@@ -66,11 +64,6 @@ class ProcessPlaces:
     own_line: Mapping[ProgramPlace, int]
 
 
-def process_places(trace: Trace) -> ProcessPlaces:
-    """Those of a trace."""
-    return _places_of_columns(place_columns(Subject(trace)), len(program_steps(trace)[0]))
-
-
 def place_columns(subject: Subject) -> Columns:
     """The columns of ``rollup_places``, without whose they are."""
     group, places = _places_of_events(subject)
@@ -97,17 +90,11 @@ def place_columns(subject: Subject) -> Columns:
 
 
 def places_of_table(table: Table, steps: int) -> ProcessPlaces:
-    """What was written."""
-    columns = (*_PLACE, "cause", "own_line", "time_ns")
-    return _places_of_columns({name: table[name] for name in columns}, steps)
-
-
-def _places_of_columns(columns: Mapping[str, Any], steps: int) -> ProcessPlaces:
-    values: list[list[Any]] = [np.asarray(columns[name]).tolist() for name in _PLACE]
-    places = [ProgramPlace(*row) for row in zip(*values, strict=True)]
+    """What was written of a process with so many steps."""
+    places = [ProgramPlace(*row) for row in zip(*(table[n].tolist() for n in _PLACE), strict=True)]
     time_ns: dict[Cause, dict[ProgramPlace, int]] = {}
     own_line: dict[ProgramPlace, int] = {}
-    more = (np.asarray(columns[name]).tolist() for name in ("cause", "own_line", "time_ns"))
+    more = (table[name].tolist() for name in ("cause", "own_line", "time_ns"))
     for place, cause, line, time in zip(places, *more, strict=True):
         if cause in _CAUSES:
             time_ns.setdefault(_CAUSES[cause], {})[place] = time

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,23 +11,23 @@ import numpy.typing as npt
 
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.collectives.process_collectives import ProcessCollectives
+from opscope.analysis.period import Which
+from opscope.errors import UnreadableProcessError
 from opscope.rollup.collectives import collectives_of_table
 from opscope.rollup.mark import RollupMark, right_mark
 from opscope.rollup.places import ProcessPlaces, places_of_table
-from opscope.rollup.process_steps import ProcessSteps
 from opscope.rollup.schema import (
-    ALL,
     CAUSES,
     COLLECTIVES,
     LEDGER,
     PLACES,
     ROLLUP_TABLES,
     STEPS,
-    cause_column,
 )
 from opscope.trace.arrow import pa
-from opscope.trace.input_file import checked_in_folder, open_in_folder
+from opscope.trace.input_file import checked_in_folder, open_in_folder, shown_path
 from opscope.trace.interop import table_from_arrow
+from opscope.trace.partition import part_of_folder
 from opscope.trace.read_parquet import ParquetColumns
 from opscope.trace.table import Table
 
@@ -50,73 +49,56 @@ class Rollup:
     mark: RollupMark
 
     @classmethod
-    def of(
-        cls,
-        part: Path,
-        folder: Path | None = None,
-        tables: Collection[str] = ROLLUP_TABLES,
-    ) -> Rollup | None:
+    def of(cls, part: Path, folder: Path | None = None) -> Rollup | None:
         """That of a trace, if it is there and right.
 
         Args:
             part: folder of the trace.
             folder: where its rollup would be; None for the same.
-            tables: that it must have.
         """
-        mark = right_mark(folder or part, part, tables)
+        mark = right_mark(folder or part, part)
         return None if mark is None else cls(folder or part, mark)
 
     def file(self, table: str) -> Path:
         """That a table lies in."""
         return checked_in_folder(self.folder / f"{table}.parquet")
 
-    def table(self, name: str) -> Table | None:
-        """One of those that it was asked to have; None where its file is damaged."""
+    def table(self, name: str) -> Table:
+        """One of those that it has.
+
+        Raises:
+            UnreadableProcessError: it is damaged, as in all that follows.
+        """
         schema, rows = ROLLUP_TABLES[name], self.mark.tables[name]["rows"]
         try:
             with open_in_folder(self.folder / f"{name}.parquet") as file:
                 return table_from_arrow(schema, ParquetColumns(file, rows, file.name))
-        except (pa.ArrowException, OSError, ValueError):
-            return None
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise self._damaged(name) from error
 
-    def steps(self) -> ProcessSteps | None:
-        """The steps of the process; None where they cannot be read."""
-        table = self.table(STEPS.name)
-        causes = None if table is None or len(table) else self.causes_ns(ALL)
-        if table is None or (not len(table) and causes is None):
-            return None
-        table_ns = np.stack([table[cause_column(cause)] for cause in Cause], axis=1)
-        return ProcessSteps(
-            number=table["step"],
-            wall_ns=table["wall_ns"],
-            table_ns=table_ns,
-            cause_ns=table_ns.sum(axis=0) if causes is None else causes,
-            steps_are=self.mark.steps_are,
-        )
+    def places(self) -> ProcessPlaces:
+        """Where the process spends its time."""
+        return places_of_table(self.table(PLACES.name), self.mark.tables[STEPS.name]["rows"])
 
-    def places(self) -> ProcessPlaces | None:
-        """Where the process spends its time; None where that cannot be read."""
-        table, steps = self.table(PLACES.name), self.mark.tables[STEPS.name]["rows"]
-        return None if table is None else places_of_table(table, steps)
-
-    def collectives(self) -> ProcessCollectives | None:
-        """The collectives of the process; None where they cannot be read."""
-        table, ledger = self.table(COLLECTIVES.name), self.table(LEDGER.name)
-        if table is None or ledger is None:
-            return None
+    def collectives(self) -> ProcessCollectives:
+        """The collectives of the process."""
         try:
-            return collectives_of_table(table, ledger)
-        except ValueError:
-            return None
+            return collectives_of_table(self.table(COLLECTIVES.name), self.table(LEDGER.name))
+        except ValueError as error:
+            raise self._damaged(COLLECTIVES.name) from error
 
-    def causes_ns(self, period: str) -> Values | None:
-        """What the time of a period went to, shape (causes,); None where it cannot be read."""
+    def causes_ns(self, which: Which) -> Values:
+        """What the time of a period went to, shape (causes,)."""
         table = self.table(CAUSES.name)
-        if table is None:
-            return None
         found = np.zeros(len(Cause), dtype=np.int64)
         columns: list[Any] = [table[name].tolist() for name in ("period", "cause", "time_ns")]
-        for of, cause, time_ns in zip(*columns, strict=True):
-            if of == period and cause in _CAUSES:
+        for period, cause, time_ns in zip(*columns, strict=True):
+            if period == which.value and cause in _CAUSES:
                 found[_CAUSES[cause]] = time_ns
         return found
+
+    def _damaged(self, table: str) -> UnreadableProcessError:
+        part = part_of_folder(Path(self.mark.part))
+        file = shown_path(self.folder / f"{table}.parquet")
+        why = f"{file} is damaged. Make it anew: `opscope rollup --again`."
+        return UnreadableProcessError(why, part, why)

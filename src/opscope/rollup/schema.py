@@ -9,11 +9,8 @@ from __future__ import annotations
 from opscope.analysis.account.causes import Cause
 from opscope.trace.column import Column, TableSchema
 
-VERSION = 6
+VERSION = 7
 """Raised when a column is added, removed or changes meaning: rollups are made again then."""
-
-ALL, STEADY = "all", "steady"
-"""Periods of ``rollup_causes``."""
 
 ALL_CATEGORIES = "all"
 """The category of ``rollup_memory`` that is the whole."""
@@ -47,7 +44,7 @@ CAUSES = TableSchema(
     "one cause of the time of the thread that the program runs on",
     (
         *_OF,
-        Column("period", "string", f"{ALL}: of all of the recording; {STEADY}: without start-up"),
+        Column("period", "string", "all of the recording, steady: without start-up, or start-up"),
         Column("cause", "string", "as in the account of time, in lower case"),
         Column("time_ns", "int64", "on the clock"),
         Column("error_ns", "int64", "about how many of them may be of another cause"),

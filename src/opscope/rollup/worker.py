@@ -1,8 +1,6 @@
-"""Makes rollups of what it is told to on standard input, one after the other, in a
-process of its own.
+"""Does what it is told to on standard input, one after the other, in a process of its own.
 
-Each line is the folder of a part, the one to write to and the tables to make; each answer why that
-failed, or empty.
+Each line is a task and what it is about; each answer why that failed, or empty.
 """
 
 from __future__ import annotations
@@ -11,12 +9,15 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Collection
+from collections.abc import Callable
 from pathlib import Path
 
 from opscope.errors import OpscopeError
 from opscope.memory_limit import memory_for
 from opscope.rollup.write import write_rollup
+from opscope.trace.chrome import load_chrome_trace
+from opscope.trace.partition import Partition
+from opscope.trace.save_apart import save_trace
 
 
 def main() -> None:
@@ -25,17 +26,18 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:
-        part, into, tables = json.loads(line)
-        answers.write(json.dumps(roll_up(Path(part), Path(into), tables)) + "\n")
+        task, *about = json.loads(line)
+        answers.write(json.dumps(_TASKS[task](*about)) + "\n")
         answers.flush()
 
 
-def roll_up(part: Path, into: Path, tables: Collection[str]) -> str:
-    """Why it failed; empty where it was made."""
+def roll_up(folder: str, target: str) -> str:
+    """Make the rollup of a part; why that failed, or empty."""
+    part, into = Path(folder), Path(target)
     try:
         with memory_for(f"adding up {part}"):
             into.mkdir(parents=True, exist_ok=True)
-            write_rollup(part, into, tables=tables)
+            write_rollup(part, into)
     except OpscopeError as error:
         return str(error)
     except OSError as error:
@@ -47,6 +49,19 @@ def roll_up(part: Path, into: Path, tables: Collection[str]) -> str:
             "Set TMPDIR to a folder with room."
         )
     return ""
+
+
+def read_chrome(file: str, folder: str, kind: str, number: str) -> str:
+    """Make a trace of a Chrome file, of a process; why that failed, or empty."""
+    try:
+        with memory_for(f"reading {file}"):
+            save_trace(load_chrome_trace(file), folder, Partition(kind, int(number)))
+    except OpscopeError as error:
+        return str(error)
+    return ""
+
+
+_TASKS: dict[str, Callable[..., str]] = {"roll_up": roll_up, "read_chrome": read_chrome}
 
 
 if __name__ == "__main__":

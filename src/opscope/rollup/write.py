@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from contextlib import nullcontext, suppress
 from math import ceil
 from pathlib import Path
@@ -10,13 +9,12 @@ from pathlib import Path
 from opscope.errors import TraceFormatError
 from opscope.memory_limit import require_memory
 from opscope.rollup.contents import contents_of
-from opscope.rollup.mark import RollupMark, content_of, right_mark
-from opscope.rollup.schema import ROLLUP_TABLES
+from opscope.rollup.mark import RollupMark, content_of
 from opscope.trace.arrow_parquet import pq
 from opscope.trace.encoding import writer_options
 from opscope.trace.input_file import shown_path
 from opscope.trace.interop import table_to_arrow
-from opscope.trace.manifest import ROLLUP, read_manifest
+from opscope.trace.manifest import ROLLUP
 from opscope.trace.partition import part_of_folder
 from opscope.trace.read_part import part_as_needed
 from opscope.trace.table import Table
@@ -49,26 +47,11 @@ def roll_up_saved(folder: Path, trace: Trace) -> None:
             (folder / ROLLUP).unlink(missing_ok=True)
 
 
-def roll_up_on_disk(folder: Path) -> None:
-    """Write the rollup of a trace that was saved without having been in memory, where that is
-    possible; as :func:`roll_up_saved`, nothing that goes wrong is worth an error.
-
-    Args:
-        folder: of the part.
-    """
-    with suppress(Exception):
-        if right_mark(folder, folder) is None:
-            events = read_manifest(folder).tables["events"]["rows"]
-            require_memory(events * BYTES_PER_EVENT_READ, f"reading {shown_path(folder)}")
-            write_rollup(folder, folder, may_import_torch=False)
-
-
 def write_rollup(
     folder: Path,
     into: Path,
     trace: Trace | None = None,
     may_import_torch: bool = True,
-    tables: Collection[str] = ROLLUP_TABLES,
 ) -> RollupMark:
     """Make the rollup of a part.
 
@@ -77,7 +60,6 @@ def write_rollup(
         into: where to write; mostly the same.
         trace: what is in it, where that is in memory.
         may_import_torch: whether it may be imported, if it is not yet.
-        tables: those to make.
 
     Raises:
         TorchNeededError: it may not, and would have to be.
@@ -91,7 +73,7 @@ def write_rollup(
     of = content_of(folder)
     with part_as_needed(folder) if trace is None else nullcontext(trace) as trace:
         require_memory(len(trace.events) * _BYTES_PER_EVENT, f"adding up {shown_path(folder)}")
-        contents = contents_of(trace, part, may_import_torch, tables)
+        contents = contents_of(trace, part, may_import_torch)
         lost = trace.ledger.missing()
     # Whoever reads meanwhile finds none, and not parts of two.
     (into / ROLLUP).unlink(missing_ok=True)
@@ -102,7 +84,6 @@ def write_rollup(
         lost=ceil(min(lost, _MOST_LOST)),
         steps_are=contents.steps_are,
         step_ns=contents.step_ns,
-        steady_step_ns=contents.steady_step_ns,
         tables={name: _write(into, name, table) for name, table in contents.tables.items()},
     )
     mark.write(into)

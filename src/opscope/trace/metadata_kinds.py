@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from opscope.trace.column import TIME
-from opscope.trace.sending import SENDING
 
 ENDED = "ended"
 """Of a recording that its own process did not write: ``how`` it ended, whether it is ``whole``, and
@@ -147,7 +146,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     ENDED: ("how a recording ended", _is_ended),
     STEPS: ("how many steps ended, and when", _is_steps),
     **dict.fromkeys(
-        ("options", "gpu", "user", "operator_schemas", "process_groups", "process_names", SENDING),
+        ("options", "gpu", "user", "operator_schemas", "process_groups", "process_names"),
         ("an object", _is_mapping),
     ),
 }

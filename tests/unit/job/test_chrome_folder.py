@@ -165,14 +165,14 @@ def test_what_a_cut_file_says_of_itself_counts(tmp_path):
 
 
 def test_several_threads_read_each_file_once(folder, monkeypatch):
-    begun, begin = [], chrome_folder._begin
+    begun, begin = [], chrome_folder.read_files
 
-    def counted(part, file, place):
-        begun.append(part)
+    def counted(wanted, place):
+        begun.extend(wanted)
         time.sleep(0.05)  # so that the others come meanwhile
-        return begin(part, file, place)
+        return begin(wanted, place)
 
-    monkeypatch.setattr(chrome_folder, "_begin", counted)
+    monkeypatch.setattr(chrome_folder, "read_files", counted)
     files = chrome_folder.ChromeFolder(folder, chrome_files(folder))
     threads = [threading.Thread(target=files.prepare, args=(files.parts,)) for _ in range(4)]
     for thread in threads:

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from opscope.job.clock_fit import EVEN, ClockCourse, fit_course, fit_line
+from opscope.job.clock_fit import EVEN, fit_course
 
 ORIGIN = 1_700_000_000_000_000_000
 
 
 def conditions(random, count, span_ns, offset_ns, drift, slowness_ns=2e5, bend=None):
-    """What ``count`` collectives between two machines say, in the order of ``fit_line``."""
+    """What ``count`` collectives between two machines say, in the order of ``fit_course``."""
     at = np.sort(random.uniform(0, span_ns, count))
     arrives = at + random.exponential(3e6, (2, count))
     ends = arrives.max(axis=0) + 1e5 + random.exponential(slowness_ns, (2, count))
@@ -29,7 +29,7 @@ def test_the_bound_holds_and_the_middle_is_near(seed):
     offset, drift = random.uniform(-50e6, 50e6), random.uniform(-50e-6, 50e-6)
     count, span = int(random.integers(30, 400)), random.uniform(1e9, 60e9)
     above, below, true = conditions(random, count, span, offset, drift)
-    line = fit_line(above, below)
+    line = fit_course(above, below)
     times = np.linspace(0, span, 50)
     moments = times.astype(np.int64) + ORIGIN
     error = np.abs(line.ahead_ns(moments) - true(times))
@@ -39,14 +39,14 @@ def test_the_bound_holds_and_the_middle_is_near(seed):
 
 def test_more_conditions_never_make_the_bound_larger():
     above, below, _ = conditions(np.random.default_rng(1), 200, 1e10, 3e6, 1e-5)
-    few = fit_line(*((times[::20], values[::20]) for times, values in (above, below)))
-    all_of_them = fit_line(above, below)
+    few = fit_course(*((times[::20], values[::20]) for times, values in (above, below)))
+    all_of_them = fit_course(above, below)
     moments = np.array([ORIGIN, ORIGIN + 10**10])
     assert (all_of_them.bound_ns(moments) < few.bound_ns(moments)).all()
 
 
 def test_beyond_what_was_compared_the_bound_grows():
-    line = fit_line(*conditions(np.random.default_rng(2), 50, 1e9, 0, 0)[:2])
+    line = fit_course(*conditions(np.random.default_rng(2), 50, 1e9, 0, 0)[:2])
     near, far = line.bound_ns(np.array([ORIGIN, ORIGIN + 600 * 10**9]))
     assert far > 10 * near
 
@@ -56,7 +56,7 @@ def test_one_collective_is_enough_for_a_bound():
         (np.array([ORIGIN]), np.array([-50_000])),
         (np.array([ORIGIN]), np.array([90_000])),
     )
-    line = fit_line(one, nothing)
+    line = fit_course(one, nothing)
     assert line.ahead_ns(np.array([ORIGIN])) == 20_000
     assert line.bound_ns(np.array([ORIGIN])) == pytest.approx(70_000)
 
@@ -64,30 +64,35 @@ def test_one_collective_is_enough_for_a_bound():
 def test_one_side_alone_says_nothing():
     none = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     some = np.array([ORIGIN]), np.array([5])
-    assert fit_line(some, none) is None and fit_line(none, some) is None
-    assert fit_course(some, none) is None
+    assert fit_course(some, none) is None and fit_course(none, some) is None
 
 
-def test_what_no_line_keeps_to_is_not_answered():
+def test_the_bound_of_what_no_line_satisfies_is_how_much_it_contradicts():
     moments = np.array([ORIGIN, ORIGIN + 1000])
-    assert fit_line((moments, np.array([100, 100])), (moments, np.array([50, 50]))) is None
+    course = fit_course((moments, np.array([100, 100])), (moments, np.array([50, 50])))
+    assert course.ahead_ns(moments) == pytest.approx([75, 75], abs=1)
+    assert course.bound_ns(moments) == pytest.approx([25, 25], abs=1)
 
 
-def test_a_clock_that_was_set_has_a_line_before_and_one_after():
-    random = np.random.default_rng(3)
-    set_at = 5e9
-
+def test_the_bound_of_a_clock_that_was_set_spans_both_times():
     def true(time):
-        return np.where(time < set_at, 1e6, 30e6)
+        return np.where(time < 5e9, 1e6, 30e6)
 
-    above, below, _ = conditions(random, 400, 1e10, 0, 0, bend=true)
+    above, below, _ = conditions(np.random.default_rng(3), 400, 1e10, 0, 0, bend=true)
     course = fit_course(above, below)
-    assert len(course.lines) > 1
-    times = np.concatenate([np.linspace(0, 4e9, 20), np.linspace(6e9, 1e10, 20)])
+    times = np.linspace(0, 1e10, 50)
     moments = times.astype(np.int64) + ORIGIN
-    bound = course.bound_ns(moments)
     error = np.abs(course.ahead_ns(moments) - true(times))
-    assert (error <= bound + 2).all() and np.isfinite(bound).mean() > 0.8
+    assert (error <= 1.1 * course.bound_ns(moments)).all()
+
+
+def test_one_collective_in_a_hundred_that_is_another_changes_little():
+    above, below, true = conditions(np.random.default_rng(6), 400, 1e10, 3e6, 1e-5)
+    above[1][200] += 10**9
+    course = fit_course(above, below)
+    moments = np.linspace(0, 1e10, 20).astype(np.int64) + ORIGIN
+    error = np.abs(course.ahead_ns(moments) - true(moments - ORIGIN))
+    assert (error <= course.bound_ns(moments) + 2).all() and course.worst_ns < 1e6
 
 
 def test_a_clock_that_runs_unevenly_is_followed():
@@ -114,4 +119,3 @@ def test_clocks_that_can_agree_are_taken_to_where_that_is_asked():
 def test_a_clock_is_as_itself():
     moments = np.array([ORIGIN])
     assert EVEN.ahead_ns(moments).tolist() == [0] and EVEN.bound_ns(moments).tolist() == [0.0]
-    assert ClockCourse((None,), ()).bound_ns(moments).tolist() == [np.inf]

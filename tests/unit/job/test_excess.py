@@ -2,13 +2,13 @@
 
 from opscope.analysis.account.causes import Cause
 from opscope.job.excess import find_excess
-from opscope.rollup.places import process_places
 from opscope.trace.codes import EventKind
 from support.build_trace import build_trace, span
+from support.rolled_up import places_of
 
 
 def excess_of(slow, other, cause):
-    return find_excess(process_places(slow), process_places(other), cause)
+    return find_excess(places_of(slow), places_of(other), cause)
 
 
 PROGRAM = """\

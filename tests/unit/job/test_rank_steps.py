@@ -5,9 +5,10 @@ import pytest
 
 from opscope.analysis.account.causes import Cause
 from opscope.job.job import Job
-from opscope.job.rank_steps import NONE, RankSteps, rank_steps
+from opscope.job.rank_steps import NONE, RankSteps
 from opscope.trace.partition import Partition
 from support.build_trace import build_trace, span
+from support.rolled_up import rank_steps
 
 
 def rank_trace(steps, first=0, work_us=100, wait_us=50, last_us=0):
@@ -25,7 +26,7 @@ def rank_trace(steps, first=0, work_us=100, wait_us=50, last_us=0):
 
 
 def ranks(*traces):
-    return rank_steps((Partition("rank", n), trace) for n, trace in enumerate(traces))
+    return rank_steps(traces)
 
 
 def test_own_time_is_without_collectives():

@@ -1,4 +1,4 @@
-"""Answers about jobs from rollups: as from the traces, and these where rollups are wrong."""
+"""Answers about jobs from rollups, which are made where they are missing or wrong."""
 
 import copy
 import gc
@@ -15,19 +15,19 @@ import numpy as np
 import pytest
 
 from opscope.analysis.account.causes import Cause
-from opscope.errors import TraceFormatError
-from opscope.job import job as job_module
+from opscope.analysis.period import Which
+from opscope.errors import TraceFormatError, UnreadableProcessError, UsageError
 from opscope.job import rolled_up as rolled_up_module
+from opscope.job.compared_accounts import compare_accounts
 from opscope.job.job import Job
 from opscope.job.make_rollups import make_rollups
-from opscope.rollup import several
-from opscope.rollup.places import process_places
 from opscope.rollup.read import Rollup
 from opscope.trace.manifest import ROLLUP
 from opscope.trace.partition import Partition
 from support.build_trace import build_trace, span
-from support.job_of_collectives import rank_trace as rank_trace_of
 from support.random_trace import random_trace
+
+PERIODS = (Which.ALL, Which.STEADY)
 
 # What memory was for is told with torch, which is imported for no rollup of what is saved.
 pytest.importorskip("torch", reason="rollups of what memory was for take torch")
@@ -57,21 +57,6 @@ def without_rollups(folder):
     return folder
 
 
-def loaded(monkeypatch):
-    """Which processes' traces are read from now on."""
-    read = []
-    original = job_module.find_recordings
-
-    def find(path):
-        source = original(path)
-        load = source.load
-        source.load = lambda part: (read.append(str(part)), load(part))[1]
-        return source
-
-    monkeypatch.setattr(job_module, "find_recordings", find)
-    return read
-
-
 def assert_same_steps(one, other):
     assert one.processes == other.processes and one.steps_are == other.steps_are
     for name in ("number", "wall_ns", "own_ns", "table_ns", "cause_ns"):
@@ -83,103 +68,76 @@ def assert_same_accounts(one, other):
     assert np.allclose(one.shares, other.shares, rtol=0, atol=1e-15)  # summed in another order
 
 
-def test_steps_and_accounts_are_the_same_both_ways(tmp_path, monkeypatch):
+def test_what_is_missing_is_made_beside_the_traces(tmp_path):
     folder = save_job(tmp_path)
-    read = loaded(monkeypatch)
     steps, slow = Job(folder).steps(), Job(folder).slow_ranks().as_dict()
-    accounts = {which: Job(folder).account(which) for which in ("all", "steady")}
-    assert not read  # where the slow rank is slow, too, is in rollups
+    assert slow["slow"][0]["rank"] == 2
+    accounts = {which: Job(folder).account(which) for which in PERIODS}
     without_rollups(folder)
     assert_same_steps(Job(folder).steps(), steps)
-    assert "rank 0" in read
-    assert Job(folder).slow_ranks().as_dict() == slow and slow["slow"][0]["rank"] == 2
+    assert all(Rollup.of(part) for part in folder.iterdir())
+    assert Job(folder).slow_ranks().as_dict() == slow
     for which, account in accounts.items():
         assert_same_accounts(Job(folder).account(which), account)
-
-
-def test_of_many_events_what_is_missing_is_made_beside_each_other(tmp_path, monkeypatch):
-    folder = save_job(tmp_path)
-    there = Job(folder)
-    steps, slow, all_time = there.steps(), there.slow_ranks().as_dict(), there.account("all")
-    collectives = there.collectives()
     without_rollups(folder)
-    monkeypatch.setattr(several, "_FEW_EVENTS", 12 * 3 * len(there) - 1)
-    read = loaded(monkeypatch)
-    assert_same_steps(Job(folder).steps(), steps)
-    assert_same_accounts(Job(folder).account("all"), all_time)
-    assert str(Job(folder).collectives().clocks) == str(collectives.clocks)
-    assert len(Job(folder).collectives()) == len(collectives)
-    assert not read
-    assert Job(folder).slow_ranks().as_dict() == slow
-    assert set(read) <= {"rank 1", "rank 2"}  # where it is slow is asked of few
-    read.clear()
-    monkeypatch.setattr(several, "_FEW_EVENTS", 12 * 3 * len(there))
-    assert_same_steps(Job(folder).steps(), steps)
-    assert len(read) == 4
-    monkeypatch.setattr(several, "_FEW_EVENTS", 0)
-    with monkeypatch.context() as full_disk:
-        full_disk.setattr(
-            rolled_up_module, "roll_up_several", lambda wanted, _: dict.fromkeys(wanted, "full")
-        )
-        assert_same_steps(Job(folder).steps(), steps)
     (folder / "rank=00001" / "events.parquet").write_bytes(b"nothing")
-    with pytest.raises(TraceFormatError, match=r"events\.parquet is damaged"):
+    with pytest.raises(UnreadableProcessError, match=r"events\.parquet is damaged") as told:
         Job(folder).steps()
+    assert told.value.part == Partition("rank", 1)
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_whatever_was_recorded(tmp_path, seed):
-    for rank in range(3):
-        random_trace(seed * 3 + rank).save(tmp_path, rank=rank)
+@pytest.mark.parametrize("seed", range(5))
+def test_steps_and_accounts_are_those_of_the_traces(tmp_path, seed):
+    traces = [random_trace(seed * 3 + rank) for rank in range(3)]
+    for rank, trace in enumerate(traces):
+        trace.save(tmp_path, rank=rank)
         assert Rollup.of(tmp_path / f"rank={rank:05d}") is not None
-    steps, account = Job(tmp_path).steps(), Job(tmp_path).account()
-    without_rollups(tmp_path)
-    assert_same_steps(Job(tmp_path).steps(), steps)
-    assert_same_accounts(Job(tmp_path).account(), account)
+    steps = Job(tmp_path).steps()
+    for row, trace in enumerate(traces):
+        account = trace.account("all")
+        column = np.searchsorted(steps.number, account.steps.number)
+        assert np.array_equal(steps.table_ns[row, column], account.table())
+        took_ns = account.steps.end_ns - account.steps.start_ns
+        assert np.array_equal(steps.wall_ns[row, column], took_ns)
+    for which in PERIODS:
+        accounts = {Partition("rank", n): one.account(which) for n, one in enumerate(traces)}
+        assert_same_accounts(Job(tmp_path).account(which), compare_accounts(accounts))
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_places_are_the_same_both_ways(tmp_path, seed):
-    trace = random_trace(seed)
-    written, made = Rollup.of(trace.save(tmp_path, rank=0)).places(), process_places(trace)
-    for name in ("steps", "time_ns", "own_line"):
-        assert getattr(written, name) == getattr(made, name), name
+def test_start_up_is_asked_of_recordings_that_have_any(tmp_path):
+    folder = save_job(tmp_path, works=(100, 110))
+    with pytest.raises(UsageError, match="no start-up"):
+        Job(folder).account("start-up")
 
 
-def test_a_rank_without_steps_has_its_causes_both_ways(tmp_path):
+def test_a_rank_without_steps_has_its_causes(tmp_path):
     build_trace([span("aten::mm", 0, 7)]).save(tmp_path, rank=0)
     rank_trace().save(tmp_path, rank=1)
-    steps = Job(tmp_path).steps()
-    assert steps.cause_ns[0, Cause.OPERATOR] == 7_000
-    assert_same_steps(Job(without_rollups(tmp_path)).steps(), steps)
+    assert Job(tmp_path).steps().cause_ns[0, Cause.OPERATOR] == 7_000
 
 
-def test_a_process_without_events_is_passed_over_both_ways(tmp_path):
+def test_a_process_without_events_is_passed_over(tmp_path):
     rank_trace().save(tmp_path, rank=0)
     build_trace("").save(tmp_path, rank=1)
     assert Job(tmp_path).steps().processes == (Partition("rank", 0),)
-    without_rollups(tmp_path)
-    assert Job(tmp_path).steps().processes == (Partition("rank", 0),)
 
 
-def test_nothing_in_any_is_an_error_both_ways(tmp_path):
+def test_nothing_in_any_is_an_error(tmp_path):
     for rank in range(2):
         build_trace("").save(tmp_path, rank=rank)
-    for _ in range(2):
-        with pytest.raises(TraceFormatError, match="holds no event of any process"):
-            Job(tmp_path).steps()
-        without_rollups(tmp_path)
+    with pytest.raises(TraceFormatError, match="holds no event of any process"):
+        Job(tmp_path).steps()
 
 
-def test_of_a_wrong_rollup_the_trace_is_read(tmp_path, monkeypatch):
+def test_a_wrong_rollup_is_made_again_and_damage_within_is_said(tmp_path):
     folder = save_job(tmp_path)
     steps = Job(folder).steps()
     (folder / "rank=00001" / ROLLUP).write_text("{}")
+    assert_same_steps(Job(folder).steps(), steps)
     file = folder / "rank=00003" / "rollup_steps.parquet"
     file.write_bytes(b"PAR1" + b"\xff" * (file.stat().st_size - 4))
-    read = loaded(monkeypatch)
-    assert_same_steps(Job(folder).steps(), steps)
-    assert read == ["rank 1", "rank 3"]
+    with pytest.raises(UnreadableProcessError, match="rollup --again"):
+        Job(folder).steps()
 
 
 def test_a_trace_that_was_replaced_counts(tmp_path):
@@ -202,45 +160,20 @@ def test_only_missing_rollups_are_made(tmp_path):
     assert make_rollups(tmp_path / "nothing").count == 0
 
 
-def test_those_made_for_a_question_go_with_the_job(tmp_path):
+def test_where_nothing_can_be_written_they_go_with_the_job(tmp_path, monkeypatch):
     folder = without_rollups(save_job(tmp_path / "job"))
-    job = Job(folder)
-    folders = job._source.folders()
-    made = job._rolled_up.all(folders)
-    assert list(made) == list(job) and not list(folder.glob("*/rollup*"))
-    places = {rollup.folder for rollup in made.values()}
-    assert all(place.is_dir() for place in places)
-    assert {one.folder for one in job._rolled_up.all(folders).values()} == places  # once
+    with monkeypatch.context() as read_only:
+        read_only.setattr(rolled_up_module.os, "access", lambda *_: False)
+        job = Job(folder)
+        made = job._rollups()
+        assert list(made) == list(job) and not list(folder.glob("*/rollup*"))
+        places = {rollup.folder for rollup in made.values()}
+        assert all(place.is_dir() for place in places)
+        assert {one.folder for one in job._rollups().values()} == places  # once
     rank_trace(180).save(folder, rank=1)
-    assert job._rolled_up.all(folders)[Partition("rank", 1)].folder == folder / "rank=00001"
+    assert job._rollups()[Partition("rank", 1)].folder == folder / "rank=00001"
     del job, made
     assert not any(place.exists() for place in places)
-
-
-def test_what_cannot_be_added_up_for_a_question_is_said(tmp_path):
-    folder = without_rollups(save_job(tmp_path))
-    (folder / "rank=00001" / "events.parquet").unlink()
-    job = Job(folder)
-    with pytest.raises(TraceFormatError, match=r"events\.parquet is damaged"):
-        job._rolled_up.all(job._source.folders())
-
-
-def test_collectives_are_the_same_both_ways(tmp_path, monkeypatch):
-    for rank, late in enumerate([0, 40, 20]):
-        calls = [("allreduce_", (), at + late, at + late + 10, at + 100) for at in (0, 200, 400)]
-        groups = None if rank else {"0xab": {"pg_name": "0", "ranks": [0, 1, 2]}, "0xcd": {}}
-        rank_trace_of(range(3), calls, groups=groups).save(tmp_path, rank=rank)
-    build_trace([span("gloo:barrier", 0, 1, "pool", is_async=True)]).save(tmp_path, rank=3)
-    read = loaded(monkeypatch)
-    rolled_up = Job(tmp_path).collectives()
-    assert read == []
-    found = Job(without_rollups(tmp_path)).collectives()
-    assert len(found) == 3 and found.unmatched["transfers without a call"] == 1
-    for name, value in vars(found).items():
-        if name == "clocks":
-            assert str(value) == str(rolled_up.clocks)
-        else:
-            assert np.array_equal(value, getattr(rolled_up, name)), name
 
 
 QUESTIONS = ("ranks", "steps", "operators", "modules", "lines", "spread", "causes", "losses")
@@ -251,15 +184,16 @@ def answers_of(job, questions=QUESTIONS):
 
 
 def test_several_threads_may_ask_one_job(tmp_path, monkeypatch):
-    folder = without_rollups(save_job(tmp_path / "job"))
+    folder = save_job(tmp_path / "job")
     expected = answers_of(Job(folder))
+    without_rollups(folder)
     made = []
     add_up = rolled_up_module.roll_up_several
 
-    def slowly(wanted, tables):
-        made.append(sorted(tables))
+    def slowly(wanted):
+        made.append(sorted(wanted))
         time.sleep(0.05)  # so that the others come meanwhile
-        return add_up(wanted, tables)
+        return add_up(wanted)
 
     monkeypatch.setattr(rolled_up_module, "roll_up_several", slowly)
     job = Job(folder)
@@ -267,7 +201,7 @@ def test_several_threads_may_ask_one_job(tmp_path, monkeypatch):
         asked = {one: pool.submit(job.query, one) for one in QUESTIONS}
         found = {one: answer.result().as_dicts() for one, answer in asked.items()}
     assert found == expected
-    assert len(made) == 2  # what the first asked for, and then all for the others
+    assert len(made) == 1
 
 
 @pytest.mark.parametrize("rolled_up", [True, False])
@@ -294,6 +228,7 @@ def test_of_whom_not_all_is_there_does_not_depend_on_rollups(tmp_path, value):
     assert Job(folder).incomplete() == Job(folder).query("ranks").incomplete == expected
     job = Job(without_rollups(folder))
     assert job.incomplete() == job.query("ranks").incomplete == job.incomplete() == expected
+    without_rollups(folder)
     (folder / "rank=00002" / "events.parquet").write_bytes(b"damaged")
     assert Job(folder).incomplete() == ()
 
@@ -309,8 +244,10 @@ def test_processes_without_any_event_are_named(tmp_path):
 def test_forked_children_add_up_for_themselves(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
-    folder = without_rollups(save_job(tmp_path / "job"))
+    folder = save_job(tmp_path / "job")
     expected = answers_of(Job(folder), ["operators"])
+    without_rollups(folder)
+    monkeypatch.setattr(rolled_up_module.os, "access", lambda *_: False)
     job = Job(folder)
     job.query("losses")
     (before,) = (tmp_path / "temporary").iterdir()

@@ -11,13 +11,13 @@ import pytest
 import opscope
 from opscope.errors import TraceFormatError
 from opscope.rollup import mark as mark_module
-from opscope.rollup import several
+from opscope.rollup import workers
 from opscope.rollup import write as write_module
 from opscope.rollup.mark import right_mark
 from opscope.rollup.read import Rollup
 from opscope.rollup.schema import ROLLUP_TABLES
 from opscope.rollup.several import roll_up_several
-from opscope.rollup.write import roll_up_on_disk, write_rollup
+from opscope.rollup.write import write_rollup
 from opscope.trace.load import load_trace
 from opscope.trace.manifest import MANIFEST, ROLLUP
 from support.build_trace import build_trace, span
@@ -141,7 +141,8 @@ def test_damage_within_a_file_is_found_when_it_is_read(part):
     content[8:200] = b"\xff" * 192
     file.write_bytes(content)
     rollup = Rollup.of(part)
-    assert rollup.table("rollup_steps") is None and rollup.steps() is None
+    with pytest.raises(TraceFormatError, match=r"steps\.parquet is damaged.*rollup --again"):
+        rollup.table("rollup_steps")
 
 
 def test_a_rollup_can_lie_elsewhere(part, tmp_path):
@@ -151,24 +152,6 @@ def test_a_rollup_can_lie_elsewhere(part, tmp_path):
     assert {entry.name: entry.stat().st_mtime_ns for entry in part.iterdir()} == before
     assert rollup_files(into) == ALL_FILES and right_mark(into, part) is not None
     assert Rollup.of(part, into).folder == into
-
-
-def test_one_with_some_tables_is_right_for_these_alone(part, tmp_path):
-    into = tmp_path / "elsewhere"
-    assert roll_up_several({part: into}, ["rollup_steps", "rollup_causes"]) == {}
-    some = [ROLLUP, "rollup_causes.parquet", "rollup_steps.parquet"]
-    assert rollup_files(into) == sorted(some)
-    assert Rollup.of(part, into) is None
-    assert Rollup.of(part, into, ["rollup_steps", "rollup_lines"]) is None
-    one, whole = Rollup.of(part, into, ["rollup_steps"]), Rollup.of(part)
-    assert one.steps().own_ns.tolist() == whole.steps().own_ns.tolist()
-    assert one.causes_ns("steady").tolist() == whole.causes_ns("steady").tolist()
-    assert (one.mark.step_ns, one.mark.steady_step_ns) == (
-        whole.mark.step_ns,
-        whole.mark.steady_step_ns,
-    )
-    (into / "rollup_causes.parquet").unlink()
-    assert Rollup.of(part, into, ["rollup_steps"]) is None
 
 
 def test_what_cannot_be_read_is_said_and_the_rest_made(part):
@@ -184,16 +167,16 @@ def test_what_cannot_be_read_is_said_and_the_rest_made(part):
 def test_an_interrupt_waits_for_those_under_way_and_not_for_all(part, tmp_path, monkeypatch):
     begun = []
 
-    def roll_up(_worker, of, into, _tables):
-        begun.append(into)
+    def do(_worker, task):
+        begun.append(task)
         time.sleep(0.05)
         return ""
 
     def interrupt(count, _):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(several._Worker, "roll_up", roll_up)
-    monkeypatch.setattr(several, "tell", interrupt)
+    monkeypatch.setattr(workers._Worker, "do", do)
+    monkeypatch.setattr(workers, "tell", interrupt)
     wanted = {part.with_name(f"rank={rank:05d}"): part for rank in range(200)}
     with pytest.raises(KeyboardInterrupt):
         roll_up_several(wanted)
@@ -231,20 +214,6 @@ def test_nothing_is_left_of_a_rollup_that_failed_halfway(part, monkeypatch):
     with pytest.raises(OSError, match="no room"):
         write_rollup(part, part)
     assert Rollup.of(part) is None  # the earlier one goes first
-
-
-def test_what_was_saved_without_having_been_in_memory_is_read_for_it(part, monkeypatch):
-    when = (part / ROLLUP).stat().st_mtime_ns
-    roll_up_on_disk(part)
-    assert (part / ROLLUP).stat().st_mtime_ns == when  # it is there and right
-    (part / ROLLUP).unlink()
-    roll_up_on_disk(part)
-    assert Rollup.of(part) is not None
-    (part / ROLLUP).unlink()
-    monkeypatch.setattr(write_module, "BYTES_PER_EVENT_READ", 1 << 60)  # it does not fit
-    roll_up_on_disk(part)
-    assert Rollup.of(part) is None
-    roll_up_on_disk(part.with_name("rank=00009"))  # there is none
 
 
 def test_only_the_folder_of_a_process_has_one(tmp_path):

@@ -136,6 +136,12 @@ class Account:
         sums = np.bincount(key, weights=self.time_ns[chosen], minlength=size)
         return sums.astype(np.int64).reshape(len(self.steps), len(Cause))
 
+    @property
+    def step_ns(self) -> int:
+        """What a step takes on average; -1 without steps."""
+        took = self.steps.end_ns - self.steps.start_ns
+        return int(took.mean()) if len(took) else -1
+
     @cached_property
     def unknown_share(self) -> float:
         """Of the time of the main thread, what has no known cause."""

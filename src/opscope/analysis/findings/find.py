@@ -77,6 +77,7 @@ def find_findings(
         absent=tuple(absent),
         unchecked=tuple(unchecked),
         wall_ns=subject.wall_ns,
+        taken_off_ns=max(period.wall_ns - subject.wall_ns, 0),
         about=str(period),
         start_up_ns=period.start_up.took_ns,
         start_up=str(period.start_up) if period.which is Which.STEADY else "",

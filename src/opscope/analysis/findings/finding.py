@@ -150,6 +150,7 @@ class Findings:
         dropped_share: of the events that were asked for, what was dropped.
         is_recorded_time: what recording cost is not known of this recording, so that times and
             savings have it.
+        taken_off_ns: profiling overhead and waits for a processor that ``wall_ns`` is without.
         sampled: of how many steps operators were recorded, where not of all; else empty.
         launched_elsewhere: of what devices computed and copied, what was launched outside of the
             time looked at, or by who knows what.
@@ -165,6 +166,7 @@ class Findings:
     unexplained: Unexplained | None = None
     waited_share: float | None = None
     dropped_share: float = 0.0
+    taken_off_ns: int = 0
     sampled: str = ""
     is_recorded_time: bool = False
     launched_elsewhere: float = 0.0
@@ -219,7 +221,13 @@ class Findings:
         if not self.about:
             return ""
         left_out = f" Left out: {self.start_up}." if self.start_up else ""
-        return f"Shares are of the {self.about}.{left_out}"
+        worth_saying = self.taken_off_ns >= _MEDIUM * (self.wall_ns + self.taken_off_ns)
+        less = (
+            f", less {time_text(self.taken_off_ns)} of profiling overhead and waits for a processor"
+            if worth_saying
+            else ""
+        )
+        return f"Shares are of the {self.about}{less}.{left_out}"
 
     def __len__(self) -> int:
         return len(self.found)

@@ -13,8 +13,9 @@ from typing import Any
 
 import ibis
 
+from opscope.analysis.period import Which
 from opscope.job.queries.questions import JobQuestion
-from opscope.rollup.schema import ALL, CAUSES, LEDGER, LINES, MEMORY, OPERATORS, STEPS
+from opscope.rollup.schema import CAUSES, LEDGER, LINES, MEMORY, OPERATORS, STEPS
 from opscope.trace.ledger import LOSS, NEWER
 
 Expression = Any
@@ -149,7 +150,7 @@ def _ranks(tables: Tables) -> Expression:
 
 def _causes(tables: Tables) -> Expression:
     causes = tables[CAUSES.name]
-    by = _per_process(causes.filter(causes["period"] == ALL), ["cause"], "time_ns")
+    by = _per_process(causes.filter(causes["period"] == Which.ALL.value), ["cause"], "time_ns")
     by = _with_zeros(by, ["cause"], "time_ns", tables[_EVERYBODY])
     by = by.mutate(
         whole_ns=by["time_ns"].sum().over(ibis.window(group_by="of")),

@@ -244,24 +244,9 @@ def test_without_rollups_they_are_made_for_it(traces, tmp_path, engine):
         part = trace.save(tmp_path, rank=rank)
         if rank % 2:
             (part / ROLLUP).unlink()
-    before = sorted(path.name for path in tmp_path.rglob("*"))
     found = Job(tmp_path).query("operators", engine=engine)
     assert found.rows[0][2] == 5
-    assert sorted(path.name for path in tmp_path.rglob("*")) == before
-
-
-@pytest.mark.parametrize("question", JobQuestion)
-def test_what_is_made_for_a_question_is_what_it_needs(folder, traces, tmp_path, question):
-    for rank, trace in traces.items():
-        (trace.save(tmp_path, rank=rank) / ROLLUP).unlink()
-    job = Job(tmp_path)
-    assert job.query(question).rows == Job(folder).query(question).rows
-    (made,) = {place.parent for place in job._rolled_up._made.values()}
-    assert {file.stem for file in made.glob("*/*.parquet")} == set(question.tables)
-    # Whoever asks again asks more, and is not made to wait for each question.
-    for other in JobQuestion:
-        assert job.query(other).rows == Job(folder).query(other).rows
-    assert {file.stem for file in made.glob("*/*.parquet")} == set(ROLLUP_TABLES)
+    assert all((part / ROLLUP).exists() for part in tmp_path.iterdir())
 
 
 def test_processes_without_a_rank_are_asked_where_there_is_none(traces, tmp_path):
