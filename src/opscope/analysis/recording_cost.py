@@ -6,12 +6,11 @@ else (:mod:`opscope.recording.cost`). Findings, summaries and accounts of time a
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
-
 import numpy as np
 import numpy.typing as npt
 
 from opscope.trace.codes import EventKind
+from opscope.trace.derived import derived
 from opscope.trace.ledger_rows import KIND_COST, CostKind
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import nearest_ancestor
@@ -34,22 +33,16 @@ _TABLES = {
 _IN_PROGRAMS = 1.3
 """How much more than in that loop it is in a program, which uses the caches for other things."""
 
-_COSTS: WeakKeyDictionary[Trace, Amounts] = WeakKeyDictionary()
 
-
+@derived
 def costs_of_events_ns(trace: Trace) -> Amounts | None:
     """What recording each event cost, with its arguments and allocations; None: not measured.
 
     Shape (events,). The same array for the same trace.
     """
-    found = _COSTS.get(trace)
-    if found is None:
-        rows = trace.ledger.get("recorder", {})
-        of_one_ns = {kind: rows.get(KIND_COST + kind.value, 0.0) for kind in CostKind}
-        if not any(of_one_ns.values()):
-            return None
-        found = _COSTS[trace] = _IN_PROGRAMS * _costs(trace, of_one_ns)
-    return found
+    rows = trace.ledger.get("recorder", {})
+    of_one_ns = {kind: rows.get(KIND_COST + kind.value, 0.0) for kind in CostKind}
+    return _IN_PROGRAMS * _costs(trace, of_one_ns) if any(of_one_ns.values()) else None
 
 
 def cost_of_an_event_ns(trace: Trace) -> float | None:

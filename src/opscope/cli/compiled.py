@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated
 
 from opscope.analysis.compiled_code import (
@@ -77,7 +77,7 @@ def compiled(
         "looking at compiled code of",
         find,
         lambda found: _result(found, row_limit),
-        _of_all,
+        lambda found: _of_all(found, chosen.job.only(found).compared),
     ).show(format)
 
 
@@ -117,12 +117,12 @@ def _overview(found: CompiledCode, share: float) -> dict[str, str]:
     }
 
 
-def _of_all(found: Mapping[Partition, CompiledCode]) -> OfAll:
+def _of_all(found: Mapping[Partition, CompiledCode], compared: Collection[Partition]) -> OfAll:
     """Where none ran, and what torch.compile did, once for all processes."""
     breaks = shared_compilations({part: one.graph_breaks for part, one in found.items()})
     again = shared_compilations({part: one.recompilations for part, one in found.items()})
-    ran = [part for part, one in found.items() if one.graphs]
-    none = [part for part, one in found.items() if not one.graphs]
+    ran = [part for part in compared if found[part].graphs]
+    none = [part for part in compared if not found[part].graphs]
     lines = []
     if ran and none:  # its share of the time may be small everywhere
         where, not_there = (parts_text(parts, len(found)) for parts in (ran, none))

@@ -135,10 +135,8 @@ class flight_recorder:
         if self.running:
             return
         RingWindows.prepare()
-        (
-            cost_of_an_operator_ns(),
-            cost_by_kind(self._settings.options),
-        )
+        cost_of_an_operator_ns()
+        cost_by_kind(self._settings.options)
         self._settings.make_directory()
         self._held.open()
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.account.collectives import is_within
 from opscope.trace.codes import WaitsFor
+from opscope.trace.derived import derived
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
 
@@ -34,8 +34,6 @@ _LOOKING_NS = 2_000_000
 
 FOR_ANOTHER = (WaitsFor.LOCK, WaitsFor.PROCESS, WaitsFor.OTHER)
 """What waiting for a thread that talks to other ranks looks like."""
-
-_SAMPLED: WeakKeyDictionary[Trace, dict[int, Intervals]] = WeakKeyDictionary()
 
 _NO_STRETCHES = np.zeros((0, 2), dtype=np.int64)
 
@@ -107,12 +105,10 @@ def intervals_by_thread(
         yield number, _intervals(samples, rows, fault_ns, stretches)
 
 
+@derived
 def sampled_threads(trace: Trace) -> dict[int, Intervals]:
     """The same without transfers, made once for a trace."""
-    found = _SAMPLED.get(trace)
-    if found is None:
-        found = _SAMPLED[trace] = dict(intervals_by_thread(trace))
-    return found
+    return dict(intervals_by_thread(trace))
 
 
 def _intervals(samples: Table, rows: Values, fault_ns: float, stretches: Values) -> Intervals:
