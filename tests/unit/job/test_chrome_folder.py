@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-import pickle
 import shutil
 import threading
 import time
@@ -16,7 +15,6 @@ from opscope.job import chrome_folder
 from opscope.job.chrome_folder import chrome_files, read_files
 from opscope.job.job import Job
 from opscope.trace.partition import Partition
-from support.build_trace import build_trace, span
 from support.random_trace import assert_same_trace
 
 
@@ -191,16 +189,3 @@ def test_a_child_that_outlives_its_parent_reads_files_itself(folder):
     shutil.rmtree(read)  # as its parent does at its end
     assert files.load(rank(1)).event_name(0) == "aten::one"
     assert files.folders() == {}
-
-
-def test_it_says_of_whom_not_all_is_there_whatever_was_asked_before(tmp_path):
-    for number, lost in enumerate([0.0, 5.0, 0.0]):
-        ledger = {"events": {"dropped: out of memory": lost}}
-        trace = build_trace([span("aten::mm", 0, 9)], ledger=ledger).with_metadata({"options": {}})
-        trace.export("chrome", tmp_path / f"x-rank-{number}.json")
-    assert Job(tmp_path).incomplete() == (rank(1),)
-    job = Job(tmp_path)
-    assert job.query("operators").incomplete == job.incomplete() == (rank(1),)
-    sent = pickle.loads(pickle.dumps(job))
-    del job
-    assert sent.incomplete() == (rank(1),) and sent[1].ledger.missing() == 5
