@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from opscope.errors import TraceFormatError, UsageError
-from opscope.rollup.workers import in_workers
 from opscope.scratch import Scratch
 from opscope.trace.chrome import load_chrome_trace
 from opscope.trace.file_kind import FileKind, kind_of_json
@@ -180,6 +179,8 @@ def read_files(files: Mapping[Partition, Path], folder: Path) -> dict[Partition,
     Returns:
         Of each that cannot be read, why not.
     """
+    from opscope.rollup.workers import in_workers  # with Arrow
+
     tasks = [
         ("read_chrome", str(file), str(folder), part.kind, str(part.number))
         for part, file in files.items()
