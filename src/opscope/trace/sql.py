@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from typing import Any
 
-from opscope.errors import UsageError
+from opscope.errors import TraceFormatError, UsageError
 from opscope.trace.arrow import pa
 from opscope.trace.duck import duckdb
 from opscope.trace.interop import to_arrow
@@ -140,6 +140,10 @@ def _compute(connection: Any, statement: str, read_only: bool) -> pa.Table:
         raise UsageError(
             f"The query failed on a row: {str(error).strip()} Change the query; try_cast() and "
             "nullif() help where single values do not fit."
+        ) from error
+    except (OSError, RuntimeError) as error:
+        raise TraceFormatError(
+            f"The trace changed while the query read it ({error}). Run the query again."
         ) from error
 
 
