@@ -70,13 +70,6 @@ class Period:
         """Rows in the recording of events of this part."""
         return events if self.rows is None else self.rows[events]
 
-    def in_part(self, events: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Rows in this part of events of the recording; without those outside."""
-        if self.rows is None:
-            return events
-        place = np.searchsorted(self.rows, events).clip(0, max(len(self.rows) - 1, 0))
-        return np.asarray(place[self.rows[place] == events]) if len(self.rows) else events[:0]
-
     def __str__(self) -> str:
         """In one line: what it is, how long, how many steps, and what of its times is doubtful."""
         if not self.trace.has_times:

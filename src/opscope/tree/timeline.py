@@ -7,7 +7,6 @@ them. The Chrome writer places spans by the same rule, but numbers its lines as 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -45,11 +44,6 @@ class Placement:
     def by_line(self) -> tuple[Indices, Values]:
         """Rows line by line in order of start, and where each line begins, shape (lines + 1,)."""
         return rows_by_line(self.line, len(self.lines), self.by_start)
-
-    def rows_of_lines(self) -> list[Indices]:
-        """The rows of every line in order of start."""
-        rows, begin = self.by_line()
-        return [rows[first:last] for first, last in pairwise(begin.tolist())]
 
 
 @derived

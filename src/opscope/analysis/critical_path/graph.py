@@ -71,12 +71,6 @@ class WaitGraph:
     def __len__(self) -> int:
         return len(self.start_ns)
 
-    @property
-    def knows_launches(self) -> bool:
-        """Whether of nearly all work of devices it is known what launched it."""
-        work = self.gpu >= 0
-        return bool(np.mean(self.event[work] >= 0) > _NEARLY_ALL) if work.any() else True
-
     @cached_property
     def is_program(self) -> npt.NDArray[np.bool_]:
         """Nodes of the thread that most happens on, and of devices. Shape (nodes,).
