@@ -32,8 +32,6 @@ SLOTS = 3
 PROGRAM, WAITED_FOR, _WAITED_FOR_TOO = 0, 1, 2
 """On a thread: what it did before, and what ended its wait."""
 
-_NEARLY_ALL = 0.95
-
 
 @dataclass(frozen=True, eq=False)
 class WaitGraph:
