@@ -34,7 +34,8 @@ def interpreter() -> list[str]:
     """
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     places = [package, *_installed_folders()]
-    without_site = ["-S"] if sys.flags.no_site else []
+    # One that was itself started here has -S, and has imported site in _begin().
+    without_site = [] if "site" in sys.modules else ["-S"]
     return [*bare_python(__file__), json.dumps([*without_site, *places])]
 
 

@@ -151,6 +151,16 @@ def test_what_python_was_started_with_goes_on(monkeypatch):
     assert bare_python("/file.py")[1:3] == ["-I", "-S"]
 
 
+def test_one_that_was_started_so_starts_others_that_find_as_much(tmp_path):
+    (tmp_path / "second.py").write_text("import opscope._native, numpy\nprint('found')\n")
+    (tmp_path / "first.py").write_text(
+        "import subprocess, sys\nfrom opscope.own_python import own_python\n"
+        "subprocess.run(own_python(sys.argv[1]), check=True)\n"
+    )
+    command = own_python(str(tmp_path / "first.py"), str(tmp_path / "second.py"))
+    assert subprocess.run(command, capture_output=True, text=True).stdout == "found\n"
+
+
 @pytest.mark.parametrize("words", [["-m", "opscope"], ["-X", "dev", "-m", "opscope"]])
 def test_opscope_that_is_run_by_its_name_imports_nothing_of_the_current_folder(hostile, words):
     for name in ("opscope", "importlib", "contextlib"):  # Python itself imports them first
