@@ -7,6 +7,8 @@ that have no glyph as Python's ``repr`` does (``\\x1b``, ``\\u202e``).
 
 from __future__ import annotations
 
+from enum import Enum
+
 _PLAIN = str.maketrans({"…": "...", "µ": "u", "·": ".", "─": "-", "├": "|", "└": "`", "→": "->"})
 """What stands for signs of our own where a stream's encoding has none of them."""
 
@@ -41,6 +43,8 @@ def spreadsheet_cell(value: object) -> object:
     A spreadsheet takes an apostrophe in front as the sign for text; nothing else stops it from
     computing what begins with one of these characters.
     """
+    if isinstance(value, Enum):
+        value = value.value
     if value is None or isinstance(value, int | float):
         return value
     text = printable(str(value))

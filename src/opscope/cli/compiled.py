@@ -33,7 +33,8 @@ from opscope.trace.trace import Trace
 _HEADINGS = ("Line", "Module", "Operators", "Kernels", "Time", "Share")
 _CSV_HEADINGS = ("file", "line", "module", "operators", "kernels", "time_ns", "share")
 _NOT_RECORDED = "compiled code was not recorded: opscope's own recordings since 0.1 have it"
-_NONE_RAN = "no code that torch.compile generated ran here; --period all looks at start-up too"
+_NONE_RAN = "no code that torch.compile generated ran here"
+_START_UP = "; --period all looks at start-up too"
 _MOST_ROWS = 20
 _MOST_EVENTS = 10
 _MOST_WORDS = 3
@@ -76,19 +77,19 @@ def compiled(
         PartOption(range, steps),
         "looking at compiled code of",
         find,
-        lambda found: _result(found, row_limit),
+        lambda found: _result(found, row_limit, "" if period is Which.ALL else _START_UP),
         lambda found: _of_all(found, chosen.job.only(found).compared),
     ).show(format)
 
 
-def _result(found: CompiledCode, row_limit: int) -> Result:
+def _result(found: CompiledCode, row_limit: int, elsewhere: str) -> Result:
     lines = found.lines
     shown = lines if row_limit < 0 else lines[:row_limit]
     rows = [_cells(line, found) for line in shown]
     share = found.graphs_ns / max(found.wall_ns, 1)
     shares = {"time in compiled code": share}
     shares |= {"of that with a line": found.coverage_of_graphs} if found.graphs else {}
-    none_ran = _NONE_RAN if found.was_recorded else _NOT_RECORDED
+    none_ran = _NONE_RAN + elsewhere if found.was_recorded else _NOT_RECORDED
     return Result(
         sections=[Section(columns=_HEADINGS, rows=rows, wraps=True)] if rows else [],
         content=found.as_dict(),

@@ -201,14 +201,11 @@ def _failures_refused(what: str = "it fails") -> Iterator[None]:
 
 def _why_nothing(trace: Trace, refused: list[RefusedCall]) -> str:
     if not refused:
-        return (
-            "There is no operator to replay. Record with ExecutionTraceObserver, or with "
-            "profile(record_shapes=True)."
-        )
+        return "There is no operator to replay. Record with --shapes (record_shapes=True)."
     if not len(trace.table("tensors")) and not len(trace.table("scalars")):
         return (
             "The trace says nothing of the arguments of its operators, so none can be replayed. "
-            "Record with ExecutionTraceObserver, or with profile(record_shapes=True)."
+            "Record with --shapes (record_shapes=True)."
         )
     reasons = list(dict.fromkeys(f"{call.name}: {call.reason}" for call in refused))
     shown = "; ".join(reasons[:5])

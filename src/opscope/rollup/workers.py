@@ -7,7 +7,7 @@ import os
 import subprocess
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from queue import SimpleQueue
 
 from opscope.memory_limit import memory_left
@@ -25,6 +25,8 @@ _KEEPS_MEMORY = {
 kernel give out pages again for each takes a tenth of adding up. As glibc reads it."""
 
 _BYTES_OF_PROCESS = 200 << 20
+_ENDS_S = 5
+"""So long after its last answer a process may take to end by itself."""
 
 
 def in_workers(tasks: Sequence[Sequence[str]], largest_bytes: int) -> Iterator[str]:
@@ -90,9 +92,12 @@ class _Worker:
                 return str(json.loads(answer))
         except (BrokenPipeError, ValueError):
             pass
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_ENDS_S)
         self._end()
+        code = self._process.returncode
         self._process = _begin()
-        return f"{task[1]} could not be read: the process that was to do it was killed."
+        return f"{task[1]} could not be read: the process that read it ended with code {code}."
 
     def _end(self) -> None:
         self._process.kill()
