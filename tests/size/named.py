@@ -18,7 +18,7 @@ def named() -> dict[str, int]:
         if action.option_strings and "--help" not in action.option_strings
     ]
     return {
-        "public names": len([name for name in dir(opscope) if not name.startswith("_")]),
+        "public names": len(opscope.__all__),
         "commands": len(COMMANDS),
         "options": len(options),
         "finding ids": len({pattern.id for pattern in all_patterns()}),

@@ -7,6 +7,7 @@ nobody can catch: the process is aborted. So that is told before.
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 from opscope.reused_memory import reusing_memory
 from opscope.trace.trace import Trace
 
-_LIBRARIES_BYTES, _ROW_BYTES = 1 << 30, 400
-"""More than Arrow's libraries and their pools take, and than a row does on its way to the disk."""
+_LIBRARIES_BYTES, _POOLS_BYTES, _ROW_BYTES = 1 << 30, 1 << 27, 400
+"""More than loading Arrow's libraries takes, than its pools then, and a row on its way to disk."""
 
 
 @reusing_memory
@@ -51,4 +52,5 @@ def save_trace(trace: Trace, path: str | os.PathLike[str], asked: Partition | No
 
 def _bytes_to_save(trace: Trace) -> int:
     rows = sum(len(trace.table(name)) for name in TABLES) + len(trace.names)
-    return _LIBRARIES_BYTES + rows * _ROW_BYTES
+    is_loaded = "pyarrow.parquet" in sys.modules
+    return (_POOLS_BYTES if is_loaded else _LIBRARIES_BYTES) + rows * _ROW_BYTES

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.trace.chrome.collected import CollectedEvents
-from opscope.trace.codes import DeviceType, EventKind, GpuKind
+from opscope.trace.codes import AllocationAction, DeviceType, EventKind, GpuKind
 from opscope.trace.doubts import Doubt
 from opscope.trace.nesting import enclosing
 
@@ -94,8 +94,8 @@ def _times(collected: CollectedEvents) -> dict[str, Int64]:
 
 
 def _leave_out_sizes(collected: CollectedEvents) -> None:
-    sizes = collected.allocations["size_bytes"]
-    possible = np.abs(sizes) < _ADDRESSES_BYTES
+    sizes, action = (collected.allocations[name] for name in ("size_bytes", "action"))
+    possible = (np.abs(sizes) < _ADDRESSES_BYTES) | (action == AllocationAction.OUT_OF_MEMORY)
     if not possible.all():
         collected.doubts.append(Doubt(TOO_LARGE, int((~possible).sum()), len(sizes)))
         collected.keep("allocations", possible)
