@@ -9,6 +9,7 @@ minutes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,6 +32,8 @@ becomes warm."""
 _LEFT_OUT = 0.01
 """Of the conditions, those that contradict the others most: collectives that were matched wrongly,
 clocks that were set."""
+_WINDOWS = 16
+"""Parts of a line's time in which a clock that was set is looked at."""
 _MOST = 4_096
 """Conditions of each kind that a line needs; leaving out others makes the bound larger."""
 
@@ -161,10 +164,14 @@ def _fit_line(least: Conditions, most: Conditions) -> ClockLine:
         kept = kept if len(kept) else np.array([np.argmax(high - low)])
         ends = np.clip([drifts[kept[0]] - step, drifts[kept[-1]] + step], -_MOST_DRIFT, _MOST_DRIFT)
         drifts = np.linspace(ends[0], ends[1], _DRIFTS)
-    # Where no line satisfies them, the one that they contradict least, and by how much they do.
-    kept = kept if len(kept) else np.array([np.argmax(high - low)])
-    few = kept[np.linspace(0, len(kept) - 1, min(len(kept), _EDGES)).astype(np.int64)]
-    edges = np.array([[at[row], drifts[row]] for at in (low, high) for row in few.tolist()])
+    if len(kept):
+        few = kept[np.linspace(0, len(kept) - 1, min(len(kept), _EDGES)).astype(np.int64)]
+        edges = np.array([[at[row], drifts[row]] for at in (low, high) for row in few.tolist()])
+    else:  # no line satisfies them: the offset lies between all that it was meanwhile
+        length = max(span / _WINDOWS, 1.0)
+        offsets = [*_by_window(np.max, low_of, length), *_by_window(np.min, high_of, length)]
+        reach = _MOST_DRIFT * length
+        edges = np.array([[min(offsets) - reach, 0.0], [max(offsets) + reach, 0.0]])
     offset, drift = (edges.max(axis=0) + edges.min(axis=0)) / 2
     return ClockLine(origin, float(offset) + base, float(drift), edges - (offset, 0.0))
 
@@ -177,3 +184,12 @@ def _smallest(sign: int, of: tuple[Amounts, Amounts], drifts: Amounts) -> Amount
     left = sign * (ahead - drifts[:, None] * since)
     found: Amounts = np.partition(left, place, axis=1)[:, place]
     return found
+
+
+def _by_window(
+    nearest: Callable[[Amounts], float], of: tuple[Amounts, Amounts], length: float
+) -> list[float]:
+    """What conditions say of the offset in each part of their time, which has this length."""
+    since, ahead = of
+    window = (since // length).astype(np.int64)
+    return [nearest(ahead[window == one]) for one in np.unique(window)]

@@ -74,16 +74,18 @@ def test_the_bound_of_what_no_line_satisfies_is_how_much_it_contradicts():
     assert course.bound_ns(moments) == pytest.approx([25, 25], abs=1)
 
 
-def test_the_bound_of_a_clock_that_was_set_spans_both_times():
+@pytest.mark.parametrize("seed", range(20))
+def test_the_bound_of_a_clock_that_was_set_spans_both_times(seed):
     def true(time):
         return np.where(time < 5e9, 1e6, 30e6)
 
-    above, below, _ = conditions(np.random.default_rng(3), 400, 1e10, 0, 0, bend=true)
+    above, below, _ = conditions(np.random.default_rng(seed), 400, 1e10, 0, 0, bend=true)
     course = fit_course(above, below)
     times = np.linspace(0, 1e10, 50)
     moments = times.astype(np.int64) + ORIGIN
     error = np.abs(course.ahead_ns(moments) - true(times))
-    assert (error <= 1.1 * course.bound_ns(moments)).all()
+    bound = course.bound_ns(moments)
+    assert (error <= bound + 2).all() and np.isfinite(bound).all()
 
 
 def test_one_collective_in_a_hundred_that_is_another_changes_little():
