@@ -91,15 +91,26 @@ def test_pythons_own_end_is_no_time_of_the_program(execute):
     assert "aten::ones" not in next(line for line in said.splitlines() if "most time: " in line)
 
 
-def test_two_runs_at_a_time_into_one_folder_replace_nothing_of_each_other(execute, tmp_path):
+def second_run_meanwhile(execute, folder, **environment):
+    """Runs a short program while a longer one runs, into its folder; what the longer one says."""
     waits = "import sys, torch; torch.zeros(9).add(1); print('runs', flush=True); sys.stdin.read()"
     long = subprocess.Popen(
-        [sys.executable, "-m", "opscope", "run", "-o", "t", "-c", waits], cwd=tmp_path, text=True,
+        [sys.executable, "-m", "opscope", "run", "-o", "t", "-c", waits], cwd=folder, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env={**os.environ, **environment},
     )  # fmt: skip
     assert long.stdout.readline() == "runs\n"
-    execute("-c", WORK)
-    _, said = long.communicate(timeout=120)
+    execute("-c", WORK, **environment)
+    return long.communicate(timeout=120)[1]
+
+
+def test_parts_of_a_job_stay_together_where_another_job_wrote_meanwhile(execute, tmp_path):
+    said = second_run_meanwhile(execute, tmp_path, RANK="1", WORLD_SIZE="2")
+    assert "another run" not in said and [path.name for path in tmp_path.iterdir()] == ["t"]
+
+
+def test_two_runs_at_a_time_into_one_folder_replace_nothing_of_each_other(execute, tmp_path):
+    said = second_run_meanwhile(execute, tmp_path)
     assert f"another run wrote its trace to {tmp_path / 't'} meanwhile" in said
     assert len(opscope.load(tmp_path / "t").events) >= 20
     assert len(opscope.load(tmp_path / "t-2").events) < 20

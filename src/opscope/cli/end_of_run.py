@@ -157,9 +157,14 @@ class _EndOfRun:
         return _Made(write_said("trace", save, place, self._messages), trace)
 
     def _place(self, recording: Path) -> Path:
-        """Where the trace goes: beside that of another run which ended there meanwhile."""
-        place = self._asked.destination.trace
-        if self._asked.with_children or not is_of_another_run(recording, place):
+        """Where the trace goes: beside that of another run which ended there meanwhile.
+
+        The parts of a job stay together, since each would find a free name of its own.
+        """
+        asked = self._asked
+        place = asked.destination.trace
+        is_of_job = asked.with_children or asked.rank is not None or asked.process is not None
+        if is_of_job or not is_of_another_run(recording, place):
             return place
         self._messages.say(f"another run wrote its trace to {place} meanwhile")
         return free_folder(place)

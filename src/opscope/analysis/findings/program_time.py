@@ -16,6 +16,7 @@ from opscope.analysis.period import wall_bounds
 from opscope.analysis.recording_cost import costs_of_events_ns
 from opscope.trace import processor_rows
 from opscope.trace.codes import EventKind
+from opscope.trace.derived import derived
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
 from opscope.tree.event_tree import event_tree
@@ -64,6 +65,7 @@ def main_thread(trace: Trace) -> int:
     return int(numbers[row]) if row < len(numbers) else -1
 
 
+@derived
 def main_row(trace: Trace) -> int:
     """Row in ``threads`` of the thread with most operators; without any, with most events."""
     is_operator = trace.events["kind"] == EventKind.OPERATOR
