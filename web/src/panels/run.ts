@@ -20,7 +20,7 @@ export function runPanel(state: State): HTMLElement {
     ([name, value]) => [name, value === true ? "on" : value === false ? "off" : value] as [string, string],
   );
   const ledger = run.ledger.map(
-    ({ source, what, value }) => [ledgerName(source, what), ledgerValue(what, value)] as [string, string],
+    ({ source, what, value }) => [`${source}: ${what}`, ledgerValue(what, value)] as [string, string],
   );
   return element(
     "div",
@@ -68,12 +68,6 @@ function section(
         )
       : element("p", { class: "sentence dim" }, empty),
   );
-}
-
-function ledgerName(source: string, what: string): string {
-  if (what === "cost_ns: span") return "cost of recording a span";
-  if (what === "cost_ns: floor") return "of that, torch's own part";
-  return `${source}: ${what}`;
 }
 
 function ledgerValue(what: string, value: number): string {
