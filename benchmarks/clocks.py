@@ -21,9 +21,9 @@ import numpy.typing as npt
 
 import opscope
 from benchmarks.jobs.moved_clock import ClockOf, as_of_machine
-from opscope.job.collectives import job_collectives
-from opscope.trace.partition import Partition
-from opscope.trace.trace import Trace
+from opscope.api.trace import Trace
+from opscope.jobs.collectives import job_collectives
+from opscope.storage.partition import Partition
 
 PROGRAM = Path(__file__).parent / "jobs" / "straggling_job.py"
 MOST_OFFSET_NS, MOST_DRIFT = 50e6, 50e-6

@@ -49,7 +49,7 @@ print(json.dumps({
 _OURS = """
 import json, resource, sys, time
 from opscope.analysis.device_use.device_use import find_device_use
-from opscope.trace.load import load_trace
+from opscope.recorder.streams.load import load_trace
 
 start = time.perf_counter()
 trace = load_trace(sys.argv[1])

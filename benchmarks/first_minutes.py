@@ -15,7 +15,7 @@ from benchmarks.isolation import in_fork
 from benchmarks.rounds import Rounds
 from benchmarks.sessions import count_events, new_profile, temporary_path
 from benchmarks.workloads import TRAINING, Unit
-from opscope.trace.trace import Trace
+from opscope.api.trace import Trace
 
 _LARGE, _SMALL = 2_100_000, 10_000
 _NAMES = 100_000
@@ -157,7 +157,7 @@ def _chrome(trace: Trace, name: str) -> None:
 
 
 def _table(trace: Trace, name: str) -> None:
-    from opscope.drop_in.event_list.event_list import make_event_list
+    from opscope.torch_api.event_list.event_list import make_event_list
 
     make_event_list(trace).key_averages().table(row_limit=10)
 

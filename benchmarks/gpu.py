@@ -30,10 +30,10 @@ from tests.gpu.programs import PROGRAMS, Program, graph_replay, tiny_kernels, wa
 
 import opscope
 from opscope.analysis.device_account import describe_devices
-from opscope.analysis.doubts import sentence
 from opscope.analysis.graph_attribution import attribute_graphs
-from opscope.trace.device_rules import check_device_rules
-from opscope.trace.trace import Trace
+from opscope.api.trace import Trace
+from opscope.columns.device_rules import check_device_rules
+from opscope.timeline.doubts import sentence
 
 _LEAST_ATTRIBUTED = 0.99
 _MOST_OF_TORCHS = 0.5

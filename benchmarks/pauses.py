@@ -31,7 +31,7 @@ import torch
 
 import opscope
 from opscope.cli.asked_trace import arguments_of
-from opscope.control import client
+from opscope.live.control import client
 
 _ACTIONS = ("nothing", "start", "stop", "dump")
 

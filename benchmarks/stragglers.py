@@ -25,7 +25,7 @@ from pathlib import Path
 
 import opscope
 from opscope.analysis.account.causes import Cause
-from opscope.job.slow_ranks import SlowRanks
+from opscope.jobs.slow_ranks import SlowRanks
 
 PROGRAM = Path(__file__).parent / "jobs" / "straggling_job.py"
 

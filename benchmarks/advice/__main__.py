@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import opscope
 from benchmarks.advice.child import LEVELS, SUBJECTS, findings_of
 from benchmarks.advice.judge import Verdict, judge
 from benchmarks.advice.program import PROGRAMS
 from benchmarks.advice.results import as_markdown, totals
-from opscope.trace.read_part import load_folder
+from opscope.storage.read_part import load_folder
 
 _ROOT = Path(__file__).parents[2]
 _ENVIRONMENT = {"TORCH_CPP_LOG_LEVEL": "ERROR"}  # memory that it did not see being allocated
@@ -52,7 +53,7 @@ def _found(
     """What the fix of a program saves, and what is found in each of its recordings."""
     kept = sorted(options.traces.glob(f"{name}-?.opscope")) if options.traces else []
     if kept and real is not None:
-        return real, [findings_of(load_folder(one)) for one in kept]
+        return real, [findings_of(opscope.Trace.of(load_folder(one))) for one in kept]
     result = _child("both" if real is None else "record", name, options)
     return real or result["real"], result["found"]
 

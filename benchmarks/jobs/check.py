@@ -21,9 +21,9 @@ import numpy as np
 from benchmarks.jobs.generated import GeneratedJob
 from benchmarks.jobs.make import job_of
 from opscope.analysis.account.causes import Cause
-from opscope.job.job import Job
-from opscope.job.queries.answer import JobAnswer
-from opscope.rollup.schema import OPERATOR_DETAILS
+from opscope.api.job import Job
+from opscope.jobs.questions.answer import JobAnswer
+from opscope.jobs.rollup.schema import OPERATOR_DETAILS
 
 MOST_OFF = 0.05
 CERTAINLY_SLOW = 0.1

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.account.causes import Cause
-from opscope.trace.codes import AllocationAction, EventKind, RecordScope
-from opscope.trace.names import Names
-from opscope.trace.trace import Trace
+from opscope.api.trace import Trace
+from opscope.columns.codes import AllocationAction, EventKind, RecordScope
+from opscope.columns.names import Names
 
 Values = npt.NDArray[np.int64]
 Amounts = npt.NDArray[np.float64]

@@ -14,8 +14,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.jobs.generated import GeneratedJob
-from opscope.trace.manifest import MANIFEST, rank_folder
-from opscope.trace.store import save
+from opscope.storage.manifest import MANIFEST, rank_folder
+from opscope.storage.store import save
 
 DESCRIPTION = ".generated.json"
 

@@ -23,8 +23,8 @@ from pathlib import Path
 
 import psutil
 
-from opscope.job.queries.questions import JobQuestion
-from opscope.trace.manifest import rank_folders
+from opscope.jobs.questions.questions import JobQuestion
+from opscope.storage.manifest import rank_folders
 
 _LOOK_EVERY_S = 0.05
 

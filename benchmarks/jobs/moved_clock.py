@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from opscope.trace.schema import TABLES
-from opscope.trace.trace import Trace
+from opscope.api.trace import Trace
+from opscope.columns.schema import TABLES
 
 TIMES = ("start_ns", "time_ns", "queued_ns", "submitted_ns")
 

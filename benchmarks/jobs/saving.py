@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.jobs.generated import GeneratedJob
 from benchmarks.jobs.make import steps_for
-from opscope.trace.trace import Trace
+from opscope.api.trace import Trace
 
 EVENTS = (500, 10_000, 100_000, 1_000_000)
 

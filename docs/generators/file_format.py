@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 
-from opscope.trace.column import Column, TableSchema
-from opscope.trace.interop import has_id
-from opscope.trace.labels import LABELS
-from opscope.trace.schema import SCHEMA_VERSION, TABLES
+from opscope.columns.column import Column, TableSchema
+from opscope.storage.interop import has_id
+from opscope.columns.labels import LABELS
+from opscope.columns.schema import SCHEMA_VERSION, TABLES
 
 _INTRODUCTION = f"""# The file format
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from opscope.job.queries.questions import JobQuestion
-from opscope.rollup.schema import ROLLUP_TABLES, VERSION
+from opscope.jobs.questions.questions import JobQuestion
+from opscope.jobs.rollup.schema import ROLLUP_TABLES, VERSION
 
 _ABOUT = f"""# What is added up of a job's processes
 

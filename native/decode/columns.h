@@ -1,4 +1,4 @@
-// Decoding: the records of one closed window become the columns of trace/schema.py.
+// Decoding: the records of one closed window become the columns of columns/schema.py.
 //
 // Runs without the GIL, while threads may go on recording for other windows, or where they never ran.
 #pragma once

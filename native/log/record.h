@@ -10,7 +10,7 @@
 
 namespace opscope {
 
-// Spans have the kind that their events will have, EventKind of trace/codes.py.
+// Spans have the kind that their events will have, EventKind of columns/codes.py.
 enum class RecordKind : uint8_t {
   kOperator = EventKind::kOperator,
   kAnnotation = EventKind::kAnnotation,

@@ -26,7 +26,7 @@ constexpr uint32_t kProgramFrame = UINT32_MAX - 3;    // opscope's own that runs
 constexpr uint32_t kSkippedFrame = UINT32_MAX - 4;    // a library's, where only the program's own are wanted
 constexpr uint32_t kFirstSpecialFrame = kSkippedFrame;
 
-// Which files are installed (trace/program_files.py).
+// Which files are installed (base/program_files.py).
 struct LibraryFiles {
   std::vector<std::string> marks;     // what their names contain
   std::vector<std::string> endings;   // or how they end

@@ -32,7 +32,7 @@ def codes_header(
 ) -> str:
     """Enumerations, and tables of names and numbers (by what to call each in C++)."""
     return _header(
-        "trace/codes.py",
+        "columns/codes.py",
         ["<cstdint>", "<string_view>"],
         [
             "// Each is named EventKind::kOperator, and compares with the numbers in columns.",
@@ -47,7 +47,7 @@ def tables_header(groups: Mapping[str, Sequence[Any]]) -> str:
     """One struct of columns per table, and per group of tables one that has them all."""
     tables = [table for group in groups.values() for table in group]
     return _header(
-        "trace/schema.py",
+        "columns/schema.py",
         ["<cstddef>", "<cstdint>", "<vector>", "", '"schema/table.h"'],
         [
             *(line for table in tables for line in _table(table)),
@@ -171,9 +171,9 @@ def main(source: Path, output: Path) -> None:
     package = types.ModuleType("opscope")
     package.__path__ = [str(source / "opscope")]
     sys.modules["opscope"] = package
-    codes = import_module("opscope.trace.codes")
-    schema = import_module("opscope.trace.schema")
-    device_schema = import_module("opscope.trace.device_schema")
+    codes = import_module("opscope.columns.codes")
+    schema = import_module("opscope.columns.schema")
+    device_schema = import_module("opscope.columns.device_schema")
     enums = [
         value
         for value in vars(codes).values()

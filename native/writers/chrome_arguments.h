@@ -15,7 +15,7 @@
 
 namespace opscope::writers {
 
-// Columns of trace/schema.py. `rows` says which rows are an event's; those are in order of
+// Columns of columns/schema.py. `rows` says which rows are an event's; those are in order of
 // argument, then element.
 struct ChromeTensors {
   Rows rows;

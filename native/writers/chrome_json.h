@@ -18,7 +18,7 @@
 
 namespace opscope::writers {
 
-// Columns of trace/schema.py, beside `order`, `track` and `rows`, which are the caller's.
+// Columns of columns/schema.py, beside `order`, `track` and `rows`, which are the caller's.
 struct ChromeEvents {
   ColumnView<int32_t> order;  // rows to write, in this order
   ColumnView<int32_t> track;  // in ChromeTrace::tracks

@@ -18,7 +18,7 @@
 
 namespace opscope::writers {
 
-// Columns of trace/schema.py, and what is made for the file.
+// Columns of columns/schema.py, and what is made for the file.
 struct NodeEvents {
   ColumnView<int32_t> thread;
   ColumnView<int32_t> parent;

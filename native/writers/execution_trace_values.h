@@ -27,7 +27,7 @@ struct RowsOfEvents {
   size_t operator[](size_t i) const { return index.empty() ? i : static_cast<size_t>(index[i]); }
 };
 
-// Columns of trace/schema.py, and the rows of one side: inputs or outputs.
+// Columns of columns/schema.py, and the rows of one side: inputs or outputs.
 struct ValueTensors {
   RowsOfEvents inputs;
   RowsOfEvents outputs;

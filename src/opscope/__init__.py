@@ -47,22 +47,22 @@ from opscope.errors import not_installed as _not_installed
 from opscope.launch.torch_import import when_imported as _when_imported
 
 # At once, because its module has its name: importing that later would put the module in its place.
-from opscope.schedule import ProfilerAction, schedule
+from opscope.torch_api.schedule import ProfilerAction, schedule
 
 if TYPE_CHECKING:
     from torch.profiler import ProfilerActivity
 
-    from opscope.activities import supported_activities
-    from opscope.analysis.diff.compare import diff
-    from opscope.annotate import record_function
-    from opscope.control.server import listen
+    from opscope.api.diff import diff
+    from opscope.api.job import Job
+    from opscope.api.load import load
+    from opscope.api.trace import Trace
     from opscope.export.tensorboard import tensorboard_trace_handler
-    from opscope.flight.recorder import flight_recorder
-    from opscope.job.job import Job
-    from opscope.job.load import load
-    from opscope.observer import ExecutionTraceObserver
-    from opscope.profiler import profile
-    from opscope.trace.trace import Trace
+    from opscope.live.control.server import listen
+    from opscope.live.flight.recorder import flight_recorder
+    from opscope.torch_api.activities import supported_activities
+    from opscope.torch_api.annotate import record_function
+    from opscope.torch_api.observer import ExecutionTraceObserver
+    from opscope.torch_api.profiler import profile
 
 __version__ = "0.1.0"
 
@@ -92,18 +92,18 @@ __all__ = [
 ]
 
 _PLACES = {
-    "ExecutionTraceObserver": "opscope.observer",
-    "Job": "opscope.job.job",
+    "ExecutionTraceObserver": "opscope.torch_api.observer",
+    "Job": "opscope.api.job",
     # torch's own enum, so that its members and ours are the same; reading traces needs no torch.
     "ProfilerActivity": "torch.profiler",
-    "Trace": "opscope.trace.trace",
-    "diff": "opscope.analysis.diff.compare",
-    "flight_recorder": "opscope.flight.recorder",
-    "listen": "opscope.control.server",
-    "load": "opscope.job.load",
-    "profile": "opscope.profiler",
-    "record_function": "opscope.annotate",
-    "supported_activities": "opscope.activities",
+    "Trace": "opscope.api.trace",
+    "diff": "opscope.api.diff",
+    "flight_recorder": "opscope.live.flight.recorder",
+    "listen": "opscope.live.control.server",
+    "load": "opscope.api.load",
+    "profile": "opscope.torch_api.profiler",
+    "record_function": "opscope.torch_api.annotate",
+    "supported_activities": "opscope.torch_api.activities",
     "tensorboard_trace_handler": "opscope.export.tensorboard",
 }
 """Where the other public names are. Each is imported when it is first asked for, because a program
@@ -143,7 +143,7 @@ def __getattr__(name: str) -> Any:
 
 def _know_what_is_compiled() -> None:
     """Most programs compile before they record, and only then is it known what from, and why."""
-    from opscope.recording.compiled.imports import listen_to_compiling
+    from opscope.recorder.compiled.imports import listen_to_compiling
 
     listen_to_compiling()
 
@@ -157,6 +157,6 @@ def __dir__() -> list[str]:
 
 if os.environ.get("OPSCOPE_CONTROL") == "1":
     # Not through the name above: a program that cannot be reached runs all the same.
-    from opscope.control.at_import import listen_if_possible as _listen_if_possible
+    from opscope.live.control.at_import import listen_if_possible as _listen_if_possible
 
     _listen_if_possible()

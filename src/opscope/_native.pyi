@@ -148,7 +148,7 @@ class AroundCall:
     def __get__(self, instance: object, owner: object = None) -> Any: ...
 
 class StepAlarm:
-    """Which steps a listener hears of; see ``opscope.flight.steps``."""
+    """Which steps a listener hears of; see ``opscope.torch_api.step_counter``."""
 
     at: int
     above_ns: int
@@ -406,7 +406,7 @@ class JsonProblem(TypedDict):
 class ChromeReader:
     """Events of a Chrome JSON, as columns; reads without the GIL.
 
-    ``meaning_of`` is called once for each category (``trace/chrome/vocabulary.py``); with ``mends``
+    ``meaning_of`` is called once for each category (``storage/chrome/vocabulary.py``); with ``mends``
     bare quotes in names are mended. Of a text that was cut, what is whole is read.
     """
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from opscope.printable import printable
+from opscope.base.printable import printable
 
 
 class OpscopeError(Exception):

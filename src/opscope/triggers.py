@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from opscope.flight.triggers.gc_pause import GcPause
-from opscope.flight.triggers.hang import Hang
-from opscope.flight.triggers.memory_jump import MemoryJump
-from opscope.flight.triggers.on_signal import OnSignal
-from opscope.flight.triggers.out_of_memory import OutOfMemory
-from opscope.flight.triggers.slow_step import SlowStep
-from opscope.flight.triggers.trigger import Trigger, Watched
-from opscope.flight.triggers.uncaught import UncaughtException
-from opscope.flight.triggers.when import When
+from opscope.live.flight.triggers.gc_pause import GcPause
+from opscope.live.flight.triggers.hang import Hang
+from opscope.live.flight.triggers.memory_jump import MemoryJump
+from opscope.live.flight.triggers.on_signal import OnSignal
+from opscope.live.flight.triggers.out_of_memory import OutOfMemory
+from opscope.live.flight.triggers.slow_step import SlowStep
+from opscope.live.flight.triggers.trigger import Trigger, Watched
+from opscope.live.flight.triggers.uncaught import UncaughtException
+from opscope.live.flight.triggers.when import When
 
 __all__ = [
     "GcPause",

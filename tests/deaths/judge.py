@@ -3,7 +3,7 @@
 import numpy as np
 
 from deaths.counts import ALLOCATIONS, OPERATORS, THREADS, UNITS_BEGUN, UNITS_ENDED
-from opscope.trace.schema import AllocationAction
+from opscope.columns.schema import AllocationAction
 
 
 def differences(trace, counts) -> list[str]:

@@ -26,11 +26,11 @@ from torch.profiler import ProfilerActivity
 
 import opscope
 from opscope.analysis.graph_attribution import attribute_graphs
-from opscope.drop_in.event_tree.profiler_tree import ProfilerTree
-from opscope.trace.codes import GpuKind
-from opscope.trace.device_rules import check_device_rules
-from opscope.trace.schema import UNHEARD, EventKind
-from opscope.trace.trace import Trace
+from opscope.api.trace import Trace
+from opscope.columns.codes import GpuKind
+from opscope.columns.device_rules import check_device_rules
+from opscope.columns.schema import UNHEARD, EventKind
+from opscope.torch_api.event_tree.profiler_tree import ProfilerTree
 
 pytestmark = [
     pytest.mark.gpu,

@@ -11,7 +11,7 @@ import pytest
 
 import opscope
 from opscope.analysis.account.causes import Cause
-from opscope.recording.thread_samples import ThreadSamples
+from opscope.recorder.facts.thread_samples import ThreadSamples
 
 torch = pytest.importorskip("torch")
 
@@ -59,7 +59,7 @@ def held_by_another_thread():
 
 MANY_THREADS = """
 import resource, threading, torch, opscope
-from opscope.recording.thread_samples import ThreadSamples
+from opscope.recorder.facts.thread_samples import ThreadSamples
 resource.setrlimit(resource.RLIMIT_NOFILE, (200, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 is_over = threading.Event()
 threads = [threading.Thread(target=is_over.wait) for _ in range(100)]

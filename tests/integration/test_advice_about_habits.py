@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch")
 from tests.support.advice import LEVELS, findings_of, in_some_recording, is_at  # noqa: E402
 
 import opscope  # noqa: E402
-from opscope.analysis.findings.patterns import data_loading  # noqa: E402
-from opscope.analysis.findings.subject import Subject  # noqa: E402
+from opscope.findings.patterns import data_loading  # noqa: E402
+from opscope.findings.subject import Subject  # noqa: E402
 
 DATA = torch.rand(512, 256)
 LABELS, POOL = torch.randint(0, 24, (512,)), [torch.rand(64) for _ in range(400)]

@@ -10,8 +10,8 @@ from tests.support import advice  # noqa: E402
 from tests.support.advice import LEVELS, in_some_recording, is_at  # noqa: E402
 
 import opscope  # noqa: E402
-from opscope.analysis.findings.backward_passes import backward_steps, steps_take_ns  # noqa: E402
-from opscope.analysis.findings.subject import Subject  # noqa: E402
+from opscope.findings.backward_passes import backward_steps, steps_take_ns  # noqa: E402
+from opscope.findings.subject import Subject  # noqa: E402
 
 LSTM, WORDS = torch.nn.LSTM(16, 32, batch_first=True), torch.rand(8, 40, 16)
 STEP = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.SiLU(), torch.nn.Linear(64, 32))

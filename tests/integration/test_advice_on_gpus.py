@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opscope.trace.part import part_from
-from opscope.trace.read_part import load_folder
+from opscope.columns.part import part_from
+from opscope.storage.read_part import load_folder
 
 KEPT = Path(__file__).parents[1] / "recorded_gpu" / "advice"
 SAVED = json.loads((KEPT / "saved.json").read_text())

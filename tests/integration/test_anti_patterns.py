@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="matches events of torch programs")
 
 import opscope.drop_in  # noqa: E402
-from opscope.drop_in import anti_patterns  # noqa: E402
+from opscope.torch_api.drop_in import anti_patterns  # noqa: E402
 
 EVERYTHING = {"with_stack": True, "record_shapes": True, "profile_memory": True}
 NAME = "torch.profiler._pattern_matcher"

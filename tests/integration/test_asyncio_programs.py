@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import opscope
-from opscope.tree.detail import NodeKind
+from opscope.timeline.tree.detail import NodeKind
 from support.recorded import record
 
 RUN = NodeKind("task_run")

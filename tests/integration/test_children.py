@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import opscope
-from opscope.children import start_hook
-from opscope.trace.partition import PROCESS, RANK, Partition
-from opscope.trace.processes import Processes
-from opscope.trace.processor_rows import COMPUTED, WAITED
-from opscope.trace.unfinished_recordings import unfinished_recordings
+from opscope.columns.processor_rows import COMPUTED, WAITED
+from opscope.live.children import start_hook
+from opscope.storage.partition import PROCESS, RANK, Partition
+from opscope.storage.processes import Processes
+from opscope.storage.unfinished_recordings import unfinished_recordings
 from support.gloo_jobs import run_gloo_job
 
 torch = pytest.importorskip("torch", reason="records programs of torch")

@@ -6,9 +6,9 @@ import sys
 import textwrap
 
 import opscope
-from opscope.trace.load import parts_of
-from opscope.trace.process_journal import read_journal
-from opscope.trace.unfinished_recordings import unfinished_recordings
+from opscope.recorder.streams.load import parts_of
+from opscope.storage.process_journal import read_journal
+from opscope.storage.unfinished_recordings import unfinished_recordings
 
 
 def test_children_that_are_killed_as_they_begin_take_no_other_along(tmp_path):

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import opscope
-from opscope.trace.processes import Processes
-from opscope.trace.unfinished_recordings import unfinished_below
+from opscope.storage.processes import Processes
+from opscope.storage.unfinished_recordings import unfinished_below
 
 torch = pytest.importorskip("torch", reason="records programs of torch")
 

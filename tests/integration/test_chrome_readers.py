@@ -11,8 +11,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="records a PyTorch program")
 
 import opscope  # noqa: E402 (torch may be missing)
-from opscope.trace.schema import AllocationAction, EventKind  # noqa: E402
-from opscope.trace.trace import Trace  # noqa: E402
+from opscope.api.trace import Trace  # noqa: E402
+from opscope.columns.schema import AllocationAction, EventKind  # noqa: E402
 
 # Their own deprecation warnings.
 pytestmark = pytest.mark.filterwarnings("ignore:::hta", "ignore:::torch_tb_profiler")

@@ -5,8 +5,8 @@ import json
 import torch
 
 import opscope
-from opscope.cli.completeness import describe_completeness
-from opscope.trace.schema import TABLES
+from opscope.cli.shown.completeness import describe_completeness
+from opscope.columns.schema import TABLES
 from support.recorded import record
 
 

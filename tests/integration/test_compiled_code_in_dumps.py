@@ -11,11 +11,11 @@ import pytest
 from tests.support.flight_recordings import dumps_in
 
 import opscope
-from opscope.recording import segments
-from opscope.recording.compiled.told_places import ToldPlaces, read_places
-from opscope.recording.recovered import about_of, recover_file
-from opscope.recording.segments import Drain, draining
-from opscope.trace.unfinished_recordings import unfinished_recordings
+from opscope.recorder.compiled.told_places import ToldPlaces, read_places
+from opscope.recorder.streams import segments
+from opscope.recorder.streams.recovered import about_of, recover_file
+from opscope.recorder.streams.segments import Drain, draining
+from opscope.storage.unfinished_recordings import unfinished_recordings
 
 torch = pytest.importorskip("torch", reason="compiles functions")
 
@@ -105,7 +105,7 @@ def test_a_dump_that_is_written_while_the_gil_is_held(tmp_path, cache):
         tmp_path,
         """
         import ctypes
-        from opscope.flight.reason import Reason
+        from opscope.live.flight.reason import Reason
         compiled(x)
         with opscope.flight_recorder(directory=sys.argv[1], triggers=[], budget=None) as recorder:
             compiled(x)
@@ -148,10 +148,10 @@ def test_a_recording_whose_process_is_killed_has_them(tmp_path, cache, drained):
         tmp_path,
         """
         import os, signal
-        from opscope.recording import segments
-        from opscope.recording.segments import draining
-        from opscope.recording.recovered import about_of
-        from opscope.trace.unfinished_recordings import unfinished_recordings
+        from opscope.recorder import segments
+        from opscope.recorder.streams.segments import draining
+        from opscope.recorder.streams.recovered import about_of
+        from opscope.storage.unfinished_recordings import unfinished_recordings
 
         segments.RECORDS, segments.MARGIN_NS = 2_000, 0
         with opscope.profile(stream_to=sys.argv[1], keeper=False):

@@ -8,7 +8,7 @@ import pytest
 
 import opscope
 from opscope.cli import main
-from opscope.trace.read_part import ranks
+from opscope.storage.read_part import ranks
 from support.gloo_jobs import run_gloo_job
 
 torch = pytest.importorskip("torch", reason="runs jobs of torch.distributed")

@@ -12,11 +12,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import opscope
 from opscope import _native
-from opscope.recording import cost as measuring
-from opscope.recording.sources import RecordingOptions
-from opscope.trace.codes import EventKind
-from opscope.trace.ledger_rows import KIND_COST, CostKind
-from opscope.tree.event_tree import event_tree
+from opscope.columns.codes import EventKind
+from opscope.columns.ledger_rows import KIND_COST, CostKind
+from opscope.recorder import cost as measuring
+from opscope.recorder.sources import RecordingOptions
+from opscope.timeline.tree.event_tree import event_tree
 from support.recorded import record
 
 ALL = {"record_shapes": True, "profile_memory": True, "with_stack": True}

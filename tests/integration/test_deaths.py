@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import opscope
-from opscope.recording.stream import NO_ROOM
-from opscope.trace.unfinished_recordings import unfinished_recordings
+from opscope.recorder.streams.stream import NO_ROOM
+from opscope.storage.unfinished_recordings import unfinished_recordings
 
 TESTS = Path(__file__).parents[1]
 

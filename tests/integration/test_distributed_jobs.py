@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.support.recorded import run_python
 
-from opscope.trace.read_part import load_folder, ranks
+from opscope.storage.read_part import load_folder, ranks
 
 torch = pytest.importorskip("torch", reason="runs jobs of torch.distributed")
 

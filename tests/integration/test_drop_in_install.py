@@ -14,8 +14,8 @@ from torch._C._autograd import _enable_profiler as torch_enable  # noqa: E402
 from torch.autograd.profiler_util import EventList as AnotherNameForIt  # noqa: E402
 
 import opscope.drop_in  # noqa: E402
-from opscope.drop_in.backend import result  # noqa: E402
 from opscope.errors import LifecycleError  # noqa: E402
+from opscope.torch_api.drop_in.backend import result  # noqa: E402
 
 
 def recorded_by_opscope(prof):
@@ -77,7 +77,7 @@ def test_modules_that_import_names_meanwhile_get_torchs_back():
 def test_modules_that_have_opscopes_own_classes_keep_them():
     owner = types.ModuleType("owner_of_ours")
     sys.modules["owner_of_ours"] = owner
-    exec("from opscope.drop_in.event_list.event_list import EventList", vars(owner))
+    exec("from opscope.torch_api.event_list.event_list import EventList", vars(owner))
     ours = owner.EventList
     with opscope.drop_in.install():
         pass
@@ -224,7 +224,7 @@ def test_programs_run_as_under_python_but_switched(run, how, tmp_path):
     python = subprocess.run(
         alone, cwd=tmp_path, input=PROGRAM, capture_output=True, text=True, timeout=120
     )
-    assert done.stdout == "__main__ ['-m', '--flag'] opscope.drop_in.backend.result\n"
+    assert done.stdout == "__main__ ['-m', '--flag'] opscope.torch_api.drop_in.backend.result\n"
     assert done.returncode == python.returncode == 7
     # Some torches warn, and of machines without a GPU not always.
     assert set(done.stderr.splitlines()) <= set(python.stderr.splitlines())

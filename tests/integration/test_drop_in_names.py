@@ -13,7 +13,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the page is about torch's names")
 
 import opscope.drop_in  # noqa: E402
-from opscope.experimental_switches import SWITCHES  # noqa: E402
+from opscope.torch_api.experimental_switches import SWITCHES  # noqa: E402
 
 PAGE = Path(__file__).parents[2] / "docs" / "from-torch-profiler.md"
 LATER = {  # names of torch later than 2.6
@@ -84,7 +84,7 @@ def test_every_public_name_of_this_torch_is_on_the_page(home):
 
 
 def test_every_public_attribute_of_what_is_replaced_is_there():
-    from opscope.drop_in.replacements import find_replacements
+    from opscope.torch_api.drop_in.replacements import find_replacements
 
     classes = [pair for pair in find_replacements().originals.values() if isinstance(pair[0], type)]
     assert len(classes) > 15
@@ -103,7 +103,7 @@ def annotations(kind):
 
 
 def test_what_the_switch_replaces_is_on_the_page():
-    from opscope.drop_in.replacements import find_replacements
+    from opscope.torch_api.drop_in.replacements import find_replacements
 
     originals = find_replacements().originals
     said = {name for _, name, whose in documented() if whose == "opscope"}

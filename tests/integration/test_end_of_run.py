@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import opscope
-from opscope.trace.metadata_kinds import STEPS
+from opscope.columns.metadata_kinds import STEPS
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ WORK = "import torch\nx = torch.zeros(9)\nfor _ in range(20): x = x + 1\n"
 def test_what_looks_at_the_trace_is_never_in_the_program(execute, tmp_path):
     said = execute("-c", WORK, PYTHONPROFILEIMPORTTIME="1").stderr
     imported = set(re.findall(r"^import time:.*\| +(\S+)$", said, re.MULTILINE))
-    assert "opscope.cli.recording_session" in imported  # it is the program's that is listed
+    assert "opscope.cli.session.recording_session" in imported  # it is the program's that is listed
     assert not {name for name in imported if name.startswith(("pyarrow", "pandas"))}
     assert not {name for name in imported if "findings" in name or "cli.headline" in name}
     assert "opscope: most time: " in said and (tmp_path / "t" / "rank=00000").is_dir()

@@ -18,9 +18,9 @@ from tests.support.flight_recordings import all_names_of, dumps_in, names_of, ru
 import opscope
 from opscope import _native, flight_recorder, triggers
 from opscope.cli.application import main
-from opscope.cli.completeness import describe_completeness
+from opscope.cli.shown.completeness import describe_completeness
 from opscope.errors import LifecycleError, UsageError
-from opscope.recording.compiled_optimizers import report_optimizer_step
+from opscope.recorder.compiled_optimizers import report_optimizer_step
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from tests.support.flight_recordings import all_names_of, dumps_in, names_of, re
 
 import opscope
 from opscope import flight_recorder, triggers
-from opscope.cli.completeness import describe_completeness
+from opscope.cli.shown.completeness import describe_completeness
+from opscope.columns.ledger_rows import NOT_KNOWN_MS
 from opscope.errors import LifecycleError
-from opscope.trace.ledger_rows import NOT_KNOWN_MS
 
 
 @pytest.fixture
@@ -218,7 +218,7 @@ def test_what_is_asked_for_keeps_its_reason_although_the_gil_is_held(tmp_path):
     done = run(
         """
         import ctypes, sys, torch, opscope
-        from opscope.flight.reason import Reason
+        from opscope.live.flight.reason import Reason
         recorder = opscope.flight_recorder("30s", directory=sys.argv[1], triggers=[])
         with recorder:
             torch.ones(2).add(1)

@@ -18,8 +18,8 @@ from tests.support.flight_recordings import dumps_in, reason_of, run
 import opscope
 from opscope import _native, flight_recorder, triggers
 from opscope.errors import LifecycleError
-from opscope.flight.keeper import Keeper
-from opscope.flight.triggers.trigger import Trigger
+from opscope.live.flight.keeper import Keeper
+from opscope.live.flight.triggers.trigger import Trigger
 
 
 def details_in(folder):
@@ -76,7 +76,7 @@ def test_an_interrupt_at_the_end_does_not_wait_for_dumps_again(tmp_path, monkeyp
             raise KeyboardInterrupt
         return [tmp_path / "a", tmp_path / "b"]
 
-    monkeypatch.setattr("opscope.flight.dumps.Dumps.wait", wait)
+    monkeypatch.setattr("opscope.live.flight.dumps.Dumps.wait", wait)
     with pytest.raises(KeyboardInterrupt), flight_recorder(directory=tmp_path, triggers=[]):
         pass
     assert waited_s[0] > 0 and waited_s[-1] == 0
@@ -93,7 +93,7 @@ def test_an_end_that_is_interrupted_is_completed(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         end(keeper, patience_s)
 
-    monkeypatch.setattr("opscope.flight.keeper.Keeper.end", interrupted_once)
+    monkeypatch.setattr("opscope.live.flight.keeper.Keeper.end", interrupted_once)
     recorder = flight_recorder(directory=tmp_path, triggers=[])
     recorder.start()
     with pytest.raises(KeyboardInterrupt):
@@ -104,8 +104,8 @@ def test_an_end_that_is_interrupted_is_completed(tmp_path, monkeypatch):
 
 def test_what_a_process_left_unfinished_is_named(tmp_path, monkeypatch, capfd):
     left = tmp_path / ".dump-1-7"
-    monkeypatch.setattr("opscope.flight.dumps.Dumps.wait", lambda *_: [left])
-    monkeypatch.setattr("opscope.flight.dumps.Dumps.left", lambda _: [left])
+    monkeypatch.setattr("opscope.live.flight.dumps.Dumps.wait", lambda *_: [left])
+    monkeypatch.setattr("opscope.live.flight.dumps.Dumps.left", lambda _: [left])
     with flight_recorder(directory=tmp_path, triggers=[]):
         pass
     said = capfd.readouterr().err
@@ -155,7 +155,7 @@ def test_without_a_thread_it_does_not_start_and_can_later(tmp_path, monkeypatch)
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as change:
-        change.setattr("opscope.own_thread.OwnThread.start", refuse)
+        change.setattr("opscope.base.own_thread.OwnThread.start", refuse)
         with pytest.raises(LifecycleError, match=r"thread\. See what limits"):
             recorder.start()
     assert not recorder.running and not list(tmp_path.iterdir())
@@ -318,7 +318,7 @@ def test_a_hundred_dumps_at_once(tmp_path):
 def test_a_program_whose_dump_failed_is_not_said_to_have_wanted_none(tmp_path):
     program = """
         import resource, torch
-        from opscope.flight.recorder import running_recorders
+        from opscope.live.flight.recorder import running_recorders
         torch.ones(3).add(1)
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))

@@ -13,7 +13,7 @@ from tests.support.fake_cupti import FakeCupti
 from torch.profiler import ProfilerActivity
 
 import opscope
-from opscope.trace.trace import Trace
+from opscope.api.trace import Trace
 
 BOTH = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
 

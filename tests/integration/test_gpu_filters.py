@@ -9,10 +9,10 @@ from torch.profiler import ProfilerActivity
 
 import opscope
 import opscope.drop_in
-from opscope.drop_in.backend import session
-from opscope.drop_in.backend.config import ProfilerConfig
+from opscope.api.trace import Trace
 from opscope.errors import UsageError
-from opscope.trace.trace import Trace
+from opscope.torch_api.drop_in.backend import session
+from opscope.torch_api.drop_in.backend.config import ProfilerConfig
 
 CPU, CUDA = ProfilerActivity.CPU, ProfilerActivity.CUDA
 

@@ -15,12 +15,12 @@ from torch.profiler import ProfilerActivity, record_function
 
 import opscope
 from opscope.analysis.graph_attribution import attribute_graphs
-from opscope.drop_in.event_tree.profiler_tree import ProfilerTree
-from opscope.trace.device_rules import check_device_rules
-from opscope.trace.load import load_trace
-from opscope.trace.schema import EventKind
-from opscope.trace.table import Table
-from opscope.trace.trace import Trace
+from opscope.api.trace import Trace
+from opscope.columns.device_rules import check_device_rules
+from opscope.columns.schema import EventKind
+from opscope.columns.table import Table
+from opscope.recorder.streams.load import load_trace
+from opscope.torch_api.event_tree.profiler_tree import ProfilerTree
 
 BOTH = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
 

@@ -14,9 +14,9 @@ from torch.profiler import ProfilerActivity, record_function
 
 import opscope
 import opscope.drop_in
-from opscope.recording import gpu_collecting
-from opscope.recording import recorder as recorder_module
-from opscope.trace.trace import Trace
+from opscope.api.trace import Trace
+from opscope.recorder import recorder as recorder_module
+from opscope.recorder.gpu import collecting as gpu_collecting
 
 BOTH = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
 

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from opscope.trace.load import load_trace
-from opscope.trace.schema import EventKind, RecordScope
+from opscope.columns.schema import EventKind, RecordScope
+from opscope.recorder.streams.load import load_trace
 
 torch = pytest.importorskip("torch")
 

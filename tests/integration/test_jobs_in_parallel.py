@@ -8,7 +8,7 @@ import pytest
 
 import opscope
 from opscope.analysis.account.causes import Cause
-from opscope.trace.partition import RANK, Partition
+from opscope.storage.partition import RANK, Partition
 from support.gloo_jobs import run_gloo_job
 
 torch = pytest.importorskip("torch", reason="runs jobs of torch.distributed")

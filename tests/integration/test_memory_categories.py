@@ -16,7 +16,7 @@ import opscope.drop_in  # noqa: E402
 from opscope.analysis.memory.categories import memory_accounts  # noqa: E402
 from opscope.analysis.memory.over_time import memory_over_time  # noqa: E402
 from opscope.analysis.memory.peak import memory_at_peak  # noqa: E402
-from opscope.drop_in.backend.result import ProfilerResult  # noqa: E402
+from opscope.torch_api.drop_in.backend.result import ProfilerResult  # noqa: E402
 from support.memory_programs import PROGRAMS  # noqa: E402
 from support.memory_reference import empty_blocks, our_reference, torch_reference  # noqa: E402
 

@@ -16,9 +16,9 @@ from torch.profiler._memory_profiler import MemoryProfileTimeline  # noqa: E402
 import opscope  # noqa: E402
 import opscope.drop_in  # noqa: E402
 from opscope.analysis.memory.peak import ALLOCATED_BEFORE  # noqa: E402
-from opscope.drop_in.backend.result import ProfilerResult  # noqa: E402
 from opscope.errors import MissingDependencyError, UsageError  # noqa: E402
-from opscope.tree.detail import MemoryDetail, NodeKind  # noqa: E402
+from opscope.timeline.tree.detail import MemoryDetail, NodeKind  # noqa: E402
+from opscope.torch_api.drop_in.backend.result import ProfilerResult  # noqa: E402
 from programs.torch_programs import PROGRAMS  # noqa: E402
 from support.recorded import record  # noqa: E402
 

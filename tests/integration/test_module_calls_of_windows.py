@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 import opscope
-from opscope.trace.schema import EventKind
+from opscope.columns.schema import EventKind
 from support.recorded import names
 
 

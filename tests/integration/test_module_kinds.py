@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 import opscope
-from opscope.analysis.module_attribution import attribute_to_modules
-from opscope.tree.detail import NodeKind
+from opscope.timeline.module_attribution import attribute_to_modules
+from opscope.timeline.tree.detail import NodeKind
 
 INPUT = torch.ones(3, 2)
 

@@ -12,10 +12,10 @@ import torch
 from torch import nn
 
 import opscope
-from opscope.analysis.module_attribution import attribute_to_modules
 from opscope.analysis.module_times import module_times
-from opscope.recording import module_paths
-from opscope.tree.frame_text import event_texts, module_names, own_texts
+from opscope.recorder.facts import module_paths
+from opscope.timeline.module_attribution import attribute_to_modules
+from opscope.timeline.tree.frame_text import event_texts, module_names, own_texts
 
 
 class Net(nn.Module):

@@ -12,11 +12,11 @@ import torch
 from tests.support.fake_cupti import FakeCupti
 
 from opscope import _native
-from opscope.recording.recorder import Recording
-from opscope.recording.sources import RecordingOptions
-from opscope.trace.column import TableSchema
-from opscope.trace.device_schema import DEVICE_TABLES
-from opscope.trace.schema import RECORDED_TABLES
+from opscope.columns.column import TableSchema
+from opscope.columns.device_schema import DEVICE_TABLES
+from opscope.columns.schema import RECORDED_TABLES
+from opscope.recorder.recorder import Recording
+from opscope.recorder.sources import RecordingOptions
 
 EVERYTHING = RecordingOptions(
     shapes=True,

@@ -15,10 +15,10 @@ import pytest
 
 import opscope
 from opscope.cli.application import main
+from opscope.columns.schema import EventKind
 from opscope.errors import UsageError
 from opscope.report.notebook import overview_html
 from opscope.report.page import report_html
-from opscope.trace.schema import EventKind
 from support.build_trace import build_trace, span
 from support.every_view import look_at_everything
 

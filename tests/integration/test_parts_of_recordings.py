@@ -11,9 +11,9 @@ import warnings
 import pytest
 
 import opscope
-from opscope.activities import CPU_KINDS
-from opscope.drop_in.install import install
 from opscope.errors import OpscopeError
+from opscope.torch_api.activities import CPU_KINDS
+from opscope.torch_api.drop_in.install import install
 
 torch = pytest.importorskip("torch")
 

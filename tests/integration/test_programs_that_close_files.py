@@ -189,7 +189,7 @@ def test_a_process_that_listens_can_be_reached_again(tmp_path: Path) -> None:
         while thread.is_alive():
             work(0.2)
         again = Files()
-        from opscope.control.server import stop_listening
+        from opscope.live.control.server import stop_listening
         before = time.monotonic()
         stop_listening()
         print("ended within 10 s:", time.monotonic() - before < 10)
@@ -206,7 +206,7 @@ def test_a_process_that_finds_no_other_socket_says_so_once_and_goes_on(tmp_path:
     out = run(
         """
         import contextlib, io
-        from opscope.control import client, server
+        from opscope.live.control import client, server
         from opscope.errors import ReachError
         opscope.listen()
         def none(path):

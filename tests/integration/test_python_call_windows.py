@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import opscope
-from opscope.recording.recorder import Recording
-from opscope.recording.sources import RecordingOptions
-from opscope.tree.node import build_tree
+from opscope.recorder.recorder import Recording
+from opscope.recorder.sources import RecordingOptions
+from opscope.timeline.tree.node import build_tree
 from support.recorded import names, parents
 
 

@@ -9,8 +9,8 @@ import pytest
 from tests.programs.working_threads import Life, crew_of
 
 import opscope
-from opscope.trace.schema import EventKind
-from opscope.tree.node import build_tree
+from opscope.columns.schema import EventKind
+from opscope.timeline.tree.node import build_tree
 from support import tree_text
 from support.recorded import names, without_collections
 

@@ -17,10 +17,10 @@ import torch
 import opscope
 from opscope import _native
 from opscope.cli.asked_trace import arguments_of
-from opscope.control import client, server
-from opscope.control.address import socket_path
 from opscope.errors import ReachError
-from opscope.recording.elsewhere import trace_elsewhere
+from opscope.live.control import client, server
+from opscope.live.control.address import socket_path
+from opscope.recorder.streams.elsewhere import trace_elsewhere
 from support.reached_programs import command, running
 
 pytest_plugins = ["support.reached_programs"]
@@ -103,7 +103,7 @@ def test_what_finds_no_room_is_kept_until_somebody_has_it(listening):
 
 
 def test_a_recording_that_cannot_begin_leaves_nothing_on(listening, monkeypatch):
-    from opscope.control import recordings
+    from opscope.live.control import recordings
 
     def fails(known):
         raise RuntimeError("no place")
@@ -227,7 +227,7 @@ WITHOUT_FILES = """
         except OSError:
             pass
     held = []
-    from opscope.control.server import is_listening, listen
+    from opscope.live.control.server import is_listening, listen
     exhaust()
     for _ in range(4):
         try:
@@ -262,7 +262,7 @@ WITHOUT_A_MODULE = """
     import sys, opscope
     class Refusing:
         def find_spec(self, name, path, target=None):
-            if name == "opscope.control.answers":
+            if name == "opscope.live.control.answers":
                 sys.meta_path.remove(self)
                 raise ImportError("libfirst.so: cannot open shared object: Too many open files")
     sys.meta_path.insert(0, Refusing())
@@ -404,7 +404,7 @@ def test_detaching_leaves_the_process_as_it_was(listening):
 def test_the_thread_that_answers_is_in_no_recording():
     program = """
         import gc, os, threading, torch, opscope
-        from opscope.control import client
+        from opscope.live.control import client
         gc.disable()  # a collection holds up the whole program, and is shown whoever began it
         opscope.listen()
         with opscope.profile(with_stack=True) as profile:

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 import pytest
 
 import opscope
-from opscope.control.address import socket_path
-from opscope.control.injection import reach
+from opscope.live.control.address import socket_path
+from opscope.live.control.injection import reach
 from support.reached_programs import command, running
 
 pytest_plugins = ["support.reached_programs"]

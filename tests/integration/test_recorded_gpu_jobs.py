@@ -20,7 +20,7 @@ from torch._C._profiler import _ExperimentalConfig
 from torch.profiler import ProfilerActivity
 
 import opscope
-from opscope.trace.trace import Trace
+from opscope.api.trace import Trace
 
 ROOT = Path(__file__).parents[2]
 BOTH = [ProfilerActivity.CPU, ProfilerActivity.CUDA]

@@ -10,7 +10,7 @@ import torch
 from torch.profiler import profile as torch_profile
 
 import opscope
-from opscope.trace.schema import RecordScope
+from opscope.columns.schema import RecordScope
 from programs.torch_programs import PROGRAMS
 from support.recorded import without_collections
 from support.structure import differences, structure

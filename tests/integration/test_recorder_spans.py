@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import opscope
 from opscope import _native
-from opscope.trace.schema import EventKind
+from opscope.columns.schema import EventKind
 from support.recorded import names, parents, record
 
 torch_record_function = torch.profiler.record_function

@@ -8,7 +8,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import opscope
-from opscope.trace.schema import Role
+from opscope.columns.schema import Role
 from support.recorded import names, record, without_collections
 from support.structure import differences, structure
 

@@ -14,8 +14,8 @@ import pytest
 
 import opscope
 from opscope.errors import LifecycleError, TraceFormatError
-from opscope.flight.left_rings import dump_ring
 from opscope.launch.keeper_process import in_memory_name
+from opscope.live.flight.left_rings import dump_ring
 from support.left_behind import file_of_ring, rings_in
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "dies_in_ring.py"

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import opscope
-from opscope.job.job import Job
-from opscope.rollup.read import Rollup
-from opscope.trace.manifest import ROLLUP
-from opscope.trace.partition import partition_folders
+from opscope.api.job import Job
+from opscope.jobs.rollup.read import Rollup
+from opscope.storage.manifest import ROLLUP
+from opscope.storage.partition import partition_folders
 
 PROGRAM = """
 import os, torch

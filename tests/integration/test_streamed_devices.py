@@ -14,10 +14,10 @@ from tests.support.fake_cupti import FakeCupti
 from torch.profiler import ProfilerActivity, record_function
 
 import opscope
-from opscope.recording.recovered import recover_file
-from opscope.trace.codes import GpuKind
-from opscope.trace.trace import Trace
-from opscope.trace.unfinished_recordings import unfinished_recordings
+from opscope.api.trace import Trace
+from opscope.columns.codes import GpuKind
+from opscope.recorder.streams.recovered import recover_file
+from opscope.storage.unfinished_recordings import unfinished_recordings
 
 PROGRAM = """
 import os, signal, sys, time

@@ -10,8 +10,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from opscope import _native  # noqa: E402
-from opscope.tree.arguments import Scalar, TensorRecord  # noqa: E402
-from opscope.tree.detail import MemoryDetail, NodeKind, OperatorDetail  # noqa: E402
+from opscope.timeline.tree.arguments import Scalar, TensorRecord  # noqa: E402
+from opscope.timeline.tree.detail import MemoryDetail, NodeKind, OperatorDetail  # noqa: E402
 from support.recorded import record  # noqa: E402
 
 BOTH = {"record_shapes": True, "profile_memory": True}

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from opscope.drop_in.event_list.event_list import make_event_list
+from opscope.torch_api.event_list.event_list import make_event_list
 from support.torch_reference import trace_of
 
 pytestmark = pytest.mark.skipif(

@@ -161,7 +161,7 @@ def test_a_function_of_the_programs_has_its_arguments_without_a_profiler_of_torc
 
 def test_only_torchs_compiler_reads_the_flag_of_a_recording_that_the_program_did_not_begin():
     flag = "import torch.autograd.profiler as p; answer = p._is_profiler_enabled"
-    recording = opscope.profile_recording.ProfileRecording()
+    recording = opscope.torch_api.profile_recording.ProfileRecording()
     recording.start()
     try:
         for name, expected in [("torch._dynamo.utils", True), ("lightning.pytorch", False)]:

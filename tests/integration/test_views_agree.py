@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import opscope
-from opscope.analysis.period import period_of
-from opscope.analysis.time_kind import TimeKind, time_kind
 from opscope.cli import main
-from opscope.cli.headline import headline
+from opscope.cli.shown.headline import headline
 from opscope.report.page import report_html
+from opscope.timeline.period import period_of
+from opscope.timeline.time_kind import TimeKind, time_kind
 from support.read_report import read_report
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "recorded_ways.py"

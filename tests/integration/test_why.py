@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import opscope
-from opscope.analysis.steady_state import find_start_up
+from opscope.timeline.steady_state import find_start_up
 
 PROGRAM = """\
 import sys
@@ -150,9 +150,9 @@ def test_a_script_without_functions_is_explained_by_its_own_lines(tmp_path, opti
 
 SERVES = """\
 import sys, threading, time
-import opscope.warm_steps
+import opscope.live.warm_steps
 
-opscope.warm_steps._LONG_S = 3.0
+opscope.live.warm_steps._LONG_S = 3.0
 """
 SERVING = """
 def serve():
@@ -211,7 +211,7 @@ def test_steps_of_a_forked_child_are_not_the_programs(why, tmp_path):
 
 
 def test_a_fault_of_recording_does_not_reach_the_programs_step(why, tmp_path):
-    faulty = "import opscope.profile_recording as p\n" + FAULT + PROGRAM
+    faulty = "import opscope.torch_api.profile_recording as p\n" + FAULT + PROGRAM
     (tmp_path / "train.py").write_text(faulty)
     done = why("12")
     assert done.stdout == "the end\n"
@@ -225,7 +225,7 @@ def test_a_schedule_of_ones_own_is_refused(why):
 
 INTERRUPTED = """\
 import os, signal, threading
-from opscope.trace.trace import Trace
+from opscope.api.trace import Trace
 
 save = Trace.save
 

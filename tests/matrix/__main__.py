@@ -20,9 +20,12 @@ from matrix.rows import ROWS, parse_row
 
 WITH_TORCH = (
     *("tests/integration", "tests/unit/recording", "tests/unit/drop_in", "tests/unit/replay"),
-    *("tests/unit/launch", "tests/unit/trace/test_overloads.py", "tests/unit/export"),
-    *("tests/unit/trace/test_registered_operators.py", "tests/unit/test_settings.py"),
-    *("tests/unit/test_activity_configs.py", "tests/unit/test_experimental_switches.py"),
+    *("tests/unit/launch", "tests/unit/columns/test_overloads.py", "tests/unit/export"),
+    *("tests/unit/columns/test_registered_operators.py", "tests/unit/torch_api/test_settings.py"),
+    *(
+        "tests/unit/torch_api/test_activity_configs.py",
+        "tests/unit/torch_api/test_experimental_switches.py",
+    ),
 )
 WITHOUT_TORCH = ("tests/unit",)
 # The recorder of Python calls, which has other code for other Pythons.
@@ -49,9 +52,9 @@ CLOSEST = (
         *("compilations", "compiled_lines", "compiled_annotations", "chrome_parity"),
         *("gpu_recording", "gpu_filters", "ranges", "script_calls", "process_groups"),
     )),
-    *("tests/unit/drop_in", "tests/unit/recording/test_bridge.py", "tests/unit/replay"),
-    *("tests/unit/test_activity_configs.py", "tests/unit/test_experimental_switches.py"),
-    "tests/unit/trace/test_registered_operators.py",
+    *("tests/unit/drop_in", "tests/unit/recorder/bridge/test_bridge.py", "tests/unit/replay"),
+    *("tests/unit/torch_api/test_activity_configs.py", "tests/unit/torch_api/test_experimental_switches.py"),
+    "tests/unit/columns/test_registered_operators.py",
 )  # fmt: skip
 _OPTIONS = ("--closest", "--failed")
 _GO_ON = "--continue-on-collection-errors"

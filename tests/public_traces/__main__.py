@@ -10,7 +10,7 @@ from tests.public_traces.compare import differences, read_by_opscope
 from tests.public_traces.plain_reading import NoTraceError, read_plainly
 
 from opscope.errors import OpscopeError
-from opscope.trace.file_kind import FileKind, file_kind
+from opscope.storage.file_kind import FileKind, file_kind
 
 
 def main(folder: str) -> int:

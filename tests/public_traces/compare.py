@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from tests.public_traces.plain_reading import Reading, union_ns
 
-from opscope.trace.chrome import load_chrome_processes
-from opscope.trace.codes import AllocationAction, EventKind, GpuKind
-from opscope.trace.trace import Trace
+from opscope.api.trace import Trace
+from opscope.columns.codes import AllocationAction, EventKind, GpuKind
+from opscope.storage.chrome import load_chrome_processes
 
 _EVENTS = {
     EventKind.OPERATOR: "operator",
@@ -42,7 +42,7 @@ def read_by_opscope(path: Path) -> tuple[Reading, list[str]]:
     Raises:
         OpscopeError: it cannot be read.
     """
-    from opscope.analysis.doubts import doubts
+    from opscope.timeline.doubts import doubts
 
     found, said = Reading(), []
     for part, trace in load_chrome_processes(path).items():

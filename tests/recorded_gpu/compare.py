@@ -10,8 +10,8 @@ import numpy as np
 from tests.recorded_gpu.job import KERNEL, SYNCHRONISATION, Work
 from tests.recorded_gpu.play import Played
 
-from opscope.trace.codes import EventKind
-from opscope.trace.trace import Trace
+from opscope.api.trace import Trace
+from opscope.columns.codes import EventKind
 
 ROUNDING_NS = 2
 """A time goes from nanoseconds to ticks and back."""

@@ -18,9 +18,9 @@ from torch.profiler import ProfilerActivity
 
 import opscope
 from opscope import _native
-from opscope.recording import gpu_collecting
-from opscope.trace.device_rules import check_device_rules
-from opscope.trace.trace import Trace
+from opscope.api.trace import Trace
+from opscope.columns.device_rules import check_device_rules
+from opscope.recorder.gpu import collecting as gpu_collecting
 
 MISBEHAVIOURS: dict[str, dict[str, int]] = {
     "in order": {},

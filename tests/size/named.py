@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import opscope
-from opscope.analysis.findings.patterns import all_patterns
 from opscope.cli.application import COMMANDS, parser_of_all
-from opscope.trace.schema import TABLES
+from opscope.columns.schema import TABLES
+from opscope.findings.patterns import all_patterns
 
 
 def named() -> dict[str, int]:

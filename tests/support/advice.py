@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import opscope
-from opscope.analysis.findings.finding import Findings
+from opscope.findings.finding import Findings
 
 EVERYTHING = {"record_shapes": True, "profile_memory": True, "with_stack": True}
 FOR_WHY = {"record_shapes": True, "with_own_functions": True, "with_modules": True}

@@ -27,8 +27,9 @@ from typing import Any
 
 import numpy as np
 
-from opscope.trace.names import Names
-from opscope.trace.schema import (
+from opscope.api.trace import Trace
+from opscope.columns.names import Names
+from opscope.columns.schema import (
     TABLES,
     AllocationAction,
     EventKind,
@@ -36,8 +37,7 @@ from opscope.trace.schema import (
     Role,
     ScalarType,
 )
-from opscope.trace.table import ListColumn
-from opscope.trace.trace import Trace
+from opscope.columns.table import ListColumn
 
 ORIGIN_NS = 1_700_000_000_000_000_000
 """What time 0 of a description is."""

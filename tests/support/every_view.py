@@ -13,16 +13,16 @@ import numpy as np
 
 import opscope
 from opscope.analysis.flops import count_flops
-from opscope.analysis.stacks import Stacks
 from opscope.analysis.torch_listing.averages import key_averages
-from opscope.analysis.torch_listing.listing import TorchListing
+from opscope.api.trace import Trace
 from opscope.cli.application import main
+from opscope.columns.schema import TABLES
 from opscope.errors import OpscopeError
 from opscope.export.collapsed_stacks import METRICS, write_stacks
 from opscope.export.formats import FORMATS
 from opscope.report.page import report_html
-from opscope.trace.schema import TABLES
-from opscope.trace.trace import Trace
+from opscope.timeline.listing import TorchListing
+from opscope.timeline.stacks import Stacks
 from support.read_report import read_report
 
 _SUFFIXES = {"memory-timeline": ".memory.json"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from opscope.analysis.findings.finding import Finding, Findings
+from opscope.findings.finding import Finding, Findings
 
 
 def finding(**columns: Any) -> Findings:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from opscope.analysis.findings.find import find_findings
-from opscope.trace.schema import EventKind
+from opscope.columns.schema import EventKind
+from opscope.findings.find import find_findings
 from support.build_trace import span
 
 MICROSECOND = 1000

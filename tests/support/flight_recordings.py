@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 import opscope
-from opscope.flight.dump_writer import is_left
+from opscope.live.flight.dump_writer import is_left
 
 
 def step(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:

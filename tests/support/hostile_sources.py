@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from opscope.trace.schema import EventKind
-from opscope.trace.trace import Trace
+from opscope.api.trace import Trace
+from opscope.columns.schema import EventKind
 from support.build_trace import allocation, build_trace, kernel, span, tensor
 from support.random_trace import random_trace
 
@@ -44,7 +44,7 @@ def write_sources(folder: Path, random: np.random.Generator, recorded: bool) -> 
     if recorded:
         path = folder / "recorded"
         subprocess.run([sys.executable, "-c", _RECORD, str(path)], check=True)
-        from opscope.trace.load import load_trace
+        from opscope.recorder.streams.load import load_trace
 
         _write(load_trace(path), "recorded", folder)
 

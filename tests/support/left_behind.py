@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from opscope.leftover.artefacts import LeftKind, at, find, in_memory
+from opscope.base.artefacts import LeftKind, at, find, in_memory
 
 _HOLDER = """
 import fcntl, os, sys

@@ -11,9 +11,9 @@ from pathlib import Path
 from unittest import mock
 
 from opscope import _native
-from opscope.flight import left_rings
-from opscope.recording import segments
-from opscope.recording.recovered import about_of
+from opscope.live.flight import left_rings
+from opscope.recorder.streams import segments
+from opscope.recorder.streams.recovered import about_of
 
 KINDS = ("stream", "tasks", "copy", "state", "segments", "ring", "spool", "journal")
 
@@ -66,7 +66,7 @@ _FLYING = (
     + """
 import opscope, shutil, time
 from opscope import _native
-from opscope.leftover.artefacts import LeftKind, find, in_memory
+from opscope.base.artefacts import LeftKind, find, in_memory
 def ring():
     for one in find(sys.argv[1], LeftKind.RING):
         return os.fspath((in_memory(one) or one).path)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from opscope.analysis.devices import device_name
 from opscope.analysis.memory.categories import MemoryAccounts
+from opscope.columns.devices import device_name
 
 Block = tuple[int, int, str]
 Version = tuple[Block, int]

@@ -15,12 +15,12 @@ from opscope.analysis.account.collectives import is_within, transfers
 from opscope.analysis.account.event_causes import AS_AROUND, _of_name, waits
 from opscope.analysis.account.pieces import Pieces, main_threads, step_of, thread_of_operators
 from opscope.analysis.account.processor import intervals_by_thread
-from opscope.analysis.program_steps import program_steps
 from opscope.analysis.recording_cost import cost_of_an_event_ns
-from opscope.trace.codes import EventKind, RecordScope, WaitsFor
-from opscope.tree.ancestry import nearest_ancestor
-from opscope.tree.frame_text import event_texts, is_python
-from opscope.tree.innermost import innermost_segments
+from opscope.columns.codes import EventKind, RecordScope, WaitsFor
+from opscope.timeline.program_steps import program_steps
+from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.frame_text import event_texts, is_python
+from opscope.timeline.tree.innermost import innermost_segments
 from support.plain_lay_over import OffProcessor, lay_over
 
 _BLOCKED_IN = {

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.analysis.phases import _PREFIXES, NO_PHASE, Phase
-from opscope.analysis.torch_listing.listing import HIDDEN_NAMES
-from opscope.trace.schema import EventKind, RecordScope
-from opscope.tree.ancestry import nearest_ancestor
-from opscope.tree.event_tree import event_tree
-from opscope.tree.links import forward_backward_links, thread_numbers
+from opscope.columns.schema import EventKind, RecordScope
+from opscope.timeline.listing import HIDDEN_NAMES
+from opscope.timeline.phases import _PREFIXES, NO_PHASE, Phase
+from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.event_tree import event_tree
+from opscope.timeline.tree.links import forward_backward_links, thread_numbers
 
 NONE = -1
 _ENGINE = "autograd::engine::evaluate_function: "

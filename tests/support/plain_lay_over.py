@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.account.processor import Intervals
-from opscope.trace.codes import WaitsFor
+from opscope.columns.codes import WaitsFor
 
 Values = npt.NDArray[np.int64]
 Amounts = npt.NDArray[np.float64]

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from opscope.tree.event_tree import event_tree
-from opscope.tree.line_nesting import thread_lines
+from opscope.timeline.tree.event_tree import event_tree
+from opscope.timeline.tree.line_nesting import thread_lines
 
 
 def plain_own_times(trace):

@@ -8,19 +8,19 @@ from opscope import _native
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.divided import divide
 from opscope.analysis.account.find import main_time
-from opscope.analysis.findings.sites import Sites
-from opscope.analysis.findings.subject import Subject
-from opscope.analysis.module_attribution import attribute_to_modules
-from opscope.analysis.period import Which, period_of
-from opscope.analysis.phases import PHASE_NAMES, Phase, find_phases
-from opscope.analysis.program_steps import program_steps
-from opscope.analysis.stacks import Stacks, forward_source
-from opscope.analysis.torch_listing.listing import TorchListing
-from opscope.rollup.operators import line_columns, operator_columns
-from opscope.rollup.places import ProgramPlace
-from opscope.trace.schema import AllocationAction, EventKind
-from opscope.tree.event_tree import event_tree
-from opscope.tree.own_time import own_times
+from opscope.analysis.sites import Sites
+from opscope.columns.schema import AllocationAction, EventKind
+from opscope.findings.subject import Subject
+from opscope.jobs.rollup.operators import line_columns, operator_columns
+from opscope.jobs.rollup.places import ProgramPlace
+from opscope.timeline.listing import TorchListing
+from opscope.timeline.module_attribution import attribute_to_modules
+from opscope.timeline.period import Which, period_of
+from opscope.timeline.phases import PHASE_NAMES, Phase, find_phases
+from opscope.timeline.program_steps import program_steps
+from opscope.timeline.stacks import Stacks, forward_source
+from opscope.timeline.tree.event_tree import event_tree
+from opscope.timeline.tree.own_time import own_times
 from support.plain_account import plain_sums
 from support.plain_attribution import (
     plain_around,

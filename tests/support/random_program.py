@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.trace.codes import AllocationAction, LinkKind, WaitsFor
-from opscope.trace.names import Names
-from opscope.trace.schema import EventKind, RecordScope
-from opscope.trace.trace import Trace
+from opscope.api.trace import Trace
+from opscope.columns.codes import AllocationAction, LinkKind, WaitsFor
+from opscope.columns.names import Names
+from opscope.columns.schema import EventKind, RecordScope
 
 TEXTS = [
     "ProfilerStep#1", "ProfilerStep#2", "ProfilerStep#x", "aten::sum", "aten::mm", "aten::is_leaf",

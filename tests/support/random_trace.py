@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from opscope.trace.column import Column
-from opscope.trace.names import Names
-from opscope.trace.schema import TABLES
-from opscope.trace.table import ListColumn, Table
-from opscope.trace.trace import Trace
+from opscope.api.trace import Trace
+from opscope.columns.column import Column
+from opscope.columns.names import Names
+from opscope.columns.schema import TABLES
+from opscope.columns.table import ListColumn, Table
 
 TEXTS = ["", "aten::mm", 'quote " back\\slash', "line\nbreak", "ünïcode ☃ 😀", "\x00", "a" * 300]
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import opscope
-from opscope.trace.trace import Trace
+from opscope.api.trace import Trace
 
 
 @contextmanager

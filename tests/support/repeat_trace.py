@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from opscope.trace.column import Column
-from opscope.trace.schema import TABLES
-from opscope.trace.table import ListColumn, Table
-from opscope.trace.trace import Trace
+from opscope.api.trace import Trace
+from opscope.columns.column import Column
+from opscope.columns.schema import TABLES
+from opscope.columns.table import ListColumn, Table
 
 _REPEATED = ("events", "allocations", "tensors", "scalars", "python_calls", "gpu")
 """Tables with rows per event or time; the others hold what those refer to."""

@@ -3,11 +3,11 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from opscope.job import rank_steps as of_rollups
-from opscope.rollup.contents import contents_of
-from opscope.rollup.places import places_of_table
-from opscope.rollup.read import Rollup
-from opscope.trace.partition import Partition
+from opscope.jobs import rank_steps as of_rollups
+from opscope.jobs.rollup.contents import contents_of
+from opscope.jobs.rollup.places import places_of_table
+from opscope.jobs.rollup.read import Rollup
+from opscope.storage.partition import Partition
 
 
 def places_of(trace):

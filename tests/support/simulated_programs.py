@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from opscope.trace.codes import EventKind
-from opscope.trace.trace import Trace
+from opscope.api.trace import Trace
+from opscope.columns.codes import EventKind
 from support.build_trace import build_trace, kernel, span
 
 LAUNCH_US = 5

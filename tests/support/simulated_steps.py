@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from opscope.flight.steps import NEVER
+from opscope.torch_api.step_counter import NEVER
 
 
 class SimulatedAlarm:
-    """As :class:`opscope.flight.steps.StepAlarm`."""
+    """As :class:`opscope.torch_api.step_counter.StepAlarm`."""
 
     def __init__(self, listener: Callable[[int], None]) -> None:
         self.listener = listener
@@ -16,7 +16,7 @@ class SimulatedAlarm:
 
 
 class SimulatedSteps:
-    """As :class:`opscope.flight.steps.ProgramSteps`."""
+    """As :class:`opscope.torch_api.step_counter.ProgramSteps`."""
 
     def __init__(self) -> None:
         self.count = 0

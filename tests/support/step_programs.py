@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from opscope.trace.schema import EventKind
-from opscope.trace.trace import Trace
+from opscope.api.trace import Trace
+from opscope.columns.schema import EventKind
 from support.build_trace import allocation, build_trace, span, tensor
 
 OPTIONS = {"shapes": True, "modules": True, "memory": True}

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from opscope.trace.names import Names
-from opscope.trace.schema import AllocationAction, EventKind, ScalarType
-from opscope.trace.trace import Trace
+from opscope.api.trace import Trace
+from opscope.columns.names import Names
+from opscope.columns.schema import AllocationAction, EventKind, ScalarType
 from support.build_trace import list_column, scalar_type
 
 _NOT_TENSORS = ("Scalar", "ScalarList", "TensorList", "")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from opscope.trace.schema import AllocationAction, EventKind
+from opscope.columns.schema import AllocationAction, EventKind
 from torture.history import Actor, Deed, Effect, History, State
 from torture.own_functions import PREFIX
 from torture.windows import Window

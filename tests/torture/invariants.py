@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from opscope.trace.schema import TABLES, AllocationAction, EventKind
+from opscope.columns.schema import TABLES, AllocationAction, EventKind
 
 FAST = "fast"
 """How annotations end that are of an operator's kind, as compiled code makes them."""

@@ -31,15 +31,15 @@ import pandas  # noqa: F401  which pyarrow imports where it can, and takes addre
 import pyarrow.dataset  # noqa: F401
 
 from opscope import _native
+from opscope.base.left_files import reading
 from opscope.errors import OpscopeError
-from opscope.flight.left_rings import dump_ring
-from opscope.flight.write_dump import write_dump
-from opscope.recording import segments
-from opscope.recording.decoded import read_decoded
-from opscope.recording.recovered import about_of, recover
-from opscope.recording.segment_arrays import read_arrays, write_arrays
-from opscope.trace.left_files import reading
-from opscope.trace.process_journal import read_journal
+from opscope.live.flight.left_rings import dump_ring
+from opscope.live.flight.write_dump import write_dump
+from opscope.recorder.decoded import read_decoded
+from opscope.recorder.streams import segments
+from opscope.recorder.streams.recovered import about_of, recover
+from opscope.recorder.streams.segment_arrays import read_arrays, write_arrays
+from opscope.storage.process_journal import read_journal
 from support.left_corruptions import damage, damage_bytes
 from support.left_samples import KINDS, write_samples
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import opscope
-from opscope.trace.schema import EventKind
+from opscope.columns.schema import EventKind
 from torture.windows import Window
 
 

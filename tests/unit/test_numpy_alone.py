@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from opscope.analysis import signatures
+from opscope.timeline import signatures
 from support.random_program import random_program
 
 HIDING = """

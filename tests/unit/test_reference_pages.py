@@ -12,10 +12,10 @@ from docs.generators.rollup_tables import rollup_tables
 
 import opscope
 from opscope.cli.application import COMMANDS
-from opscope.job.queries.questions import JobQuestion
-from opscope.recording.sources import SOURCES
-from opscope.rollup.schema import ROLLUP_TABLES
-from opscope.trace.schema import TABLES
+from opscope.columns.schema import TABLES
+from opscope.jobs.questions.questions import JobQuestion
+from opscope.jobs.rollup.schema import ROLLUP_TABLES
+from opscope.recorder.sources import SOURCES
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "file-format.md"
 
@@ -31,7 +31,7 @@ def test_texts_of_errors_however_they_are_made(messages):
         texts[message.module].append(message.text)
     assert any(
         text.startswith("Nothing has been recorded yet.")
-        for text in texts["opscope.profile_recording"]
+        for text in texts["opscope.torch_api.profile_recording"]
     )
     by_a_function = "None of the … distinct operator calls can be replayed (…)."
     assert any(by_a_function in text for text in texts["opscope.replay.replay"])

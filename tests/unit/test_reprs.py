@@ -6,8 +6,8 @@ import pytest
 from torch.profiler import ProfilerActivity
 
 import opscope
+from opscope.columns.schema import EventKind
 from opscope.errors import UnknownNameError, UsageError
-from opscope.trace.schema import EventKind
 from support.build_trace import allocation, build_trace, span
 
 

@@ -74,7 +74,7 @@ export class LabelColors {
   }
 }
 
-// Parts of a training step, by the names of analysis/phases.py, and what memory is for, by those of
+// Parts of a training step, by the names of timeline/phases.py, and what memory is for, by those of
 // analysis/memory/timeline.py.
 const PART_COLORS: Record<string, string> = {
   "data loading": "--phase-data",

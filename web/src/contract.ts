@@ -85,7 +85,7 @@ export interface Line {
   home: number; // line of lane 0 among those of the same table
 }
 
-// Kinds of labels: trace/schema.py's EventKind, then the kinds of `gpu`.
+// Kinds of labels: columns/schema.py's EventKind, then the kinds of `gpu`.
 export const Kind = {
   operator: 0,
   annotation: 1,

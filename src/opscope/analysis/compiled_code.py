@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.period import find_which, period_of
-from opscope.trace.codes import CompilationKind, EventKind, OriginsKnownFrom
-from opscope.trace.names import Names
-from opscope.trace.trace import Trace
-from opscope.tree.ancestry import nearest_ancestor
-from opscope.tree.event_tree import event_tree
-from opscope.tree.self_time import minus_children
+from opscope.columns.codes import CompilationKind, EventKind, OriginsKnownFrom
+from opscope.columns.names import Names
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.period import find_which, period_of
+from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.event_tree import event_tree
+from opscope.timeline.tree.self_time import minus_children
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -184,7 +184,7 @@ class CompiledCode:
         return {"coverage": self.coverage, "coverage_of_graphs": self.coverage_of_graphs}
 
 
-def find_compiled_code(trace: Trace, which: str = "steady") -> CompiledCode:
+def find_compiled_code(trace: TraceData, which: str = "steady") -> CompiledCode:
     """Sum what every place in generated code took; see :meth:`opscope.Trace.compiled`."""
     period = period_of(trace, find_which(which))
     looked_at = period.trace
@@ -207,7 +207,7 @@ def find_compiled_code(trace: Trace, which: str = "steady") -> CompiledCode:
     )
 
 
-def _compilations(trace: Trace) -> tuple[CompilationEvent, ...]:
+def _compilations(trace: TraceData) -> tuple[CompilationEvent, ...]:
     table, names = trace.table("compilations"), trace.names
     begun_ns = trace.metadata.get("start_ns", 0)
     columns = (table[column.name].tolist() for column in table.schema.columns)
@@ -258,7 +258,7 @@ class _Placed:
     is_call: Flags
 
     @classmethod
-    def of(cls, trace: Trace) -> _Placed:
+    def of(cls, trace: TraceData) -> _Placed:
         events, frames = len(trace.events), trace.table("frames")
         calls = trace.table("python_calls")
         file = np.full(events, -1, dtype=np.int64)
@@ -281,7 +281,7 @@ class _Placed:
         return cls(file, line, is_call)
 
 
-def _hand_on_places(trace: Trace, file: Values, line: Values) -> None:
+def _hand_on_places(trace: TraceData, file: Values, line: Values) -> None:
     """What a C function calls is called from where that was: it is only how Python calls it."""
     of_c = trace.events["kind"] == EventKind.C_CALL
     parent = event_tree(trace).parent
@@ -291,7 +291,7 @@ def _hand_on_places(trace: Trace, file: Values, line: Values) -> None:
     file[of_c] = line[of_c] = -1
 
 
-def _prepared_ns(trace: Trace, called: Values, graph: Values) -> Values:
+def _prepared_ns(trace: TraceData, called: Values, graph: Values) -> Values:
     """How long the graph of every call was at nothing else before it; the last has the rest too."""
     tree = event_tree(trace)
     order = np.lexsort((tree.start_ns[called], graph))
@@ -307,7 +307,7 @@ def _prepared_ns(trace: Trace, called: Values, graph: Values) -> Values:
 
 
 def _calls(
-    trace: Trace, placed: _Placed, called: Values, around: npt.NDArray[Any]
+    trace: TraceData, placed: _Placed, called: Values, around: npt.NDArray[Any]
 ) -> tuple[CompiledCall, ...]:
     """A row for every place that ran."""
     duration_ns = event_tree(trace).duration_ns
@@ -346,7 +346,7 @@ class _Site:
     known_from: OriginsKnownFrom = OriginsKnownFrom.NOTHING
 
 
-def _known_sites(trace: Trace) -> Mapping[tuple[int, int], _Site]:
+def _known_sites(trace: TraceData) -> Mapping[tuple[int, int], _Site]:
     """By file, a row of names, and line of the generated code."""
     sites, names = trace.table("compiled_sites"), trace.names
     lines = _lines_of_sites(trace)
@@ -362,7 +362,7 @@ def _known_sites(trace: Trace) -> Mapping[tuple[int, int], _Site]:
     }
 
 
-def _lines_of_sites(trace: Trace) -> Mapping[int, tuple[CompiledLine, ...]]:
+def _lines_of_sites(trace: TraceData) -> Mapping[int, tuple[CompiledLine, ...]]:
     table, names = trace.table("compiled_origins"), trace.names
     columns = ("site", "file", "line", "function", "module", "operator")
     found: dict[int, dict[tuple[int, int, int, int], dict[str, None]]] = {}

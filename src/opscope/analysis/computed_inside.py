@@ -10,15 +10,15 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from opscope.trace.schema import Role
-from opscope.trace.trace import Trace
-from opscope.tree.ancestry import nearest_ancestor
+from opscope.columns.schema import Role
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.tree.ancestry import nearest_ancestor
 
 Flags = npt.NDArray[np.bool_]
 Counts = npt.NDArray[np.int32]
 
 
-def arguments_of_callers(trace: Trace, wanted: Flags) -> Counts:
+def arguments_of_callers(trace: TraceData, wanted: Flags) -> Counts:
     """How many of the first arguments recorded of each event are not its own. Shape (events,).
 
     Where ``torch.func`` unwraps its tensors, torch leaves the wrappers on the stack that it hands
@@ -38,7 +38,7 @@ def arguments_of_callers(trace: Trace, wanted: Flags) -> Counts:
     return skipped
 
 
-def is_computed_inside(trace: Trace, skipped: Counts) -> Flags:
+def is_computed_inside(trace: TraceData, skipped: Counts) -> Flags:
     """Whether an event was given a tensor that is not empty and has no memory. Shape (events,).
 
     Of files that do not say which tensor is which nothing is known, so False. Meta tensors and fake
@@ -54,7 +54,7 @@ def is_computed_inside(trace: Trace, skipped: Counts) -> Flags:
     return result
 
 
-def _is_empty(trace: Trace, rows: npt.NDArray[np.int64]) -> Flags:
+def _is_empty(trace: TraceData, rows: npt.NDArray[np.int64]) -> Flags:
     """Whether a dimension is 0, of rows of ``tensors``."""
     sizes = trace.table("tensors").lists("sizes")
     zeros = np.concatenate([[0], np.cumsum(sizes.values == 0)])
@@ -62,7 +62,7 @@ def _is_empty(trace: Trace, rows: npt.NDArray[np.int64]) -> Flags:
     return empty
 
 
-def _argument_counts(trace: Trace) -> Counts:
+def _argument_counts(trace: TraceData) -> Counts:
     """How many positional arguments were recorded of every event."""
     counts = np.zeros(len(trace.events), dtype=np.int32)
     for name in ("tensors", "scalars"):

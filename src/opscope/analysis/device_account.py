@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from opscope.analysis.doubts import sentence
 from opscope.analysis.graph_attribution import attribute_graphs
-from opscope.trace.device_rules import DeviceRules, check_device_rules
-from opscope.trace.schema import UNHEARD
-from opscope.trace.trace import Trace
+from opscope.columns.device_rules import DeviceRules, check_device_rules
+from opscope.columns.schema import UNHEARD
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.doubts import sentence
 
 
 def _rules_text(rules: DeviceRules) -> str:
@@ -19,7 +19,7 @@ def _rules_text(rules: DeviceRules) -> str:
     return f"{rules.work:,} pieces of device work, {busy}, {verdict}"
 
 
-def describe_devices(trace: Trace) -> list[str]:
+def describe_devices(trace: TraceData) -> list[str]:
     """How much was done, whether the rules were kept, which share of CUDA graphs is attributed.
 
     Empty without device activity, unless it was asked for and could not be had.

@@ -9,18 +9,18 @@ import numpy.typing as npt
 
 from opscope.analysis.computed_inside import arguments_of_callers, is_computed_inside
 from opscope.analysis.flop_formulas import FORMULAS, OperatorCall
-from opscope.analysis.signatures import (
+from opscope.columns.schema import EventKind
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.signatures import (
     Signature,
     first_of_each,
     mix,
     scalar_signatures,
     shape_signatures,
 )
-from opscope.trace.schema import EventKind
-from opscope.trace.trace import Trace
-from opscope.tree.ancestry import nearest_ancestor
-from opscope.tree.arguments import Argument, Arguments, Scalar, TensorRecord
-from opscope.tree.event_tree import event_tree
+from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.arguments import Argument, Arguments, Scalar, TensorRecord
+from opscope.timeline.tree.event_tree import event_tree
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class FlopCounts:
         return self.covered_ns / self.operator_ns if self.operator_ns else 0.0
 
 
-def count_flops(trace: Trace) -> FlopCounts:
+def count_flops(trace: TraceData) -> FlopCounts:
     """Apply the formulas to every event that has one; argument shapes must have been recorded."""
     tree, kind = event_tree(trace), trace.events["kind"]
     flops = _values(trace)
@@ -62,7 +62,7 @@ def count_flops(trace: Trace) -> FlopCounts:
     )
 
 
-def _values(trace: Trace) -> npt.NDArray[np.int64]:
+def _values(trace: TraceData) -> npt.NDArray[np.int64]:
     """The formula's value for every event, -1 where there is none. One call per signature."""
     result = np.full(len(trace.events), -1, dtype=np.int64)
     wanted = _has_formula(trace)
@@ -79,7 +79,7 @@ def _values(trace: Trace) -> npt.NDArray[np.int64]:
     return result
 
 
-def _has_formula(trace: Trace) -> npt.NDArray[np.bool_]:
+def _has_formula(trace: TraceData) -> npt.NDArray[np.bool_]:
     name = trace.events["name"]
     used = np.flatnonzero(np.bincount(name + 1, minlength=1)) - 1
     with_formula = [n for n in used.tolist() if trace.names[n] in FORMULAS]
@@ -89,12 +89,12 @@ def _has_formula(trace: Trace) -> npt.NDArray[np.bool_]:
     return has
 
 
-def _signatures(trace: Trace, wanted: npt.NDArray[np.bool_]) -> Signature:
+def _signatures(trace: TraceData, wanted: npt.NDArray[np.bool_]) -> Signature:
     shapes, scalars = shape_signatures(trace, wanted), scalar_signatures(trace, wanted)
     return mix(mix(shapes) ^ mix(scalars + np.uint64(1)) ^ mix(mix(trace.events["name"])))
 
 
-def _apply(trace: Trace, arguments: Arguments, event: int, skipped: int) -> int:
+def _apply(trace: TraceData, arguments: Arguments, event: int, skipped: int) -> int:
     inputs = arguments.inputs(event)[skipped:]
     call = OperatorCall([_shape(a) for a in inputs], [_value(a) for a in inputs])
     try:

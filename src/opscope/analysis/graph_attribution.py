@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.device_time import WORK_KINDS
-from opscope.trace.trace import Trace
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.device_time import WORK_KINDS
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class GraphAttribution:
         return f"{text} attributed to operators"
 
 
-def attribute_graphs(trace: Trace) -> GraphAttribution:
+def attribute_graphs(trace: TraceData) -> GraphAttribution:
     """Attribute all work with a graph node to what was captured."""
     gpu, nodes = trace.table("gpu"), trace.table("gpu_graph_nodes")
     rows = np.flatnonzero(np.isin(gpu["kind"], WORK_KINDS) & (gpu["graph_node"] != 0))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.trace.trace import Trace
+from opscope.columns.trace_data import TraceData
 
 Numbers = npt.NDArray[np.float64]
 
@@ -43,7 +43,7 @@ class KernelOccupancy:
     occupancy: Numbers
 
 
-def kernel_occupancy(trace: Trace) -> KernelOccupancy | None:
+def kernel_occupancy(trace: TraceData) -> KernelOccupancy | None:
     """Estimate it for every kernel; None where nothing is known of the devices."""
     gpu = trace.table("gpu")
     devices = {int(d.get("id", -1)): d for d in trace.metadata.get("deviceProperties") or ()}
@@ -62,7 +62,7 @@ def kernel_occupancy(trace: Trace) -> KernelOccupancy | None:
     return result
 
 
-def _fill(result: KernelOccupancy, trace: Trace, rows: Any, device: dict[str, Any]) -> None:
+def _fill(result: KernelOccupancy, trace: TraceData, rows: Any, device: dict[str, Any]) -> None:
     gpu = trace.table("gpu")
     blocks = _product(gpu.lists("grid"), rows) / device["numSms"]
     warps = np.maximum(np.ceil(_product(gpu.lists("block"), rows) / _WARP), 1)

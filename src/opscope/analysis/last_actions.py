@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opscope.analysis.quantity_text import time_text
-from opscope.trace.ledger_rows import RECORDER_PREFIX
-from opscope.trace.metadata_kinds import ENDED
-from opscope.trace.thread_text import thread_name, thread_text
-from opscope.trace.trace import Trace
+from opscope.base.quantity_text import time_text
+from opscope.columns.ledger_rows import RECORDER_PREFIX
+from opscope.columns.metadata_kinds import ENDED
+from opscope.columns.thread_text import thread_name, thread_text
+from opscope.columns.trace_data import TraceData
 
 _MOST_AROUND = 3
 
@@ -44,13 +44,13 @@ class ThreadEnd:
         return f"{self.thread} was in {self.name} for {time_text(self.for_ns)}{inside}"
 
 
-def how_it_ended(trace: Trace) -> str:
+def how_it_ended(trace: TraceData) -> str:
     """How a recording ended that was not stopped; empty for all others."""
     ended = trace.metadata.get(ENDED)
     return str(ended["how"]) if ended else ""
 
 
-def last_actions(trace: Trace) -> list[ThreadEnd]:
+def last_actions(trace: TraceData) -> list[ThreadEnd]:
     """Of all threads, the one that did something last first; empty if the recording was stopped."""
     ended = trace.metadata.get(ENDED)
     if not ended or ended["whole"] or not len(trace.events):
@@ -59,7 +59,7 @@ def last_actions(trace: Trace) -> list[ThreadEnd]:
     return [action for _, action in found]
 
 
-def _actions(trace: Trace) -> Iterator[tuple[int, ThreadEnd]]:
+def _actions(trace: TraceData) -> Iterator[tuple[int, ThreadEnd]]:
     """With when each thread last did something."""
     events, end_ns = trace.events, int(trace.metadata["end_ns"])
     ends = events["start_ns"] + events["duration_ns"]
@@ -86,11 +86,11 @@ def _actions(trace: Trace) -> Iterator[tuple[int, ThreadEnd]]:
         )
 
 
-def _around(trace: Trace, row: int) -> Iterator[str]:
+def _around(trace: TraceData, row: int) -> Iterator[str]:
     parents = trace.events["parent"]
     while (row := int(parents[row])) >= 0:
         yield _name(trace, row)
 
 
-def _name(trace: Trace, row: int) -> str:
+def _name(trace: TraceData, row: int) -> str:
     return trace.names[int(trace.events["name"][row])]

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from opscope.analysis.period import Period, Which
-from opscope.analysis.steady_state import StartUp
 from opscope.analysis.top_operators import COLUMNS, SORT_KEYS, TopOperators, find_top_operators
+from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
-from opscope.trace.long_trace import LongTrace, Slice
-from opscope.trace.trace import Trace
+from opscope.storage.long_trace import LongTrace, Slice
+from opscope.timeline.period import Period, Which
+from opscope.timeline.steady_state import StartUp
 
 _SLICE_EVENTS = 1_000_000
 _TIMES = ("calls", "cpu_self_ns", "cpu_total_ns")
@@ -45,7 +45,7 @@ def find_long_top_operators(
         waiting=others,
         left_out=max(len(rows) - shown, 0),
         total_cpu_ns=sum(row["cpu_self_ns"] for row in [*rows, *others]),
-        period=_period(Trace({}, trace.small.names), begin_ns, end_ns),
+        period=_period(TraceData({}, trace.small.names), begin_ns, end_ns),
         used=tuple(c for c in COLUMNS if c.key in (*_TIMES, "cpu_mean_ns")),
         sorted_by=column,
     )
@@ -77,5 +77,5 @@ def _rows(sums: dict[str, Counter[str]], sorted_by: str) -> list[dict[str, Any]]
     return sorted(rows, key=lambda row: -row[sorted_by])
 
 
-def _period(trace: Trace, begin_ns: int, end_ns: int) -> Period:
+def _period(trace: TraceData, begin_ns: int, end_ns: int) -> Period:
     return Period(Which.ALL, trace, None, begin_ns, end_ns, StartUp())

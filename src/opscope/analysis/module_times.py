@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.device_time import measure_device_time
-from opscope.analysis.module_attribution import Rows, attribute_to_modules
-from opscope.analysis.torch_listing.listing import TorchListing
-from opscope.trace.schema import EventKind
-from opscope.trace.trace import Trace
-from opscope.tree.ancestry import nearest_ancestor
-from opscope.tree.self_time import minus_children, self_times
+from opscope.columns.schema import EventKind
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.device_time import measure_device_time
+from opscope.timeline.listing import TorchListing
+from opscope.timeline.module_attribution import Rows, attribute_to_modules
+from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.self_time import minus_children, self_times
 
 Values = npt.NDArray[np.int64]
 
@@ -48,7 +48,7 @@ class ModuleTimes:
         return len(self.paths)
 
 
-def module_times(trace: Trace, listing: TorchListing | None = None) -> ModuleTimes:
+def module_times(trace: TraceData, listing: TorchListing | None = None) -> ModuleTimes:
     """Sum the calls of every module; empty if no module calls were recorded.
 
     What the backward pass does counts for the module whose forward made it.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.analysis.torch_listing.listing import Flags, Labels, TorchListing, Values
-from opscope.cached_property import cached_property
-from opscope.tree.frame_text import own_texts
-from opscope.tree.own_time import outermost_of, own_times
+from opscope.base.cached_property import cached_property
+from opscope.timeline.listing import Flags, Labels, TorchListing, Values
+from opscope.timeline.tree.frame_text import own_texts
+from opscope.timeline.tree.own_time import outermost_of, own_times
 
 
 class OwnListing(TorchListing):

@@ -1,5 +1,5 @@
 """Which source files are the program's own; the recorder asks too, so it stands with traces."""
 
-from opscope.trace.program_files import is_library
+from opscope.base.program_files import is_library
 
 __all__ = ["is_library"]

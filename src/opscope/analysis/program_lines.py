@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.signatures import first_of_each
-from opscope.analysis.time_kind import waiting_ns
-from opscope.trace.names import Names
-from opscope.trace.program_files import is_library
-from opscope.trace.trace import Trace
-from opscope.tree.ancestry import Index, nearest_ancestor, subtree_sums
-from opscope.tree.event_tree import event_tree
-from opscope.tree.self_time import minus_children
+from opscope.base.program_files import is_library
+from opscope.columns.names import Names
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.signatures import first_of_each
+from opscope.timeline.time_kind import waiting_ns
+from opscope.timeline.tree.ancestry import Index, nearest_ancestor, subtree_sums
+from opscope.timeline.tree.event_tree import event_tree
+from opscope.timeline.tree.self_time import minus_children
 
 Values = npt.NDArray[np.int64]
 
@@ -53,7 +53,7 @@ class ProgramLine:
     waiting_ns: int = 0
 
 
-def program_lines(trace: Trace) -> list[ProgramLine]:
+def program_lines(trace: TraceData) -> list[ProgramLine]:
     """Every line of the program that made a recorded call, those with most time first."""
     frames, names = trace.table("frames"), trace.names
     own = calls_of_program(trace)
@@ -103,7 +103,7 @@ class OwnCalls:
     line: Values
 
 
-def calls_of_program(trace: Trace) -> OwnCalls:
+def calls_of_program(trace: TraceData) -> OwnCalls:
     """What was called from a line of the program's own."""
     own = np.append(_own_frames(trace.table("frames")["file"], trace.names), False)
     tables = [trace.table(name) for name in ("python_calls", "operator_calls")]
@@ -116,7 +116,7 @@ def calls_of_program(trace: Trace) -> OwnCalls:
 
 
 def place_of_call(
-    trace: Trace, calls: OwnCalls, call: int, texts: Mapping[tuple[str, int], str]
+    trace: TraceData, calls: OwnCalls, call: int, texts: Mapping[tuple[str, int], str]
 ) -> str:
     """``train.py:12: what it says``: the line a call was made from, with what is known of it."""
     file = trace.names[trace.table("frames")["file"][calls.caller[call]]]
@@ -125,7 +125,7 @@ def place_of_call(
     return f"{file}:{line}: {text}" if text else f"{file}:{line}"
 
 
-def line_texts(trace: Trace) -> Mapping[tuple[str, int], str]:
+def line_texts(trace: TraceData) -> Mapping[tuple[str, int], str]:
     """What the lines say that the recording kept, by file and number."""
     table = trace.table("source_lines")
     columns = (table[name].tolist() for name in ("file", "line", "text"))

@@ -1,7 +1,7 @@
 """What recording cost the program: nanoseconds of each event, by its kind.
 
 The ledger has what one of each kind costs on this machine, measured in a loop that does nothing
-else (:mod:`opscope.recording.cost`). Findings, summaries and accounts of time all use these.
+else (:mod:`opscope.recorder.cost`). Findings, summaries and accounts of time all use these.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from opscope.trace.codes import EventKind
-from opscope.trace.derived import derived
-from opscope.trace.ledger_rows import KIND_COST, CostKind
-from opscope.trace.trace import Trace
-from opscope.tree.ancestry import nearest_ancestor
-from opscope.tree.event_tree import event_tree
+from opscope.columns.codes import EventKind
+from opscope.columns.derived import derived
+from opscope.columns.ledger_rows import KIND_COST, CostKind
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.event_tree import event_tree
 
 Amounts = npt.NDArray[np.float64]
 
@@ -35,7 +35,7 @@ _IN_PROGRAMS = 1.3
 
 
 @derived
-def costs_of_events_ns(trace: Trace) -> Amounts | None:
+def costs_of_events_ns(trace: TraceData) -> Amounts | None:
     """What recording each event cost, with its arguments and allocations; None: not measured.
 
     Shape (events,). The same array for the same trace.
@@ -45,13 +45,13 @@ def costs_of_events_ns(trace: Trace) -> Amounts | None:
     return _IN_PROGRAMS * _costs(trace, of_one_ns) if any(of_one_ns.values()) else None
 
 
-def cost_of_an_event_ns(trace: Trace) -> float | None:
+def cost_of_an_event_ns(trace: TraceData) -> float | None:
     """What recording one event cost on average, nanoseconds; None: not measured."""
     costs = costs_of_events_ns(trace)
     return float(costs.mean()) or None if costs is not None and len(costs) else None
 
 
-def _costs(trace: Trace, of_one_ns: dict[CostKind, float]) -> Amounts:
+def _costs(trace: TraceData, of_one_ns: dict[CostKind, float]) -> Amounts:
     kind, count = trace.events["kind"], len(trace.events)
     of_kind = np.zeros(256)  # also for kinds that only a newer opscope knows
     of_kind[EventKind.OPERATOR] = of_one_ns[CostKind.OPERATOR]

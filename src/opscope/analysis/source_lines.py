@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.device_time import measure_device_time
-from opscope.analysis.signatures import first_of_each
-from opscope.analysis.torch_listing.listing import TorchListing
-from opscope.trace.trace import Trace
-from opscope.tree.ancestry import nearest_ancestor
-from opscope.tree.frame_text import python_events
-from opscope.tree.own_time import outermost_of
-from opscope.tree.self_time import minus_children
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.device_time import measure_device_time
+from opscope.timeline.listing import TorchListing
+from opscope.timeline.signatures import first_of_each
+from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.frame_text import python_events
+from opscope.timeline.tree.own_time import outermost_of
+from opscope.timeline.tree.self_time import minus_children
 
 Values = npt.NDArray[np.int64]
 
@@ -45,7 +45,7 @@ class SourceLines:
         return len(self.file)
 
 
-def source_lines(trace: Trace, listing: TorchListing | None = None) -> SourceLines:
+def source_lines(trace: TraceData, listing: TorchListing | None = None) -> SourceLines:
     """Sum the calls made from every line; empty if no Python calls were recorded."""
     listing = listing or TorchListing(trace)
     calls = trace.table("python_calls")

@@ -1,7 +1,7 @@
 """What took the time: which rows and columns a summary has.
 
 Rows are names of any kind; own times count every instant of a thread once (``OwnListing``), and
-shares are of the time of the period that is looked at (``analysis.period``). Steps and hooks of our
+shares are of the time of the period that is looked at (``timeline.period``). Steps and hooks of our
 own are no rows, and what waits comes after all that works.
 """
 
@@ -17,12 +17,12 @@ import numpy.typing as npt
 from opscope.analysis.flops import count_flops
 from opscope.analysis.memory.recorded import memory_was_recorded
 from opscope.analysis.own_listing import OwnListing
-from opscope.analysis.period import Period
-from opscope.analysis.time_kind import TimeKind, time_kind
 from opscope.analysis.torch_listing.averages import Averages, key_averages
+from opscope.columns.schema import EventKind
+from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
-from opscope.trace.schema import EventKind
-from opscope.trace.trace import Trace
+from opscope.timeline.period import Period
+from opscope.timeline.time_kind import TimeKind, time_kind
 
 DEFAULT_SORT = "self_cpu_time_total"
 _SORT_WITHOUT_TIMES = "count"
@@ -118,7 +118,7 @@ def check_row_limit(limit: int) -> int:
     return limit
 
 
-def ran_anything(trace: Trace) -> bool:
+def ran_anything(trace: TraceData) -> bool:
     """Whether anything but collections of garbage was recorded."""
     ran = (trace.events["kind"] != EventKind.GC_PAUSE).any()
     return bool(ran) or len(trace.table("gpu")) > 0
@@ -170,7 +170,7 @@ def find_top_operators(
     )
 
 
-def _check_recorded(sorted_by: SummaryColumn, has_shapes: bool, trace: Trace) -> None:
+def _check_recorded(sorted_by: SummaryColumn, has_shapes: bool, trace: TraceData) -> None:
     """Raise UsageError where rows would be sorted by what nobody recorded."""
     if sorted_by.unit == "flops" and not has_shapes:
         raise UsageError(

@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import opscope
+from opscope.base.memory_limit import memory_for
+from opscope.base.notice import notice
 from opscope.cli.parameters import Parser, call_with, declare
 from opscope.errors import OpscopeError, not_installed
-from opscope.memory_limit import memory_for
-from opscope.notice import notice
 
 COMMANDS = {
     "run": "Run a program, record what torch does in it, then say where the time went.",
@@ -139,14 +139,14 @@ def _parser() -> tuple[Parser, dict[str, Parser]]:
 
 def _listen_not() -> None:
     """With OPSCOPE_CONTROL=1 in the shell, what is to be reached are programs, and not this."""
-    server = sys.modules.get("opscope.control.server")
+    server = sys.modules.get("opscope.live.control.server")
     if server is not None:
         server.stop_listening()
 
 
 def _failed(what: str, code: int) -> int:
     try:
-        from opscope.cli.console import Messages
+        from opscope.cli.shown.console import Messages
     except ModuleNotFoundError:  # messages take rich
         notice(what)
     else:

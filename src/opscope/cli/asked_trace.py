@@ -9,14 +9,15 @@ from shlex import quote
 from typing import Annotated, Any
 
 from opscope.cli import destination
-from opscope.cli.completeness import describe_completeness
-from opscope.cli.console import Messages
-from opscope.cli.headline import headline
 from opscope.cli.parameters import Option
-from opscope.recording.elsewhere import trace_elsewhere
-from opscope.recording.sources import switches
-from opscope.trace.load import load_trace
-from opscope.trace.trace import Trace
+from opscope.cli.shown.completeness import describe_completeness
+from opscope.cli.shown.console import Messages
+from opscope.cli.shown.headline import headline
+from opscope.columns.trace_data import TraceData
+from opscope.jobs.saving import save_trace
+from opscope.recorder.sources import switches
+from opscope.recorder.streams.elsewhere import trace_elsewhere
+from opscope.recorder.streams.load import load_trace
 
 TraceFolder = Annotated[
     Path | None,
@@ -62,9 +63,9 @@ def keep(log: bytes, answer: dict[str, Any], folder: Path) -> None:
     messages.say(f"look closer with `opscope summary {quote(str(written))}`")
 
 
-def _written(log: bytes, answer: dict[str, Any], folder: Path) -> tuple[Trace, Path]:
+def _written(log: bytes, answer: dict[str, Any], folder: Path) -> tuple[TraceData, Path]:
     if "trace" in answer:
         return load_trace(answer["trace"]), Path(answer["trace"])
     trace = trace_elsewhere(log, answer.get("facts", {}))
-    trace.save(folder)
+    save_trace(trace, folder)
     return trace, folder

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from opscope.cli.asked_trace import TraceFolder, arguments_of, folder_for, keep
-from opscope.cli.console import Messages
 from opscope.cli.parameters import Option, ProcessArgument
-from opscope.cli.recording_switches import RecordedOptions
-from opscope.cli.termination import unwound_when_ended
-from opscope.control.injection import reach
+from opscope.cli.session.recording_switches import RecordedOptions
+from opscope.cli.session.termination import unwound_when_ended
+from opscope.cli.shown.console import Messages
 from opscope.errors import UsageError
+from opscope.live.control.injection import reach
 
 _LONGEST_S = 86_400.0
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import Annotated
 
-from opscope.cli.console import Messages
 from opscope.cli.parameters import Option
-from opscope.recording import bridge
+from opscope.cli.shown.console import Messages
+from opscope.recorder.bridge import bridge
 
 
 def build(

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from opscope._native import keep_freed_memory
-from opscope.cli.console import Messages
-from opscope.cli.results import FormatOption, Result, RowsFormat, Section
+from opscope.api.job import Job
+from opscope.cli.shown.console import Messages
+from opscope.cli.shown.results import FormatOption, Result, RowsFormat, Section
 from opscope.cli.trace_argument import RankOption, TraceArgument, choose_trace, nothing_beside
 from opscope.cli.whole_job import of_readable, say_what_is_missing
-from opscope.job.collective_kinds import CollectiveKind, RankWaits, collective_kinds, rank_waits
-from opscope.job.collective_text import TextTable, kind_table, rank_table, sentences
-from opscope.job.collectives import JobCollectives
-from opscope.job.job import Job
-from opscope.job.rank_path import rank_path
+from opscope.jobs.collective_kinds import CollectiveKind, RankWaits, collective_kinds, rank_waits
+from opscope.jobs.collective_text import TextTable, kind_table, rank_table, sentences
+from opscope.jobs.collectives import JobCollectives
+from opscope.jobs.rank_path import rank_path
 
 _MOST_KINDS = 20
 

@@ -11,13 +11,12 @@ from opscope.analysis.compiled_code import (
     LineTime,
     find_compiled_code,
 )
-from opscope.analysis.period import Which
-from opscope.analysis.quantity_text import share_text, time_text
-from opscope.cli.finding_sections import below_here
+from opscope.base.quantity_text import share_text, time_text
 from opscope.cli.parameters import Option
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
-from opscope.cli.results import FormatOption, Result, RowsFormat, Section
-from opscope.cli.side_by_side import OfAll, answer
+from opscope.cli.shown.finding_sections import below_here
+from opscope.cli.shown.results import FormatOption, Result, RowsFormat, Section
+from opscope.cli.shown.side_by_side import OfAll, answer
 from opscope.cli.trace_argument import (
     PeriodOption,
     ProcessOption,
@@ -25,10 +24,11 @@ from opscope.cli.trace_argument import (
     TraceArgument,
     choose_trace,
 )
+from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
-from opscope.job.shared_compilations import shared_compilations
-from opscope.trace.partition import Partition, parts_text
-from opscope.trace.trace import Trace
+from opscope.jobs.shared_compilations import shared_compilations
+from opscope.storage.partition import Partition, parts_text
+from opscope.timeline.period import Which
 
 _HEADINGS = ("Line", "Module", "Operators", "Kernels", "Time", "Share")
 _CSV_HEADINGS = ("file", "line", "module", "operators", "kernels", "time_ns", "share")
@@ -64,7 +64,7 @@ def compiled(
     """
     chosen = choose_trace(trace, rank, process)
 
-    def find(one: Trace) -> CompiledCode:
+    def find(one: TraceData) -> CompiledCode:
         found = find_compiled_code(one, period)
         if chosen.is_of_several and not found.was_recorded:
             raise UsageError(

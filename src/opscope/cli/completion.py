@@ -10,8 +10,8 @@ from typing import Annotated
 import shtab
 
 from opscope.cli.application import parser_of_all
-from opscope.cli.console import Output
 from opscope.cli.parameters import Argument
+from opscope.cli.shown.console import Output
 
 
 class Shell(str, Enum):

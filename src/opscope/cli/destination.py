@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from opscope.base.address import refuse_address
 from opscope.errors import OpscopeError, UsageError
-from opscope.recording.distributed_job import launched_rank
-from opscope.trace.address import refuse_address
-from opscope.trace.process_journal import PROCESSES
+from opscope.recorder.facts.distributed_job import launched_rank
+from opscope.storage.process_journal import PROCESSES
 
 CHROME_SUFFIXES = (".json.gz", ".json")
 """Those of the Chrome writer, which is not imported for runs that write none."""

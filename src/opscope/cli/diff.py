@@ -13,10 +13,10 @@ from opscope.analysis.diff.comparable import Despite
 from opscope.analysis.diff.compare import compare
 from opscope.analysis.diff.gate import Judgement, Outcome, judge, read_gate
 from opscope.analysis.diff.result import Diff
-from opscope.analysis.diff.side import open_sides
-from opscope.cli.console import Messages, Output, console_for
+from opscope.api.diff import open_sides
 from opscope.cli.parameters import Argument, Option
-from opscope.cli.results import Section, as_markdown, as_text
+from opscope.cli.shown.console import Messages, Output, console_for
+from opscope.cli.shown.results import Section, as_markdown, as_text
 from opscope.errors import UsageError
 from opscope.export.output_file import write_file
 from opscope.report.diff_page import diff_html

@@ -16,12 +16,12 @@ from rich.text import Text
 import opscope
 from opscope.analysis.device_account import describe_devices
 from opscope.analysis.recording_cost import cost_of_an_event_ns
-from opscope.cli.console import console_for
+from opscope.cli.shown.console import console_for
+from opscope.columns.schema import EventKind
+from opscope.columns.trace_data import TraceData
 from opscope.errors import BridgeError, OpscopeError
 from opscope.launch.program import execute
-from opscope.recording import bridge
-from opscope.trace.schema import EventKind
-from opscope.trace.trace import Trace
+from opscope.recorder.bridge import bridge
 
 
 class Verdict(str, Enum):
@@ -163,7 +163,7 @@ class Found:
     why_not: str
 
 
-def record_a_little() -> Trace:
+def record_a_little() -> TraceData:
     """Record a small network's forward and backward pass with every option on.
 
     Raises:
@@ -180,7 +180,7 @@ def record_a_little() -> Trace:
     return everything.trace
 
 
-def sources_seen(trace: Trace) -> Iterator[Found]:
+def sources_seen(trace: TraceData) -> Iterator[Found]:
     """What a trace of :func:`record_a_little` shows about each source."""
     kinds = set(np.unique(trace.events["kind"]).tolist())
     yield Found("operators", EventKind.OPERATOR in kinds, "always", "torch ran none")
@@ -196,7 +196,7 @@ def sources_seen(trace: Trace) -> Iterator[Found]:
     yield Found("GPU activity", has_gpu_rows, "where torch sees a GPU", _why_no_gpu(trace))
 
 
-def _why_no_gpu(trace: Trace) -> str:
+def _why_no_gpu(trace: TraceData) -> str:
     import torch
 
     if torch.cuda.is_available():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from opscope.cli.console import Output
 from opscope.cli.parameters import Option, ProcessArgument
-from opscope.control.client import connect
+from opscope.cli.shown.console import Output
+from opscope.live.control.client import connect
 
 
 def dump(

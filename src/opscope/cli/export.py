@@ -9,13 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
-from opscope.analysis.period import period_of
 from opscope.analysis.top_operators import DEFAULT_SORT, find_top_operators
-from opscope.cli.console import Messages
-from opscope.cli.operator_table import csv_of_operators
 from opscope.cli.parameters import Option
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
-from opscope.cli.results import as_csv
+from opscope.cli.shown.console import Messages
+from opscope.cli.shown.operator_table import csv_of_operators
+from opscope.cli.shown.results import as_csv
 from opscope.cli.trace_argument import (
     ProcessOption,
     RankOption,
@@ -23,16 +22,18 @@ from opscope.cli.trace_argument import (
     choose_trace,
     open_traces,
 )
+from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError, UsageError
 from opscope.export.collapsed_stacks import FORMAT as STACKS
 from opscope.export.collapsed_stacks import METRICS, check_metric, write_own_stacks
 from opscope.export.format import Format, find_format, format_of_file
 from opscope.export.formats import FORMATS
 from opscope.export.output_file import write_file
-from opscope.trace.trace import Trace
+from opscope.jobs.saving import save_trace
+from opscope.timeline.period import period_of
 
 
-def _write_averages(trace: Trace, path: str) -> None:
+def _write_averages(trace: TraceData, path: str) -> None:
     top = find_top_operators(period_of(trace), sort_by=DEFAULT_SORT, row_limit=-1)
     write_file(path, [as_csv(*csv_of_operators(top)).encode()])
 
@@ -41,7 +42,7 @@ _TRACE = Format(
     name="trace",
     suffixes=(".opscope",),
     help="opscope's own folder, for example from another profiler's Chrome traces",
-    write=Trace.save,
+    write=save_trace,
 )
 
 ALL_FORMATS = (
@@ -89,7 +90,7 @@ def export(
     opscope's own format each is a part of the folder.
     """
     chosen = _format_of(output) if format is None else find_format(format, ALL_FORMATS)
-    write: Callable[[Trace, str], object] = chosen.write
+    write: Callable[[TraceData, str], object] = chosen.write
     if metric is not None:
         if chosen is not STACKS:
             raise UsageError(f"--metric weighs stacks and means nothing for {chosen.name}.")

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import Annotated
 
 from opscope._native import keep_freed_memory
-from opscope.analysis.findings.find import find_findings
-from opscope.analysis.findings.finding import Findings
-from opscope.analysis.period import Which
 from opscope.analysis.program_lines import line_texts
-from opscope.analysis.quantity_text import share_text
-from opscope.cli.finding_sections import (
+from opscope.base.quantity_text import share_text
+from opscope.cli.parameters import Option
+from opscope.cli.part_option import PartOption, RangeOption, StepsOption
+from opscope.cli.shown.finding_sections import (
     CSV_COLUMNS,
     LineTexts,
     csv_rows,
@@ -23,10 +22,8 @@ from opscope.cli.finding_sections import (
     saving_text,
     state_of,
 )
-from opscope.cli.parameters import Option
-from opscope.cli.part_option import PartOption, RangeOption, StepsOption
-from opscope.cli.results import FormatOption, Result, RowsFormat
-from opscope.cli.side_by_side import OfAll, answer
+from opscope.cli.shown.results import FormatOption, Result, RowsFormat
+from opscope.cli.shown.side_by_side import OfAll, answer
 from opscope.cli.trace_argument import (
     PeriodOption,
     ProcessOption,
@@ -35,9 +32,12 @@ from opscope.cli.trace_argument import (
     choose_trace,
     said_once,
 )
-from opscope.job.shared_findings import SharedFinding, shared_findings
-from opscope.trace.partition import Partition, parts_text
-from opscope.trace.trace import Trace
+from opscope.columns.trace_data import TraceData
+from opscope.findings.find import find_findings
+from opscope.findings.finding import Findings
+from opscope.jobs.shared_findings import SharedFinding, shared_findings
+from opscope.storage.partition import Partition, parts_text
+from opscope.timeline.period import Which
 
 
 def findings(
@@ -68,7 +68,7 @@ def findings(
     if not benchmark:  # what is timed has the memory that other programs have
         keep_freed_memory()
 
-    def find(one: Trace) -> tuple[Findings, LineTexts]:
+    def find(one: TraceData) -> tuple[Findings, LineTexts]:
         return find_findings(one, benchmark, name, which=period), line_texts(one)
 
     answer(

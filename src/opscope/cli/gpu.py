@@ -10,13 +10,11 @@ from opscope.analysis.device_use.idle import Idle
 from opscope.analysis.device_use.owners import ModuleDeviceTime
 from opscope.analysis.device_use.reserved import ReservedMemory
 from opscope.analysis.device_use.streams import StreamUse
-from opscope.analysis.devices import device_title
-from opscope.analysis.period import Which
-from opscope.analysis.quantity_text import bytes_text, share_text, time_text
+from opscope.base.quantity_text import bytes_text, share_text, time_text
 from opscope.cli.parameters import Option
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
-from opscope.cli.results import FormatOption, Result, RowsFormat, Section
-from opscope.cli.side_by_side import OfAll, answer
+from opscope.cli.shown.results import FormatOption, Result, RowsFormat, Section
+from opscope.cli.shown.side_by_side import OfAll, answer
 from opscope.cli.trace_argument import (
     PeriodOption,
     ProcessOption,
@@ -25,7 +23,9 @@ from opscope.cli.trace_argument import (
     choose_trace,
     said_once,
 )
-from opscope.trace.partition import Partition
+from opscope.columns.devices import device_title
+from opscope.storage.partition import Partition
+from opscope.timeline.period import Which
 
 _HEADINGS = ("Of", "What", "Time", "Share", "More")
 _CSV_HEADINGS = ("device", "stream", "module", "quantity", "value")

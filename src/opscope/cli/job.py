@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from opscope.cli.console import Messages
 from opscope.cli.parameters import Argument, Option
-from opscope.cli.results import FormatOption, Result, RowsFormat, Section
+from opscope.cli.shown.console import Messages
+from opscope.cli.shown.results import FormatOption, Result, RowsFormat, Section
 from opscope.cli.trace_argument import RankOption, choose_trace, nothing_beside
 from opscope.cli.whole_job import of_readable, say_what_is_missing
-from opscope.job.queries.answer import JobAnswer
-from opscope.job.queries.engines import EngineName
-from opscope.job.queries.questions import JobQuestion
-from opscope.trace.partition import listed
+from opscope.jobs.questions.answer import JobAnswer
+from opscope.jobs.questions.engines import EngineName
+from opscope.jobs.questions.questions import JobQuestion
+from opscope.storage.partition import listed
 
 SHOWN = 40
 """Rows on a terminal, unless told otherwise."""

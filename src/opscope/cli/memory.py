@@ -8,12 +8,12 @@ from typing import Annotated
 
 from opscope.analysis.memory.groups import PeakGroup, by_function
 from opscope.analysis.memory.peak import NO_LINE, PeakMemory, memory_at_peak
-from opscope.analysis.quantity_text import bytes_text
-from opscope.cli.finding_sections import below_here
+from opscope.base.quantity_text import bytes_text
 from opscope.cli.parameters import Option
 from opscope.cli.part_option import ALL
-from opscope.cli.results import FormatOption, Result, RowsFormat, Section
-from opscope.cli.side_by_side import answer
+from opscope.cli.shown.finding_sections import below_here
+from opscope.cli.shown.results import FormatOption, Result, RowsFormat, Section
+from opscope.cli.shown.side_by_side import answer
 from opscope.cli.trace_argument import ProcessOption, RankOption, TraceArgument, choose_trace
 
 _CSV_HEADINGS = ("by", "name", "size_bytes", "blocks", "before_bytes")

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from opscope.cli.parameters import Option
+from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
-from opscope.trace.trace import Trace
 
 if TYPE_CHECKING:
-    from opscope.trace.long_trace import LongTrace
+    from opscope.storage.long_trace import LongTrace
 
 RangeOption: TypeAlias = Annotated[
     str | None,
@@ -45,7 +45,7 @@ class PartOption:
         """No part was asked for."""
         return self.seconds is None and self.steps is None
 
-    def of(self, trace: LongTrace) -> Trace:
+    def of(self, trace: LongTrace) -> TraceData:
         """That part.
 
         Raises:

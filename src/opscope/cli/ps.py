@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from opscope.cli.console import Messages
-from opscope.cli.results import FormatOption, Result, RowsFormat, Section
-from opscope.control.address import Address, addresses, remove_if_stale
-from opscope.control.client import Asking
+from opscope.base.printable import printable
+from opscope.cli.shown.console import Messages
+from opscope.cli.shown.results import FormatOption, Result, RowsFormat, Section
 from opscope.errors import ReachError
-from opscope.printable import printable
+from opscope.live.control.address import Address, addresses, remove_if_stale
+from opscope.live.control.client import Asking
 
 _HEADING = ("pid", "since", "recording", "torch", "command")
 _ANSWER_S = 1.0

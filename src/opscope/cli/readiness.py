@@ -7,9 +7,9 @@ import importlib.util
 import subprocess
 from pathlib import Path
 
+from opscope.base.own_python import own_python
 from opscope.errors import BridgeError
-from opscope.own_python import own_python
-from opscope.recording import bridge, prebuilt_bridges
+from opscope.recorder.bridge import bridge, prebuilt_bridges
 
 
 def check() -> None:

@@ -6,15 +6,15 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated
 
-from opscope.cli.completeness import describe_completeness, describe_dump, end_of_recording
-from opscope.cli.console import Messages
+from opscope.base.address import refuse_address
+from opscope.base.artefacts import Artefact
+from opscope.base.input_file import unreadable
 from opscope.cli.parameters import Argument
+from opscope.cli.shown.completeness import describe_completeness, describe_dump, end_of_recording
+from opscope.cli.shown.console import Messages
 from opscope.errors import OpscopeError, TraceFormatError
-from opscope.flight.recovery import Rescued, left_in, rescue
-from opscope.leftover.artefacts import Artefact
-from opscope.trace.address import refuse_address
-from opscope.trace.earlier import remove_begun
-from opscope.trace.input_file import unreadable
+from opscope.live.flight.recovery import Rescued, left_in, rescue
+from opscope.storage.earlier import remove_begun
 
 
 def recover(

@@ -7,9 +7,10 @@ from collections import Counter
 from dataclasses import asdict
 from typing import Annotated
 
-from opscope.cli.console import Messages
+from opscope.base.memory_limit import no_more_than_is_free
 from opscope.cli.parameters import Option
-from opscope.cli.results import FormatOption, Result, RowsFormat, Section
+from opscope.cli.shown.console import Messages
+from opscope.cli.shown.results import FormatOption, Result, RowsFormat, Section
 from opscope.cli.trace_argument import (
     ProcessOption,
     RankOption,
@@ -18,7 +19,6 @@ from opscope.cli.trace_argument import (
     load_chosen,
 )
 from opscope.errors import UsageError
-from opscope.memory_limit import no_more_than_is_free
 from opscope.replay import Replay, ReplayedCall
 from opscope.replay import replay as replay_trace
 

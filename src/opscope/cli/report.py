@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Annotated
 
 from opscope._native import keep_freed_memory
-from opscope.analysis.period import Which
-from opscope.cli.console import Messages
+from opscope.api.job import Job
 from opscope.cli.parameters import Option
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
+from opscope.cli.shown.console import Messages
 from opscope.cli.trace_argument import (
     Chosen,
     PeriodOption,
@@ -22,9 +22,9 @@ from opscope.cli.trace_argument import (
     load_chosen,
 )
 from opscope.cli.whole_job import of_readable, say_what_is_missing
-from opscope.job.job import Job
 from opscope.report.page import write_report
-from opscope.trace.partition import parts_text
+from opscope.storage.partition import parts_text
+from opscope.timeline.period import Which
 
 MOST_ON_TIMELINE = 8
 """Processes, where none was chosen: more are too many to compare by eye."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from opscope.cli.console import Messages
 from opscope.cli.parameters import Argument, Option
+from opscope.cli.shown.console import Messages
 from opscope.errors import TraceFormatError, UsageError
-from opscope.job.make_rollups import MadeRollups, make_rollups
-from opscope.trace.partition import listed
+from opscope.jobs.make_rollups import MadeRollups, make_rollups
+from opscope.storage.partition import listed
 
 
 def rollup(

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from opscope.analysis.period import Which
-from opscope.analysis.quantity_text import share_text, time_text
 from opscope.analysis.roofline.peaks import Peaks, measured_peaks
 from opscope.analysis.roofline.roofline import Roofline, RooflineRow, find_roofline
-from opscope.cli.console import Messages
+from opscope.base.quantity_text import share_text, time_text
 from opscope.cli.parameters import Option
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
-from opscope.cli.results import FormatOption, Result, RowsFormat, Section
-from opscope.cli.side_by_side import answer
+from opscope.cli.shown.console import Messages
+from opscope.cli.shown.results import FormatOption, Result, RowsFormat, Section
+from opscope.cli.shown.side_by_side import answer
 from opscope.cli.trace_argument import (
     PeriodOption,
     ProcessOption,
@@ -20,7 +19,8 @@ from opscope.cli.trace_argument import (
     TraceArgument,
     choose_trace,
 )
-from opscope.trace.trace import Trace
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.period import Which
 
 _HEADINGS = ("Operator", "Calls", "Time", "FLOP/s", "Bytes/s", "Reached", "Lost", "Bound by")
 _CSV_HEADINGS = (
@@ -64,7 +64,7 @@ def roofline(
         with Messages().progress("measuring this machine"):
             measured_peaks(again=True)
 
-    def find(one: Trace) -> Roofline:
+    def find(one: TraceData) -> Roofline:
         nonlocal known
         found = find_roofline(one, which=period, known=known)
         known = found.peaks

@@ -17,23 +17,23 @@ from opscope.analysis.top_operators import (
     check_sort_key,
 )
 from opscope.cli import destination, readiness
-from opscope.cli.console import Messages
 from opscope.cli.parameters import Argument, Option
-from opscope.cli.recording_switches import RecordedOptions
-from opscope.cli.run_options import WHY, RunOptions, ScheduleOption
-from opscope.cli.termination import LastAction
+from opscope.cli.session.recording_switches import RecordedOptions
+from opscope.cli.session.run_options import WHY, RunOptions, ScheduleOption
+from opscope.cli.session.termination import LastAction
+from opscope.cli.shown.console import Messages
 from opscope.errors import UsageError
 from opscope.launch import program
 from opscope.launch.hidden_modules import hide_modules, with_own_modules
 from opscope.launch.kineto_switch import hide_from_kineto
 from opscope.launch.torch_import import when_torch_is_imported
-from opscope.recording.sources import switches
-from opscope.settings import ProfileSettings
+from opscope.recorder.sources import switches
+from opscope.torch_api.settings import ProfileSettings
 
 if TYPE_CHECKING:
-    from opscope.cli.flight_session import FlightSession
-    from opscope.cli.recording_session import RecordingSession
-    from opscope.cli.run_options import FlightOptions
+    from opscope.cli.session.flight_session import FlightSession
+    from opscope.cli.session.recording_session import RecordingSession
+    from opscope.cli.session.run_options import FlightOptions
 
 _WHAT = "What to record"
 _WHERE = "What to write and print"
@@ -276,19 +276,19 @@ def run(
         files.check()
     readiness.check()
     # The recorder and all that it writes with; a question for help should not wait for them.
-    from opscope.cli.recording_session import RecordingSession
+    from opscope.cli.session.recording_session import RecordingSession
 
     messages = Messages(animated=False)
     if flight is not None:
-        from opscope.cli.flight_session import FlightSession
+        from opscope.cli.session.flight_session import FlightSession
 
         flying = FlightSession(options, flight, messages, has_children=children)
         return lambda: _record(asked_for, flying)
     if not children:
         alone = RecordingSession(options, files, messages)
         return lambda: _record(asked_for, alone, alone.program_is_over)
-    from opscope.children.job import ChildrenOfRun
-    from opscope.children.settings import ChildSettings
+    from opscope.live.children.job import ChildrenOfRun
+    from opscope.live.children.settings import ChildSettings
 
     job = ChildrenOfRun(
         ChildSettings(
@@ -316,7 +316,7 @@ def _flight_options(
                 "or drop them."
             )
         return None
-    from opscope.cli.run_options import FlightOptions
+    from opscope.cli.session.run_options import FlightOptions
 
     return FlightOptions.parse(last, max_memory or _MAX_MEMORY, budget or _BUDGET, directory)
 

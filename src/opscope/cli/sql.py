@@ -9,9 +9,11 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
-from opscope.cli.console import Messages, Output
+from opscope.base.arrow import pa
+from opscope.base.printable import printable
 from opscope.cli.parameters import Argument, Option
-from opscope.cli.results import Result, RowsFormat, Section, write_csv
+from opscope.cli.shown.console import Messages, Output
+from opscope.cli.shown.results import Result, RowsFormat, Section, write_csv
 from opscope.cli.trace_argument import (
     ProcessOption,
     RankOption,
@@ -21,9 +23,8 @@ from opscope.cli.trace_argument import (
     long_trace,
 )
 from opscope.cli.whole_job import of_readable
-from opscope.printable import printable
-from opscope.trace.arrow import pa
-from opscope.trace.sql import query_long
+from opscope.storage.sql import query as query_trace
+from opscope.storage.sql import query_long
 
 TABLE_ROWS = 1000
 """More than anybody reads on a terminal, few enough to lay out at once."""
@@ -68,7 +69,7 @@ def sql(
         reading = f"reading {which.path}"
         relation = of_readable(which.job, reading, lambda job: job.sql(query, read_only)).found
     elif long is None:
-        relation = load_chosen(which).sql(query, read_only)
+        relation = query_trace(load_chosen(which), query, read_only)
     else:
         relation = query_long(long, query, read_only)
     columns = list(relation.columns)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from opscope.cli.asked_trace import arguments_of
-from opscope.cli.console import Messages
 from opscope.cli.parameters import ProcessArgument
-from opscope.cli.recording_switches import RecordedOptions
-from opscope.cli.termination import unwound_when_ended
-from opscope.control.injection import reach
+from opscope.cli.session.recording_switches import RecordedOptions
+from opscope.cli.session.termination import unwound_when_ended
+from opscope.cli.shown.console import Messages
+from opscope.live.control.injection import reach
 
 
 def start(process: ProcessArgument, recorded: RecordedOptions = ()) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from opscope.cli.console import Output
 from opscope.cli.parameters import ProcessArgument
-from opscope.control.client import connect
+from opscope.cli.shown.console import Output
+from opscope.live.control.client import connect
 
 
 def status(process: ProcessArgument) -> None:

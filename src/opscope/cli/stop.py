@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opscope.cli.asked_trace import TraceFolder, folder_for, keep
 from opscope.cli.parameters import ProcessArgument
-from opscope.control.client import connect
+from opscope.live.control.client import connect
 
 
 def stop(process: ProcessArgument, output: TraceFolder = None) -> None:

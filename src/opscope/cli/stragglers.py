@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from opscope._native import keep_freed_memory
-from opscope.cli.console import Messages
-from opscope.cli.results import FormatOption, Result, RowsFormat
+from opscope.api.job import Job
+from opscope.cli.shown.console import Messages
+from opscope.cli.shown.results import FormatOption, Result, RowsFormat
 from opscope.cli.trace_argument import (
     RankOption,
     TraceArgument,
@@ -12,8 +13,7 @@ from opscope.cli.trace_argument import (
     nothing_beside,
 )
 from opscope.cli.whole_job import of_readable, say_what_is_missing
-from opscope.job.job import Job
-from opscope.job.slow_ranks import SlowRank
+from opscope.jobs.slow_ranks import SlowRank
 
 _HEADING = (
     "process", "own_ns", "others_ns", "cause", "cause_ns", "recurrence", "waited_ns", "gain_ns",

@@ -9,7 +9,6 @@ from opscope._native import keep_freed_memory
 from opscope.analysis.device_account import describe_devices
 from opscope.analysis.last_actions import how_it_ended, last_actions
 from opscope.analysis.long_top_operators import find_long_top_operators
-from opscope.analysis.period import Which, period_of
 from opscope.analysis.top_operators import (
     DEFAULT_ROWS,
     DEFAULT_SORT,
@@ -20,14 +19,14 @@ from opscope.analysis.top_operators import (
     find_top_operators,
     ran_anything,
 )
-from opscope.cli.completeness import describe_completeness, describe_dump, end_of_recording
-from opscope.cli.console import Messages, Output
-from opscope.cli.operator_table import csv_of_operators, operator_content, operator_section
 from opscope.cli.parameters import Option
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
-from opscope.cli.process_table import print_processes
-from opscope.cli.results import FormatOption, Result, RowsFormat, Section, as_csv
-from opscope.cli.summary_sections import find_sections, shown_sections
+from opscope.cli.shown.completeness import describe_completeness, describe_dump, end_of_recording
+from opscope.cli.shown.console import Messages, Output
+from opscope.cli.shown.operator_table import csv_of_operators, operator_content, operator_section
+from opscope.cli.shown.process_table import print_processes
+from opscope.cli.shown.results import FormatOption, Result, RowsFormat, Section, as_csv
+from opscope.cli.shown.summary_sections import find_sections, shown_sections
 from opscope.cli.trace_argument import (
     PeriodOption,
     ProcessOption,
@@ -37,9 +36,10 @@ from opscope.cli.trace_argument import (
     load_chosen,
     long_trace,
 )
+from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError
-from opscope.trace.long_trace import LAST_NS, LongTrace
-from opscope.trace.trace import Trace
+from opscope.storage.long_trace import LAST_NS, LongTrace
+from opscope.timeline.period import Which, period_of
 
 
 def summary(
@@ -144,14 +144,14 @@ def _left_out(top: TopOperators) -> list[str]:
     return [f"{top.left_out} more rows: --row-limit -1 shows all"] if top.left_out else []
 
 
-def _print_why(trace: Trace) -> None:
+def _print_why(trace: TraceData) -> None:
     """Of a dump why it was made, and how a recording ended that nobody stopped."""
     for line in (describe_dump(trace), *end_of_recording(trace)):
         if line:
             Output().show(f"{line}\n")
 
 
-def _about(trace: Trace) -> dict[str, Any]:
+def _about(trace: TraceData) -> dict[str, Any]:
     counts = {
         source: {what: int(value) if value.is_integer() else value for what, value in row.items()}
         for source, row in trace.ledger.items()

@@ -7,18 +7,18 @@ import sys
 import time
 from typing import Annotated, Any
 
-from opscope.analysis.period import Which, period_of
 from opscope.analysis.top_operators import DEFAULT_SORT, check_row_limit, find_top_operators
 from opscope.cli.asked_trace import arguments_of
-from opscope.cli.console import console_for
-from opscope.cli.live_view import LiveView, TypedKeys
 from opscope.cli.parameters import Option, ProcessArgument
-from opscope.cli.recording_switches import RecordedOptions
-from opscope.cli.termination import unwound_when_ended
-from opscope.control.client import Asking
-from opscope.control.injection import reach
+from opscope.cli.session.live_view import LiveView, TypedKeys
+from opscope.cli.session.recording_switches import RecordedOptions
+from opscope.cli.session.termination import unwound_when_ended
+from opscope.cli.shown.console import console_for
 from opscope.errors import UsageError
-from opscope.recording.elsewhere import trace_elsewhere
+from opscope.live.control.client import Asking
+from opscope.live.control.injection import reach
+from opscope.recorder.streams.elsewhere import trace_elsewhere
+from opscope.timeline.period import Which, period_of
 
 
 def top(

@@ -11,21 +11,20 @@ from shlex import quote
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from opscope._native import keep_freed_memory
-from opscope.analysis.doubts import doubts_text
-from opscope.analysis.period import Which
-from opscope.cli.console import Messages
+from opscope.api.job import Job
+from opscope.api.load import load
 from opscope.cli.parameters import Argument, Option
 from opscope.cli.part_option import ALL, PartOption
+from opscope.cli.shown.console import Messages
 from opscope.cli.whole_job import of_readable, say_what_is_missing
+from opscope.columns.trace_data import TraceData
 from opscope.errors import InsufficientMemoryError, TraceFormatError, UsageError
-from opscope.job.chrome_file import ChromeFile
-from opscope.job.job import Job
-from opscope.job.load import load
-from opscope.job.recordings import Recordings, find_recordings, folder_of
-from opscope.job.together import SOURCE
-from opscope.trace.job import missing_ranks
-from opscope.trace.manifest import MANIFEST
-from opscope.trace.partition import (
+from opscope.jobs.chrome_file import ChromeFile
+from opscope.jobs.recordings import Recordings, find_recordings, folder_of
+from opscope.jobs.together import SOURCE
+from opscope.storage.job import missing_ranks
+from opscope.storage.manifest import MANIFEST
+from opscope.storage.partition import (
     RANK,
     Partition,
     asked_partition,
@@ -34,12 +33,13 @@ from opscope.trace.partition import (
     partition_folders,
     parts_text,
 )
-from opscope.trace.remote import local_path
-from opscope.trace.trace import Trace
-from opscope.trace.unfinished_recordings import unfinished_below, unfinished_recordings
+from opscope.storage.remote import local_path
+from opscope.storage.unfinished_recordings import unfinished_below, unfinished_recordings
+from opscope.timeline.doubts import doubts_text
+from opscope.timeline.period import Which
 
 if TYPE_CHECKING:
-    from opscope.trace.long_trace import LongTrace
+    from opscope.storage.long_trace import LongTrace
 
 TraceArgument: TypeAlias = Annotated[
     Path | None,
@@ -150,7 +150,7 @@ def long_trace(chosen: Chosen) -> LongTrace | None:
     folder = chosen.folder
     if not partition_folders(folder) or unfinished_recordings(folder):
         return None
-    from opscope.trace.long_trace import LongTrace  # with what reads Parquet
+    from opscope.storage.long_trace import LongTrace  # with what reads Parquet
 
     found = LongTrace(choose_part(folder, chosen.part))
     return found if found.rows.get("events", 0) > LONG_EVENTS else None
@@ -165,7 +165,7 @@ def _several(chosen: Chosen) -> str:
 
 def open_traces(
     asked_for: Path | None, rank: str | None, process: int | None = None, part: PartOption = ALL
-) -> tuple[Path, Trace]:
+) -> tuple[Path, TraceData]:
     """Load it; where there are several and none was chosen, all of them as one; a part is of one.
 
     Returns:
@@ -185,7 +185,7 @@ def open_traces(
     return chosen.path, trace
 
 
-def load_chosen(chosen: Chosen, part: PartOption = ALL) -> Trace:
+def load_chosen(chosen: Chosen, part: PartOption = ALL) -> TraceData:
     """Load one process, or a part of what it did, showing that this is going on.
 
     Raises:
@@ -207,7 +207,9 @@ def load_chosen(chosen: Chosen, part: PartOption = ALL) -> Trace:
 def _say_what_cannot_be_read(chosen: Chosen, messages: Messages) -> None:
     """Of a folder, of which another part was read."""
     if chosen.parts and (begun := list(unfinished_below(chosen.folder))):
-        from opscope.recording.recovered import unreadable_recordings  # with what reads traces
+        from opscope.recorder.streams.recovered import (  # with what reads traces
+            unreadable_recordings,
+        )
 
         for error in unreadable_recordings(begun):
             messages.say(str(error))
@@ -234,7 +236,7 @@ def nothing_beside(chosen: Chosen, lacks: str, instead: str) -> UsageError:
     return UsageError(f"{chosen.path} holds one process, which has {lacks}. {instead}")
 
 
-def each_process(chosen: Chosen, doing: str) -> Iterator[tuple[Partition, Trace]]:
+def each_process(chosen: Chosen, doing: str) -> Iterator[tuple[Partition, TraceData]]:
     """The processes of a folder one after the other.
 
     What of a process is damaged or holds no event is passed over; that and ranks that are missing
@@ -296,11 +298,11 @@ def _beside(damaged: Mapping[Partition, TraceFormatError]) -> str:
     return f" that can be read (not {listed(damaged)})" if damaged else ""
 
 
-def _whole(chosen: Chosen) -> Trace:
+def _whole(chosen: Chosen) -> TraceData:
     by_kind = {} if chosen.part is None else {chosen.part.kind: chosen.part.number}
     try:
         loaded = load(chosen.path, **by_kind)
-        assert isinstance(loaded, Trace)  # of several one was chosen
+        assert isinstance(loaded, TraceData)  # of several one was chosen
         return loaded
     except InsufficientMemoryError as error:
         if not chosen.parts:
@@ -311,7 +313,7 @@ def _whole(chosen: Chosen) -> Trace:
 
 
 def _on_disk(chosen: Chosen) -> LongTrace:
-    from opscope.trace.long_trace import LongTrace  # with what reads Parquet
+    from opscope.storage.long_trace import LongTrace  # with what reads Parquet
 
     folder = chosen.folder
     if not partition_folders(folder):

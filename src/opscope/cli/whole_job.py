@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from opscope.cli.console import Messages
+from opscope.api.job import Job
+from opscope.cli.shown.console import Messages
 from opscope.errors import UnreadableProcessError
-from opscope.job.job import Job
-from opscope.trace.partition import Partition, parts_text
+from opscope.storage.partition import Partition, parts_text
 
 _Found = TypeVar("_Found")
 

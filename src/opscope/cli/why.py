@@ -11,16 +11,14 @@ from opscope._native import keep_freed_memory
 from opscope.analysis.account.account import Account, Entry
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.find import find_account
-from opscope.analysis.findings.find import find_findings
-from opscope.analysis.findings.finding import Findings
-from opscope.analysis.period import Which
 from opscope.analysis.program_lines import line_texts
-from opscope.analysis.quantity_text import share_text, time_text
-from opscope.cli.caveats import caveats_of_findings
-from opscope.cli.finding_sections import LineTexts, foremost_section
+from opscope.api.job import Job
+from opscope.base.quantity_text import share_text, time_text
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
-from opscope.cli.results import FormatOption, Result, RowsFormat, Section
-from opscope.cli.side_by_side import OfAll, answer, difference_text
+from opscope.cli.shown.caveats import caveats_of_findings
+from opscope.cli.shown.finding_sections import LineTexts, foremost_section
+from opscope.cli.shown.results import FormatOption, Result, RowsFormat, Section
+from opscope.cli.shown.side_by_side import OfAll, answer, difference_text
 from opscope.cli.trace_argument import (
     PeriodOption,
     ProcessOption,
@@ -28,10 +26,12 @@ from opscope.cli.trace_argument import (
     TraceArgument,
     choose_trace,
 )
-from opscope.job.compared_accounts import ComparedAccounts, compare_accounts
-from opscope.job.job import Job
-from opscope.trace.partition import Partition
-from opscope.trace.trace import Trace
+from opscope.columns.trace_data import TraceData
+from opscope.findings.find import find_findings
+from opscope.findings.finding import Findings
+from opscope.jobs.compared_accounts import ComparedAccounts, compare_accounts
+from opscope.storage.partition import Partition
+from opscope.timeline.period import Which
 
 _MOST_FINDINGS = 3
 _MOST_OTHERS = 8
@@ -81,7 +81,7 @@ def why(
     keep_freed_memory()
     chosen = choose_trace(trace, rank, process)
 
-    def find(one: Trace) -> Why:
+    def find(one: TraceData) -> Why:
         return Why(find_account(one, period), find_findings(one, which=period), line_texts(one))
 
     answer(

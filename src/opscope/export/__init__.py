@@ -1,1 +1,1 @@
-"""Files for other tools, one format per module; each writes any :class:`~opscope.trace.Trace`."""
+"""Files for other tools, one format per module; each writes any :class:`~opscope.storage.Trace`."""

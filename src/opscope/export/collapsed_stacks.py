@@ -11,17 +11,17 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.device_time import measure_device_time
-from opscope.analysis.doubts import require_times
 from opscope.analysis.own_listing import OwnListing
-from opscope.analysis.period import Which, period_of
-from opscope.analysis.signatures import first_of_each
-from opscope.analysis.stacks import Stacks
-from opscope.analysis.torch_listing.listing import TorchListing
+from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 from opscope.export.format import Format
 from opscope.export.output_file import write_file
-from opscope.trace.trace import Trace
+from opscope.timeline.device_time import measure_device_time
+from opscope.timeline.doubts import require_times
+from opscope.timeline.listing import TorchListing
+from opscope.timeline.period import Which, period_of
+from opscope.timeline.signatures import first_of_each
+from opscope.timeline.stacks import Stacks
 
 METRICS = (
     "self_cpu_time_total",
@@ -36,7 +36,7 @@ _DEEPEST = 1 << 20  # frames of a stack that count: all
 _FORBIDDEN = str.maketrans(" ;\t\n", "____")
 
 
-def write_stacks(trace: Trace, path: str | Path, metric: str = METRICS[0]) -> None:
+def write_stacks(trace: TraceData, path: str | Path, metric: str = METRICS[0]) -> None:
     """Write, as torch does, one line per event with a stack and a value of a microsecond or more.
 
     Args:
@@ -58,7 +58,7 @@ def write_stacks(trace: Trace, path: str | Path, metric: str = METRICS[0]) -> No
 
 
 def write_own_stacks(
-    trace: Trace,
+    trace: TraceData,
     path: str | Path,
     metric: str = METRICS[0],
     period: Which | str = Which.STEADY,

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from opscope.columns.schema import EventKind
+from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 from opscope.export.execution_trace_nodes import NodeWriter, base_ns_of
 from opscope.export.format import Format
 from opscope.export.json_text import to_json
 from opscope.export.output_file import Block, write_file
 from opscope.export.window import process_id_of, window_of
-from opscope.trace.schema import EventKind
-from opscope.trace.trace import Trace
 
 SCHEMA = "1.1.1-chakra.0.0.4"
 """Of torch 2.13."""
@@ -31,7 +31,7 @@ PROCESS = "[pytorch|profiler|execution_trace|process]"
 
 
 def write_execution_trace(
-    trace: Trace, path: str | os.PathLike[str], *, with_times: bool | None = None
+    trace: TraceData, path: str | os.PathLike[str], *, with_times: bool | None = None
 ) -> None:
     """Write ``trace`` to ``path``, compressed if that ends in ``.gz``.
 
@@ -59,7 +59,7 @@ def write_execution_trace(
     write_file(path, whole_file(head, nodes.blocks(trace), window.end_ns // 10**6, base_ns=base_ns))
 
 
-def check_has_arguments(trace: Trace) -> None:
+def check_has_arguments(trace: TraceData) -> None:
     """Make sure that there is something to say about the operators of a trace.
 
     Raises:

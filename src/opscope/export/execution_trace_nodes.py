@@ -10,6 +10,10 @@ import numpy as np
 
 from opscope import _native
 from opscope.analysis.collectives.calls import find_collectives
+from opscope.columns.dtypes import CPP_NAMES, ITEM_SIZES
+from opscope.columns.labels import DEVICES
+from opscope.columns.schema import EventKind
+from opscope.columns.trace_data import TraceData
 from opscope.export.json_text import to_json
 from opscope.export.native_blocks import blocks_of
 from opscope.export.native_columns import Columns, name_columns, row_ranges
@@ -17,13 +21,9 @@ from opscope.export.output_file import Block
 from opscope.export.schema_text import schema_size, schemas_of_events
 from opscope.export.value_rows import nested_values, value_columns
 from opscope.export.window import window_of
-from opscope.trace.dtypes import CPP_NAMES, ITEM_SIZES
-from opscope.trace.labels import DEVICES
-from opscope.trace.schema import EventKind
-from opscope.trace.trace import Trace
-from opscope.tree.ancestry import nearest_ancestor
-from opscope.tree.keyword_values import keyword_values
-from opscope.tree.self_time import minus_children
+from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.keyword_values import keyword_values
+from opscope.timeline.tree.self_time import minus_children
 
 BLOCK_BYTES = 4 << 20
 
@@ -53,7 +53,7 @@ class NodeWriter:
         self._with_times = with_times
         self.base_ns = 0
 
-    def blocks(self, trace: Trace, left_out: Any = None) -> Iterator[Block]:
+    def blocks(self, trace: TraceData, left_out: Any = None) -> Iterator[Block]:
         """The nodes of ``trace`` in blocks of a few megabytes, each node with a comma before it.
 
         ``left_out`` is a mask of events that are no nodes; what ran in them belongs to what is
@@ -75,7 +75,7 @@ class NodeWriter:
         yield from blocks_of(self._writer, BLOCK_BYTES, len(trace.events))
 
 
-def node_columns(trace: Trace) -> tuple[Columns, dict[str, Any]]:
+def node_columns(trace: TraceData) -> tuple[Columns, dict[str, Any]]:
     """What nodes are made of: columns, and further arguments of ``begin``."""
     schema, schemas = schemas_of_events(trace)
     kernel, kernels = _kernels(trace)
@@ -101,12 +101,12 @@ def node_columns(trace: Trace) -> tuple[Columns, dict[str, Any]]:
     return columns, settings
 
 
-def base_ns_of(trace: Trace) -> int:
+def base_ns_of(trace: TraceData) -> int:
     """What the times of a trace count from, as in a Chrome trace."""
     return max(window_of(trace, trace.metadata).base_ns, 0)
 
 
-def _links(trace: Trace) -> Columns:
+def _links(trace: TraceData) -> Columns:
     """Sequence numbers and forward threads as torch records them.
 
     A trace has those of a backward node on the engine's span around it too, as torch.profiler does;
@@ -123,7 +123,7 @@ def _links(trace: Trace) -> Columns:
     }
 
 
-def _self_ns(trace: Trace) -> Any:
+def _self_ns(trace: TraceData) -> Any:
     """Duration of every node outside the nodes in it."""
     events = trace.events
     is_node = events["kind"] <= EventKind.ANNOTATION
@@ -132,14 +132,14 @@ def _self_ns(trace: Trace) -> Any:
     return np.maximum(minus_children(parent, events["duration_ns"], counted & (parent >= 0)), 0)
 
 
-def _thread_numbers(trace: Trace) -> Any:
+def _thread_numbers(trace: TraceData) -> Any:
     """What the file calls each thread: torch's number, where it is known."""
     threads = trace.table("threads")
     torch_id = threads["torch_thread_id"]
     return np.where(torch_id != 0, torch_id, threads["system_thread_id"]).astype(np.int64)
 
 
-def _kernels(trace: Trace) -> tuple[Any, list[tuple[str, str, str]]]:
+def _kernels(trace: TraceData) -> tuple[Any, list[tuple[str, str, str]]]:
     """Which generated kernel each event launched, and what is said of those."""
     row = np.full(len(trace.events), -1, dtype=np.int32)
     texts: dict[tuple[str, str, str], int] = {}
@@ -157,7 +157,7 @@ def _kernels(trace: Trace) -> tuple[Any, list[tuple[str, str, str]]]:
     return row, list(texts)
 
 
-def _collective_columns(trace: Trace) -> tuple[Columns, list[str]]:
+def _collective_columns(trace: TraceData) -> tuple[Columns, list[str]]:
     collectives = find_collectives(trace)
     texts: dict[str, int] = {}
     number = [texts.setdefault(_attributes(c.attributes), len(texts)) for c in collectives]

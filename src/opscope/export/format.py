@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
-from opscope.trace.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Format:
     name: str
     suffixes: tuple[str, ...]
     help: str
-    write: Callable[[Trace, str], object]
+    write: Callable[[TraceData, str], object]
 
     def suffix_of(self, path: str | os.PathLike[str]) -> str:
         """The end of this file name that means this format; empty where none does."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from opscope.columns.trace_data import TraceData
 from opscope.export import (
     collapsed_stacks,
     execution_trace,
@@ -13,7 +14,6 @@ from opscope.export import (
 )
 from opscope.export.chrome import writer as chrome
 from opscope.export.format import Format, find_format
-from opscope.trace.trace import Trace
 
 FORMATS: tuple[Format, ...] = (
     chrome.FORMAT,
@@ -25,6 +25,6 @@ FORMATS: tuple[Format, ...] = (
 )
 
 
-def export_trace(trace: Trace, format: str, path: str | os.PathLike[str]) -> None:
+def export_trace(trace: TraceData, format: str, path: str | os.PathLike[str]) -> None:
     """Write ``trace`` in the format of that name; see :meth:`Trace.export`."""
     find_format(format, FORMATS).write(trace, os.fspath(path))

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.device_time import COPY, KERNEL, SET
 from opscope.analysis.kernel_occupancy import kernel_occupancy
-from opscope.trace.trace import Trace
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.device_time import COPY, KERNEL, SET
 
 Values = npt.NDArray[np.int64]
 
 _ABSENT = np.int64(-1)
 
 
-def gpu_numbers(trace: Trace) -> dict[str, Values]:
+def gpu_numbers(trace: TraceData) -> dict[str, Values]:
     """Columns by name, of shape (gpu rows,); -1 where a row has no such number."""
     gpu = trace.table("gpu")
     kind = gpu["kind"]

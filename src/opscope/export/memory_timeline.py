@@ -23,18 +23,18 @@ from opscope.analysis.memory.timeline import (
     SizesByCategory,
     sizes_by_category,
 )
+from opscope.columns.trace_data import TraceData
 from opscope.errors import MissingDependencyError, UsageError
 from opscope.export.format import Format
 from opscope.export.memory_picture import COLORS, draw_html, label
 from opscope.export.output_file import write_file
-from opscope.trace.trace import Trace
 
 _ROWS_PER_BLOCK = 50_000
 _KIB, _MIB, _GIB = 2**10, 2**20, 2**30
 
 
 def write_memory_timeline(
-    trace: Trace, path: str | os.PathLike[str], device: str | None = None
+    trace: TraceData, path: str | os.PathLike[str], device: str | None = None
 ) -> None:
     """Write what each category of memory held on one device over time.
 
@@ -143,7 +143,7 @@ def _unit(most: int) -> tuple[int, str]:
     return 1, "bytes"
 
 
-def _write_recorded(trace: Trace, path: str | os.PathLike[str]) -> None:
+def _write_recorded(trace: TraceData, path: str | os.PathLike[str]) -> None:
     """As ``write_memory_timeline``; what tensors in arguments show of memory is not the whole."""
     check_memory_recorded(trace)
     write_memory_timeline(trace, path)

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from opscope.progress import tell
+from opscope.base.progress import tell
 
 
 class BlockWriter(Protocol):

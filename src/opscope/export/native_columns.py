@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.trace.schema import Role, ScalarType
-from opscope.trace.table import ListColumn, Table
-from opscope.trace.trace import Trace
+from opscope.columns.schema import Role, ScalarType
+from opscope.columns.table import ListColumn, Table
+from opscope.columns.trace_data import TraceData
 
 Columns = dict[str, npt.NDArray[Any]]
 Rows = npt.NDArray[np.int64]
 
 
-def argument_columns(trace: Trace) -> Columns:
+def argument_columns(trace: TraceData) -> Columns:
     """``tensors.*`` and ``scalars.*``: inputs only, grouped by event."""
     count = len(trace.events)
     columns: Columns = {}
@@ -48,7 +48,7 @@ def _inputs(table: Table, event_count: int) -> Rows:
     return rows if np.all(event[1:] >= event[:-1]) else rows[np.argsort(event, kind="stable")]
 
 
-def name_columns(trace: Trace) -> Columns:
+def name_columns(trace: TraceData) -> Columns:
     """``names.*``: the string table as it is."""
     return {
         "names.offsets": np.asarray(trace.names.offsets, dtype=np.int64),

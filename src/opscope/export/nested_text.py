@@ -1,4 +1,4 @@
-"""Tuples and lists of lists (see ``trace.schema.SCALARS``) as the JSON of an execution trace."""
+"""Tuples and lists of lists (see ``columns.schema.SCALARS``) as the JSON of an execution trace."""
 
 from __future__ import annotations
 

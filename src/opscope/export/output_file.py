@@ -19,11 +19,11 @@ from typing import IO, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from opscope.base.address import refuse_address
+from opscope.base.locks import lock_shared
+from opscope.base.thread_pool import ThreadPool
+from opscope.base.unfinished import unfinished_name
 from opscope.errors import UsageError
-from opscope.leftover.locks import lock_shared
-from opscope.thread_pool import ThreadPool
-from opscope.trace.address import refuse_address
-from opscope.unfinished import unfinished_name
 
 Block: TypeAlias = bytes | npt.NDArray[np.uint8]
 View: TypeAlias = bytes | memoryview

@@ -15,6 +15,12 @@ import numpy.typing as npt
 
 from opscope import _native
 from opscope.analysis.memory.counters import MemoryCounter, memory_counters
+from opscope.base.reused_memory import reusing_memory
+from opscope.columns.codes import CATEGORIES, GpuKind
+from opscope.columns.dtypes import TORCH_NAMES
+from opscope.columns.names import Names
+from opscope.columns.schema import AllocationAction, EventKind
+from opscope.columns.trace_data import TraceData
 from opscope.export.format import Format
 from opscope.export.gpu_numbers import gpu_numbers
 from opscope.export.native_blocks import blocks_of
@@ -27,15 +33,9 @@ from opscope.export.perfetto_tracks import (
     instant_packet,
 )
 from opscope.export.window import process_id_of, process_name_of, window_of
-from opscope.reused_memory import reusing_memory
-from opscope.trace.codes import CATEGORIES, GpuKind
-from opscope.trace.dtypes import TORCH_NAMES
-from opscope.trace.names import Names
-from opscope.trace.schema import AllocationAction, EventKind
-from opscope.trace.trace import Trace
-from opscope.tree.frame_text import own_texts
-from opscope.tree.links import arrows
-from opscope.tree.timeline import Placement, place_events, place_gpu
+from opscope.timeline.timeline import Placement, place_events, place_gpu
+from opscope.timeline.tree.frame_text import own_texts
+from opscope.timeline.tree.links import arrows
 
 Columns = dict[str, npt.NDArray[Any]]
 
@@ -47,7 +47,7 @@ _PROCESS_RANK = 1000  # devices come after processes
 
 
 @reusing_memory
-def write_perfetto(trace: Trace, path: str | os.PathLike[str]) -> None:
+def write_perfetto(trace: TraceData, path: str | os.PathLike[str]) -> None:
     """Write ``trace`` to ``path`` (by convention ``.pftrace``), compressed if that ends in ``.gz``.
 
     Every span of ``events`` and ``gpu`` becomes one slice: those that overlap without nesting are
@@ -60,7 +60,7 @@ def write_perfetto(trace: Trace, path: str | os.PathLike[str]) -> None:
     write_file(path, perfetto_blocks(trace))
 
 
-def perfetto_blocks(trace: Trace) -> Iterator[Block]:
+def perfetto_blocks(trace: TraceData) -> Iterator[Block]:
     """The file in blocks of a few megabytes."""
     metadata = trace.metadata
     events, gpu = place_events(trace), place_gpu(trace)
@@ -98,7 +98,7 @@ class _Described:
 
     def __init__(
         self,
-        trace: Trace,
+        trace: TraceData,
         metadata: dict[str, Any],
         events: Placement,
         gpu: Placement,
@@ -136,7 +136,7 @@ def _streams(tracks: PerfettoTracks, gpu: Placement) -> list[int]:
     return streams
 
 
-def _failed_allocations(trace: Trace, process: int) -> list[bytes]:
+def _failed_allocations(trace: TraceData, process: int) -> list[bytes]:
     table = trace.table("allocations")
     failed = np.flatnonzero(table["action"] == AllocationAction.OUT_OF_MEMORY)
     return [
@@ -145,7 +145,7 @@ def _failed_allocations(trace: Trace, process: int) -> list[bytes]:
     ]
 
 
-def _name_columns(trace: Trace) -> Columns:
+def _name_columns(trace: TraceData) -> Columns:
     """``values.*``: the trace's own names, where scalars have their text. Valid UTF-8."""
     names = trace.names
     try:
@@ -158,7 +158,7 @@ def _name_columns(trace: Trace) -> Columns:
     }
 
 
-def _event_columns(trace: Trace, placement: Placement) -> Columns:
+def _event_columns(trace: TraceData, placement: Placement) -> Columns:
     events = trace.events
     order, lines = placement.by_line()
     label, texts = _span_names(trace)
@@ -180,7 +180,7 @@ def _event_columns(trace: Trace, placement: Placement) -> Columns:
     return columns
 
 
-def _span_names(trace: Trace) -> tuple[npt.NDArray[np.int32], list[str]]:
+def _span_names(trace: TraceData) -> tuple[npt.NDArray[np.int32], list[str]]:
     """Texts of events, with the overload where one was recorded: ``aten::add.Tensor``."""
     label, texts = own_texts(trace)
     overload = trace.events["overload"]
@@ -197,12 +197,12 @@ def _with_overload(text: str, overload: str) -> str:
     return f"{text}.{overload}" if overload else text
 
 
-def _gpu_names(trace: Trace) -> tuple[npt.NDArray[np.int64], list[str]]:
+def _gpu_names(trace: TraceData) -> tuple[npt.NDArray[np.int64], list[str]]:
     used, label = np.unique(trace.table("gpu")["name"], return_inverse=True)
     return label.reshape(-1), [trace.names[name] for name in used]
 
 
-def _gpu_columns(trace: Trace, placement: Placement) -> Columns:
+def _gpu_columns(trace: TraceData, placement: Placement) -> Columns:
     gpu = trace.table("gpu")
     order, lines = placement.by_line()
     kind = np.minimum(gpu["kind"], len(_GPU_CATEGORIES) - 1)
@@ -217,7 +217,7 @@ def _gpu_columns(trace: Trace, placement: Placement) -> Columns:
     }
 
 
-def _flow_columns(trace: Trace) -> Columns:
+def _flow_columns(trace: TraceData) -> Columns:
     """Arrows: numbers 1 to n between spans, then one per launch."""
     links = arrows(trace)
     launch = trace.table("gpu")["launch"]

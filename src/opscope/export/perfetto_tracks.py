@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from opscope.export.protobuf import message
-from opscope.tree.line_nesting import Line
+from opscope.timeline.tree.line_nesting import Line
 
 _PACKET = 1
 _SEQUENCE, _DESCRIPTOR = 10, 60  # fields of TracePacket

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.trace.registered_operators import registered_overloads, registered_schema
-from opscope.trace.schema import EventKind, RecordScope
-from opscope.trace.trace import Trace
+from opscope.columns.registered_operators import registered_overloads, registered_schema
+from opscope.columns.schema import EventKind, RecordScope
+from opscope.columns.trace_data import TraceData
 
 _UNKNOWN_SIZE = 1 << 30
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
-def schemas_of_events(trace: Trace) -> tuple[npt.NDArray[np.int32], list[str]]:
+def schemas_of_events(trace: TraceData) -> tuple[npt.NDArray[np.int32], list[str]]:
     """The schema of every operator event: row in the list of texts, -1 where it has none.
 
     Texts come from the trace, if it was read from a file that had them, else from torch's

@@ -1,7 +1,7 @@
 """speedscope's file format: one evented profile per thread and stream, for speedscope.app.
 
 https://www.speedscope.app/file-format-schema.json. Viewers require that frames open and close in
-stack order, which the lines of ``tree.timeline`` guarantee.
+stack order, which the lines of ``timeline.timeline`` guarantee.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opscope.base.progress import tell
+from opscope.columns.trace_data import TraceData
 from opscope.export.format import Format
 from opscope.export.json_text import to_json
 from opscope.export.output_file import write_file
-from opscope.progress import tell
-from opscope.trace.trace import Trace
-from opscope.tree.frame_text import own_texts
-from opscope.tree.line_nesting import Line
-from opscope.tree.timeline import Placement, place_events, place_gpu
+from opscope.timeline.timeline import Placement, place_events, place_gpu
+from opscope.timeline.tree.frame_text import own_texts
+from opscope.timeline.tree.line_nesting import Line
 
 Values = npt.NDArray[np.int64]
 Frames = npt.NDArray[np.signedinteger[Any]]
@@ -29,7 +29,7 @@ _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 _SPANS_PER_BLOCK = 20_000
 
 
-def write_speedscope(trace: Trace, path: str | os.PathLike[str], name: str = "opscope") -> None:
+def write_speedscope(trace: TraceData, path: str | os.PathLike[str], name: str = "opscope") -> None:
     """Write ``trace`` to ``path`` (by convention ``.speedscope.json``), times in nanoseconds.
 
     Args:
@@ -43,7 +43,7 @@ def write_speedscope(trace: Trace, path: str | os.PathLike[str], name: str = "op
     write_file(path, (text.encode() for text in speedscope_texts(trace, name)))
 
 
-def speedscope_texts(trace: Trace, name: str) -> Iterator[str]:
+def speedscope_texts(trace: TraceData, name: str) -> Iterator[str]:
     """The file in pieces."""
     label, texts = own_texts(trace)
     gpu = trace.table("gpu")

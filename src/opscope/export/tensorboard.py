@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from opscope.base.address import refuse_address
 from opscope.errors import UsageError
-from opscope.trace.address import refuse_address
 
 
 class ExportsChromeTrace(Protocol):

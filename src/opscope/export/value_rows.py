@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from opscope.columns.schema import Role, ScalarType
+from opscope.columns.table import Table
+from opscope.columns.trace_data import TraceData
 from opscope.export.native_columns import Columns, list_columns, row_ranges
 from opscope.export.nested_text import Pieces, nested_pieces
-from opscope.trace.schema import Role, ScalarType
-from opscope.trace.table import Table
-from opscope.trace.trace import Trace
 
 _TENSORS = (
     "argument", "element", "role", "dtype", "unsized_dtype", "device_type", "device_index",
@@ -21,7 +21,7 @@ INPUTS = (Role.INPUT, Role.INPUT_PART)
 OUTPUTS = (Role.OUTPUT, Role.OUTPUT_PART)
 
 
-def value_columns(trace: Trace) -> Columns:
+def value_columns(trace: TraceData) -> Columns:
     """``tensors.*`` and ``scalars.*``, and which rows are inputs and outputs of which event."""
     count = len(trace.events)
     columns: Columns = {}
@@ -54,7 +54,7 @@ def rows_of_events(prefix: str, table: Table, roles: Sequence[Role], count: int)
     return {f"{prefix}.rows": ranges, f"{prefix}.index": rows.astype(np.int32)}
 
 
-def nested_values(trace: Trace) -> dict[int, Pieces]:
+def nested_values(trace: TraceData) -> dict[int, Pieces]:
     """The nested values of a trace, by row in ``names``."""
     scalars = trace.table("scalars")
     kind, value = scalars["type"], scalars["value"]
@@ -62,6 +62,6 @@ def nested_values(trace: Trace) -> dict[int, Pieces]:
     return {row: pieces for row in candidates.tolist() if (pieces := _pieces(trace, row))}
 
 
-def _pieces(trace: Trace, row: int) -> Pieces | None:
+def _pieces(trace: TraceData, row: int) -> Pieces | None:
     text = trace.names[row]
     return nested_pieces(text) if text.startswith("{") else None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from opscope.trace.trace import Trace
+from opscope.columns.trace_data import TraceData
 
 _PERIOD_NS = 7_889_238 * 10**9
 """A quarter of a year: times relative to a multiple of it are exact as JSON numbers."""
@@ -35,7 +35,7 @@ class Window:
         return f"{whole}.{rest:03d}"
 
 
-def window_of(trace: Trace, metadata: Mapping[str, Any]) -> Window:
+def window_of(trace: TraceData, metadata: Mapping[str, Any]) -> Window:
     """From the recording's own bounds and those of everything in it."""
     events, gpu = trace.events, trace.table("gpu")
     allocated = trace.table("allocations")["time_ns"]
@@ -46,7 +46,7 @@ def window_of(trace: Trace, metadata: Mapping[str, Any]) -> Window:
     return Window(start, max([*_integers(metadata.get("end_ns")), *ends], default=start))
 
 
-def process_id_of(trace: Trace, metadata: Mapping[str, Any]) -> int:
+def process_id_of(trace: TraceData, metadata: Mapping[str, Any]) -> int:
     """The host process; if the trace does not say, its lowest thread, which Linux numbers alike."""
     threads = trace.table("threads")["system_thread_id"]
     lowest = int(threads.min()) if len(threads) else 0

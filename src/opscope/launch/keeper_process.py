@@ -16,11 +16,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or __package__:
+    from opscope.base.artefacts import IN_MEMORY, LeftKind, below
     from opscope.launch.process_end import FLAGS, detach, fields_of, how_it_ended
-    from opscope.leftover.artefacts import IN_MEMORY, LeftKind, below
 else:  # run by its path: importing the package would import all that recording needs
     _here = os.path.dirname(os.path.abspath(__file__))
-    sys.path += [_here, os.path.join(os.path.dirname(_here), "leftover")]
+    sys.path += [_here, os.path.join(os.path.dirname(_here), "base")]
     from artefacts import IN_MEMORY, LeftKind, below
     from process_end import FLAGS, detach, fields_of, how_it_ended
 
@@ -57,7 +57,7 @@ def main(program: int, pipe: int, folder: str, owner: str, command: "list[str]")
         pipe: a socket; the program has its other end open for as long as it is there.
         folder: of the trace.
         owner: what the names of all that the program leaves have in common.
-        command: what runs ``opscope.cli.keeper``; see ``own_python.py``.
+        command: what runs ``opscope.cli.session.keeper``; see ``own_python.py``.
     """
     detach()
     how = wait_for(program, pipe, folder, owner, command)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.signatures import first_of_each, mix
-from opscope.trace.schema import EventKind, RecordScope, Role
-from opscope.trace.table import Table
-from opscope.trace.trace import Trace
-from opscope.tree.ancestry import nearest_ancestor
+from opscope.columns.schema import EventKind, RecordScope, Role
+from opscope.columns.table import Table
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.signatures import first_of_each, mix
+from opscope.timeline.tree.ancestry import nearest_ancestor
 
 Mask = npt.NDArray[np.bool_]
 _FLAT = {
@@ -45,7 +45,7 @@ class RecordedCall:
 class Calls:
     """The calls of a trace that operators were asked for by name."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: TraceData) -> None:
         self._trace = trace
         events = trace.events
         is_call = (events["kind"] == EventKind.OPERATOR) & (events["scope"] == RecordScope.FUNCTION)
@@ -87,7 +87,7 @@ class Calls:
         return bool(np.any(self._is_left & (parents >= 0)))
 
 
-def _names_with_namespace(trace: Trace) -> Mask:
+def _names_with_namespace(trace: TraceData) -> Mask:
     """For every name, and then for -1, whether it can be that of an operator."""
     used = np.unique(trace.events["name"])
     result = np.zeros(len(trace.names) + 1, dtype=np.bool_)
@@ -97,7 +97,7 @@ def _names_with_namespace(trace: Trace) -> Mask:
     return result
 
 
-def call_signatures(trace: Trace) -> npt.NDArray[np.uint64]:
+def call_signatures(trace: TraceData) -> npt.NDArray[np.uint64]:
     """One 64-bit number per event for its name and what it was called with. Shape (events,).
 
     Tensors count by shape, strides, type and device; scalars by value.

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from opscope.memory_limit import memory_left
-from opscope.trace.dtypes import TORCH_NAMES
-from opscope.trace.labels import DEVICES
-from opscope.trace.schema import Role, ScalarType
-from opscope.trace.trace import Trace
-from opscope.tree.arguments import Argument, Arguments, RowsOfEvent, Scalar, TensorRecord
+from opscope.base.memory_limit import memory_left
+from opscope.columns.dtypes import TORCH_NAMES
+from opscope.columns.labels import DEVICES
+from opscope.columns.schema import Role, ScalarType
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.tree.arguments import Argument, Arguments, RowsOfEvent, Scalar, TensorRecord
 
 STRIDED = "strided"
 _ALWAYS_THERE_BYTES = 64 << 20
@@ -28,7 +28,7 @@ class FreshArguments:
     Zeros are valid wherever integers are indices, and what a call takes seldom depends on values.
     """
 
-    def __init__(self, trace: Trace, device: str | None = None) -> None:
+    def __init__(self, trace: TraceData, device: str | None = None) -> None:
         """``device`` takes the place of every device that was recorded."""
         self._recorded = Arguments(trace)
         self._tensors = RowsOfEvent(trace.table("tensors"))

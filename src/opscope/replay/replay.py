@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from opscope.columns.registered_operators import registered_overloads
+from opscope.columns.trace_data import TraceData
 from opscope.errors import OpscopeError, UsageError
 from opscope.replay.calls import Calls, RecordedCall
 from opscope.replay.fresh_arguments import FreshArguments, RefusedError
 from opscope.replay.timing import measure
-from opscope.trace.registered_operators import registered_overloads
-from opscope.trace.trace import Trace
 
 _REFUSED_NAMESPACES = {
     **dict.fromkeys(
@@ -83,7 +83,7 @@ class Replay:
     refused: list[RefusedCall]
 
 
-def replay(trace: Trace, *, repeat: int = 10, device: str | None = None) -> Replay:
+def replay(trace: TraceData, *, repeat: int = 10, device: str | None = None) -> Replay:
     """Make every distinct call of ``trace`` again, on fresh tensors, and time it.
 
     A call is one of an operator that is registered with this torch, with its recorded shapes,
@@ -199,7 +199,7 @@ def _failures_refused(what: str = "it fails") -> Iterator[None]:
         raise RefusedError(f"{what}: {message or type(error).__name__}") from error
 
 
-def _why_nothing(trace: Trace, refused: list[RefusedCall]) -> str:
+def _why_nothing(trace: TraceData, refused: list[RefusedCall]) -> str:
     if not refused:
         return "There is no operator to replay. Record with --shapes (record_shapes=True)."
     if not len(trace.table("tensors")) and not len(trace.table("scalars")):

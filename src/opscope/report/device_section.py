@@ -9,11 +9,11 @@ import numpy as np
 from opscope.analysis.device_use.device_use import DevicesUse, DeviceUse, find_device_use
 from opscope.analysis.device_use.reserved import ReservedMemory
 from opscope.analysis.device_use.streams import StreamUse
-from opscope.analysis.devices import device_title
-from opscope.analysis.period import Which
-from opscope.analysis.quantity_text import bytes_text, share_text, time_text
+from opscope.base.quantity_text import bytes_text, share_text, time_text
+from opscope.columns.devices import device_title
+from opscope.columns.trace_data import TraceData
 from opscope.report.shown_text import shown
-from opscope.trace.trace import Trace
+from opscope.timeline.period import Which
 
 MOST_STREAMS = 50
 """Of a device, the busiest; more are no table that anybody reads."""
@@ -27,7 +27,7 @@ _MODULE_HEADING = ("Module", "Together", "Forward", "Backward", "In CUDA graphs"
 _NOT_KNOWN = "not known"
 
 
-def device_section(trace: Trace, which: Which | str) -> dict[str, Any] | None:
+def device_section(trace: TraceData, which: Which | str) -> dict[str, Any] | None:
     """What `opscope gpu` says of a period; None where no device did anything in the recording."""
     if not len(trace.table("gpu")):
         return None

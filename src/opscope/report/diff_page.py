@@ -10,7 +10,7 @@ from opscope.analysis.diff.flame import Flame, flame_of
 from opscope.analysis.diff.gate import Judgement
 from opscope.analysis.diff.result import Diff
 from opscope.analysis.diff.side import Side
-from opscope.analysis.quantity_text import time_text
+from opscope.base.quantity_text import time_text
 from opscope.report.diff_tables import DiffTable, closing, headline, tables
 from opscope.report.page import bundled, policy_hash
 from opscope.report.shown_text import shown

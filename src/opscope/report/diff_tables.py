@@ -15,7 +15,7 @@ from opscope.analysis.diff.result import (
     TimeVerdict,
 )
 from opscope.analysis.diff.step_costs import PerStep
-from opscope.analysis.quantity_text import bytes_text, time_text
+from opscope.base.quantity_text import bytes_text, time_text
 
 MOST_ROWS = 10
 _MOSTLY = 0.8

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from opscope.analysis.findings.finding import Finding, Findings
-from opscope.analysis.findings.sites import Place
+from opscope.analysis.sites import Place
+from opscope.findings.finding import Finding, Findings
 from opscope.report.shown_text import shown
 from opscope.report.span_section import Spans
 

@@ -8,26 +8,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.devices import device_title
 from opscope.analysis.memory.groups import PeakGroup, by_function, group_blocks
 from opscope.analysis.memory.over_time import MemoryOverTime, memory_over_time
 from opscope.analysis.memory.parts import MemoryParts
 from opscope.analysis.memory.peak import NO_STACK, PeakMemory, explain_peak
-from opscope.analysis.phases import PHASE_NAMES, find_phases
+from opscope.columns.devices import device_title
+from opscope.columns.trace_data import TraceData
 from opscope.report.shown_text import shown
 from opscope.report.span_section import Spans
-from opscope.trace.trace import Trace
+from opscope.timeline.phases import PHASE_NAMES, find_phases
 
 MOST_BLOCKS = 200
 MOST_GROUPS = 50
 
 
-def memory_section(trace: Trace, spans: Spans) -> list[dict[str, Any]]:
+def memory_section(trace: TraceData, spans: Spans) -> list[dict[str, Any]]:
     """One entry per device; empty if no memory was recorded."""
     return [_device(trace, spans, memory) for memory in memory_over_time(trace)]
 
 
-def _device(trace: Trace, spans: Spans, memory: MemoryOverTime) -> dict[str, Any]:
+def _device(trace: TraceData, spans: Spans, memory: MemoryOverTime) -> dict[str, Any]:
     peak = explain_peak(trace, memory.peak)
     allocation = peak.blocks.allocation
     event = np.append(trace.table("allocations")["event"], -1)[allocation].astype(np.int64)
@@ -75,7 +75,9 @@ def _has_stacks(peak: PeakMemory) -> bool:
     return any(group.name != NO_STACK and ";" in group.name for group in peak.by_stack)
 
 
-def _phases(trace: Trace, peak: PeakMemory, event: npt.NDArray[np.int64]) -> tuple[PeakGroup, ...]:
+def _phases(
+    trace: TraceData, peak: PeakMemory, event: npt.NDArray[np.int64]
+) -> tuple[PeakGroup, ...]:
     """By the part of a step that allocated; what was there before has its operator's name."""
     phase = np.append(find_phases(trace).phase, -1)[event].tolist()
     is_before = peak.blocks.allocated_ns < 0

@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from opscope.analysis.doubts import NO_TIMES
 from opscope.analysis.own_listing import OwnListing
-from opscope.analysis.period import period_of
-from opscope.analysis.quantity_text import share_text, time_text
-from opscope.analysis.time_kind import TimeKind, time_kind
 from opscope.analysis.torch_listing.averages import key_averages
-from opscope.trace.html_table import html_table
-from opscope.trace.trace import Trace
+from opscope.base.html_table import html_table
+from opscope.base.quantity_text import share_text, time_text
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.doubts import NO_TIMES
+from opscope.timeline.period import period_of
+from opscope.timeline.time_kind import TimeKind, time_kind
 
 _ROWS = 10
 
 
-def overview_html(trace: Trace) -> str:
+def overview_html(trace: TraceData) -> str:
     """The names with most time of their own, and what to call for more."""
     if not len(trace.events):
         return html_table("opscope: nothing was recorded", (), ())
@@ -50,7 +50,7 @@ def overview_html(trace: Trace) -> str:
     return html_table("opscope: most time of their own", columns, rows, note)
 
 
-def _without_times(trace: Trace) -> str:
+def _without_times(trace: TraceData) -> str:
     averages = key_averages(trace, listing=OwnListing(trace))
     most = np.argsort(-averages.count, kind="stable")[:_ROWS]
     rows = [[averages.names[row], f"{averages.count[row]:,}"] for row in most]

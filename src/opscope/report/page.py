@@ -15,16 +15,16 @@ from functools import cache
 from html import escape
 from pathlib import Path
 
-from opscope.analysis.findings.finding import Findings
-from opscope.analysis.period import Which
+from opscope.base.reused_memory import reusing_memory
+from opscope.columns.trace_data import TraceData
 from opscope.errors import OpscopeError
 from opscope.export.output_file import write_file
-from opscope.job.collectives import JobCollectives
-from opscope.job.slow_ranks import SlowRanks
+from opscope.findings.finding import Findings
+from opscope.jobs.collectives import JobCollectives
+from opscope.jobs.slow_ranks import SlowRanks
 from opscope.report.payload import gather
-from opscope.reused_memory import reusing_memory
-from opscope.trace.partition import Partition
-from opscope.trace.trace import Trace
+from opscope.storage.partition import Partition
+from opscope.timeline.period import Which
 
 _BUNDLE = Path(__file__).parent / "bundle"
 
@@ -52,7 +52,7 @@ style-src {style_hash}; img-src data:; base-uri 'none'; form-action 'none'">
 
 @reusing_memory
 def write_report(
-    trace: Trace,
+    trace: TraceData,
     path: str | os.PathLike[str],
     *,
     title: str = "",
@@ -87,7 +87,7 @@ def write_report(
 
 
 def report_html(
-    trace: Trace,
+    trace: TraceData,
     *,
     title: str = "",
     findings: Findings | None = None,

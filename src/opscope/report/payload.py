@@ -6,14 +6,13 @@ import os
 from collections.abc import Callable, Collection
 from typing import Any
 
-from opscope.analysis.findings.find import find_findings
-from opscope.analysis.findings.finding import Findings
-from opscope.analysis.period import Which, period_of
-from opscope.analysis.torch_listing.listing import TorchListing
+from opscope.base.progress import tell
+from opscope.columns.trace_data import TraceData
 from opscope.export.window import window_of
-from opscope.job.collectives import JobCollectives
-from opscope.job.slow_ranks import SlowRanks
-from opscope.progress import tell
+from opscope.findings.find import find_findings
+from opscope.findings.finding import Findings
+from opscope.jobs.collectives import JobCollectives
+from opscope.jobs.slow_ranks import SlowRanks
 from opscope.report.device_section import device_section
 from opscope.report.finding_section import finding_section
 from opscope.report.memory_section import memory_section
@@ -24,8 +23,9 @@ from opscope.report.shown_text import shown
 from opscope.report.span_section import add_spans
 from opscope.report.step_section import step_section
 from opscope.report.table_sections import module_section, operator_sections, source_section
-from opscope.trace.partition import Partition
-from opscope.trace.trace import Trace
+from opscope.storage.partition import Partition
+from opscope.timeline.listing import TorchListing
+from opscope.timeline.period import Which, period_of
 
 CONTRACT_VERSION = 1
 
@@ -34,7 +34,7 @@ _PARTS = 11
 
 
 def gather(
-    trace: Trace,
+    trace: TraceData,
     title: str,
     findings: Findings | None = None,
     which: Which | str = Which.STEADY,

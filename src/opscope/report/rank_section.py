@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from opscope.analysis.account.causes import Cause
-from opscope.job.collective_kinds import collective_kinds, rank_waits
-from opscope.job.collective_text import kind_table, rank_table, sentences
-from opscope.job.collectives import JobCollectives
-from opscope.job.rank_steps import NONE
-from opscope.job.slow_ranks import SlowRanks
+from opscope.jobs.collective_kinds import collective_kinds, rank_waits
+from opscope.jobs.collective_text import kind_table, rank_table, sentences
+from opscope.jobs.collectives import JobCollectives
+from opscope.jobs.rank_steps import NONE
+from opscope.jobs.slow_ranks import SlowRanks
 from opscope.report.packing import Packer
-from opscope.trace.partition import Partition
+from opscope.storage.partition import Partition
 
 MOST_STEPS = 1000
 """Of more, the first ones are in the picture."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from opscope.analysis.period import Period, Which
 from opscope.analysis.recording_cost import cost_of_an_event_ns
+from opscope.columns.trace_data import TraceData
 from opscope.export.window import Window
 from opscope.report.shown_text import shown
-from opscope.trace.job import missing_ranks
-from opscope.trace.trace import Trace
+from opscope.storage.job import missing_ranks
+from opscope.timeline.period import Period, Which
 
 _MACHINE = (
     ("host_name", "host"),
@@ -21,7 +21,7 @@ _MACHINE = (
 )
 
 
-def run_section(trace: Trace, metadata: dict[str, Any], window: Window) -> dict[str, Any]:
+def run_section(trace: TraceData, metadata: dict[str, Any], window: Window) -> dict[str, Any]:
     """The header of the page."""
     events = len(trace.events)
     counts = {
@@ -61,13 +61,13 @@ def period_section(period: Period, origin_ns: int) -> dict[str, Any]:
     }
 
 
-def _ledger(trace: Trace) -> Iterator[tuple[str, str, float]]:
+def _ledger(trace: TraceData) -> Iterator[tuple[str, str, float]]:
     for source, counts in trace.ledger.items():
         for what, value in counts.items():
             yield source, what, value
 
 
-def _machine(trace: Trace, metadata: dict[str, Any]) -> list[list[str]]:
+def _machine(trace: TraceData, metadata: dict[str, Any]) -> list[list[str]]:
     known = [[label, shown(str(metadata[key]))] for key, label in _MACHINE if metadata.get(key)]
     missing = missing_ranks(trace.ledger)
     return known + [["job", shown(missing)]] * bool(missing)
@@ -85,7 +85,7 @@ def _options(options: Any) -> list[list[Any]]:
     ]
 
 
-def _cost(trace: Trace, events: int) -> float | None:
+def _cost(trace: TraceData, events: int) -> float | None:
     """What recording the spans cost in all, by the calibration; None where there was none."""
     per_event = cost_of_an_event_ns(trace)
     return None if per_event is None else per_event * events

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opscope.printable import printable
+from opscope.base.printable import printable
 
 LONGEST = 1000
 

@@ -9,18 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.analysis.signatures import first_of_each, shape_signatures
-from opscope.analysis.time_kind import TimeKind, time_kind
 from opscope.analysis.torch_listing.argument_lists import plain_shapes
+from opscope.columns.schema import EventKind
+from opscope.columns.trace_data import TraceData
 from opscope.report.packing import Packer, differences
 from opscope.report.shown_text import shown
-from opscope.trace.schema import EventKind
-from opscope.trace.trace import Trace
-from opscope.tree.arguments import Arguments
-from opscope.tree.frame_text import own_texts
-from opscope.tree.line_nesting import Line, line_nesting
-from opscope.tree.links import arrows
-from opscope.tree.timeline import Placement, place_events, place_gpu
+from opscope.timeline.signatures import first_of_each, shape_signatures
+from opscope.timeline.time_kind import TimeKind, time_kind
+from opscope.timeline.timeline import Placement, place_events, place_gpu
+from opscope.timeline.tree.arguments import Arguments
+from opscope.timeline.tree.frame_text import own_texts
+from opscope.timeline.tree.line_nesting import Line, line_nesting
+from opscope.timeline.tree.links import arrows
 
 Values = npt.NDArray[np.int64]
 
@@ -48,7 +48,7 @@ class Spans:
     position: Values
 
 
-def add_spans(trace: Trace, start_ns: int, packer: Packer) -> tuple[dict[str, Any], Spans]:
+def add_spans(trace: TraceData, start_ns: int, packer: Packer) -> tuple[dict[str, Any], Spans]:
     """Put the columns into ``packer``; returns the part of the report that explains them."""
     events, gpu = trace.events, trace.table("gpu")
     placed, placed_gpu = place_events(trace), place_gpu(trace)
@@ -77,7 +77,7 @@ def add_spans(trace: Trace, start_ns: int, packer: Packer) -> tuple[dict[str, An
     return section, Spans(start_ns, position)
 
 
-def _moved(trace: Trace, placed: Placement, position: Values, start_ns: int) -> dict[str, Any]:
+def _moved(trace: TraceData, placed: Placement, position: Values, start_ns: int) -> dict[str, Any]:
     """Spans whose own time is not what their line says: where those of a thread do not nest."""
     nested = line_nesting(trace)
     around = nested.around.astype(np.int64)
@@ -111,7 +111,7 @@ def _line(line: Line) -> dict[str, Any]:
     return {**asdict(line), "name": shown(line.name)}
 
 
-def _labels(trace: Trace) -> tuple[Values, dict[str, list[Any]]]:
+def _labels(trace: TraceData) -> tuple[Values, dict[str, list[Any]]]:
     """Row in labels of every event, then of every row of ``gpu``: each text and kind once."""
     gpu = trace.table("gpu")
     kinds = GPU_KIND + 8
@@ -137,7 +137,7 @@ def _labels(trace: Trace) -> tuple[Values, dict[str, list[Any]]]:
     }
 
 
-def _add_arrows(trace: Trace, position: Values, gpu_position: Values, packer: Packer) -> None:
+def _add_arrows(trace: TraceData, position: Values, gpu_position: Values, packer: Packer) -> None:
     links = arrows(trace)
     launch = trace.table("gpu")["launch"]
     launched = np.flatnonzero(launch >= 0)
@@ -148,7 +148,7 @@ def _add_arrows(trace: Trace, position: Values, gpu_position: Values, packer: Pa
     packer.add("arrowTarget", target[order])
 
 
-def _add_inputs(trace: Trace, order: npt.NDArray[np.int32], packer: Packer) -> list[str]:
+def _add_inputs(trace: TraceData, order: npt.NDArray[np.int32], packer: Packer) -> list[str]:
     """Texts of argument shapes; the column has the row of a span's text plus 1, 0 for none."""
     signature = shape_signatures(trace)
     rows = np.flatnonzero(signature)

@@ -8,19 +8,19 @@ import numpy as np
 
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.find import find_account
-from opscope.analysis.period import Which
-from opscope.analysis.phases import PHASE_NAMES
-from opscope.analysis.program_steps import program_steps
-from opscope.analysis.step_times import step_times
-from opscope.analysis.torch_listing.listing import TorchListing
+from opscope.columns.trace_data import TraceData
 from opscope.report.shown_text import shown
-from opscope.trace.trace import Trace
+from opscope.timeline.listing import TorchListing
+from opscope.timeline.period import Which
+from opscope.timeline.phases import PHASE_NAMES
+from opscope.timeline.program_steps import program_steps
+from opscope.timeline.step_times import step_times
 
 MOST_STEPS = 1000
 """Steps shown; of more, the first ones."""
 
 
-def step_section(trace: Trace, listing: TorchListing, start_ns: int) -> dict[str, Any] | None:
+def step_section(trace: TraceData, listing: TorchListing, start_ns: int) -> dict[str, Any] | None:
     """Duration, phases, causes and top operators of every step; None without steps."""
     steps, what = program_steps(trace)
     # Those of a schedule are recorded with every event.
@@ -45,7 +45,7 @@ def step_section(trace: Trace, listing: TorchListing, start_ns: int) -> dict[str
     }
 
 
-def _causes(trace: Trace, count: int) -> dict[str, Any]:
+def _causes(trace: TraceData, count: int) -> dict[str, Any]:
     """What the main thread's time in each step went to: only causes that any step has."""
     table = find_account(trace, Which.ALL).table()[:count]
     used = np.flatnonzero(table.any(axis=0)).tolist()

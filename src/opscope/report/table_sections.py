@@ -8,20 +8,20 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.flops import FlopCounts, count_flops
-from opscope.analysis.module_attribution import attribute_to_modules
 from opscope.analysis.module_times import ModuleTimes, module_times
 from opscope.analysis.own_listing import OwnListing
 from opscope.analysis.program_files import is_library
 from opscope.analysis.source_lines import SourceLines, source_lines
-from opscope.analysis.time_kind import TimeKind, time_kind
 from opscope.analysis.torch_listing.averages import Averages, key_averages
-from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.analysis.torch_listing.rows import RowSource
+from opscope.columns.schema import EventKind
+from opscope.columns.trace_data import TraceData
 from opscope.report.shown_text import shown
 from opscope.report.span_section import GPU_KIND, page_kinds, shapes_text
-from opscope.trace.schema import EventKind
-from opscope.trace.trace import Trace
-from opscope.tree.frame_text import PYTHON_KINDS, own_texts
+from opscope.timeline.listing import TorchListing
+from opscope.timeline.module_attribution import attribute_to_modules
+from opscope.timeline.time_kind import TimeKind, time_kind
+from opscope.timeline.tree.frame_text import PYTHON_KINDS, own_texts
 
 MOST_ROWS = 3000
 """Rows of one table; of more, those with most time of their own."""
@@ -31,7 +31,7 @@ _SHOWN = (TimeKind.WORK, TimeKind.WAITING)
 Section = dict[str, Any]
 
 
-def operator_sections(trace: Trace) -> tuple[Section, Section | None]:
+def operator_sections(trace: TraceData) -> tuple[Section, Section | None]:
     """Averages by name, and by name and argument shapes where shapes were recorded."""
     with_shapes, listing = len(trace.table("tensors")) > 0, OwnListing(trace)
     flops = count_flops(trace) if with_shapes else None
@@ -42,7 +42,7 @@ def operator_sections(trace: Trace) -> tuple[Section, Section | None]:
     return by_name, _operators(trace, averages, flops)
 
 
-def _operators(trace: Trace, averages: Averages, flops: FlopCounts | None) -> Section:
+def _operators(trace: TraceData, averages: Averages, flops: FlopCounts | None) -> Section:
     """Names of any kind; of Python's as many at most as of all others."""
     q, kind = averages.quantities, _kinds(trace, averages)
     weight = np.maximum(_filled(q.cpu_self_ns), _filled(q.device_self_ns))
@@ -75,7 +75,7 @@ def _operators(trace: Trace, averages: Averages, flops: FlopCounts | None) -> Se
     return section
 
 
-def _kinds(trace: Trace, averages: Averages) -> npt.NDArray[np.int64]:
+def _kinds(trace: TraceData, averages: Averages) -> npt.NDArray[np.int64]:
     """EventKind of the first event of each group; kinds of device activity follow those."""
     source, row = averages.rows.source[averages.first], averages.rows.row[averages.first]
     kind = np.zeros(len(row), dtype=np.int64)
@@ -85,7 +85,7 @@ def _kinds(trace: Trace, averages: Averages) -> npt.NDArray[np.int64]:
     return kind
 
 
-def module_section(trace: Trace, listing: TorchListing) -> Section | None:
+def module_section(trace: TraceData, listing: TorchListing) -> Section | None:
     """Modules by path; None if no module calls were recorded."""
     times: ModuleTimes = module_times(trace, listing)
     if not len(times):
@@ -105,7 +105,7 @@ def module_section(trace: Trace, listing: TorchListing) -> Section | None:
     return _section(columns, len(times))
 
 
-def _module_labels(trace: Trace) -> dict[int, str]:
+def _module_labels(trace: TraceData) -> dict[int, str]:
     """What calls of each module are called on the timeline, by its path."""
     rows = np.flatnonzero(trace.events["kind"] == EventKind.MODULE_CALL)
     path, (label, texts) = attribute_to_modules(trace).path[rows], own_texts(trace)
@@ -114,7 +114,7 @@ def _module_labels(trace: Trace) -> dict[int, str]:
     return {path: texts[text] for path, text in zip(found.tolist(), named.tolist(), strict=True)}
 
 
-def source_section(trace: Trace, listing: TorchListing) -> Section | None:
+def source_section(trace: TraceData, listing: TorchListing) -> Section | None:
     """Source lines; None if no Python functions were recorded, but modules at most."""
     kind = trace.events["kind"]
     if not ((kind == EventKind.PYTHON_CALL) | (kind == EventKind.C_CALL)).any():

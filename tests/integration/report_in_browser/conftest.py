@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from opscope.analysis.findings.finding import Findings
-from opscope.job.rank_steps import RankSteps
+from opscope.api.trace import Trace
+from opscope.columns.schema import EventKind, RecordScope
+from opscope.findings.finding import Findings
+from opscope.jobs.rank_steps import RankSteps
 from opscope.report.page import write_report
-from opscope.trace.partition import Partition
-from opscope.trace.schema import EventKind, RecordScope
-from opscope.trace.trace import Trace
+from opscope.storage.partition import Partition
 from support.build_trace import allocation, build_trace, kernel, span, tensor
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opscope.analysis.findings.sites import Place
-from opscope.trace.names import Names
-from opscope.trace.schema import EventKind
-from opscope.trace.trace import Trace
+from opscope.analysis.sites import Place
+from opscope.api.trace import Trace
+from opscope.columns.names import Names
+from opscope.columns.schema import EventKind
 from support.build_trace import allocation, build_trace, span
 from support.finding import finding
 from support.repeat_trace import repeat_trace

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from opscope.analysis.findings.finding import Findings
-from opscope.analysis.findings.sites import Place
+from opscope.analysis.sites import Place
+from opscope.findings.finding import Findings
 from support.finding import finding
 
 CUT_OFF = """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opscope.trace.schema import EventKind
+from opscope.columns.schema import EventKind
 from support.build_trace import build_trace, span
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from opscope.analysis.account.causes import Cause
-from opscope.job.collectives import job_collectives
-from opscope.job.rank_steps import NONE, RankSteps
-from opscope.job.slow_ranks import find_slow_ranks
-from opscope.trace.partition import Partition
+from opscope.jobs.collectives import job_collectives
+from opscope.jobs.rank_steps import NONE, RankSteps
+from opscope.jobs.slow_ranks import find_slow_ranks
+from opscope.storage.partition import Partition
 from support.job_of_collectives import rank_trace
 
 

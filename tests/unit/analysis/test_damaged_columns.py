@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from opscope import _native
-from opscope.analysis import module_attribution, phases, stacks
+from opscope.analysis import sites
 from opscope.analysis.account import divided, event_causes, pieces
-from opscope.analysis.findings import gaps, sites
-from opscope.analysis.torch_listing import listing
-from opscope.rollup import operators, places
-from opscope.tree import frame_text, line_nesting
+from opscope.findings import gaps
+from opscope.jobs.rollup import operators, places
+from opscope.timeline import listing, module_attribution, phases, stacks
+from opscope.timeline.tree import frame_text, line_nesting
 from support.plain_ways import assert_as_plain
 from support.random_program import random_program
 

@@ -3,7 +3,7 @@
 import pytest
 
 from opscope.analysis.flops import count_flops
-from opscope.trace.schema import EventKind
+from opscope.columns.schema import EventKind
 from support.build_trace import build_trace, span, tensor
 
 MM = [tensor(2, 3), tensor(3, 4)]

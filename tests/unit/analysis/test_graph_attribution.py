@@ -3,8 +3,8 @@
 import numpy as np
 
 from opscope.analysis.graph_attribution import attribute_graphs
-from opscope.trace.names import Names
-from opscope.trace.trace import Trace
+from opscope.api.trace import Trace
+from opscope.columns.names import Names
 
 
 def graph_trace(graph_node: list[int], duration_ns: list[int]) -> Trace:

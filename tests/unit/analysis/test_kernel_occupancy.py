@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from opscope.analysis.kernel_occupancy import kernel_occupancy
-from opscope.trace.names import Names
-from opscope.trace.table import ListColumn
-from opscope.trace.trace import Trace
+from opscope.api.trace import Trace
+from opscope.columns.names import Names
+from opscope.columns.table import ListColumn
 
 DEVICE = {
     "id": 0,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opscope.analysis.module_times import module_times
-from opscope.trace.schema import EventKind, RecordScope
+from opscope.columns.schema import EventKind, RecordScope
 from support.build_trace import build_trace, kernel, span
 
 

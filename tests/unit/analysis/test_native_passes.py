@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opscope import _native
-from opscope.trace.trace import Trace
+from opscope.api.trace import Trace
 from support import plain_ways
 from support.plain_ways import assert_as_plain
 from support.random_program import random_program

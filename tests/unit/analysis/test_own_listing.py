@@ -1,9 +1,9 @@
 """What opscope's own views count of each event."""
 
 from opscope.analysis.own_listing import OwnListing
-from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.analysis.torch_listing.rows import list_rows
-from opscope.trace.codes import EventKind
+from opscope.columns.codes import EventKind
+from opscope.timeline.listing import TorchListing
 from support.build_trace import allocation, build_trace, kernel, span
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from opscope.analysis.program_lines import line_texts, program_lines
-from opscope.trace.names import Names
-from opscope.trace.schema import EventKind
-from opscope.trace.trace import Trace
+from opscope.api.trace import Trace
+from opscope.columns.names import Names
+from opscope.columns.schema import EventKind
 from support.build_trace import build_trace, span
 
 TRAIN, LIBRARY = "/home/me/train.py", "/usr/lib/python3/site-packages/torch/nn.py"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opscope.analysis.source_lines import source_lines
-from opscope.trace.schema import EventKind
+from opscope.columns.schema import EventKind
 from support.build_trace import build_trace, span
 
 

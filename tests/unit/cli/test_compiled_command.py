@@ -8,7 +8,7 @@ import pytest
 from tests.support.build_trace import ORIGIN_NS, build_trace, span
 
 import opscope
-from opscope.trace.codes import CompilationKind, EventKind, OriginsKnownFrom
+from opscope.columns.codes import CompilationKind, EventKind, OriginsKnownFrom
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from opscope import load
 from opscope.analysis.torch_listing.averages import key_averages
 from opscope.cli.application import main
 from opscope.report.page import report_html
-from opscope.trace.chrome.plausibility import TOO_LONG_WORK
+from opscope.storage.chrome.plausibility import TOO_LONG_WORK
 from support.chrome_files import op
 
 

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from opscope.trace.schema import EventKind
+from opscope.columns.schema import EventKind
 from support.build_trace import build_trace, span
 
 

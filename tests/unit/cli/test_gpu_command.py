@@ -7,7 +7,7 @@ import json
 import pytest
 from tests.support.build_trace import allocation, build_trace, kernel, span
 
-from opscope.trace.codes import EventKind
+from opscope.columns.codes import EventKind
 
 
 def gpu_trace(communication_us=15):

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from opscope.cli import main
-from opscope.cli.console import Messages
-from opscope.trace.schema import EventKind
+from opscope.cli.shown.console import Messages
+from opscope.columns.schema import EventKind
 from support.build_trace import allocation, build_trace, kernel, span, tensor
 
 CONTROLS = (
@@ -146,7 +146,7 @@ def test_progress_obeys_nothing(monkeypatch):
 
 def test_tables_and_texts_of_the_interface(hostile):
     import opscope
-    from opscope.drop_in.event_list.event_list import make_event_list
+    from opscope.torch_api.event_list.event_list import make_event_list
 
     trace = opscope.load(hostile)
     events = make_event_list(trace, use_device=None, profile_memory=True)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from opscope.job.queries.questions import JobQuestion
+from opscope.jobs.questions.questions import JobQuestion
 from support.build_trace import build_trace, span
 
 pytest.importorskip("ibis", reason="ibis is not installed")

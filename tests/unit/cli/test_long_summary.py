@@ -5,11 +5,11 @@ from tests.support.build_trace import build_trace, span
 
 from opscope.analysis import long_top_operators
 from opscope.analysis.long_top_operators import find_long_top_operators
-from opscope.analysis.period import Which, period_of
 from opscope.analysis.top_operators import find_top_operators
 from opscope.errors import UsageError
-from opscope.trace import encoding
-from opscope.trace.long_trace import LongTrace
+from opscope.storage import encoding
+from opscope.storage.long_trace import LongTrace
+from opscope.timeline.period import Which, period_of
 
 
 @pytest.fixture

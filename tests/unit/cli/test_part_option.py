@@ -2,8 +2,8 @@
 
 import pytest
 
-from opscope.trace.partition import PROCESS, Partition
-from opscope.trace.store import save_part
+from opscope.storage.partition import PROCESS, Partition
+from opscope.storage.store import save_part
 from support.build_trace import build_trace, span
 
 _SECOND = 1_000_000

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from opscope.api.trace import Trace
 from opscope.cli.destination import choose
+from opscope.columns.names import Names
 from opscope.errors import UsageError
-from opscope.trace.names import Names
-from opscope.trace.trace import Trace
 from support.read_report import read_page, read_report
 
 

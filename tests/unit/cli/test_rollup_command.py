@@ -2,8 +2,8 @@
 
 import pytest
 
-from opscope.rollup.read import Rollup
-from opscope.trace.manifest import ROLLUP
+from opscope.jobs.rollup.read import Rollup
+from opscope.storage.manifest import ROLLUP
 from support.build_trace import build_trace, span
 
 

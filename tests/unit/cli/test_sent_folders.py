@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from opscope.children.job import _clear
-from opscope.leftover.artefacts import LOCK, LeftKind, at, find
-from opscope.trace.unfinished_recordings import unfinished_recordings
-from opscope.unfinished import unfinished_name
+from opscope.base.artefacts import LOCK, LeftKind, at, find
+from opscope.base.unfinished import unfinished_name
+from opscope.live.children.job import _clear
+from opscope.storage.unfinished_recordings import unfinished_recordings
 from support.build_trace import build_trace, span
 
 TEXT = "mine\n" * 100
@@ -156,7 +156,7 @@ def test_what_a_killed_recover_leaves_is_removed_by_the_next(sent, recording, co
         "import os, signal, sys\n"
         "from pathlib import Path\n"
         "from opscope.cli.recover import recover\n"
-        "from opscope.trace import store\n"
+        "from opscope.storage import store\n"
         "store.write_table = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         "recover(Path(sys.argv[1]))\n"
     )

@@ -7,8 +7,8 @@ import json
 import pytest
 
 import opscope
-from opscope.trace.codes import EventKind
-from opscope.trace.partition import Partition, parts_text
+from opscope.columns.codes import EventKind
+from opscope.storage.partition import Partition, parts_text
 from support.build_trace import allocation, build_trace, span, tensor
 from support.read_report import read_report
 

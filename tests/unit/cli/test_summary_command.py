@@ -7,8 +7,8 @@ import json
 import pytest
 
 from opscope.analysis.top_operators import COLUMNS, SORT_KEYS
-from opscope.drop_in.event_list.text_table import SORT_KEYS as TABLE_SORT_KEYS
-from opscope.trace.schema import EventKind
+from opscope.columns.schema import EventKind
+from opscope.torch_api.event_list.text_table import SORT_KEYS as TABLE_SORT_KEYS
 from support.build_trace import build_trace, span
 
 # 3 mm of 10, 40 and 10 µs; add takes 5; step's 100 µs are 35 without them.

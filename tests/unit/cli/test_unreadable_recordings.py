@@ -4,12 +4,12 @@ import pytest
 
 import opscope
 from opscope import _native
-from opscope.children.recovery import recover_ended
 from opscope.errors import TraceFormatError
-from opscope.recording.recovered import part_of_recording
-from opscope.trace.load import parts_of
-from opscope.trace.partition import PROCESS, Partition
-from opscope.trace.unfinished_recordings import unfinished_recordings
+from opscope.live.children.recovery import recover_ended
+from opscope.recorder.streams.load import parts_of
+from opscope.recorder.streams.recovered import part_of_recording
+from opscope.storage.partition import PROCESS, Partition
+from opscope.storage.unfinished_recordings import unfinished_recordings
 from support.build_trace import build_trace, span
 from support.left_behind import held_by_another
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from opscope.trace.schema import EventKind
+from opscope.columns.schema import EventKind
 from support.build_trace import build_trace, span
 
 MS = 1_000

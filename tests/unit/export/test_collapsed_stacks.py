@@ -2,9 +2,9 @@
 
 import pytest
 
+from opscope.columns.schema import EventKind
 from opscope.errors import UsageError
 from opscope.export.collapsed_stacks import write_collapsed, write_own_stacks, write_stacks
-from opscope.trace.schema import EventKind
 from support.build_trace import build_trace, kernel, span
 
 CALLS = [

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from opscope import UsageError
+from opscope.api.trace import Trace
+from opscope.columns.names import Names
+from opscope.columns.schema import EventKind, RecordScope
 from opscope.export.execution_trace import whole_file, write_execution_trace
 from opscope.export.execution_trace_nodes import NodeWriter
-from opscope.trace.names import Names
-from opscope.trace.schema import EventKind, RecordScope
-from opscope.trace.trace import Trace
 from support.build_trace import build_trace, span, tensor
 from support.execution_traces import PROCESS, THREAD, named, names_of, nodes_of
 

@@ -15,7 +15,7 @@ from opscope import _native
 from opscope.analysis.memory import categories
 from opscope.export import execution_trace_nodes, perfetto
 from opscope.export.chrome import writer as chrome_writer
-from opscope.tree import timeline
+from opscope.timeline import timeline
 from support.hostile_sources import built_trace
 
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from opscope.api.trace import Trace
+from opscope.columns.names import Names
+from opscope.columns.schema import AllocationAction, EventKind, RecordScope
 from opscope.errors import UsageError
 from opscope.export.perfetto import perfetto_blocks, write_perfetto
-from opscope.trace.names import Names
-from opscope.trace.schema import AllocationAction, EventKind, RecordScope
-from opscope.trace.trace import Trace
 from support.build_trace import (
     ORIGIN_NS,
     allocation,

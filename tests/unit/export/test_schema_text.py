@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from opscope.columns.schema import EventKind
 from opscope.export.schema_text import schema_size, schemas_of_events
-from opscope.trace.schema import EventKind
 from support.build_trace import build_trace, span
 
 EXACT = {"options": {"overloads": True}}

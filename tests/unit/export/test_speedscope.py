@@ -8,9 +8,9 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from opscope.api.trace import Trace
+from opscope.columns.names import Names
 from opscope.export.speedscope import speedscope_texts, write_speedscope
-from opscope.trace.names import Names
-from opscope.trace.trace import Trace
 from support.build_trace import build_trace, kernel, span
 
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from opscope import UsageError
+from opscope.api.trace import Trace
+from opscope.columns.schema import EventKind
 from opscope.replay import replay, timing
-from opscope.trace.schema import EventKind
-from opscope.trace.trace import Trace
 from support.build_trace import build_trace, span, tensor
 
 EXACT = {"options": {"overloads": True}}
@@ -227,7 +227,7 @@ def test_gradients_are_not_recorded():
 
 
 def test_an_empty_trace_is_refused():
-    from opscope.trace.names import Names
+    from opscope.columns.names import Names
 
     with pytest.raises(UsageError):
         replay(Trace({}, Names.from_strings([])))

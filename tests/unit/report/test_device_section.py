@@ -3,11 +3,11 @@
 import pytest
 
 from opscope.analysis.device_use.device_use import find_device_use
-from opscope.analysis.period import Which
+from opscope.columns.schema import EventKind
 from opscope.report import device_section as sections
 from opscope.report.device_section import device_section
 from opscope.report.page import report_html
-from opscope.trace.schema import EventKind
+from opscope.timeline.period import Which
 from support.build_trace import build_trace, kernel, span
 from support.read_report import read_report
 

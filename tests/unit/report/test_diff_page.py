@@ -7,7 +7,7 @@ import pytest
 
 from opscope.analysis.diff.compare import compare
 from opscope.analysis.diff.gate import judge, read_gate
-from opscope.analysis.diff.side import open_sides
+from opscope.api.diff import open_sides
 from opscope.report.diff_page import diff_html
 from support.build_trace import span
 from support.step_programs import step_program

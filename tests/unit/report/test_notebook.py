@@ -6,13 +6,13 @@ import re
 
 import pytest
 
-from opscope.analysis.quantity_text import time_text
-from opscope.drop_in.event_list.event_list import make_event_list
-from opscope.drop_in.event_list.notebook import ROWS
+from opscope.api.trace import Trace
+from opscope.base.quantity_text import time_text
+from opscope.columns.names import Names
+from opscope.columns.schema import EventKind
 from opscope.report.notebook import overview_html
-from opscope.trace.names import Names
-from opscope.trace.schema import EventKind
-from opscope.trace.trace import Trace
+from opscope.torch_api.event_list.event_list import make_event_list
+from opscope.torch_api.event_list.notebook import ROWS
 from support.build_trace import build_trace, kernel, span
 
 

@@ -9,12 +9,12 @@ import re
 
 import pytest
 
+from opscope.api.trace import Trace
+from opscope.base.printable import printable
+from opscope.columns.names import Names
 from opscope.errors import OpscopeError, UsageError
-from opscope.printable import printable
 from opscope.report import page as page_module
 from opscope.report.page import report_html, write_report
-from opscope.trace.names import Names
-from opscope.trace.trace import Trace
 from support.build_trace import build_trace, span
 from support.read_report import read_page, read_report
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opscope.analysis.findings.find import find_findings
+from opscope.columns.schema import EventKind
+from opscope.findings.find import find_findings
 from opscope.report.page import report_html
 from opscope.report.span_section import GPU_KIND
-from opscope.trace.schema import EventKind
 from support.build_trace import ORIGIN_NS, allocation, build_trace, kernel, span, tensor
 from support.read_report import read_report
 

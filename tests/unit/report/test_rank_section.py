@@ -6,12 +6,12 @@ import zlib
 import numpy as np
 
 from opscope.analysis.account.causes import Cause
-from opscope.job.collectives import job_collectives
-from opscope.job.rank_steps import NONE, RankSteps
-from opscope.job.slow_ranks import find_slow_ranks
+from opscope.jobs.collectives import job_collectives
+from opscope.jobs.rank_steps import NONE, RankSteps
+from opscope.jobs.slow_ranks import find_slow_ranks
 from opscope.report.packing import Packer
 from opscope.report.rank_section import MOST_STEPS, rank_section
-from opscope.trace.partition import Partition
+from opscope.storage.partition import Partition
 from support.job_of_collectives import rank_trace
 
 

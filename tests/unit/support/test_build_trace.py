@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from opscope.trace.schema import EventKind, RecordScope, Role
+from opscope.columns.schema import EventKind, RecordScope, Role
 from support.build_trace import (
     ORIGIN_NS,
     allocation,

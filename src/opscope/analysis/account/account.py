@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.account.causes import Cause
-from opscope.analysis.quantity_text import share_text, time_text
-from opscope.cached_property import cached_property
-from opscope.trace.html_table import html_table
-from opscope.trace.trace import Trace
-from opscope.tree.steps import Steps
+from opscope.base.cached_property import cached_property
+from opscope.base.html_table import html_table
+from opscope.base.quantity_text import share_text, time_text
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.steps import Steps
 
 Values = npt.NDArray[np.int64]
 
@@ -61,7 +61,7 @@ class MainTime:
         end_ns: when it ends.
     """
 
-    trace: Trace
+    trace: TraceData
     steps: Steps
     step: Values
     event: Values

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from opscope.analysis.account.collectives import stretches_of
 from opscope.analysis.memory.owners import ENGINE_PREFIX
-from opscope.trace.codes import EventKind
-from opscope.trace.trace import Trace
+from opscope.columns.codes import EventKind
+from opscope.columns.trace_data import TraceData
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -21,7 +21,7 @@ _APART_NS = 1_000_000
 """Nodes of a pass are closer together."""
 
 
-def threads_of_engine(trace: Trace) -> Flags:
+def threads_of_engine(trace: TraceData) -> Flags:
     """Threads on which nothing is called but by nodes of backward passes. Shape (threads,)."""
     events, count = trace.events, len(trace.table("threads"))
     nodes = is_node(trace)
@@ -32,7 +32,7 @@ def threads_of_engine(trace: Trace) -> Flags:
     return np.asarray((np.bincount(events["thread"][nodes], minlength=count) > 0) & (others == 0))
 
 
-def passes_of_engine(trace: Trace) -> Values:
+def passes_of_engine(trace: TraceData) -> Values:
     """From when to when such a thread ran any: disjoint, in order, Unix nanoseconds.
 
     Returns:
@@ -45,7 +45,7 @@ def passes_of_engine(trace: Trace) -> Values:
     return stretches_of(trace, rows, _APART_NS)
 
 
-def is_node(trace: Trace) -> Flags:
+def is_node(trace: TraceData) -> Flags:
     """Which events are the engine's, around one node of a backward pass each. Shape (events,)."""
     named = np.array([name.startswith(ENGINE_PREFIX) for name in trace.names] + [False])
     return np.asarray(named[trace.events["name"]], dtype=np.bool_)

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import numpy.typing as npt
 
-from opscope.trace.trace import Trace
+from opscope.columns.trace_data import TraceData
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -16,14 +16,14 @@ _TRANSFERS = re.compile(r"(gloo|nccl|mpi|ucc):")
 """What backends call the spans of their own threads, in which data goes from rank to rank."""
 
 
-def transfers(trace: Trace) -> Values:
+def transfers(trace: TraceData) -> Values:
     """From when to when any was: disjoint, in order. Shape (stretches, 2), Unix nanoseconds."""
     named = np.array([bool(_TRANSFERS.match(name)) for name in trace.names] + [False])
     rows = np.flatnonzero(named[trace.events["name"]]) if named.any() else np.zeros(0, dtype=int)
     return stretches_of(trace, rows)
 
 
-def stretches_of(trace: Trace, rows: Values, apart_ns: int = 0) -> Values:
+def stretches_of(trace: TraceData, rows: Values, apart_ns: int = 0) -> Values:
     """From when to when any of some events, in order of start, goes on: disjoint, in order.
 
     Args:

@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.pieces import step_of
-from opscope.analysis.step_times import covered
-from opscope.trace.codes import GpuKind
-from opscope.trace.labels import DEVICES
-from opscope.trace.trace import Trace
-from opscope.tree.steps import Steps
+from opscope.columns.codes import GpuKind
+from opscope.columns.labels import DEVICES
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.step_times import covered
+from opscope.timeline.steps import Steps
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -39,7 +39,7 @@ class DeviceRows:
     time_ns: Values
 
 
-def device_rows(trace: Trace, steps: Steps, bounds: tuple[int, int]) -> Iterator[DeviceRows]:
+def device_rows(trace: TraceData, steps: Steps, bounds: tuple[int, int]) -> Iterator[DeviceRows]:
     """Every device's time between two moments, without rest."""
     gpu = trace.table("gpu")
     work = np.flatnonzero(np.isin(gpu["kind"], (GpuKind.KERNEL, GpuKind.COPY, GpuKind.SET)))
@@ -66,7 +66,7 @@ def device_rows(trace: Trace, steps: Steps, bounds: tuple[int, int]) -> Iterator
         )
 
 
-def what_work_is(trace: Trace, rows: Values) -> Values:
+def what_work_is(trace: TraceData, rows: Values) -> Values:
     """Cause of each row of ``gpu``: kernels are operators or collectives, the rest copies."""
     gpu = trace.table("gpu")
     texts = {name: trace.names[name].lower() for name in np.unique(gpu["name"][rows]).tolist()}

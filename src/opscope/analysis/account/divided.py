@@ -24,14 +24,14 @@ from opscope.analysis.account.pieces import (
     thread_of_operators,
 )
 from opscope.analysis.account.processor import Intervals, intervals_by_thread
-from opscope.analysis.period import Period
-from opscope.analysis.program_steps import program_steps
 from opscope.analysis.recording_cost import cost_of_an_event_ns
-from opscope.cached_property import cached_property
-from opscope.trace.derived import derive
-from opscope.trace.trace import Trace
-from opscope.tree.line_nesting import Line, line_nesting
-from opscope.tree.steps import Steps
+from opscope.base.cached_property import cached_property
+from opscope.columns.derived import derive
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.period import Period
+from opscope.timeline.program_steps import program_steps
+from opscope.timeline.steps import Steps
+from opscope.timeline.tree.line_nesting import Line, line_nesting
 
 Values = npt.NDArray[np.int64]
 
@@ -92,7 +92,7 @@ class Divided:
         return self._time.sums()
 
 
-def divide(whole: Trace, period: Period) -> Divided:
+def divide(whole: TraceData, period: Period) -> Divided:
     """The threads of a period of a trace; the same object for the same period.
 
     Args:
@@ -102,7 +102,7 @@ def divide(whole: Trace, period: Period) -> Divided:
     return derive(period.trace, Divided, lambda: _divide(whole, period))
 
 
-def _divide(whole: Trace, period: Period) -> Divided:
+def _divide(whole: TraceData, period: Period) -> Divided:
     trace = period.trace
     steps, steps_are = program_steps(trace)
     wall_ns = period.wall_ns if len(trace.events) or len(trace.table("gpu")) else 0

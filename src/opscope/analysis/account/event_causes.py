@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from opscope import _native
 from opscope.analysis.account.causes import Cause, is_any
-from opscope.analysis.time_kind import TimeKind, time_kind
-from opscope.trace.trace import Trace
-from opscope.tree.frame_text import event_texts
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.time_kind import TimeKind, time_kind
+from opscope.timeline.tree.frame_text import event_texts
 
 Around = npt.NDArray[np.signedinteger[Any]]
 Causes = npt.NDArray[np.int8]
@@ -53,7 +53,7 @@ _BY_NAME: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
 """What says its cause by its name alone; the first that fits."""
 
 
-def causes_of_events(trace: Trace, around: Around) -> Causes:
+def causes_of_events(trace: TraceData, around: Around) -> Causes:
     """The cause of the own time of every event, ``AS_AROUND`` where it has none of its own.
 
     Args:

@@ -12,14 +12,14 @@ from opscope.analysis.account.account import Account, MainTime
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.device_rows import device_rows
 from opscope.analysis.account.divided import divide
-from opscope.analysis.period import Period, Which, period_of
 from opscope.analysis.recording_cost import cost_of_an_event_ns
-from opscope.reused_memory import reusing_memory
-from opscope.trace.derived import derive
-from opscope.trace.trace import Trace
-from opscope.tree.frame_text import python_events
-from opscope.tree.line_nesting import Line
-from opscope.tree.steps import Steps
+from opscope.base.reused_memory import reusing_memory
+from opscope.columns.derived import derive
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.period import Period, Which, period_of
+from opscope.timeline.steps import Steps
+from opscope.timeline.tree.frame_text import python_events
+from opscope.timeline.tree.line_nesting import Line
 
 Values = npt.NDArray[np.int64]
 Amounts = npt.NDArray[np.float64]
@@ -27,7 +27,7 @@ Columns = dict[str, Values]
 
 
 @reusing_memory
-def find_account(trace: Trace, which: Which | str = Which.STEADY) -> Account:
+def find_account(trace: TraceData, which: Which | str = Which.STEADY) -> Account:
     """Where the time went: the wall time of every thread and device by cause, without rest.
 
     Args:
@@ -42,7 +42,7 @@ def find_account(trace: Trace, which: Which | str = Which.STEADY) -> Account:
 
 
 def main_time(
-    trace: Trace, which: Which | str = Which.ALL, causes: Iterable[Cause] = tuple(Cause)
+    trace: TraceData, which: Which | str = Which.ALL, causes: Iterable[Cause] = tuple(Cause)
 ) -> MainTime:
     """The time of the main thread piece by piece, for questions about where it went.
 
@@ -69,7 +69,7 @@ def main_time(
     )
 
 
-def time_of_groups(trace: Trace, group: npt.NDArray[np.int32], groups: int) -> Values:
+def time_of_groups(trace: TraceData, group: npt.NDArray[np.int32], groups: int) -> Values:
     """The time of the main thread in its steps, by a number that each event has and by cause.
 
     Args:
@@ -83,7 +83,7 @@ def time_of_groups(trace: Trace, group: npt.NDArray[np.int32], groups: int) -> V
     return divide(trace, period_of(trace, Which.ALL)).time_of_main(group, groups)
 
 
-def _account(whole: Trace, period: Period) -> Account:
+def _account(whole: TraceData, period: Period) -> Account:
     divided, trace = divide(whole, period), period.trace
     names = _thread_names(divided.threads, divided.main)
     sums: list[tuple[Amounts, Amounts]] = [
@@ -117,7 +117,7 @@ def _thread_names(threads: tuple[Line, ...], main: int) -> list[str]:
 
 
 def _sums_of_devices(
-    trace: Trace, steps: Steps, bounds: tuple[int, int]
+    trace: TraceData, steps: Steps, bounds: tuple[int, int]
 ) -> Iterator[tuple[str, Amounts]]:
     """Of each device its name, and the time by step and cause; outside all steps comes first."""
     for rows in device_rows(trace, steps, bounds):
@@ -141,7 +141,7 @@ def _as_rows(sums: list[tuple[Amounts, Amounts]]) -> Columns:
     }
 
 
-def _notes(trace: Trace, sampled: bool) -> tuple[str, ...]:
+def _notes(trace: TraceData, sampled: bool) -> tuple[str, ...]:
     notes = []
     if not sampled:
         notes.append(

@@ -12,11 +12,11 @@ from opscope import _native
 from opscope.analysis.account.backward import threads_of_engine
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.event_causes import AS_AROUND, causes_of_events
-from opscope.trace.row_groups import places_in
-from opscope.trace.trace import Trace
-from opscope.tree.innermost import Segments, innermost_segments
-from opscope.tree.line_nesting import Line
-from opscope.tree.steps import Steps
+from opscope.columns.row_groups import places_in
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.steps import Steps
+from opscope.timeline.tree.innermost import Segments, innermost_segments
+from opscope.timeline.tree.line_nesting import Line
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -61,7 +61,7 @@ class Pieces:
 
 
 def pieces_of(
-    trace: Trace, steps: Steps, bounds: tuple[int, int], cuts: dict[int, Values]
+    trace: TraceData, steps: Steps, bounds: tuple[int, int], cuts: dict[int, Values]
 ) -> Pieces:
     """All time between two moments, on every thread.
 
@@ -93,7 +93,7 @@ def pieces_of(
     )
 
 
-def main_threads(trace: Trace, lines: Sequence[Line]) -> Flags:
+def main_threads(trace: TraceData, lines: Sequence[Line]) -> Flags:
     """Those that run the program: the one with most operators, and those with calls of Python.
 
     Args:
@@ -111,14 +111,14 @@ def main_threads(trace: Trace, lines: Sequence[Line]) -> Flags:
     return result
 
 
-def thread_of_operators(trace: Trace, lines: Sequence[Line]) -> int:
+def thread_of_operators(trace: TraceData, lines: Sequence[Line]) -> int:
     """The row of the thread that calls most operators, but for threads of autograd's engine; -1
     where none is called."""
     _, counted, _ = _counts(trace, lines)
     return int(np.argmax(counted)) if counted.any() else -1
 
 
-def _counts(trace: Trace, lines: Sequence[Line]) -> tuple[Amounts, Amounts, Amounts]:
+def _counts(trace: TraceData, lines: Sequence[Line]) -> tuple[Amounts, Amounts, Amounts]:
     """Of each line its events, its operators (of a forward pass, if any is), its calls of Python.
 
     Shapes (lines,), and for none one that is none.

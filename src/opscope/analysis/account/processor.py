@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.account.collectives import is_within
-from opscope.trace.codes import WaitsFor
-from opscope.trace.derived import derived
-from opscope.trace.table import Table
-from opscope.trace.trace import Trace
+from opscope.columns.codes import WaitsFor
+from opscope.columns.derived import derived
+from opscope.columns.table import Table
+from opscope.columns.trace_data import TraceData
 
 Values = npt.NDArray[np.int64]
 Amounts = npt.NDArray[np.float64]
@@ -83,7 +83,7 @@ class Intervals:
 
 
 def intervals_by_thread(
-    trace: Trace, stretches: Values = _NO_STRETCHES
+    trace: TraceData, stretches: Values = _NO_STRETCHES
 ) -> Iterator[tuple[int, Intervals]]:
     """Those of every thread that has two samples, by its number in the system.
 
@@ -106,7 +106,7 @@ def intervals_by_thread(
 
 
 @derived
-def sampled_threads(trace: Trace) -> dict[int, Intervals]:
+def sampled_threads(trace: TraceData) -> dict[int, Intervals]:
     """The same without transfers, made once for a trace."""
     return dict(intervals_by_thread(trace))
 

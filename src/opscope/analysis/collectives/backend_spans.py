@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.collectives.kinds import NONE, POINT_TO_POINT
-from opscope.trace.schema import Role
-from opscope.trace.trace import Trace
+from opscope.columns.schema import Role
+from opscope.columns.trace_data import TraceData
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -61,7 +61,7 @@ class CalledFor:
     elements: Values
 
 
-def fill_in_spans(trace: Trace, called: CalledFor, start: Values, end: Values) -> int:
+def fill_in_spans(trace: TraceData, called: CalledFor, start: Values, end: Values) -> int:
     """Fill in what backends recorded on their threads; returns the spans that no call began.
 
     Args:
@@ -101,7 +101,7 @@ class _Spans:
     elements: Values
 
 
-def _spans(trace: Trace) -> _Spans | None:
+def _spans(trace: TraceData) -> _Spans | None:
     """Those that there are; None for none."""
     titles = {row: _SPANS.match(name) for row, name in enumerate(trace.names)}
     known = {row: _SAME_SPAN.get(one[1], one[1]) for row, one in titles.items() if one}
@@ -119,7 +119,7 @@ def _spans(trace: Trace) -> _Spans | None:
     )
 
 
-def _elements(trace: Trace, events: Values) -> Values:
+def _elements(trace: TraceData, events: Values) -> Values:
     """How many elements the tensors of each have together; ``NONE`` where none was recorded."""
     tensors = trace.table("tensors")
     found = np.full(len(events), NONE, dtype=np.int64)

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from opscope.trace.dtypes import TORCH_NAMES
-from opscope.trace.schema import Role
-from opscope.trace.trace import Trace
-from opscope.tree.arguments import RowsOfEvent
-from opscope.tree.keyword_values import keyword_values
+from opscope.columns.dtypes import TORCH_NAMES
+from opscope.columns.schema import Role
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.tree.arguments import RowsOfEvent
+from opscope.timeline.tree.keyword_values import keyword_values
 
 _NAMES = {
     "Collective name": "collective_name",
@@ -116,7 +116,7 @@ class Collective:
     address: str = ""
 
 
-def find_collectives(trace: Trace) -> list[Collective]:
+def find_collectives(trace: TraceData) -> list[Collective]:
     """Every collective call of a trace, in order."""
     said = {
         event: values
@@ -161,7 +161,7 @@ def _described(values: dict[str, Any]) -> dict[str, Any]:
     return properties
 
 
-def _from_arguments(trace: Trace) -> Iterator[Collective]:
+def _from_arguments(trace: TraceData) -> Iterator[Collective]:
     """The ``c10d`` operators, as far as their arguments tell."""
     rows = {trace.names.find(name): signature for name, signature in _SIGNATURES.items()}
     rows.pop(-1, None)
@@ -194,7 +194,7 @@ def _from_arguments(trace: Trace) -> Iterator[Collective]:
 
 
 def _from_rows(
-    trace: Trace,
+    trace: TraceData,
     signature: _Signature,
     groups: Any,
     tensors: list[tuple[Any, ...]],

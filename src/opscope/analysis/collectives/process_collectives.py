@@ -14,9 +14,9 @@ from opscope.analysis.account.find import main_time
 from opscope.analysis.collectives.backend_spans import CalledFor, fill_in_spans
 from opscope.analysis.collectives.calls import MOST_RANKS, Collective, find_collectives
 from opscope.analysis.collectives.kinds import NONE, POINT_TO_POINT
-from opscope.trace.codes import GpuKind
-from opscope.trace.trace import Trace
-from opscope.tree.ancestry import nearest_ancestor
+from opscope.columns.codes import GpuKind
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.tree.ancestry import nearest_ancestor
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -100,7 +100,7 @@ class ProcessCollectives:
         return len(self.event)
 
 
-def process_collectives(trace: Trace, with_exposed: bool = True) -> ProcessCollectives:
+def process_collectives(trace: TraceData, with_exposed: bool = True) -> ProcessCollectives:
     """Find them, with the transfers that backends recorded.
 
     Calls are recorded by torch, what they move and in which group with their arguments alone.
@@ -218,7 +218,7 @@ def _column(numbers: Iterable[int]) -> Values:
     return np.clip(found, -_LARGEST, _LARGEST)
 
 
-def _numbers(calls: Sequence[Collective], begin: Values, trace: Trace) -> Values:
+def _numbers(calls: Sequence[Collective], begin: Values, trace: TraceData) -> Values:
     """By the number that the backend gave, else by how many its group had begun at some moment."""
     number = _column(call.sequence for call in calls)
     known = trace.metadata.get("process_groups")
@@ -273,7 +273,9 @@ def _counted(begin: Values, is_shared: Flags, moments: Sequence[Sequence[int]]) 
     return np.where(is_shared, found, NONE)
 
 
-def _from_kernels(trace: Trace, kernels: Values, row: Values, start: Values, end: Values) -> int:
+def _from_kernels(
+    trace: TraceData, kernels: Values, row: Values, start: Values, end: Values
+) -> int:
     """Fill in what ran on devices; returns how many kernels of a backend have no call."""
     if not len(kernels):
         return 0
@@ -288,7 +290,7 @@ def _from_kernels(trace: Trace, kernels: Values, row: Values, start: Values, end
     return int((_is_named(trace, kernels) & ~own).sum())
 
 
-def _calls_of_kernels(trace: Trace, event: Values) -> tuple[Values, Values]:
+def _calls_of_kernels(trace: TraceData, event: Values) -> tuple[Values, Values]:
     """Rows in ``gpu`` of kernels, and which call launched each; whatever kernels are called."""
     gpu = trace.table("gpu")
     if not len(gpu):
@@ -303,14 +305,14 @@ def _calls_of_kernels(trace: Trace, event: Values) -> tuple[Values, Values]:
     return kernels, row_of[launcher[gpu["launch"][kernels].astype(np.int64)]]
 
 
-def _is_named(trace: Trace, kernels: Values) -> Flags:
+def _is_named(trace: TraceData, kernels: Values) -> Flags:
     """Which of them have the name that their backend gave."""
     named = np.array([name.startswith(("nccl", "rccl")) for name in trace.names] + [False])
     found: Flags = named[trace.table("gpu")["name"][kernels]]
     return found
 
 
-def _exposed(trace: Trace, kernels: Values, row: Values, start: Values, end: Values) -> Values:
+def _exposed(trace: TraceData, kernels: Values, row: Values, start: Values, end: Values) -> Values:
     """Of each transfer, how long nothing else was done; shape as ``start``."""
     exposed = np.zeros(len(start), dtype=np.int64)
     there = np.flatnonzero(start != NONE)
@@ -324,7 +326,7 @@ def _exposed(trace: Trace, kernels: Values, row: Values, start: Values, end: Val
     return exposed
 
 
-def _waiting(trace: Trace) -> tuple[Values, Values, Values]:
+def _waiting(trace: TraceData) -> tuple[Values, Values, Values]:
     """When the program's thread waited for others: stretches in order, and how long in each."""
     time = main_time(trace, causes=(Cause.COLLECTIVE,))
     begins, first, stretch = np.unique(time.start_ns, return_index=True, return_inverse=True)
@@ -332,7 +334,7 @@ def _waiting(trace: Trace) -> tuple[Values, Values, Values]:
     return begins, time.end_ns[first], waited.astype(np.int64)
 
 
-def _computing(trace: Trace, kernels: Values, row: Values) -> tuple[Values, Values, Values]:
+def _computing(trace: TraceData, kernels: Values, row: Values) -> tuple[Values, Values, Values]:
     """When devices ran kernels that are of no collective: disjoint stretches in order."""
     gpu = trace.table("gpu")
     kernels = kernels[(row == NONE) & ~_is_named(trace, kernels)]

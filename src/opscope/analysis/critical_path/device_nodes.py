@@ -10,9 +10,9 @@ import numpy.typing as npt
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.pieces import Pieces
 from opscope.analysis.critical_path.waits import Waits
-from opscope.analysis.device_time import WORK_KINDS
-from opscope.trace.labels import DEVICES
-from opscope.trace.trace import Trace
+from opscope.columns.labels import DEVICES
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.device_time import WORK_KINDS
 
 Values = npt.NDArray[np.int64]
 
@@ -63,7 +63,7 @@ class DeviceNodes:
         return np.concatenate([self.launched_at[:, None], earlier], axis=1)
 
 
-def device_nodes(trace: Trace, pieces: Pieces, waits: Waits) -> DeviceNodes:
+def device_nodes(trace: TraceData, pieces: Pieces, waits: Waits) -> DeviceNodes:
     """All work of a trace, and which pieces of threads waited for it."""
     gpu = trace.table("gpu")
     row = np.flatnonzero(np.isin(gpu["kind"], WORK_KINDS))
@@ -84,7 +84,7 @@ def device_nodes(trace: Trace, pieces: Pieces, waits: Waits) -> DeviceNodes:
     return DeviceNodes(*columns, tuple(names), awaited_by, awaited)
 
 
-def _launched_at(trace: Trace, pieces: Pieces, launch: Values) -> Values:
+def _launched_at(trace: TraceData, pieces: Pieces, launch: Values) -> Values:
     """The piece that was running when each launching call ended, on its thread."""
     segments, events = pieces.segments, trace.events
     result = np.full(len(launch), -1, dtype=np.int64)
@@ -140,7 +140,7 @@ def _delays(start: Values, end: Values, launched: Values, at: Values, earlier: V
 
 
 def _awaited(
-    trace: Trace, pieces: Pieces, waits: Waits, end: Values, stream: Values
+    trace: TraceData, pieces: Pieces, waits: Waits, end: Values, stream: Values
 ) -> tuple[Values, Values]:
     """Calls that wait for a device, and what they waited for."""
     segments = pieces.segments

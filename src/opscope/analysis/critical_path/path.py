@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from opscope import _native
 from opscope.analysis.critical_path.graph import WaitGraph, wait_graph
-from opscope.analysis.period import Which, period_of
-from opscope.analysis.quantity_text import share_text, time_text
-from opscope.reused_memory import reusing_memory
-from opscope.trace.html_table import html_table
-from opscope.trace.trace import Trace
-from opscope.tree.frame_text import own_texts
+from opscope.base.html_table import html_table
+from opscope.base.quantity_text import share_text, time_text
+from opscope.base.reused_memory import reusing_memory
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.period import Which, period_of
+from opscope.timeline.tree.frame_text import own_texts
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -101,7 +101,7 @@ class CriticalPath:
 
 
 @reusing_memory
-def find_critical_path(trace: Trace, which: Which | str = Which.STEADY) -> CriticalPath:
+def find_critical_path(trace: TraceData, which: Which | str = Which.STEADY) -> CriticalPath:
     """What a period took because of what.
 
     Raises:
@@ -128,7 +128,7 @@ def find_critical_path(trace: Trace, which: Which | str = Which.STEADY) -> Criti
     )
 
 
-def _names_of_work(trace: Trace) -> tuple[npt.NDArray[np.int32], tuple[str, ...]]:
+def _names_of_work(trace: TraceData) -> tuple[npt.NDArray[np.int32], tuple[str, ...]]:
     used, label = np.unique(trace.table("gpu")["name"], return_inverse=True)
     return label.astype(np.int32).reshape(-1), tuple(trace.names[one] for one in used.tolist())
 

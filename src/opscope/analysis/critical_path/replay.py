@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.critical_path.graph import WaitGraph
-from opscope.analysis.quantity_text import share_text, time_text
+from opscope.base.quantity_text import share_text, time_text
 
 Values = npt.NDArray[np.int64]
 Factors = npt.NDArray[np.float64]

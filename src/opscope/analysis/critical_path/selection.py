@@ -7,11 +7,11 @@ import re
 import numpy as np
 import numpy.typing as npt
 
-from opscope.cached_property import cached_property
-from opscope.trace.trace import Trace
-from opscope.tree.ancestry import nearest_ancestor
-from opscope.tree.frame_text import event_texts, module_names, own_texts
-from opscope.tree.links import forward_backward_links
+from opscope.base.cached_property import cached_property
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.frame_text import event_texts, module_names, own_texts
+from opscope.timeline.tree.links import forward_backward_links
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -22,7 +22,7 @@ _LINE = re.compile(r"(?P<file>.+):(?P<line>\d+)")
 class Selection:
     """Looks names up in a trace."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: TraceData) -> None:
         self._trace = trace
 
     @cached_property

@@ -11,9 +11,9 @@ from opscope.analysis.account.backward import is_node
 from opscope.analysis.account.causes import Cause, is_any
 from opscope.analysis.account.event_causes import waits
 from opscope.analysis.account.pieces import Pieces
-from opscope.trace.schema import RecordScope
-from opscope.trace.trace import Trace
-from opscope.tree.ancestry import nearest_ancestor
+from opscope.columns.schema import RecordScope
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.tree.ancestry import nearest_ancestor
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -43,7 +43,7 @@ class Waits:
     cuts: Values
 
 
-def find_waits(trace: Trace, pieces: Pieces) -> Waits:
+def find_waits(trace: TraceData, pieces: Pieces) -> Waits:
     """Waits for other threads; those for devices are found with the devices' work."""
     segments = pieces.segments
     count = len(segments)
@@ -141,7 +141,7 @@ def _wakers(pieces: Pieces, busy: Flags, last: Values, begun: Values) -> Values:
     return best
 
 
-def _runs_backward(trace: Trace, pieces: Pieces) -> Flags:
+def _runs_backward(trace: TraceData, pieces: Pieces) -> Flags:
     """Pieces in nodes of a backward pass, and in what the engine does around them."""
     nodes = is_node(trace) | (trace.events["scope"] == RecordScope.BACKWARD_FUNCTION)
     if not nodes.any():

@@ -11,10 +11,10 @@ import numpy.typing as npt
 from opscope.analysis.critical_path.graph import WaitGraph, wait_graph
 from opscope.analysis.critical_path.replay import WhatIf, replay
 from opscope.analysis.critical_path.selection import Selection
-from opscope.analysis.period import Which, period_of
+from opscope.base.reused_memory import reusing_memory
+from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
-from opscope.reused_memory import reusing_memory
-from opscope.trace.trace import Trace
+from opscope.timeline.period import Which, period_of
 
 Flags = npt.NDArray[np.bool_]
 
@@ -24,7 +24,7 @@ _MOST = 1_000_000
 
 @reusing_memory
 def find_what_if(
-    trace: Trace, factors: Mapping[str, float], which: Which | str = Which.STEADY
+    trace: TraceData, factors: Mapping[str, float], which: Which | str = Which.STEADY
 ) -> WhatIf:
     """Replay a part of a recording with parts of it faster or slower.
 

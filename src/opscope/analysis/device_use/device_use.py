@@ -12,21 +12,21 @@ import numpy.typing as npt
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.device_rows import what_work_is
 from opscope.analysis.account.pieces import Pieces, pieces_of
-from opscope.analysis.device_time import WORK_KINDS
 from opscope.analysis.device_use.idle import Idle, idle_by_cause, idle_of_pieces, next_work
 from opscope.analysis.device_use.owners import ModuleDeviceTime, modules_of, owners_of
 from opscope.analysis.device_use.reserved import ReservedMemory, memory_of
 from opscope.analysis.device_use.streams import StreamUse, streams_of, times_between
 from opscope.analysis.device_use.stretches import Stretches, union_of
-from opscope.analysis.devices import device_name, device_title
-from opscope.analysis.doubts import require_times
 from opscope.analysis.kernel_occupancy import KernelOccupancy, kernel_occupancy
-from opscope.analysis.period import Period, Which, period_of, wall_bounds
-from opscope.analysis.program_steps import program_steps
-from opscope.analysis.quantity_text import share_text
-from opscope.reused_memory import reusing_memory
-from opscope.trace.codes import EventKind, GpuKind
-from opscope.trace.trace import Trace
+from opscope.base.quantity_text import share_text
+from opscope.base.reused_memory import reusing_memory
+from opscope.columns.codes import EventKind, GpuKind
+from opscope.columns.devices import device_name, device_title
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.device_time import WORK_KINDS
+from opscope.timeline.doubts import require_times
+from opscope.timeline.period import Period, Which, period_of, wall_bounds
+from opscope.timeline.program_steps import program_steps
 
 Values = npt.NDArray[np.int64]
 
@@ -152,7 +152,7 @@ def _hide_unknown(values: dict[str, Any], names: tuple[str, ...]) -> None:
 
 
 @reusing_memory
-def find_device_use(trace: Trace, which: Which | str = Which.STEADY) -> DevicesUse:
+def find_device_use(trace: TraceData, which: Which | str = Which.STEADY) -> DevicesUse:
     """How busy devices were, why not, and whose work they did.
 
     Args:
@@ -189,12 +189,12 @@ def find_device_use(trace: Trace, which: Which | str = Which.STEADY) -> DevicesU
     return DevicesUse(str(period), period.wall_ns, devices, modules, memory, notes)
 
 
-def _is_of_several(trace: Trace) -> bool:
+def _is_of_several(trace: TraceData) -> bool:
     """Whether processes were put together: their devices have the same names."""
     return len(np.unique(trace.table("threads")["process_id"])) > 1
 
 
-def _by_device(trace: Trace, rows: Values) -> Iterator[tuple[str, Values]]:
+def _by_device(trace: TraceData, rows: Values) -> Iterator[tuple[str, Values]]:
     gpu = trace.table("gpu")
     kind, index = gpu["device_type"][rows], gpu["device_index"][rows]
     code = kind.astype(np.int16) * 256 + index.astype(np.uint8)  # one number, quick to sort
@@ -204,7 +204,7 @@ def _by_device(trace: Trace, rows: Values) -> Iterator[tuple[str, Values]]:
 
 
 def _device(
-    trace: Trace,
+    trace: TraceData,
     period: Period,
     pieces: Pieces,
     idle: Values,
@@ -255,7 +255,7 @@ def _longest(gaps: Stretches) -> int:
     return int((gaps.end_ns - gaps.start_ns).max(initial=0))
 
 
-def _occupancy(trace: Trace, rows: Values, occupancy: KernelOccupancy | None) -> float:
+def _occupancy(trace: TraceData, rows: Values, occupancy: KernelOccupancy | None) -> float:
     """Of kernels whose sizes are known, by their time."""
     if occupancy is None:
         return -1.0
@@ -267,7 +267,7 @@ def _occupancy(trace: Trace, rows: Values, occupancy: KernelOccupancy | None) ->
     return float(np.average(occupancy.occupancy[kernels], weights=weight))
 
 
-def _nothing(trace: Trace) -> str:
+def _nothing(trace: TraceData) -> str:
     about = trace.metadata.get("gpu", {})
     if isinstance(about, dict) and about.get("unavailable"):
         return f"no device work was recorded: {about['unavailable']}"
@@ -280,7 +280,7 @@ def _nothing(trace: Trace) -> str:
 
 
 def _notes(
-    trace: Trace,
+    trace: TraceData,
     devices: tuple[DeviceUse, ...],
     modules: tuple[ModuleDeviceTime, ...],
     memory: tuple[ReservedMemory, ...],

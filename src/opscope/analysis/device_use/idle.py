@@ -15,11 +15,11 @@ import numpy.typing as npt
 
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.pieces import Pieces
-from opscope.analysis.device_time import launched_work
 from opscope.analysis.device_use.stretches import Stretches
-from opscope.trace.codes import EventKind
-from opscope.trace.trace import Trace
-from opscope.tree.ancestry import outermost_ancestor, subtree_sums
+from opscope.columns.codes import EventKind
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.device_time import launched_work
+from opscope.timeline.tree.ancestry import outermost_ancestor, subtree_sums
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -117,7 +117,7 @@ class NextWork:
     is_slow: Flags
 
 
-def next_work(trace: Trace, pieces: Pieces, rows: Values, gaps: Stretches) -> NextWork:
+def next_work(trace: TraceData, pieces: Pieces, rows: Values, gaps: Stretches) -> NextWork:
     """The work that ends each gap, of that which begins then the one launched first.
 
     Args:
@@ -144,7 +144,7 @@ def next_work(trace: Trace, pieces: Pieces, rows: Values, gaps: Stretches) -> Ne
     return NextWork(launched, thread, is_there, is_slow)
 
 
-def idle_of_pieces(trace: Trace, pieces: Pieces) -> Values:
+def idle_of_pieces(trace: TraceData, pieces: Pieces) -> Values:
     """What a device that rests in each piece waits for, of ``Idle``. Shape (pieces,).
 
     Operators and calls of the runtime are launching where they launch something, or are short and
@@ -158,7 +158,7 @@ def idle_of_pieces(trace: Trace, pieces: Pieces) -> Values:
     return result
 
 
-def _computes_on_host(trace: Trace) -> Flags:
+def _computes_on_host(trace: TraceData) -> Flags:
     """Which events are, or are in, an operator that computes on the host, or a call of the runtime
     that does more than launch."""
     events, gpu = trace.events, trace.table("gpu")
@@ -171,7 +171,7 @@ def _computes_on_host(trace: Trace) -> Flags:
     return np.asarray(slow_call | np.append(long, False)[operator])
 
 
-def _is_long_call(trace: Trace) -> Flags:
+def _is_long_call(trace: TraceData) -> Flags:
     events = trace.events
     is_call = events["kind"] == EventKind.RUNTIME_CALL
     return np.asarray(is_call & (events["duration_ns"] >= _LONG_CALL_NS))

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.device_use.streams import times_between
-from opscope.analysis.module_attribution import ModuleAttribution, attribute_to_modules
-from opscope.trace.codes import EventKind
-from opscope.trace.trace import Trace
+from opscope.columns.codes import EventKind
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.module_attribution import ModuleAttribution, attribute_to_modules
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -54,7 +54,7 @@ class Owners:
     has_owner: Flags
 
 
-def owners_of(trace: Trace, rows: Values) -> Owners:
+def owners_of(trace: TraceData, rows: Values) -> Owners:
     """Who asked for work, rows in ``gpu``."""
     gpu, events = trace.table("gpu"), trace.events
     launch = gpu["launch"][rows].astype(np.int64)
@@ -78,7 +78,7 @@ def _asked_for(event: Values, asks: Flags, parent: Values) -> Flags:
         event[climbs] = parent[event[climbs]]
 
 
-def _node_field(trace: Trace, rows: Values, field: str) -> Values:
+def _node_field(trace: TraceData, rows: Values, field: str) -> Values:
     """What the captured node of each piece of work says: a row in names, -1 for nothing."""
     nodes, wanted = trace.table("gpu_graph_nodes"), trace.table("gpu")["graph_node"][rows]
     found = np.full(len(rows), -1, dtype=np.int64)
@@ -91,7 +91,9 @@ def _node_field(trace: Trace, rows: Values, field: str) -> Values:
     return found
 
 
-def modules_of(trace: Trace, rows: Values, bounds: tuple[int, int]) -> tuple[ModuleDeviceTime, ...]:
+def modules_of(
+    trace: TraceData, rows: Values, bounds: tuple[int, int]
+) -> tuple[ModuleDeviceTime, ...]:
     """Device time of every module, outer before inner; empty where no module calls are known.
 
     Work in a graph counts for the module in which its node was captured, in the pass of that. Of a
@@ -132,7 +134,7 @@ def _path_of(
 
 
 def _with_earlier_captures(
-    trace: Trace, rows: Values, path: Values, known: tuple[list[Path], list[str]]
+    trace: TraceData, rows: Values, path: Values, known: tuple[list[Path], list[str]]
 ) -> Values:
     """Modules of nodes whose capture is not in this recording, by what they are called."""
     paths, texts = known

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opscope.analysis.devices import device_name
 from opscope.analysis.memory.counters import MemoryCounter, memory_counters
-from opscope.trace.trace import Trace
+from opscope.columns.devices import device_name
+from opscope.columns.trace_data import TraceData
 
 _CPU = 0
 
@@ -32,7 +32,7 @@ class ReservedMemory:
     unused_share: float
 
 
-def memory_of(trace: Trace) -> tuple[ReservedMemory, ...]:
+def memory_of(trace: TraceData) -> tuple[ReservedMemory, ...]:
     """One for each device but the processor that allocated anything."""
     table = trace.table("allocations")
     return tuple(

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.device_use.stretches import union_of
-from opscope.trace.codes import EventKind
-from opscope.trace.trace import Trace
+from opscope.columns.codes import EventKind
+from opscope.columns.trace_data import TraceData
 
 Values = npt.NDArray[np.int64]
 
@@ -45,14 +45,14 @@ class StreamUse:
     depth_max: int
 
 
-def times_between(trace: Trace, rows: Values, bounds: tuple[int, int]) -> tuple[Values, Values]:
+def times_between(trace: TraceData, rows: Values, bounds: tuple[int, int]) -> tuple[Values, Values]:
     """Beginning and end of work, cut to the time between two moments."""
     start = trace.table("gpu")["start_ns"][rows]
     end = start + trace.table("gpu")["duration_ns"][rows]
     return start.clip(*bounds), end.clip(*bounds)
 
 
-def streams_of(trace: Trace, rows: Values, bounds: tuple[int, int]) -> tuple[StreamUse, ...]:
+def streams_of(trace: TraceData, rows: Values, bounds: tuple[int, int]) -> tuple[StreamUse, ...]:
     """The streams of one device, busiest first.
 
     Args:
@@ -68,7 +68,7 @@ def streams_of(trace: Trace, rows: Values, bounds: tuple[int, int]) -> tuple[Str
     return tuple(sorted(found, key=lambda stream: -stream.busy_ns))
 
 
-def _stream(trace: Trace, rows: Values, stream: int, bounds: tuple[int, int]) -> StreamUse:
+def _stream(trace: TraceData, rows: Values, stream: int, bounds: tuple[int, int]) -> StreamUse:
     gpu, events = trace.table("gpu"), trace.events
     start = gpu["start_ns"][rows]
     busy = union_of(*times_between(trace, rows, bounds))

@@ -14,10 +14,10 @@ from typing import Any
 
 from opscope.analysis.diff.places import KnownBy
 from opscope.analysis.diff.side import Side
-from opscope.analysis.doubts import doubts_text
 from opscope.analysis.memory.recorded import memory_was_recorded
+from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
-from opscope.trace.trace import Trace
+from opscope.timeline.doubts import doubts_text
 
 
 class Despite(str, Enum):
@@ -110,11 +110,11 @@ def _options(a: Side, b: Side) -> list[str]:
     return [f"recording options differ, and with them its cost: {', '.join(differing)}"]
 
 
-def _recorder(trace: Trace) -> bool:
+def _recorder(trace: TraceData) -> bool:
     return isinstance(trace.metadata.get("options"), dict)
 
 
-def _switched_on(trace: Trace) -> set[str]:
+def _switched_on(trace: TraceData) -> set[str]:
     """Options with a cost; of other profilers, what their files hold."""
     options = trace.metadata.get("options")
     if isinstance(options, dict):

@@ -8,38 +8,13 @@ from opscope.analysis.diff.comparable import Comparable, Despite, find_comparabl
 from opscope.analysis.diff.counts import compare_counts
 from opscope.analysis.diff.places import KnownBy
 from opscope.analysis.diff.result import Compared, Diff
-from opscope.analysis.diff.side import Recording, Side, open_sides
+from opscope.analysis.diff.side import Side
 from opscope.analysis.diff.step_costs import StepCosts
 from opscope.analysis.diff.times import compare_start_up, compare_times, why_not
 
 
-def diff(
-    a: Recording | Iterable[Recording],
-    b: Recording | Iterable[Recording],
-    despite: Iterable[Despite | str] = (),
-) -> Diff:
-    """Compare recordings of two versions of a program: what is slower, what is more, what moved.
-
-    Only steps of the steady state are compared; how long the program takes to start is told apart.
-    Numbers of calls, bytes and shapes are compared exactly. Times are compared with what
-    recordings differ by, where there are three a side or more, else with what blocks of steps
-    differ by; only large differences can be told from chance then.
-
-    Args:
-        a: what to compare with: a trace, or where one is, or several of them.
-        b: what is to be judged, likewise.
-        despite: differences to allow, ``versions`` (of torch and Python) or ``options`` (of the
-            recording). Unless they are allowed, nothing is said about times.
-
-    Raises:
-        UsageError: a side has no recording, one holds nothing, or ``despite`` makes no sense.
-        TraceFormatError: as :func:`opscope.load`.
-    """
-    return compare(*open_sides(a, b), despite)
-
-
 def compare(a: Side, b: Side, despite: Iterable[Despite | str] = ()) -> Diff:
-    """As :func:`diff`, of sides that have been read."""
+    """As :func:`opscope.diff`, of sides that have been read."""
     comparable = find_comparable(a, b, despite)
     costs_a, costs_b = a.costs(comparable.parts), b.costs(comparable.parts)
     not_judged = [*comparable.against_times, *why_not(costs_a, costs_b)]

@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from opscope.analysis.diff.places import comparable_name
 from opscope.analysis.diff.step_costs import on_other_threads, steady_steps
-from opscope.trace.trace import Trace
-from opscope.tree.ancestry import depths, levels
-from opscope.tree.frame_text import own_texts
-from opscope.tree.line_nesting import line_nesting
-from opscope.tree.steps import Steps
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.steps import Steps
+from opscope.timeline.tree.ancestry import depths, levels
+from opscope.timeline.tree.frame_text import own_texts
+from opscope.timeline.tree.line_nesting import line_nesting
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -38,7 +38,7 @@ class Flame:
     time_ns: dict[Path, float]
 
 
-def flame_of(traces: Sequence[Trace]) -> Flame:
+def flame_of(traces: Sequence[TraceData]) -> Flame:
     """The tree of what ran on the threads of steps; without steps there is none."""
     found = [_of_recording(trace) for trace in traces]
     time_ns: dict[Path, float] = {}
@@ -51,7 +51,7 @@ def flame_of(traces: Sequence[Trace]) -> Flame:
     return Flame(step_ns, {path: time_ns[path] for path in ordered if time_ns[path] >= worth})
 
 
-def _of_recording(trace: Trace) -> Flame:
+def _of_recording(trace: TraceData) -> Flame:
     steps, _ = steady_steps(trace)
     if not len(steps):
         return Flame(0.0, {})
@@ -76,7 +76,7 @@ def _of_recording(trace: Trace) -> Flame:
     return Flame(step_ns, time_ns)
 
 
-def _within_steps(trace: Trace, steps: Steps) -> tuple[Values, Flags]:
+def _within_steps(trace: TraceData, steps: Steps) -> tuple[Values, Flags]:
     """Of every event what it is in, -1 for nothing that is within its step; and which are."""
     nested = line_nesting(trace)
     around, start, end = nested.around, nested.start_ns, nested.until_ns

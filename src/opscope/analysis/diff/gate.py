@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from opscope.analysis.diff.result import Diff, Level, Quantity, TimeChange, place_text
-from opscope.analysis.quantity_text import bytes_text, time_text
+from opscope.base.quantity_text import bytes_text, time_text
 from opscope.errors import UsageError
 
 TIMES = {

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from opscope.trace.trace import Trace
-from opscope.tree.line_nesting import line_nesting
-from opscope.tree.steps import Steps
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.steps import Steps
+from opscope.timeline.tree.line_nesting import line_nesting
 
 Values = npt.NDArray[np.int64]
 
@@ -33,7 +33,7 @@ class OwnPieces:
     time_ns: Values
 
 
-def own_in_steps(trace: Trace, steps: Steps) -> OwnPieces:
+def own_in_steps(trace: TraceData, steps: Steps) -> OwnPieces:
     """Own times within steps, which do not overlap; what passed outside of them is left out."""
     nested = line_nesting(trace)
     around, start, end = nested.around, nested.start_ns, nested.until_ns

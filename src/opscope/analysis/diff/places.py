@@ -16,17 +16,17 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.findings.sites import Sites
-from opscope.analysis.module_attribution import attribute_to_modules
-from opscope.analysis.phases import PHASE_NAMES, find_phases
 from opscope.analysis.program_lines import line_texts, tells_line
-from opscope.analysis.signatures import first_of_each, mix, shape_signatures
+from opscope.analysis.sites import Sites
 from opscope.analysis.torch_listing.argument_lists import plain_shapes
-from opscope.analysis.torch_listing.listing import TorchListing, averaged_name
-from opscope.trace.codes import EventKind
-from opscope.trace.trace import Trace
-from opscope.tree.arguments import Arguments
-from opscope.tree.frame_text import own_texts
+from opscope.columns.codes import EventKind
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.listing import TorchListing, averaged_name
+from opscope.timeline.module_attribution import attribute_to_modules
+from opscope.timeline.phases import PHASE_NAMES, find_phases
+from opscope.timeline.signatures import first_of_each, mix, shape_signatures
+from opscope.timeline.tree.arguments import Arguments
+from opscope.timeline.tree.frame_text import own_texts
 
 Values = npt.NDArray[np.int64]
 
@@ -76,7 +76,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _FRAME = re.compile(r"^(?:.*[/\\])?([^/\\]+)\(\d+\): ")
 
 
-def recorded_parts(trace: Trace) -> frozenset[KnownBy]:
+def recorded_parts(trace: TraceData) -> frozenset[KnownBy]:
     """What places of a trace can be known by."""
     kinds = np.bincount(trace.events["kind"], minlength=len(EventKind))
     calls = kinds[EventKind.PYTHON_CALL] + len(trace.table("operator_calls"))
@@ -88,7 +88,9 @@ def recorded_parts(trace: Trace) -> frozenset[KnownBy]:
     return frozenset(part for part, there in found.items() if there)
 
 
-def place_calls(trace: Trace, beside: npt.NDArray[np.bool_], parts: Iterable[KnownBy]) -> Placed:
+def place_calls(
+    trace: TraceData, beside: npt.NDArray[np.bool_], parts: Iterable[KnownBy]
+) -> Placed:
     """The place of every event, by as many ``parts`` as both sides have."""
     parts = frozenset(parts)
     label, texts = _names(trace)
@@ -141,7 +143,7 @@ def _each_once(places: list[CallPlace], row: Values) -> Placed:
     return Placed(list(rows), merged)
 
 
-def _names(trace: Trace) -> tuple[Values, list[str]]:
+def _names(trace: TraceData) -> tuple[Values, list[str]]:
     """Row of every event in what operators are called; calls of modules by their class."""
     label, texts = own_texts(trace)
     texts = [comparable_name(text) for text in texts]
@@ -151,7 +153,7 @@ def _names(trace: Trace) -> tuple[Values, list[str]]:
     return named, [*texts, *(f"{name}()" for name in found.classes)]
 
 
-def _modules(trace: Trace, known: bool) -> tuple[Values, list[str]]:
+def _modules(trace: TraceData, known: bool) -> tuple[Values, list[str]]:
     """Row of every event in what modules are called; the last row, -1, is for none."""
     if not known:
         return np.full(len(trace.events), -1, dtype=np.int64), [""]
@@ -159,7 +161,7 @@ def _modules(trace: Trace, known: bool) -> tuple[Values, list[str]]:
     return found.path.astype(np.int64), [*(".".join(path) for path in found.paths), ""]
 
 
-def _lines(trace: Trace, known: bool) -> tuple[Values, list[str]]:
+def _lines(trace: TraceData, known: bool) -> tuple[Values, list[str]]:
     """Row of every event in the texts of lines; the last row, -1, is for none."""
     if not known:
         return np.full(len(trace.events), -1, dtype=np.int64), [""]

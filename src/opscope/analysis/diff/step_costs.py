@@ -11,12 +11,12 @@ from opscope.analysis.diff.own_in_steps import own_in_steps
 from opscope.analysis.diff.places import CallPlace, KnownBy, Placed, place_calls
 from opscope.analysis.memory.peak_moment import devices_with_memory, find_peak
 from opscope.analysis.memory.recorded import memory_was_recorded
-from opscope.analysis.program_steps import program_steps
-from opscope.analysis.steady_state import StartUp, find_start_up
-from opscope.trace.schema import AllocationAction, EventKind
-from opscope.trace.trace import Trace
-from opscope.tree.event_tree import event_tree
-from opscope.tree.steps import Steps
+from opscope.columns.schema import AllocationAction, EventKind
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.program_steps import program_steps
+from opscope.timeline.steady_state import StartUp, find_start_up
+from opscope.timeline.steps import Steps
+from opscope.timeline.tree.event_tree import event_tree
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -100,7 +100,7 @@ class StepCosts:
         return int(self.time_ns.shape[1])
 
 
-def step_costs(trace: Trace, parts: frozenset[KnownBy]) -> StepCosts:
+def step_costs(trace: TraceData, parts: frozenset[KnownBy]) -> StepCosts:
     """Count and add up what ran in the steps of the steady state."""
     start_up = find_start_up(trace)
     steps, kind = steady_steps(trace)
@@ -123,7 +123,7 @@ def step_costs(trace: Trace, parts: frozenset[KnownBy]) -> StepCosts:
     )
 
 
-def steady_steps(trace: Trace) -> tuple[Steps, str]:
+def steady_steps(trace: TraceData) -> tuple[Steps, str]:
     """Steps that begin after the start-up, and what they are."""
     steps, kind = program_steps(trace)
     kept = steps.start_ns >= find_start_up(trace).end_ns
@@ -131,7 +131,7 @@ def steady_steps(trace: Trace) -> tuple[Steps, str]:
     return Steps(*(column[kept] for column in columns)), kind
 
 
-def on_other_threads(trace: Trace, steps: Steps) -> Flags:
+def on_other_threads(trace: TraceData, steps: Steps) -> Flags:
     """Which events ran on other threads than most steps did."""
     events, threads = trace.events, trace.table("threads")
     number = threads["system_thread_id"] if len(threads) else np.zeros(1, dtype=np.int64)
@@ -161,7 +161,7 @@ def _means(took: Values, block: Values) -> Times:
     return np.asarray(np.bincount(block[inside], took[inside]) / np.bincount(block[inside]))
 
 
-def _times(trace: Trace, steps: Steps, placed: Placed, block: Values) -> Times:
+def _times(trace: TraceData, steps: Steps, placed: Placed, block: Values) -> Times:
     """Own time of every place, then what is between, in a step of each block.
 
     It is the median over the block's steps: where another program takes the processor away, that is
@@ -178,7 +178,7 @@ def _times(trace: Trace, steps: Steps, placed: Placed, block: Values) -> Times:
     return result
 
 
-def _in_every_step(trace: Trace, steps: Steps, placed: Placed) -> Times:
+def _in_every_step(trace: TraceData, steps: Steps, placed: Placed) -> Times:
     """Own time of every place, then what is between, in each step."""
     shape = len(placed.places), len(steps)
     pieces = own_in_steps(trace, steps)
@@ -192,7 +192,7 @@ def _in_every_step(trace: Trace, steps: Steps, placed: Placed) -> Times:
 class _PerStep:
     """Sums by place and step, of which only the least, the most and the total are kept."""
 
-    def __init__(self, trace: Trace, steps: Steps, placed: Placed) -> None:
+    def __init__(self, trace: TraceData, steps: Steps, placed: Placed) -> None:
         self._trace, self._placed, self._steps = trace, placed, len(steps)
         start = event_tree(trace).start_ns
         step = np.searchsorted(steps.start_ns, start, side="right") - 1
@@ -231,7 +231,7 @@ class _PerStep:
         }
 
 
-def _peaks(trace: Trace, start_up: StartUp) -> dict[str, int]:
+def _peaks(trace: TraceData, start_up: StartUp) -> dict[str, int]:
     """The most bytes in use at a time after the start-up, by device."""
     if not memory_was_recorded(trace):
         return {}

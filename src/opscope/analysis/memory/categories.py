@@ -23,14 +23,14 @@ from opscope import _native
 from opscope.analysis.memory.data_flow import DataFlow, MemoryBlocks, data_flow_of
 from opscope.analysis.memory.timeline import Action, Category, MemoryTimeline
 from opscope.analysis.memory.written_arguments import match_signature
+from opscope.columns.codes import ParameterRole
+from opscope.columns.derived import derive
+from opscope.columns.dtypes import ITEM_SIZES
+from opscope.columns.overloads import kept
+from opscope.columns.schema import EventKind
+from opscope.columns.table import ListColumn
+from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
-from opscope.trace.codes import ParameterRole
-from opscope.trace.derived import derive
-from opscope.trace.dtypes import ITEM_SIZES
-from opscope.trace.overloads import kept
-from opscope.trace.schema import EventKind
-from opscope.trace.table import ListColumn
-from opscope.trace.trace import Trace
 
 Codes = npt.NDArray[np.uint8]
 Columns = dict[str, npt.NDArray[Any]]
@@ -83,7 +83,7 @@ class MemoryAccounts:
     timeline: MemoryTimeline
 
 
-def memory_accounts(trace: Trace) -> MemoryAccounts:
+def memory_accounts(trace: TraceData) -> MemoryAccounts:
     """Work out blocks, data flow, categories and timeline; the same object for the same trace.
 
     Args:
@@ -97,7 +97,7 @@ def memory_accounts(trace: Trace) -> MemoryAccounts:
     return derive(trace, MemoryAccounts, lambda: _work_out(trace))
 
 
-def _work_out(trace: Trace) -> MemoryAccounts:
+def _work_out(trace: TraceData) -> MemoryAccounts:
     _check(trace)
     columns = _columns(trace)
     columns |= _signatures(trace, columns)
@@ -117,7 +117,7 @@ def _work_out(trace: Trace) -> MemoryAccounts:
     return MemoryAccounts(blocks, flow, categories, _timeline(result["timeline"], categories))
 
 
-def _check(trace: Trace) -> None:
+def _check(trace: TraceData) -> None:
     options = trace.metadata.get("options", {})
     needed = {"shapes": "record_shapes=True", "memory": "profile_memory=True"}
     missing = [flag for option, flag in needed.items() if options.get(option) is False]
@@ -134,7 +134,7 @@ def _check(trace: Trace) -> None:
         )
 
 
-def _columns(trace: Trace) -> Columns:
+def _columns(trace: TraceData) -> Columns:
     """What the native part reads, by the names it has there."""
     columns: Columns = {}
     for table, names in _COLUMNS.items():
@@ -147,7 +147,7 @@ def _columns(trace: Trace) -> Columns:
 
 
 def _add_column(
-    columns: Columns, trace: Trace, table: str, name: str, rows: npt.NDArray[np.int64] | None
+    columns: Columns, trace: TraceData, table: str, name: str, rows: npt.NDArray[np.int64] | None
 ) -> None:
     if name in ("sizes", "strides"):
         lists = trace.table(table).lists(name)
@@ -166,7 +166,7 @@ def _take(lists: ListColumn, rows: npt.NDArray[np.int64]) -> ListColumn:
     return ListColumn(offsets, np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64))
 
 
-def held_rows(trace: Trace) -> npt.NDArray[np.int64]:
+def held_rows(trace: TraceData) -> npt.NDArray[np.int64]:
     """Rows of ``parameters`` whose module or optimizer was called, with the parameter itself."""
     table, calls = trace.table("parameters"), trace.table("python_calls")
     if not len(table):
@@ -182,7 +182,7 @@ def held_rows(trace: Trace) -> npt.NDArray[np.int64]:
     return np.flatnonzero(held)
 
 
-def _signatures(trace: Trace, columns: Columns) -> Columns:
+def _signatures(trace: TraceData, columns: Columns) -> Columns:
     """What the schemas say of every way an operator was called."""
     of_event, name, kinds = _native.operator_signatures(columns)
     operators = kept(trace.metadata)
@@ -200,7 +200,7 @@ def _signatures(trace: Trace, columns: Columns) -> Columns:
     }
 
 
-def _blocks(trace: Trace, keys: dict[str, Any]) -> MemoryBlocks:
+def _blocks(trace: TraceData, keys: dict[str, Any]) -> MemoryBlocks:
     of_parameter = np.full(len(trace.table("parameters")), -1, dtype=np.int32)
     of_parameter[held_rows(trace)] = keys.pop("of_parameter")
     return MemoryBlocks(of_parameter=of_parameter, **keys)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from opscope.trace.schema import AllocationAction
-from opscope.trace.trace import Trace
+from opscope.columns.schema import AllocationAction
+from opscope.columns.trace_data import TraceData
 
 _DEVICE_NAMES = {0: "CPU", 1: "CUDA", 6: "HIP", 9: "XLA", 12: "XPU", 13: "MPS", 20: "device"}
 
@@ -32,7 +32,7 @@ class MemoryCounter:
     reserved_bytes: npt.NDArray[np.int64]
 
 
-def memory_counters(trace: Trace) -> list[MemoryCounter]:
+def memory_counters(trace: TraceData) -> list[MemoryCounter]:
     """One counter per device that allocated or freed anything.
 
     Totals are the allocator's own; where it reported none, the sum of what was recorded.
@@ -44,7 +44,7 @@ def memory_counters(trace: Trace) -> list[MemoryCounter]:
     return [_counter(trace, rows[device == key], int(key)) for key in np.unique(device)]
 
 
-def _counter(trace: Trace, rows: npt.NDArray[np.int64], key: int) -> MemoryCounter:
+def _counter(trace: TraceData, rows: npt.NDArray[np.int64], key: int) -> MemoryCounter:
     table = trace.table("allocations")
     allocated = table["total_allocated_bytes"][rows]
     if not allocated.any():

@@ -11,8 +11,8 @@ from opscope.analysis.memory.categories import MemoryAccounts, memory_accounts
 from opscope.analysis.memory.groups import ALLOCATED_BEFORE, NOT_RECORDED
 from opscope.analysis.memory.lives import AllocationLives
 from opscope.analysis.memory.timeline import SHOWN_CATEGORIES, Action, Category
+from opscope.columns.trace_data import TraceData
 from opscope.errors import MissingDependencyError, UsageError
-from opscope.trace.trace import Trace
 
 Values = npt.NDArray[np.int64]
 
@@ -54,7 +54,7 @@ class LifeCategories:
         return code
 
 
-def categories_of_lives(trace: Trace, lives: AllocationLives) -> LifeCategories:
+def categories_of_lives(trace: TraceData, lives: AllocationLives) -> LifeCategories:
     """Look up the categories of ``lives``; without tensors or torch there are none."""
     nothing = np.zeros(0, dtype=np.int64)
     try:

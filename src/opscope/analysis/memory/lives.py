@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.devices import rows_on_device
-from opscope.trace.dtypes import ITEM_SIZES
-from opscope.trace.row_groups import order_rows
-from opscope.trace.schema import AllocationAction, Role
-from opscope.trace.table import Table
-from opscope.trace.trace import Trace
+from opscope.columns.devices import rows_on_device
+from opscope.columns.dtypes import ITEM_SIZES
+from opscope.columns.row_groups import order_rows
+from opscope.columns.schema import AllocationAction, Role
+from opscope.columns.table import Table
+from opscope.columns.trace_data import TraceData
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -57,7 +57,7 @@ class AllocationLives:
         return len(self.size_bytes)
 
 
-def allocation_lives(trace: Trace, device: str) -> AllocationLives:
+def allocation_lives(trace: TraceData, device: str) -> AllocationLives:
     """Blocks on ``device``: those allocated or freed in the recording, then those only used."""
     recorded, seen = _recorded(trace, device), _seen(trace, device)
     place, known = _find(seen["allocation_id"], recorded["allocation_id"])
@@ -68,7 +68,7 @@ def allocation_lives(trace: Trace, device: str) -> AllocationLives:
     return AllocationLives(**columns)
 
 
-def allocation_rows(trace: Trace, device: str) -> Values:
+def allocation_rows(trace: TraceData, device: str) -> Values:
     """Rows of ``allocations`` on ``device`` in order of time, failed allocations left out."""
     table = trace.table("allocations")
     rows = np.flatnonzero(
@@ -78,7 +78,7 @@ def allocation_rows(trace: Trace, device: str) -> Values:
     return rows[np.argsort(table["time_ns"][rows], kind="stable")]
 
 
-def _recorded(trace: Trace, device: str) -> dict[str, Values]:
+def _recorded(trace: TraceData, device: str) -> dict[str, Values]:
     """Blocks whose allocation or free was recorded."""
     table, rows = trace.table("allocations"), allocation_rows(trace, device)
     time, size = table["time_ns"][rows], table["size_bytes"][rows]
@@ -113,7 +113,7 @@ def _neighbours(address: npt.NDArray[np.uint64]) -> tuple[Values, Values]:
     return before, after
 
 
-def _seen(trace: Trace, device: str) -> dict[str, Values]:
+def _seen(trace: TraceData, device: str) -> dict[str, Values]:
     """Per allocation id in use on ``device``: when it was seen first and last, and how much."""
     parts = []
     for name in ("tensors", "parameters"):
@@ -141,7 +141,7 @@ def _seen(trace: Trace, device: str) -> dict[str, Values]:
     return found
 
 
-def _use_times(trace: Trace, table: Table, rows: Values) -> Values:
+def _use_times(trace: TraceData, table: Table, rows: Values) -> Values:
     """When each tensor argument was seen: results at the end of their operator."""
     events, event = trace.events, table["event"][rows]
     at_end = np.isin(table["role"][rows], _OUTPUTS)

@@ -12,8 +12,8 @@ from opscope.analysis.memory.life_categories import SHOWN_CODES, categories_of_l
 from opscope.analysis.memory.parts import MemoryParts, parts_over_time
 from opscope.analysis.memory.peak_moment import PeakMoment, devices_with_memory, find_peak
 from opscope.analysis.memory.recorded import memory_was_recorded
-from opscope.analysis.phases import PHASE_NAMES, find_phases
-from opscope.trace.trace import Trace
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.phases import PHASE_NAMES, find_phases
 
 Values = npt.NDArray[np.int64]
 
@@ -55,7 +55,7 @@ class MemoryOverTime:
 
 
 def memory_over_time(
-    trace: Trace, stretches: int = STRETCHES, *, categories: bool = True
+    trace: TraceData, stretches: int = STRETCHES, *, categories: bool = True
 ) -> list[MemoryOverTime]:
     """One entry per device that allocated or freed anything; none if that was not recorded.
 
@@ -72,7 +72,9 @@ def memory_over_time(
     ]
 
 
-def _of_device(trace: Trace, peak: PeakMoment, stretches: int, categories: bool) -> MemoryOverTime:
+def _of_device(
+    trace: TraceData, peak: PeakMoment, stretches: int, categories: bool
+) -> MemoryOverTime:
     samples = extreme_positions(peak.row_time_ns, peak.in_use_at, stretches)
     phases = parts_over_time(peak, samples, _PHASES, _phase_codes(trace, peak))
     by_category, because = None, ""
@@ -92,7 +94,7 @@ def _of_device(trace: Trace, peak: PeakMoment, stretches: int, categories: bool)
     )
 
 
-def _phase_codes(trace: Trace, peak: PeakMoment) -> Values:
+def _phase_codes(trace: TraceData, peak: PeakMoment) -> Values:
     """Positions in ``_PHASES``, by the event that allocated each block. Shape (blocks,)."""
     allocation = peak.lives.allocation
     event = np.append(trace.table("allocations")["event"], -1)[allocation]

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.module_attribution import attribute_to_modules
 from opscope.analysis.own_listing import OwnListing
 from opscope.analysis.program_lines import calls_of_program, line_texts, place_of_call
-from opscope.analysis.signatures import mix
-from opscope.analysis.stacks import Stacks, forward_source
-from opscope.analysis.torch_listing.listing import TorchListing
-from opscope.trace.codes import ParameterRole
-from opscope.trace.schema import EventKind
-from opscope.trace.trace import Trace
-from opscope.tree.ancestry import nearest_ancestor
-from opscope.tree.event_tree import event_tree
-from opscope.tree.frame_text import own_texts
+from opscope.columns.codes import ParameterRole
+from opscope.columns.schema import EventKind
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.listing import TorchListing
+from opscope.timeline.module_attribution import attribute_to_modules
+from opscope.timeline.signatures import mix
+from opscope.timeline.stacks import Stacks, forward_source
+from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.event_tree import event_tree
+from opscope.timeline.tree.frame_text import own_texts
 
 Values = npt.NDArray[np.int64]
 
@@ -28,7 +28,7 @@ NO_STACK: tuple[str, ...] = ()
 _MOST_FRAMES = 64
 
 
-def modules_of_events(trace: Trace, events: Values) -> list[str]:
+def modules_of_events(trace: TraceData, events: Values) -> list[str]:
     """Path of the module each event worked for, as in ``Net_0.Linear_1``; -1 is no event."""
     found = attribute_to_modules(trace)
     names = [found.text(path) for path in range(len(found.paths))]
@@ -36,7 +36,7 @@ def modules_of_events(trace: Trace, events: Values) -> list[str]:
     return [names[path] if path >= 0 else OUTSIDE_MODULES for path in paths.tolist()]
 
 
-def modules_of_tensors(trace: Trace) -> dict[int, str]:
+def modules_of_tensors(trace: TraceData) -> dict[int, str]:
     """Path of the module that holds each tensor, by tensor id.
 
     Parameters and their gradients are held by modules; optimizer state is held for a parameter.
@@ -58,7 +58,7 @@ def modules_of_tensors(trace: Trace) -> dict[int, str]:
     return owner
 
 
-def _module_paths(trace: Trace) -> dict[int, str]:
+def _module_paths(trace: TraceData) -> dict[int, str]:
     """Path of every module at its first call."""
     found, calls = attribute_to_modules(trace), trace.table("python_calls")
     kind = np.append(trace.events["kind"], EventKind.OPERATOR)[calls["event"]]
@@ -68,7 +68,7 @@ def _module_paths(trace: Trace) -> dict[int, str]:
     return paths
 
 
-def operators_of_events(trace: Trace, events: Values) -> list[str]:
+def operators_of_events(trace: TraceData, events: Values) -> list[str]:
     """The outermost operator around each event: what the program or autograd called.
 
     The operator that allocates is nearly always ``aten::empty``, which explains nothing.
@@ -83,7 +83,7 @@ def operators_of_events(trace: Trace, events: Values) -> list[str]:
     return [names[label[e]] if e >= 0 else OUTSIDE_OPERATORS for e in holder.tolist()]
 
 
-def stacks_of_events(trace: Trace, events: Values) -> list[tuple[str, ...]]:
+def stacks_of_events(trace: TraceData, events: Values) -> list[tuple[str, ...]]:
     """The Python stack of each event, outermost frame first; empty for none.
 
     What the backward pass does has the stack of the forward operator it belongs to.
@@ -104,7 +104,7 @@ def stacks_of_events(trace: Trace, events: Values) -> list[tuple[str, ...]]:
     return [texts[number] for number in group.tolist()]
 
 
-def lines_of_events(trace: Trace, events: Values) -> list[str]:
+def lines_of_events(trace: TraceData, events: Values) -> list[str]:
     """The innermost line of the program around each event, as ``train.py:12: what it says``.
 
     For what the backward pass does, that of the forward operator; empty where none is known.

@@ -20,9 +20,9 @@ from opscope.analysis.memory.owners import (
 )
 from opscope.analysis.memory.peak_moment import PeakMoment, alive_at, devices_with_memory, find_peak
 from opscope.analysis.memory.recorded import check_memory_recorded
-from opscope.analysis.quantity_text import bytes_text
+from opscope.base.quantity_text import bytes_text
+from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
-from opscope.trace.trace import Trace
 
 Values = npt.NDArray[np.int64]
 
@@ -110,7 +110,7 @@ class PeakMemory:
         return plain | {name: [asdict(group) for group in getattr(self, name)] for name in groups}
 
 
-def memory_at_peak(trace: Trace, device: str | None = None) -> PeakMemory:
+def memory_at_peak(trace: TraceData, device: str | None = None) -> PeakMemory:
     """Find the fullest moment of a device and account for every byte in use then.
 
     Args:
@@ -136,7 +136,7 @@ def memory_at_peak(trace: Trace, device: str | None = None) -> PeakMemory:
     return explain_peak(trace, peak)
 
 
-def _nothing_recorded(trace: Trace, device: str | None) -> str:
+def _nothing_recorded(trace: TraceData, device: str | None) -> str:
     seen = ", ".join(devices_with_memory(trace))
     if device is None or not seen:
         return (
@@ -149,7 +149,7 @@ def _nothing_recorded(trace: Trace, device: str | None) -> str:
     )
 
 
-def explain_peak(trace: Trace, peak: PeakMoment) -> PeakMemory:
+def explain_peak(trace: TraceData, peak: PeakMoment) -> PeakMemory:
     """Account for every byte in use at a moment that is known; see :func:`memory_at_peak`."""
     lives, alive = peak.lives, alive_at(peak)
     blocks = _describe(trace, peak, alive)
@@ -180,7 +180,7 @@ def explain_peak(trace: Trace, peak: PeakMoment) -> PeakMemory:
     )
 
 
-def _describe(trace: Trace, peak: PeakMoment, alive: Values) -> AliveBlocks:
+def _describe(trace: TraceData, peak: PeakMoment, alive: Values) -> AliveBlocks:
     lives = peak.lives
     allocation, start = lives.allocation[alive], lives.start_ns[alive]
     table = trace.table("allocations")
@@ -206,7 +206,7 @@ def _describe(trace: Trace, peak: PeakMoment, alive: Values) -> AliveBlocks:
     )
 
 
-def _modules(trace: Trace, event: Values, tensor: Values, unknown: list[str]) -> list[str]:
+def _modules(trace: TraceData, event: Values, tensor: Values, unknown: list[str]) -> list[str]:
     """By the event that allocated; failing that, by the module that holds the tensor."""
     holders = modules_of_tensors(trace)
     found = []

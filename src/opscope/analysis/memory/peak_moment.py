@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.devices import device_names
 from opscope.analysis.memory.lives import AllocationLives, allocation_lives, allocation_rows
-from opscope.trace.schema import AllocationAction
-from opscope.trace.table import Table
-from opscope.trace.trace import Trace
+from opscope.columns.devices import device_names
+from opscope.columns.schema import AllocationAction
+from opscope.columns.table import Table
+from opscope.columns.trace_data import TraceData
 
 Values = npt.NDArray[np.int64]
 
@@ -47,7 +47,7 @@ class PeakMoment:
     allocator_knows_all: bool
 
 
-def find_peak(trace: Trace, device: str) -> PeakMoment:
+def find_peak(trace: TraceData, device: str) -> PeakMoment:
     """When most was in use: by the allocator's total or, where that is wanting, by its blocks."""
     rows, lives = allocation_rows(trace, device), allocation_lives(trace, device)
     time = trace.table("allocations")["time_ns"][rows]
@@ -94,7 +94,7 @@ def _from_blocks(rows: int, lives: AllocationLives, begin: Values, end: Values) 
     return in_use
 
 
-def _from_totals(trace: Trace, rows: Values, device: str) -> Values | None:
+def _from_totals(trace: TraceData, rows: Values, device: str) -> Values | None:
     """The same by the allocator's own total; None where it has none, or none to rely on.
 
     The allocator of the CPU counts only while somebody listens: what it handed out then and took
@@ -113,7 +113,7 @@ def alive_at(peak: PeakMoment) -> Values:
     return alive[np.argsort(-peak.lives.size_bytes[alive], kind="stable")]
 
 
-def devices_with_memory(trace: Trace) -> list[str]:
+def devices_with_memory(trace: TraceData) -> list[str]:
     """Devices on which anything was allocated, freed or used."""
     tables = [trace.table(name) for name in ("allocations", "tensors")]
     kinds = np.concatenate([table["device_type"][_has_memory(table)] for table in tables])

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
-from opscope.trace.trace import Trace
 
 
-def memory_was_recorded(trace: Trace) -> bool:
+def memory_was_recorded(trace: TraceData) -> bool:
     """Whether allocations and frees were listened to, even if there was none."""
     options = trace.metadata.get("options")
     wanted = isinstance(options, dict) and options.get("memory") is True
     return wanted or len(trace.table("allocations")) > 0
 
 
-def check_memory_recorded(trace: Trace) -> None:
+def check_memory_recorded(trace: TraceData) -> None:
     """Raise UsageError unless it was."""
     if not memory_was_recorded(trace):
         raise UsageError(

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.devices import device_names, rows_on_device
+from opscope.columns.codes import MemoryAction, MemoryCategory
+from opscope.columns.devices import device_names, rows_on_device
 from opscope.errors import UsageError
-from opscope.trace.codes import MemoryAction, MemoryCategory
 
 Values = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.int32]

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from opscope.trace.codes import ArgumentAccess
-from opscope.trace.overloads import TENSOR, TENSOR_LIST, Overload, SchemaParameter, overloads_of
+from opscope.columns.codes import ArgumentAccess
+from opscope.columns.overloads import TENSOR, TENSOR_LIST, Overload, SchemaParameter, overloads_of
 
 Access = ArgumentAccess
 

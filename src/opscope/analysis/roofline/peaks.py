@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from opscope.base.unfinished import unfinished_name
 from opscope.errors import MissingDependencyError
-from opscope.unfinished import unfinished_name
 
 DTYPES = ("float32", "float64", "bfloat16", "float16")
 """Those that products of matrices are measured in, where they are asked for."""

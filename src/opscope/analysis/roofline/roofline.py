@@ -16,21 +16,21 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.computed_inside import is_computed_inside
-from opscope.analysis.device_time import launched_work
-from opscope.analysis.doubts import doubts_text, require_times
 from opscope.analysis.flops import count_flops
-from opscope.analysis.period import Which, period_of
 from opscope.analysis.roofline.peaks import Peaks, measured_peaks
 from opscope.analysis.roofline.traffic import TRAFFIC, bytes_moved, tensors_in
-from opscope.analysis.signatures import Signature, first_of_each, mix, shape_signatures
+from opscope.base.reused_memory import reusing_memory
+from opscope.columns.codes import DeviceType
+from opscope.columns.schema import EventKind, Role
+from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
-from opscope.reused_memory import reusing_memory
-from opscope.trace.codes import DeviceType
-from opscope.trace.schema import EventKind, Role
-from opscope.trace.trace import Trace
-from opscope.tree.ancestry import nearest_ancestor, subtree_sums
-from opscope.tree.arguments import Arguments
-from opscope.tree.event_tree import event_tree
+from opscope.timeline.device_time import launched_work
+from opscope.timeline.doubts import doubts_text, require_times
+from opscope.timeline.period import Which, period_of
+from opscope.timeline.signatures import Signature, first_of_each, mix, shape_signatures
+from opscope.timeline.tree.ancestry import nearest_ancestor, subtree_sums
+from opscope.timeline.tree.arguments import Arguments
+from opscope.timeline.tree.event_tree import event_tree
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -123,7 +123,7 @@ class Roofline:
 
 @reusing_memory
 def find_roofline(
-    trace: Trace,
+    trace: TraceData,
     peaks: Peaks | None = None,
     which: Which | str = Which.STEADY,
     known: Peaks | None = None,
@@ -183,7 +183,7 @@ class _Work:
     elsewhere: int
 
 
-def _work(trace: Trace) -> _Work:
+def _work(trace: TraceData) -> _Work:
     wanted = _has_traffic(trace)
     on_device = _on_device(trace) & wanted
     wanted &= ~on_device
@@ -208,7 +208,7 @@ def _work(trace: Trace) -> _Work:
     return _Work(rows, flops, moved[group], kinds[group], list(dtypes), int(on_device.sum()))
 
 
-def _has_traffic(trace: Trace) -> Flags:
+def _has_traffic(trace: TraceData) -> Flags:
     name = trace.events["name"]
     used = np.flatnonzero(np.bincount(name + 1, minlength=1)) - 1
     known = [row for row in used.tolist() if trace.names[row] in TRAFFIC]
@@ -220,7 +220,7 @@ def _has_traffic(trace: Trace) -> Flags:
     )
 
 
-def _on_device(trace: Trace) -> Flags:
+def _on_device(trace: TraceData) -> Flags:
     """Which events have an argument that is not in the memory of the CPU, or launch work.
 
     Chrome files say of no tensor where it is.
@@ -233,7 +233,7 @@ def _on_device(trace: Trace) -> Flags:
     return np.asarray(found)
 
 
-def _signatures(trace: Trace, wanted: Flags) -> Signature:
+def _signatures(trace: TraceData, wanted: Flags) -> Signature:
     """One number for the name, shapes and dtypes of every event, and what is expanded."""
     tensors = trace.table("tensors")
     rows = np.flatnonzero((tensors["role"] == Role.INPUT) & wanted[tensors["event"]])
@@ -256,7 +256,7 @@ def _elements(tensors: Any, rows: Values) -> Values:
     return np.asarray(1e6 * counts, dtype=np.int64)
 
 
-def _rows(trace: Trace, work: _Work, peaks: Peaks) -> list[RooflineRow]:
+def _rows(trace: TraceData, work: _Work, peaks: Peaks) -> list[RooflineRow]:
     took = event_tree(trace).duration_ns[work.event]
     rate = np.array([peaks.flops_per_s.get(name, 0.0) for name in work.dtypes])[work.dtype]
     computing = np.divide(1e9 * work.flops, rate, out=np.zeros(len(rate)), where=rate > 0)
@@ -289,7 +289,7 @@ def _bound(took: float, reachable: float, computes: bool) -> Bound:
     return Bound.COMPUTE if computes else Bound.MEMORY
 
 
-def _notes(trace: Trace, work: _Work) -> list[str]:
+def _notes(trace: TraceData, work: _Work) -> list[str]:
     notes, host = [], str(trace.metadata.get("host_name") or "")
     if host and host != platform.node():
         notes.append(f"recorded on {host}, which may not be the machine that was measured")

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
-from opscope.trace.dtypes import ITEM_SIZES, TORCH_NAMES
-from opscope.tree.arguments import Argument, TensorRecord
+from opscope.columns.dtypes import ITEM_SIZES, TORCH_NAMES
+from opscope.timeline.tree.arguments import Argument, TensorRecord
 
 Inputs = Sequence[Argument | None]
 Traffic = Callable[[Inputs], int]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from opscope.trace.dtypes import CPP_NAMES, TORCH_NAMES
-from opscope.trace.schema import ScalarType
-from opscope.tree.arguments import Argument, Scalar, TensorRecord
+from opscope.columns.dtypes import CPP_NAMES, TORCH_NAMES
+from opscope.columns.schema import ScalarType
+from opscope.timeline.tree.arguments import Argument, Scalar, TensorRecord
 
 Inputs = Sequence[Argument | None]
 

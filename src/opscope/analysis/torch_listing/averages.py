@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.flops import FlopCounts
-from opscope.analysis.signatures import Signature, first_of_each, mix, shape_signatures
-from opscope.analysis.stacks import Stacks
 from opscope.analysis.torch_listing.argument_lists import plain_shapes
-from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.analysis.torch_listing.rows import ListedRows, Quantities, RowSource, list_rows
-from opscope.reused_memory import reusing_memory
-from opscope.trace.row_blocks import row_blocks
-from opscope.trace.trace import Trace
-from opscope.tree.arguments import Arguments
+from opscope.base.reused_memory import reusing_memory
+from opscope.base.row_blocks import row_blocks
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.listing import TorchListing
+from opscope.timeline.signatures import Signature, first_of_each, mix, shape_signatures
+from opscope.timeline.stacks import Stacks
+from opscope.timeline.tree.arguments import Arguments
 
 Value = TypeVar("Value")
 Values = npt.NDArray[np.int64]
@@ -72,7 +72,7 @@ class Averages:
 
 @reusing_memory
 def key_averages(
-    trace: Trace,
+    trace: TraceData,
     group_by_input_shape: bool = False,
     group_by_stack_n: int = 0,
     group_by_overload_name: bool = False,
@@ -175,12 +175,12 @@ def _sum(values: Values | None, group: Labels, groups: int) -> Values:
     return total
 
 
-def _overloads(trace: Trace, event: Values) -> list[str]:
+def _overloads(trace: TraceData, event: Values) -> list[str]:
     overload = trace.events["overload"]
     return [trace.names[overload[e]] if e >= 0 else "" for e in event]
 
 
-def _shapes(trace: Trace, event: Values) -> list[list[list[int]]]:
+def _shapes(trace: TraceData, event: Values) -> list[list[list[int]]]:
     arguments = Arguments(trace)
     return [plain_shapes(arguments.inputs(int(e))) if e >= 0 else [] for e in event]
 

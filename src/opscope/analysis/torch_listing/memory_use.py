@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.torch_listing.listing import TorchListing
-from opscope.trace.codes import DeviceType
-from opscope.trace.schema import AllocationAction
-from opscope.tree.ancestry import subtree_sums
+from opscope.columns.codes import DeviceType
+from opscope.columns.schema import AllocationAction
+from opscope.timeline.listing import TorchListing
+from opscope.timeline.tree.ancestry import subtree_sums
 
 Values = npt.NDArray[np.int64]
 

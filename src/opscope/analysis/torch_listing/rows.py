@@ -9,22 +9,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.device_time import ANNOTATION as GPU_ANNOTATION
-from opscope.analysis.device_time import listed_gpu_rows, measure_device_time
 from opscope.analysis.flops import FlopCounts
-from opscope.analysis.torch_listing.listing import (
-    MEMORY_NAME,
-    OUT_OF_MEMORY_NAME,
-    TorchListing,
-    averaged_name,
-)
 from opscope.analysis.torch_listing.memory_use import (
     CPU_TYPES,
     DEVICE_TYPES,
     allocation_bytes,
     measure_memory,
 )
-from opscope.trace.schema import AllocationAction, EventKind
+from opscope.columns.schema import AllocationAction, EventKind
+from opscope.timeline.device_time import ANNOTATION as GPU_ANNOTATION
+from opscope.timeline.device_time import listed_gpu_rows, measure_device_time
+from opscope.timeline.listing import MEMORY_NAME, OUT_OF_MEMORY_NAME, TorchListing, averaged_name
 
 Values = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.signedinteger[Any]]

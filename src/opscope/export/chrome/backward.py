@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from opscope.trace.names import Names
-from opscope.trace.trace import Trace
+from opscope.columns.names import Names
+from opscope.columns.trace_data import TraceData
 
 _PREFIX = b"autograd::engine::evaluate_function: "
 
 
-def backward_numbers(trace: Trace) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+def backward_numbers(trace: TraceData) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
     """``events.sequence_number`` and ``events.forward_thread``, also for evaluations."""
     events = trace.events
     number, thread, parent = (

@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from opscope.columns.codes import FlowEnd
+from opscope.columns.row_groups import group_rows
+from opscope.columns.schema import Role
+from opscope.columns.trace_data import TraceData
 from opscope.export.chrome.backward import backward_numbers
 from opscope.export.chrome.keywords import keyword_fragment
 from opscope.export.chrome.tracks import ChromeTracks
 from opscope.export.native_columns import Columns, Rows, flat, row_ranges, within
-from opscope.trace.chrome.categories import BESIDE
-from opscope.trace.codes import FlowEnd
-from opscope.trace.row_groups import group_rows
-from opscope.trace.schema import Role
-from opscope.trace.trace import Trace
-from opscope.tree.frame_text import is_python
-from opscope.tree.links import Links, forward_backward_links, rank_links
+from opscope.storage.chrome.categories import BESIDE
+from opscope.timeline.tree.frame_text import is_python
+from opscope.timeline.tree.links import Links, forward_backward_links, rank_links
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Fragments:
         }
 
 
-def event_order(trace: Trace, with_python: bool) -> npt.NDArray[np.int32]:
+def event_order(trace: TraceData, with_python: bool) -> npt.NDArray[np.int32]:
     """Rows of ``events`` to write, by start; a span before those it contains."""
     events = trace.events
     start = events["start_ns"]
@@ -62,7 +62,7 @@ def event_order(trace: Trace, with_python: bool) -> npt.NDArray[np.int32]:
     return rows[np.lexsort((-events["duration_ns"][rows], starts))]
 
 
-def event_columns(trace: Trace) -> Columns:
+def event_columns(trace: TraceData) -> Columns:
     """``events.*`` except ``order`` and ``track``."""
     names: tuple[str, ...] = (
         *("name", "overload", "parent", "kind", "start_ns", "duration_ns", "unfinished"),
@@ -75,7 +75,7 @@ def event_columns(trace: Trace) -> Columns:
     return columns | {"events.sequence_number": number, "events.forward_thread": thread}
 
 
-def extra_columns(trace: Trace, places: ChromeTracks) -> tuple[Columns, list[str]]:
+def extra_columns(trace: TraceData, places: ChromeTracks) -> tuple[Columns, list[str]]:
     """``extras.*`` and their fragments: keyword arguments, modules, places in TorchScript, and the
     threads of what is on a line beside its thread's."""
     fragments = Fragments()
@@ -86,7 +86,7 @@ def extra_columns(trace: Trace, places: ChromeTracks) -> tuple[Columns, list[str
     return fragments.columns(len(trace.events)), fragments.texts
 
 
-def _add_keywords(trace: Trace, fragments: Fragments) -> None:
+def _add_keywords(trace: TraceData, fragments: Fragments) -> None:
     scalars = trace.table("scalars")
     wanted = (scalars["role"] == Role.KEYWORD) & (scalars["keyword"] >= 0)
     rows = np.flatnonzero(wanted & within(scalars["event"], len(trace.events)))
@@ -112,7 +112,7 @@ def _add_threads(places: ChromeTracks, fragments: Fragments) -> None:
         fragments.add(texts, rows, places.events[rows].astype(np.int64))
 
 
-def _add_modules(trace: Trace, fragments: Fragments) -> None:
+def _add_modules(trace: TraceData, fragments: Fragments) -> None:
     calls = trace.table("python_calls")
     wanted = within(calls["module"], len(trace.table("modules")))
     rows = np.flatnonzero(wanted & within(calls["event"], len(trace.events)))
@@ -124,7 +124,7 @@ def _add_modules(trace: Trace, fragments: Fragments) -> None:
     )
 
 
-def _add_script_places(trace: Trace, fragments: Fragments) -> None:
+def _add_script_places(trace: TraceData, fragments: Fragments) -> None:
     calls = trace.table("script_calls")
     for column, key in (("functions", "Call stack"), ("modules", "Module Hierarchy")):
         wanted = within(calls[column], len(trace.names))
@@ -135,7 +135,7 @@ def _add_script_places(trace: Trace, fragments: Fragments) -> None:
             fragments.add(texts, calls["event"][rows].astype(np.int64), number.reshape(-1))
 
 
-def _instance_numbers(trace: Trace) -> Iterator[int]:
+def _instance_numbers(trace: TraceData) -> Iterator[int]:
     """The N of ``Linear_N`` for every module: how many of its class came before it."""
     seen: dict[int, int] = {}
     for class_name in trace.table("modules")["class_name"]:
@@ -144,7 +144,7 @@ def _instance_numbers(trace: Trace) -> Iterator[int]:
         yield number
 
 
-def flow_columns(trace: Trace) -> Columns:
+def flow_columns(trace: TraceData) -> Columns:
     """``flows.*``: where arrows start and end, numbered from 1 in order of their ends."""
     gpu, count = trace.table("gpu"), len(trace.events)
     links = [_sound(each(trace), count) for each in (forward_backward_links, rank_links)]
@@ -173,7 +173,7 @@ def _sound(links: Links, count: int) -> Links:
     return Links(links.source[sound], links.target[sound])
 
 
-def allocation_columns(trace: Trace) -> Columns:
+def allocation_columns(trace: TraceData) -> Columns:
     """``allocations.*`` except ``track``."""
     names = (
         "action",

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from opscope.analysis.kernel_occupancy import kernel_occupancy
+from opscope.columns.codes import OVERHEAD_NAMES, GpuKind
+from opscope.columns.trace_data import TraceData
 from opscope.export.native_columns import Columns, flat, list_columns, within
 from opscope.export.window import Window
-from opscope.trace.codes import OVERHEAD_NAMES, GpuKind
-from opscope.trace.trace import Trace
-from opscope.tree.ancestry import nearest_ancestor
-from opscope.tree.event_tree import event_tree
+from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.event_tree import event_tree
 
 _COLLECTIVE = "record_param_comms"
 """The span in which torch's communication backends describe a collective."""
@@ -20,7 +20,7 @@ _COLLECTIVE = "record_param_comms"
 _OVERHEAD_PROCESS = -1
 
 
-def gpu_columns(trace: Trace) -> Columns:
+def gpu_columns(trace: TraceData) -> Columns:
     """``gpu.*`` except ``track``."""
     names = (
         "kind",
@@ -54,7 +54,7 @@ def gpu_columns(trace: Trace) -> Columns:
     }
 
 
-def _collectives(trace: Trace) -> Columns:
+def _collectives(trace: TraceData) -> Columns:
     """For kernels launched inside a collective, the event that describes it: tools read its sizes
     and process group from the kernel."""
     events, gpu = trace.events, trace.table("gpu")
@@ -68,7 +68,7 @@ def _collectives(trace: Trace) -> Columns:
     return {"gpu.collective": collective}
 
 
-def _occupancy(trace: Trace) -> Columns:
+def _occupancy(trace: TraceData) -> Columns:
     occupancy = kernel_occupancy(trace)
     if occupancy is None:
         return {}
@@ -80,7 +80,7 @@ def _occupancy(trace: Trace) -> Columns:
     }
 
 
-def call_columns(trace: Trace) -> Columns:
+def call_columns(trace: TraceData) -> Columns:
     """``events.correlation_id`` and ``events.function``; none where calls were not recorded."""
     calls, count = trace.table("runtime_calls"), len(trace.events)
     rows = np.flatnonzero(within(calls["event"], count))
@@ -92,7 +92,7 @@ def call_columns(trace: Trace) -> Columns:
     return {"events.correlation_id": correlation, "events.function": function}
 
 
-def overhead_rows(trace: Trace, window: Window) -> Iterator[str]:
+def overhead_rows(trace: TraceData, window: Window) -> Iterator[str]:
     """Rows for what collecting device activity cost, as Kineto has them; none where none is known.
 
     Each ends in a comma and a newline.

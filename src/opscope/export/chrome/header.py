@@ -14,8 +14,8 @@ from typing import Any
 from opscope.export.chrome.tracks import Track
 from opscope.export.json_text import to_json
 from opscope.export.window import Window, process_name_of
-from opscope.trace.chrome.categories import BESIDE
-from opscope.trace.chrome.no_room import KEY
+from opscope.storage.chrome.categories import BESIDE
+from opscope.storage.chrome.no_room import KEY
 
 _OWN_KEYS = frozenset({
     "schemaVersion", "deviceProperties", "trace_id", "host_name", "displayTimeUnit",

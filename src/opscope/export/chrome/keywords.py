@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from opscope.columns.schema import ScalarType
 from opscope.export.json_text import to_json
-from opscope.trace.schema import ScalarType
-from opscope.tree.arguments import list_of_strings
+from opscope.timeline.tree.arguments import list_of_strings
 
 RESERVED = frozenset(
     {

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.trace.row_groups import group_rows
-from opscope.trace.table import Table
-from opscope.trace.trace import Trace
-from opscope.tree.timeline import Yields, yields
+from opscope.columns.row_groups import group_rows
+from opscope.columns.table import Table
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.timeline import Yields, yields
 
 Indices = npt.NDArray[np.int32]
 
@@ -63,7 +63,7 @@ class ChromeTracks:
 
 
 def place_on_tracks(
-    trace: Trace, order: Indices, process_id: int, process_name: str
+    trace: TraceData, order: Indices, process_id: int, process_name: str
 ) -> ChromeTracks:
     """Give every row its line so that spans on one line nest; ``order`` has the events to place."""
     threads = _thread_tracks(trace, process_id, process_name)
@@ -83,7 +83,7 @@ def place_on_tracks(
     )
 
 
-def _thread_tracks(trace: Trace, process_id: int, name: str) -> tuple[list[Track], Indices]:
+def _thread_tracks(trace: TraceData, process_id: int, name: str) -> tuple[list[Track], Indices]:
     """One track per system thread, and the track of every row of ``threads``."""
     threads = trace.table("threads")
     if not len(threads):  # traces of other tools may have no threads: all rows are on one track
@@ -101,7 +101,7 @@ def _thread_tracks(trace: Trace, process_id: int, name: str) -> tuple[list[Track
     return tracks, groups.group.astype(np.int32)
 
 
-def _stream_tracks(trace: Trace) -> tuple[list[Track], Indices]:
+def _stream_tracks(trace: TraceData) -> tuple[list[Track], Indices]:
     """One track per device and stream, and the track of every row of ``gpu``."""
     gpu = trace.table("gpu")
     streams = group_rows(gpu["device_index"], gpu["stream"])

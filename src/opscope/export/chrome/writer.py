@@ -10,6 +10,9 @@ import os
 from collections.abc import Iterator
 
 from opscope import _native
+from opscope.base.reused_memory import reusing_memory
+from opscope.columns.dtypes import CPP_NAMES
+from opscope.columns.trace_data import TraceData
 from opscope.export.chrome import columns, device_work
 from opscope.export.chrome.header import end_of_file, footer, header
 from opscope.export.chrome.tracks import place_on_tracks
@@ -18,10 +21,7 @@ from opscope.export.native_blocks import blocks_of
 from opscope.export.native_columns import argument_columns, name_columns
 from opscope.export.output_file import Block, write_file
 from opscope.export.window import process_id_of, process_name_of, window_of
-from opscope.reused_memory import reusing_memory
-from opscope.trace.chrome.no_room import said_of
-from opscope.trace.dtypes import CPP_NAMES
-from opscope.trace.trace import Trace
+from opscope.storage.chrome.no_room import said_of
 
 BLOCK_BYTES = 4 << 20
 """Large enough that threads seldom meet, small enough to stay in cache while it is compressed."""
@@ -29,14 +29,14 @@ BLOCK_BYTES = 4 << 20
 
 @reusing_memory
 def write_chrome_trace(
-    trace: Trace, path: str | os.PathLike[str], *, with_python: bool = True
+    trace: TraceData, path: str | os.PathLike[str], *, with_python: bool = True
 ) -> None:
     """Write ``trace`` to ``path``, compressed if that ends in ``.gz``. Any number of times.
 
     Times are microseconds with three decimals, exact to the nanosecond, from
     ``baseTimeNanoseconds`` on. Spans that overlap without nesting are put on lines of their own,
     named "(overlap N)", because viewers drop them otherwise. How many rows of which tables have no
-    place in such a file stands at its end (``trace/chrome/no_room.py``).
+    place in such a file stands at its end (``storage/chrome/no_room.py``).
 
     Args:
         trace: any, also one read from a file.
@@ -49,7 +49,7 @@ def write_chrome_trace(
     write_file(path, chrome_blocks(trace, os.fspath(path), with_python=with_python))
 
 
-def chrome_blocks(trace: Trace, name: str, *, with_python: bool = True) -> Iterator[Block]:
+def chrome_blocks(trace: TraceData, name: str, *, with_python: bool = True) -> Iterator[Block]:
     """The file in blocks of a few megabytes; ``name`` is what it says its name is."""
     metadata = trace.metadata
     window = window_of(trace, metadata)

@@ -8,9 +8,9 @@ import pytest
 from opscope.analysis.account.backward import passes_of_engine, threads_of_engine
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.find import find_account
-from opscope.trace.codes import EventKind, WaitsFor
-from opscope.trace.schema import THREAD_SAMPLES
-from opscope.trace.table import Table
+from opscope.columns.codes import EventKind, WaitsFor
+from opscope.columns.schema import THREAD_SAMPLES
+from opscope.columns.table import Table
 from support.build_trace import ORIGIN_NS, build_trace, span
 
 MS = 1_000

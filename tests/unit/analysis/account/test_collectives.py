@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.collectives import is_within, transfers
 from opscope.analysis.account.find import find_account
-from opscope.trace.codes import WaitsFor
-from opscope.trace.schema import THREAD_SAMPLES
-from opscope.trace.table import Table
+from opscope.columns.codes import WaitsFor
+from opscope.columns.schema import THREAD_SAMPLES
+from opscope.columns.table import Table
 from support.build_trace import ORIGIN_NS, build_trace, span
 
 MS = 1_000

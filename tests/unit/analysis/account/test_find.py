@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.find import find_account
+from opscope.columns.codes import EventKind, RecordScope, WaitsFor
+from opscope.columns.ledger_rows import KIND_COST, CostKind
+from opscope.columns.schema import THREAD_SAMPLES
+from opscope.columns.table import Table
 from opscope.errors import UsageError
-from opscope.trace.codes import EventKind, RecordScope, WaitsFor
-from opscope.trace.ledger_rows import KIND_COST, CostKind
-from opscope.trace.schema import THREAD_SAMPLES
-from opscope.trace.table import Table
 from support.build_trace import ORIGIN_NS, build_trace, kernel, span
 
 MS = 1_000

@@ -8,9 +8,9 @@ import pytest
 from opscope import _native
 from opscope.analysis.critical_path.path import NOT_IN_GRAPH, find_critical_path
 from opscope.analysis.critical_path.what_if import find_what_if
+from opscope.columns.codes import EventKind
+from opscope.columns.schema import RecordScope
 from opscope.errors import UsageError
-from opscope.trace.codes import EventKind
-from opscope.trace.schema import RecordScope
 from support.build_trace import build_trace, kernel, span
 from support.simulated_programs import random_program, run
 

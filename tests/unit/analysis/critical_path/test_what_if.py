@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from opscope.analysis.critical_path.what_if import find_what_if
+from opscope.columns.codes import EventKind
 from opscope.errors import UsageError
-from opscope.trace.codes import EventKind
 from support.build_trace import build_trace, kernel, span
 from support.simulated_programs import random_program, run, scaled
 

@@ -6,8 +6,8 @@ from tests.support.build_trace import allocation, build_trace, kernel, span
 
 from opscope.analysis.device_use.device_use import find_device_use
 from opscope.analysis.device_use.idle import Idle
+from opscope.columns.codes import EventKind, GpuKind
 from opscope.errors import UsageError
-from opscope.trace.codes import EventKind, GpuKind
 
 CALL = {"kind": EventKind.RUNTIME_CALL}
 

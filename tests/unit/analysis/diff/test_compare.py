@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import opscope
-from opscope.analysis.diff.compare import diff
 from opscope.analysis.diff.result import Level, Quantity, TimeVerdict
+from opscope.api.diff import diff
 from opscope.errors import UsageError
 from support.build_trace import build_trace, span
 from support.step_programs import BLOCKS, step_program

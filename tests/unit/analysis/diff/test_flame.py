@@ -3,7 +3,7 @@
 import pytest
 
 from opscope.analysis.diff.flame import flame_of
-from opscope.trace.schema import EventKind
+from opscope.columns.schema import EventKind
 from support.build_trace import build_trace, span
 from support.step_programs import step_program
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from opscope.analysis.diff.compare import diff
 from opscope.analysis.diff.gate import Outcome, judge, read_gate
 from opscope.analysis.diff.result import Level
+from opscope.api.diff import diff
+from opscope.columns.codes import EventKind
 from opscope.errors import UsageError
-from opscope.trace.codes import EventKind
 from support.build_trace import span
 from support.step_programs import step_program
 

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opscope.analysis.diff.own_in_steps import own_in_steps
-from opscope.trace.schema import EventKind
-from opscope.tree.own_time import own_times
-from opscope.tree.steps import Steps, find_steps
+from opscope.columns.schema import EventKind
+from opscope.timeline.steps import Steps, find_steps
+from opscope.timeline.tree.own_time import own_times
 from support.build_trace import build_trace, nanoseconds, span
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opscope.analysis.memory.lives import allocation_lives
-from opscope.trace.schema import AllocationAction
+from opscope.columns.schema import AllocationAction
 from support.build_trace import allocation, build_trace, nanoseconds, span, tensor
 
 

@@ -11,8 +11,8 @@ from opscope.analysis.memory.peak import (
     PeakGroup,
     memory_at_peak,
 )
+from opscope.columns.schema import AllocationAction, EventKind
 from opscope.errors import UsageError
-from opscope.trace.schema import AllocationAction, EventKind
 from support.build_trace import ORIGIN_NS, allocation, build_trace, nanoseconds, span, tensor
 
 CUDA = {"device_type": 1, "device_index": 0}

@@ -5,9 +5,9 @@ import pytest
 
 from opscope.analysis.roofline.peaks import Peaks
 from opscope.analysis.roofline.roofline import Bound
+from opscope.api.trace import Trace
+from opscope.columns.codes import EventKind
 from opscope.errors import UsageError
-from opscope.trace.codes import EventKind
-from opscope.trace.trace import Trace
 from support.build_trace import build_trace, kernel, span, tensor
 
 PLAIN = Peaks("a machine", 1, {"float32": 1e9}, [(1, 1e9), (1 << 30, 1e9)])

@@ -3,7 +3,7 @@
 import pytest
 
 from opscope.analysis.roofline.traffic import bytes_moved
-from opscope.tree.arguments import Arguments
+from opscope.timeline.tree.arguments import Arguments
 from support.build_trace import build_trace, span, tensor
 
 

@@ -8,7 +8,7 @@ from opscope.analysis.torch_listing.argument_lists import (
     structured_strides,
     type_names,
 )
-from opscope.tree.arguments import Arguments
+from opscope.timeline.tree.arguments import Arguments
 from support.build_trace import build_trace, span, tensor
 
 

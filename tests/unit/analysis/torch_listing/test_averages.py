@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from opscope.analysis.flops import count_flops
 from opscope.analysis.torch_listing.averages import key_averages
-from opscope.analysis.torch_listing.listing import TorchListing
-from opscope.trace.schema import AllocationAction, EventKind
+from opscope.columns.schema import AllocationAction, EventKind
+from opscope.timeline.listing import TorchListing
 from support.build_trace import allocation, build_trace, kernel, span, tensor
 
 

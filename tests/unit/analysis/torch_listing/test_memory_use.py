@@ -1,8 +1,8 @@
 """Memory per event: totals with everything inside, self without listed children."""
 
-from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.analysis.torch_listing.memory_use import CPU_TYPES, DEVICE_TYPES, measure_memory
-from opscope.trace.schema import AllocationAction
+from opscope.columns.schema import AllocationAction
+from opscope.timeline.listing import TorchListing
 from support.build_trace import allocation, build_trace, span
 
 

@@ -1,9 +1,9 @@
 """Events, loose memory and device work in one order of time."""
 
-from opscope.analysis.device_time import ANNOTATION, SYNCHRONISATION
 from opscope.analysis.flops import count_flops
-from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.analysis.torch_listing.rows import RowSource, list_rows
+from opscope.timeline.device_time import ANNOTATION, SYNCHRONISATION
+from opscope.timeline.listing import TorchListing
 from support.build_trace import allocation, build_trace, kernel, span, tensor
 
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from opscope.trace.schema import ScalarType
-from opscope.trace.trace import Trace
+from opscope.api.trace import Trace
+from opscope.columns.schema import ScalarType
 from support.build_trace import build_trace, span, tensor
 from support.chrome_files import spans_of
 

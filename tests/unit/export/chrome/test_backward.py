@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from opscope.api.trace import Trace
+from opscope.columns.names import Names
 from opscope.export.chrome.backward import backward_numbers
-from opscope.trace.names import Names
-from opscope.trace.trace import Trace
 
 PREFIX = "autograd::engine::evaluate_function: "
 PARTS = st.sampled_from(

@@ -1,6 +1,6 @@
 """Memory and what devices did, in the rows of a Chrome file."""
 
-from opscope.trace.schema import AllocationAction, EventKind
+from opscope.columns.schema import AllocationAction, EventKind
 from support.build_trace import allocation, build_trace, kernel, span
 from support.chrome_files import named, thread_names
 

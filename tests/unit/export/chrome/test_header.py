@@ -4,9 +4,9 @@ import json
 
 import numpy as np
 
+from opscope.api.trace import Trace
+from opscope.columns.names import Names
 from opscope.export.chrome.writer import write_chrome_trace
-from opscope.trace.names import Names
-from opscope.trace.trace import Trace
 from support.build_trace import ORIGIN_NS, build_trace
 from support.chrome_files import spans_of
 

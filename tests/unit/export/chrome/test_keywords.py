@@ -2,8 +2,8 @@
 
 import pytest
 
+from opscope.columns.schema import ScalarType
 from opscope.export.chrome.keywords import keyword_fragment
-from opscope.trace.schema import ScalarType
 
 STRINGS = '{"GenericList":[{"String":"a"},{"String":"b"}]}'
 

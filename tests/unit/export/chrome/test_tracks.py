@@ -6,11 +6,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opscope.api.trace import Trace
+from opscope.columns.names import Names
+from opscope.columns.schema import EventKind
 from opscope.export.chrome.writer import chrome_blocks
-from opscope.trace.load import load_trace
-from opscope.trace.names import Names
-from opscope.trace.schema import EventKind
-from opscope.trace.trace import Trace
+from opscope.recorder.streams.load import load_trace
 from support.build_trace import build_trace, kernel, span
 
 

@@ -4,12 +4,12 @@ import gzip
 
 import pytest
 
+from opscope.api.trace import Trace
+from opscope.columns.names import Names
+from opscope.columns.schema import EventKind, RecordScope
 from opscope.errors import UsageError
 from opscope.export.chrome import writer as chrome_writer
 from opscope.export.chrome.writer import write_chrome_trace
-from opscope.trace.names import Names
-from opscope.trace.schema import EventKind, RecordScope
-from opscope.trace.trace import Trace
 from support.build_trace import ORIGIN_NS, build_trace, span, tensor
 from support.chrome_files import spans_of, thread_names
 

@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from opscope.api.trace import Trace
+from opscope.columns.names import Names
+from opscope.columns.table import ListColumn
 from opscope.export.chrome.writer import chrome_blocks
-from opscope.trace.names import Names
-from opscope.trace.table import ListColumn
-from opscope.trace.trace import Trace
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 INT32 = st.integers(-(2**31), 2**31 - 1)

@@ -1,0 +1,183 @@
+"""Where in the program an event was asked for: the source line, or else the module."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope import _native
+from opscope.analysis.program_files import is_library
+from opscope.base.cached_property import cached_property
+from opscope.columns.row_groups import group_rows
+from opscope.columns.table import Table
+from opscope.timeline.listing import TorchListing
+from opscope.timeline.module_attribution import attribute_to_modules
+from opscope.timeline.stacks import forward_source
+from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.native_events import event_arrays, numbers_of_threads
+
+Values = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
+
+MOST_PLACES = 5
+RECORD_STACKS = "Record Python calls (with_stack=True, or --stack) to see the lines of the program."
+
+
+@dataclass(frozen=True)
+class Place:
+    """One place that occurrences come from.
+
+    Attributes:
+        file: as Python names it; empty where only the module is known.
+        line: from 1; -1 where only the function or module is known.
+        function: the function the line is in; empty if unknown.
+        module: path of the nn.Module, as in ``blocks.3.mlp.0 (Linear)``; empty for none.
+        occurrences: of the finding, from here.
+        time_ns: of those.
+    """
+
+    file: str
+    line: int
+    function: str
+    module: str
+    occurrences: int
+    time_ns: int
+
+    def __str__(self) -> str:
+        if not self.file:
+            return self.module
+        line = f":{self.line}" if self.line >= 0 else ""
+        return f"{os.path.normpath(self.file)}{line}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """What JSON can hold."""
+        return dict(vars(self))
+
+
+class Sites:
+    """The places of a trace's events: of each the innermost line of the program around it.
+
+    Arrays have shape (events,).
+
+    Attributes:
+        known: whether any line or function of the program is.
+        own_frame: which rows of ``frames`` are the program's, and a last one for "no frame".
+        caller: of each call and operator the function that made it, row in frames; -1 unknown.
+        caller_line: the line there; -1 unknown.
+        frame: of each call of a Python function that function, row in frames; -1 for others.
+    """
+
+    def __init__(self, listing: TorchListing) -> None:
+        trace = listing.trace
+        self._trace, self._listing = trace, listing
+        frames = trace.table("frames")
+        library = np.array([is_library(trace.names[f]) for f in frames["file"]], dtype=np.bool_)
+        self.own_frame: Flags = np.append(~library, False)
+        self.caller: Rows
+        self.caller_line: Rows
+        self.frame: Rows
+        self.called_here: Flags
+        self.defined_here: Flags
+        self.caller, self.caller_line, self.frame, self.called_here, self.defined_here = (
+            _native.calls_of_events(
+                len(trace.events),
+                self.own_frame,
+                _columns(trace.table("operator_calls"), "event", "caller", "caller_line"),
+                _columns(trace.table("python_calls"), "event", "caller", "caller_line", "frame"),
+            )
+        )
+        self.known = bool(self.called_here.any() or self.defined_here.any())
+
+    @cached_property
+    def source(self) -> Values:
+        """Of each event itself, or the forward operator that it runs backwards; -1 for none."""
+        return forward_source(self._listing)
+
+    @cached_property
+    def around(self) -> Values:
+        """The innermost event around each, or itself, that says where in the program it is.
+
+        Of a backward operator it is that of its forward operator, where that was recorded, else the
+        line that began the backward pass. -1 for none.
+        """
+        return _native.saying_where(*self._listed, self.calls).astype(np.int64)
+
+    @cached_property
+    def at(self) -> tuple[Rows, Rows]:
+        """Frame and line of each event, -1 for none.
+
+        For what a function of the program calls the line is recorded. Of what it does itself, such
+        as an annotation, it is that of the first call in there, and without one where the function
+        begins.
+        """
+        return _native.lines_of_events(*self._listed, self.calls, self.first_line)
+
+    @cached_property
+    def knows_lines(self) -> bool:
+        """Whether any line that made a call is known; torch.profiler's files have only the line
+        that the function which made it begins at."""
+        callers, lines = self.caller[self.called_here], self.caller_line[self.called_here]
+        return bool((lines != self.first_line[callers]).any()) if len(callers) else False
+
+    @property
+    def _listed(self) -> tuple[_native.EventArrays, Values, tuple[Flags, Flags]]:
+        """Events, numbers of threads, and what is listed of them, as native code takes it."""
+        trace, listing = self._trace, self._listing
+        listed = (np.ascontiguousarray(listing.listed), np.ascontiguousarray(listing.nested))
+        return event_arrays(trace), numbers_of_threads(trace), listed
+
+    @property
+    def first_line(self) -> npt.NDArray[np.int32]:
+        """The line that the function of each row of ``frames`` begins at."""
+        return np.ascontiguousarray(self._trace.table("frames")["line"])
+
+    @property
+    def calls(self) -> _native.CallArrays:
+        """What is known of calls, as native code takes it."""
+        return self.caller, self.caller_line, self.frame, self.called_here, self.defined_here
+
+    def outer_lines(self) -> Values:
+        """Of each event a number for the line of the program two levels out; 0 for none."""
+        parent = self._listing.tree.parent
+        above = nearest_ancestor(parent, self.called_here).astype(np.int64)
+        site = self.around
+        outer = np.where(site >= 0, above[site], -1)
+        line = np.where(outer >= 0, self.caller_line[outer], 0)
+        caller = self.caller[outer].astype(np.int64)
+        return np.where(outer >= 0, (caller + 1) * 65_537 + line, 0)
+
+    def places(
+        self, events: Values, time_ns: Values, with_modules: bool = True
+    ) -> tuple[Place, ...]:
+        """Where ``events`` come from, most time first; those without a place are left out."""
+        frame, line = self.at
+        modules = np.full(len(events), -1, dtype=np.int64)
+        if with_modules and len(self._trace.table("modules")):
+            modules = attribute_to_modules(self._trace).path[events].astype(np.int64)
+        found = group_rows(frame[events], line[events], modules)
+        total = np.bincount(found.group, weights=time_ns, minlength=len(found)).astype(np.int64)
+        # A line comes before what others of its modules took: one line may call many.
+        lines = group_rows(*found.columns[:2]).group
+        at_line = np.bincount(lines, weights=total)[lines].astype(np.int64)
+        order = np.lexsort((-found.count, -total, -at_line))[: MOST_PLACES + 1]
+        columns = (column[order].tolist() for column in (*found.columns, found.count, total))
+        places = [self.place(*values) for values in zip(*columns, strict=True)]
+        return tuple(place for place in places if place.file or place.module)[:MOST_PLACES]
+
+    def place(self, frame: int, line: int, path: int, count: int, time_ns: int) -> Place:
+        """One place; ``path`` is a position among the paths of modules, -1 for none."""
+        frames, names = self._trace.table("frames"), self._trace.names
+        module = attribute_to_modules(self._trace).text(path) if path >= 0 else ""
+        if frame < 0:
+            return Place("", -1, "", module, count, time_ns)
+        file, function = names[frames["file"][frame]], names[frames["function"][frame]]
+        return Place(file, line, function, module, count, time_ns)
+
+
+def _columns(table: Table, *names: str) -> tuple[Rows, ...]:
+    return tuple(np.ascontiguousarray(table[name]) for name in names)

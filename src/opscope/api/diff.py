@@ -1,0 +1,111 @@
+"""``opscope.diff``: two versions of a program, from traces or from where these are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from opscope.analysis.diff.comparable import Despite
+from opscope.analysis.diff.compare import compare
+from opscope.analysis.diff.result import Diff
+from opscope.analysis.diff.side import Side
+from opscope.base.address import address_of, shown_address
+from opscope.columns.trace_data import TraceData
+from opscope.errors import UsageError
+from opscope.recorder.streams.load import load_trace
+from opscope.timeline.doubts import require_times
+
+Recording: TypeAlias = TraceData | str | os.PathLike[str]
+"""A trace, or where one is."""
+
+
+def diff(
+    a: Recording | Iterable[Recording],
+    b: Recording | Iterable[Recording],
+    despite: Iterable[Despite | str] = (),
+) -> Diff:
+    """Compare recordings of two versions of a program: what is slower, what is more, what moved.
+
+    Only steps of the steady state are compared; how long the program takes to start is told apart.
+    Numbers of calls, bytes and shapes are compared exactly. Times are compared with what
+    recordings differ by, where there are three a side or more, else with what blocks of steps
+    differ by; only large differences can be told from chance then.
+
+    Args:
+        a: what to compare with: a trace, or where one is, or several of them.
+        b: what is to be judged, likewise.
+        despite: differences to allow, ``versions`` (of torch and Python) or ``options`` (of the
+            recording). Unless they are allowed, nothing is said about times.
+
+    Raises:
+        UsageError: a side has no recording, one holds nothing, or ``despite`` makes no sense.
+        TraceFormatError: as :func:`opscope.load`.
+    """
+    return compare(*open_sides(a, b), despite)
+
+
+def open_sides(
+    a: Recording | Iterable[Recording],
+    b: Recording | Iterable[Recording],
+    what: tuple[str, str] = ("the first side", "the second side"),
+) -> tuple[Side, Side]:
+    """Read the recordings of both sides.
+
+    Args:
+        a: one or several.
+        b: likewise.
+        what: the sides are called where there is none.
+
+    Raises:
+        UsageError: a side has none, or one has no events.
+        TraceFormatError: as :func:`opscope.load`.
+    """
+    given = [_as_list(a), _as_list(b)]
+    for recordings, side in zip(given, what, strict=True):
+        if not recordings:
+            raise UsageError(f"There is no recording of {side}. Give at least one.")
+    names = _names(given[0] + given[1])
+    first = len(given[0])
+    return _opened(given[0], names[:first]), _opened(given[1], names[first:])
+
+
+def _as_list(recordings: Recording | Iterable[Recording]) -> list[Recording]:
+    is_one = isinstance(recordings, TraceData | str | os.PathLike)
+    return [recordings] if is_one else list(recordings)  # type: ignore[list-item, arg-type]
+
+
+def _opened(given: Sequence[Recording], names: Sequence[str]) -> Side:
+    traces = [each if isinstance(each, TraceData) else load_trace(each) for each in given]
+    for name, trace in zip(names, traces, strict=True):
+        if trace.is_empty:
+            raise UsageError(
+                f"{name} holds no event, so there is nothing to compare. Record a program that "
+                "runs torch operators."
+            )
+        require_times(trace)
+    return Side(tuple(names), tuple(traces))
+
+
+def _names(given: Sequence[Recording]) -> list[str]:
+    """Of traces the program; of places as much of the end of the path as tells them apart."""
+    places = {
+        row: _place(each) for row, each in enumerate(given) if not isinstance(each, TraceData)
+    }
+    parts = {row: place.split("/") for row, place in places.items()}
+    depth, different = 1, len(set(places.values()))
+    while len({tuple(path[-depth:]) for path in parts.values()}) < different:
+        depth += 1
+    return [
+        "/".join(parts[row][-depth:])
+        if row in parts
+        else str(each.metadata.get("program") or f"recording {row + 1}")  # type: ignore[union-attr]
+        for row, each in enumerate(given)
+    ]
+
+
+def _place(recording: str | os.PathLike[str]) -> str:
+    address = address_of(recording)
+    if address is None:
+        return os.path.normpath(os.fsdecode(recording))
+    return shown_address(address).rstrip("/")

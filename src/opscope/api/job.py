@@ -1,0 +1,451 @@
+"""The processes of a folder as one recording: each a trace, and answers about all of them."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from copy import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
+
+from opscope.api.trace import Trace
+from opscope.base.cached_property import cached_property
+from opscope.errors import TraceFormatError, UnreadableProcessError, UsageError
+from opscope.findings.find import find_findings
+from opscope.jobs.collectives import JobCollectives, collectives_together
+from opscope.jobs.compared_accounts import ComparedAccounts, compare_rollups
+from opscope.jobs.questions.engines import EngineName
+from opscope.jobs.questions.questions import JobQuestion, one_of
+from opscope.jobs.rank_path import RankPath, rank_path
+from opscope.jobs.rank_steps import RankSteps, rank_steps
+from opscope.jobs.recordings import find_recordings
+from opscope.jobs.rolled_up import RolledUp
+from opscope.jobs.rollup.places import ProcessPlaces
+from opscope.jobs.rollup.read import Rollup
+from opscope.jobs.shared_findings import SharedFinding, shared_findings
+from opscope.jobs.slow_ranks import SlowRanks, find_slow_ranks
+from opscope.storage.job import missing_beside, of_another_job, place_in_job
+from opscope.storage.partition import RANK, Partition, listed, or_others, parts_text
+from opscope.storage.process_journal import ProcessEntry
+from opscope.storage.processes import Processes
+from opscope.storage.remote import as_asked, asked_names, local_path
+from opscope.storage.store import all_parts_of
+from opscope.timeline.period import Which, find_which
+
+if TYPE_CHECKING:
+    from opscope.jobs.questions.answer import JobAnswer
+
+_Known = TypeVar("_Known")
+
+
+class Job:
+    """A folder that holds the recordings of several processes: ours, or a Chrome trace of each rank
+    as torch.profiler writes them.
+
+    ``job[3]`` is the trace of rank 3; ``for part, trace in job.traces()`` reads one after the
+    other, so that what is looked at need not fit in memory together. Iterating a job gives its
+    processes, ``len(job)`` how many there are.
+
+    Attributes:
+        path: of the folder.
+        parts: its processes, in their order: ranks by their number, others by their id.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], only: Iterable[SupportsIndex | Partition] | None = None
+    ) -> None:
+        """Look into a folder.
+
+        Args:
+            path: of it, or its address elsewhere, as :func:`opscope.load` takes it.
+            only: the processes to look at, ranks by their number; None for all that it holds.
+
+        Raises:
+            TraceFormatError: it cannot be looked into, or holds no recording of ours.
+            UsageError: it has no such process.
+        """
+        self.path = local_path(path)
+        source = find_recordings(self.path)
+        if source is None and not self.path.is_dir():
+            raise TraceFormatError(f"There is no folder {self.path}. Check the path.")
+        if source is None:
+            raise TraceFormatError(
+                f"{self.path} holds no recordings of processes. A job is a folder with one of "
+                "rank=N or process=N for each, as opscope run --children and Trace.save write it, "
+                "or with a Chrome trace of each rank."
+            )
+        self._source = source
+        self._rolled_up = RolledUp()
+        self.parts: tuple[Partition, ...] = source.parts
+        self._is_whole = True
+        if only is not None:
+            self._choose(only)
+
+    @property
+    def ranks(self) -> list[int]:
+        """The ranks that there are recordings of."""
+        return [part.number for part in self.parts if part.kind == RANK]
+
+    @cached_property
+    def compared(self) -> tuple[Partition, ...]:
+        """What is compared with each other: ranks; where none was started as one, processes that
+        joined a distributed job as ranks; else all."""
+        if ranks := tuple(part for part in self.parts if part.kind == RANK):
+            return ranks
+        unfinished = self._source.unfinished
+        ended = [part for part in self.parts if part not in unfinished]
+        joined = tuple(part for part in ended if place_in_job(self._source.metadata(part))[1] > 1)
+        return joined if len(joined) > 1 else self.parts
+
+    @property
+    def processes(self) -> Processes:
+        """Every process that is known of, also those without a recording, and how they ended; of
+        a job of chosen ones, those."""
+        found = self._source.processes()
+        return found if self._is_whole else found.only(self.parts)
+
+    @property
+    def unfinished(self) -> list[Partition]:
+        """The processes whose recordings did not end, or have not yet."""
+        unfinished = self._source.unfinished
+        return [part for part in self.parts if part in unfinished]
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self.parts)
+
+    def __contains__(self, part: object) -> bool:
+        try:
+            return self._part(part) in self._known
+        except UsageError:  # no process can be called so
+            return False
+
+    def __getitem__(self, part: SupportsIndex | Partition) -> Trace:
+        """The trace of one process: of a rank by its number, of any by its ``Partition``.
+
+        Raises:
+            TraceFormatError: it is damaged.
+            UsageError: there is none.
+        """
+        with asked_names():
+            chosen = self._there(part)
+            return Trace.of(self._source.load(chosen))
+
+    def traces(
+        self, when_unreadable: Callable[[Partition, TraceFormatError], object] | None = None
+    ) -> Iterator[tuple[Partition, Trace]]:
+        """Every process with its trace, one after the other; only what is kept stays in memory.
+
+        Args:
+            when_unreadable: called with a process whose trace is damaged and what is wrong with
+                it, which is then passed over; None: that is raised.
+
+        Raises:
+            TraceFormatError: one is damaged.
+        """
+        return self._each(self.parts, when_unreadable)
+
+    def missing_ranks(self) -> str:
+        """Which ranks of the job are not in the folder, as a sentence's beginning; mostly empty."""
+        there = [part.number for part in self._source.parts if part.kind == RANK]
+        ranks = self.ranks
+        if not ranks:
+            return ""
+        return missing_beside(self._source.metadata(Partition(RANK, ranks[0])), there)
+
+    def ranks_of_another_job(self) -> str:
+        """Which ranks an earlier job left in the folder, as a sentence; mostly empty."""
+        unfinished = self._source.unfinished
+        whole = [part for part in self.parts if part.kind == RANK and part not in unfinished]
+        return of_another_job({part.number: self._source.metadata(part) for part in whole})
+
+    def incomplete(self) -> tuple[Partition, ...]:
+        """Those of which something was dropped, or only a newer opscope knows it, so that what is
+        said of them is about less than they did; ``query("losses")`` tells of what.
+
+        Of what cannot be read it is not known. What was not added up yet is read for it.
+        """
+        self._source.prepare(self.parts)
+        rollups = self._rolled_up.there(self._source.folders())
+        found = []
+        for part in self.parts:
+            with suppress(TraceFormatError):
+                one = rollups.get(part)
+                lost = self._source.load(part).ledger.missing() if one is None else one.mark.lost
+                found += [part] if lost else []
+        return tuple(found)
+
+    def findings(self, which: Which | str = Which.STEADY) -> list[SharedFinding]:
+        """Why the program is slow, in all its processes; what several have alike is one finding.
+
+        Raises:
+            TraceFormatError: a process cannot be read.
+            UsageError: there is no such period.
+        """
+        return shared_findings(
+            {part: find_findings(trace, which=which) for part, trace in self._with_events()}
+        )
+
+    def account(self, which: Which | str = Which.STEADY) -> ComparedAccounts:
+        """What the time of every process went to, side by side.
+
+        Raises:
+            TraceFormatError: a process cannot be read, or none has an event.
+            UsageError: there is no such period.
+        """
+        period = find_which(which)
+        return compare_rollups(self._some_rollups(), period)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write all processes into one folder of ours, which is read much faster than what other
+        tools write. An earlier trace there is replaced once all are written.
+
+        Returns:
+            ``path``.
+
+        Raises:
+            TraceFormatError: a process cannot be read.
+            UsageError: ``path`` is this job's own, a file, or holds something else.
+        """
+        target = Path(os.fsdecode(path))
+        if target.resolve() == self.path.resolve():
+            raise UsageError(f"{target} is the job itself. Choose another folder.")
+        with all_parts_of(target) as unfinished:
+            for part, trace in self.traces():
+                trace.save(unfinished, **{part.kind: part.number})
+        return target
+
+    def steps(self) -> RankSteps:
+        """The steps of all ranks side by side, with and without waiting for others; of a job
+        without ranks, those of all processes.
+
+        Raises:
+            TraceFormatError: a process cannot be read, or none has an event.
+        """
+        return rank_steps(self.only(self.compared)._some_rollups())
+
+    def slow_ranks(self, steps: RankSteps | None = None) -> SlowRanks:
+        """Which ranks the others wait for, how often, and where in the program.
+
+        Args:
+            steps: of the ranks, where they were put side by side already; None: :meth:`steps`.
+
+        Raises:
+            TraceFormatError: a process cannot be read.
+        """
+        if steps is None:
+            steps = rank_steps(self.only(self.compared)._rollups())
+        silent = sorted({*self.compared} - {*steps.processes})
+        found = find_slow_ranks(steps, self._places, silent)
+        others = filter(None, [self.ranks_of_another_job()])
+        return replace(found, notes=(*found.notes, *others))
+
+    def collectives(self) -> JobCollectives:
+        """What went on between ranks: every collective that several of them recorded, who waited
+        for whom and how long, how much was moved how fast; and how well their clocks agree.
+
+        Raises:
+            TraceFormatError: a process cannot be read.
+        """
+        rollups = self.only(self.compared)._rollups()
+        return collectives_together(
+            {p: (one.collectives(), self._source.metadata(p)) for p, one in rollups.items()}
+        )
+
+    def critical_path(self) -> RankPath:
+        """What had to wait for what, through all ranks: in which of them the job's time went by.
+
+        Raises:
+            TraceFormatError: a process cannot be read.
+        """
+        return rank_path(self.collectives())
+
+    def query(
+        self,
+        question: JobQuestion | str,
+        engine: EngineName | str = EngineName.DUCKDB,
+        limit: int | None = None,
+        master: str | None = None,
+    ) -> JobAnswer:
+        """Ask something of all processes together, from what was added up of each.
+
+        Of a job with ranks it is about these. What has not been added up is now, and kept beside
+        the traces, as ``opscope rollup`` does.
+
+        Args:
+            question: ``ranks``, ``steps``, ``operators``, ``modules``, ``lines``, ``spread``,
+                ``causes``, ``memory`` or ``losses``.
+            engine: ``duckdb``, in this process; or ``spark``, which gives the same answer.
+            limit: rows at most; None for all.
+            master: of Spark; None for ``OPSCOPE_SPARK_MASTER``, or else this machine. A session
+                that the program has is taken as it is.
+
+        Returns:
+            Rows in order; times are nanoseconds, sizes bytes.
+
+        Raises:
+            MissingDependencyError: Ibis or the engine is not installed.
+            TraceFormatError: a process cannot be read, or none has an event.
+            UsageError: there is no such question or engine, or it cannot be reached.
+        """
+        from opscope.jobs.questions.answer import ask_job  # with Arrow
+
+        asked = one_of(JobQuestion, question, "question")
+        by = one_of(EngineName, engine, "engine")
+        rollups = self.only(self.compared)._some_rollups()
+        answer = ask_job(asked, rollups, by, limit, master)
+        return replace(answer, silent=tuple(p for p in self.compared if p not in rollups))
+
+    def sql(self, statement: str, read_only: bool = False) -> Any:
+        """Run SQL over all processes; every table has the columns ``rank`` and ``process``.
+
+        Args:
+            statement: for DuckDB, over the tables that ``Trace.sql`` has.
+            read_only: whether it can reach nothing but these tables.
+
+        Returns:
+            A ``duckdb.DuckDBPyRelation``.
+
+        Raises:
+            TraceFormatError: a process cannot be read.
+            UsageError: the statement does not run, or returns no rows.
+        """
+        from opscope.jobs.sql import query_several, tables_of  # with DuckDB
+
+        self._source.prepare(self.parts)
+        tables = {
+            part: self._readable(lambda part: tables_of(self._source.tables(part)), part)
+            for part in self.parts
+        }
+        return query_several(tables, statement, read_only)
+
+    def together(self) -> Trace:
+        """All processes as one trace on one clock, for timelines, with an arrow to every rank that
+        waited for another in a collective; memory is left out.
+
+        Raises:
+            TraceFormatError: one is damaged, or none has an event.
+        """
+        from opscope.jobs.together import traces_together
+
+        entries = {entry.partition: entry for entry in self.processes.entries}
+        found = [
+            (entries.get(part) or ProcessEntry(0, partition=part), trace)
+            for part, trace in self._with_events()
+        ]
+        return Trace.of(traces_together(found))
+
+    def only(self, parts: Iterable[SupportsIndex | Partition]) -> Job:
+        """The same job of some of its processes; nothing that is known of them is read again.
+
+        Args:
+            parts: those, ranks by their number.
+
+        Raises:
+            UsageError: it has no such process, or there is none in ``parts``.
+        """
+        found = copy(self)
+        found._choose(parts)
+        return found
+
+    def _choose(self, parts: Iterable[SupportsIndex | Partition]) -> None:
+        chosen = {self._there(part) for part in parts}
+        if not chosen:
+            raise UsageError("None of the job's processes was chosen. Name at least one.")
+        self._is_whole = self._is_whole and len(chosen) == len(self.parts)
+        self.parts = tuple(part for part in self.parts if part in chosen)
+        for kept in ("compared", "_known"):
+            vars(self).pop(kept, None)
+
+    def _rollups(self) -> dict[Partition, Rollup]:
+        """Of all processes that have any event; those that are missing are made."""
+        self._source.prepare(self.parts)
+        folders = self._source.folders()
+        for part in [part for part in self.parts if part not in folders]:
+            folders[part] = self._rolled_up.saved(part, self._load(part))
+        wanted = {part: folders[part] for part in self.parts}
+        found = self._rolled_up.all(wanted, self._unreadable)
+        return {part: rollup for part, rollup in found.items() if rollup.mark.events}
+
+    def _some_rollups(self) -> dict[Partition, Rollup]:
+        found = self._rollups()
+        if not found:
+            raise self._without_events()
+        return found
+
+    def _places(self, part: Partition) -> ProcessPlaces:
+        return self.only([part])._rollups()[part].places()
+
+    def _with_events(
+        self, parts: tuple[Partition, ...] | None = None
+    ) -> Iterator[tuple[Partition, Trace]]:
+        found = False
+        for part, trace in self._each(self.parts if parts is None else parts):
+            if len(trace.events):
+                found = True
+                yield part, trace
+        if not found:
+            raise self._without_events()
+
+    def _without_events(self) -> TraceFormatError:
+        return TraceFormatError(
+            f"{self.path} holds no event of any process. Record a program that runs torch "
+            "operators."
+        )
+
+    def _each(
+        self,
+        parts: tuple[Partition, ...],
+        when_unreadable: Callable[[Partition, TraceFormatError], object] | None = None,
+    ) -> Iterator[tuple[Partition, Trace]]:
+        self._source.prepare(parts)
+        for part in parts:
+            try:
+                trace = Trace.of(self._source.load(part))
+            except TraceFormatError as error:
+                if when_unreadable is None:
+                    raise self._unreadable(part, str(error)) from error
+                when_unreadable(part, error)
+            else:
+                yield part, trace
+
+    def _load(self, part: Partition) -> Trace:
+        return Trace.of(self._readable(self._source.load, part))
+
+    def _readable(self, read: Callable[[Partition], _Known], part: Partition) -> _Known:
+        try:
+            return read(part)
+        except TraceFormatError as error:
+            raise self._unreadable(part, str(error)) from error
+
+    def _unreadable(self, part: Partition, why: str) -> UnreadableProcessError:
+        return UnreadableProcessError(or_others(why, part, self.parts), part, why)
+
+    def _there(self, part: object) -> Partition:
+        chosen = self._part(part)
+        if chosen not in self._known:
+            raise UsageError(f"{self.path} has no {chosen}. It holds: {listed(self.parts)}.")
+        return chosen
+
+    @cached_property
+    def _known(self) -> frozenset[Partition]:
+        """``parts``, to look for one of thousands in."""
+        return frozenset(self.parts)
+
+    def _part(self, part: object) -> Partition:
+        if isinstance(part, Partition):
+            return part
+        try:
+            return Partition(RANK, operator.index(part))  # type: ignore[arg-type]
+        except TypeError:
+            raise UsageError(
+                f"A process is chosen by its rank or its Partition, not by {part!r}."
+            ) from None
+
+    def __repr__(self) -> str:
+        return f"<Job {as_asked(str(self.path))}: {parts_text(self.parts, len(self.parts))}>"

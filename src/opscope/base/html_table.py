@@ -1,0 +1,43 @@
+"""A table for a notebook: plain HTML that takes its colours from the page it is in."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+from html import escape
+
+from opscope.base.printable import printable
+
+LONGEST_TEXT = 120
+_NUMBER_STYLE = "text-align:right;padding:2px 10px;font-variant-numeric:tabular-nums"
+_TEXT_STYLE = "text-align:left;padding:2px 10px"
+
+
+def html_table(
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    note: str = "",
+    *,
+    texts: Container[int] = (0,),
+) -> str:
+    """Rows under a title; ``texts`` are the columns that are text, the others are numbers.
+
+    Everything is escaped: names come from recorded programs.
+    """
+    head = "".join(_cell("th", text, i in texts) for i, text in enumerate(columns))
+    body = "".join(
+        f"<tr>{''.join(_cell('td', text, i in texts) for i, text in enumerate(row))}</tr>"
+        for row in rows
+    )
+    below = f"<p>{escape(note)}</p>" if note else ""
+    return (
+        f"<div><p><b>{escape(title)}</b></p><table><thead><tr>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table>{below}</div>"
+    )
+
+
+def _cell(tag: str, text: str, is_text: bool) -> str:
+    if len(text) > LONGEST_TEXT:
+        text = text[: LONGEST_TEXT - 1] + "…"
+    style = _TEXT_STYLE if is_text else _NUMBER_STYLE
+    return f'<{tag} style="{style}">{escape(printable(text))}</{tag}>'

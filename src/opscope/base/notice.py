@@ -1,0 +1,36 @@
+"""Lines that opscope prints to standard error from inside a program."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from opscope.base.printable import printable
+
+
+def notice(text: str) -> None:
+    """Say ``text`` on standard error. One that is closed or full is no error of the program's."""
+    stream = sys.stderr
+    if stream is None:  # print() would take standard output instead
+        return
+    with suppress(OSError, ValueError), broken_pipes_are_errors():
+        stream.write(f"opscope: {printable(text)}\n")
+        stream.flush()
+
+
+@contextmanager
+def broken_pipes_are_errors() -> Iterator[None]:
+    """Have writing to a closed pipe raise an error, whatever the program set SIGPIPE to do."""
+    if not hasattr(signal, "sigtimedwait"):
+        yield
+        return
+    pipe = {signal.SIGPIPE}
+    others = signal.pthread_sigmask(signal.SIG_BLOCK, pipe)
+    try:
+        yield
+    finally:
+        if signal.SIGPIPE not in others:
+            signal.sigtimedwait(pipe, 0)  # a signal of this thread's own: it wrote
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, pipe)

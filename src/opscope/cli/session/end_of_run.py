@@ -1,0 +1,229 @@
+"""What ``opscope run`` ends with, in a process of its own: the trace, what else was asked for, and
+where the time went.
+
+The program's process only stops recording. It waits for this one for a moment, so that what is said
+here comes before the shell's prompt; it may be gone long before all is done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from shlex import quote
+
+from opscope.analysis.device_account import describe_devices
+from opscope.analysis.top_operators import find_top_operators, ran_anything
+from opscope.base.artefacts import at, remove, shared
+from opscope.cli.destination import free_folder
+from opscope.cli.session.end_request import EndRequest, JobRequest
+from opscope.cli.session.run_results import draw, reason, write_said
+from opscope.cli.shown.completeness import describe_completeness
+from opscope.cli.shown.console import Messages
+from opscope.cli.shown.headline import headline, what_to_change
+from opscope.cli.shown.job_results import JobResults
+from opscope.cli.shown.operator_table import operator_text
+from opscope.columns.trace_data import TraceData
+from opscope.errors import OpscopeError
+from opscope.jobs.saving import save_trace
+from opscope.live.children.recovery import recover_ended
+from opscope.recorder.facts.program_facts import NO_FACTS, ProgramFacts
+from opscope.recorder.streams.recovered import (
+    about_ended,
+    is_long,
+    is_of_another_run,
+    recover,
+    save_long,
+)
+from opscope.storage.long_trace import LongTrace
+from opscope.storage.partition import asked_partition, cycle_folders
+from opscope.storage.read_part import load_folder, load_part
+from opscope.timeline.period import period_of
+from opscope.timeline.share_of_program import what_passes_between
+
+_NEVER_FIRST = 1000
+"""Of two processes, the kernel ends this one first where it has no memory left: nothing is lost
+with it, as the recording is in its file."""
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A trace on disk.
+
+    Attributes:
+        folder: of the trace.
+        trace: in memory; None where it is too long for that.
+    """
+
+    folder: Path
+    trace: TraceData | None
+
+
+def end_of_run(request: EndRequest, messages: Messages) -> None:
+    """Do what was asked for; what fails is said, and the rest is done."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(str(_NEVER_FIRST))
+    with contextlib.suppress(OSError):
+        os.chdir(request.folder)
+    ending = _EndOfRun(request, messages)
+    if request.is_more:
+        ending.add_facts()
+    elif request.makes_a_trace:
+        ending.show_trace()
+    if request.job is not None:
+        ending.show_job(request.job)
+
+
+class _EndOfRun:
+    def __init__(self, request: EndRequest, messages: Messages) -> None:
+        self._asked, self._messages = request, messages
+
+    @property
+    def _is_shown(self) -> bool:
+        """Of several ranks the first says what there is; of a job that is asked why, all do."""
+        asked = self._asked
+        return asked.rank in (None, 0) and not (asked.why and asked.with_children)
+
+    def show_trace(self) -> None:
+        """Write the trace of this process, and say what it shows."""
+        made = self._made()
+        if made is None:
+            return
+        if made.trace is None:
+            return self._show_long(made.folder)
+        with self._said_if_failing("table"):
+            self._show(made.trace)
+        self._messages.say(f"trace written to {made.folder}")
+        if not self._asked.with_children:
+            draw(made.trace, self._asked.destination, self._messages)
+        if self._is_shown:
+            with self._said_if_failing("summary"):
+                self._say_what_it_shows(made.trace)
+        self._say_where_to_look(made.folder)
+
+    def add_facts(self) -> None:
+        """Write into a trace that was shown while the program ran what is known at its end."""
+        asked = self._asked
+        part = asked_partition(asked.rank, asked.process)
+        with contextlib.suppress(OpscopeError, OSError):  # it was not written, or it is gone
+            trace = load_part(asked.destination.trace, part)
+            facts = {} if asked.facts is None else asked.facts["metadata"]
+            trace = trace.with_metadata(facts)
+            save_trace(trace, asked.destination.trace, part)
+            if self._is_shown and (between := what_passes_between(trace)):
+                self._messages.say(f"of what was recorded: {between}")
+
+    def show_job(self, job: JobRequest) -> None:
+        """Make the traces of the other processes, and show all."""
+        with self._said_if_failing("list of processes"):
+            with self._messages.progress("making the traces of the processes"):
+                failures = recover_ended(job.folder)
+                cycles = cycle_folders(job.folder) if job.has_cycles else []
+            for error in failures:
+                self._messages.fail(str(error))
+            shown = JobResults(self._asked.why, job.destination, self._messages, job.root)
+            shown.show(job.folder, cycles)
+
+    def _made(self) -> _Made | None:
+        asked = self._asked
+        try:
+            if asked.saved is not None:
+                return _Made(asked.saved.parent, load_folder(asked.saved))
+            if asked.recording is None:
+                return None
+            files = [one for file in (asked.recording, *asked.superseded) if (one := at(file))]
+            with shared(files[0]) as is_there:
+                made = self._trace_of(asked.recording) if is_there else None
+                for one in files if made is not None else ():
+                    remove(one)
+            return made
+        except (OpscopeError, OSError, MemoryError) as error:
+            self._messages.fail(f"The recording could not be written: {reason(error)}")
+            self._messages.say(
+                "what was recorded is kept, and "
+                f"`opscope recover {quote(str(asked.destination.trace))}` makes its trace of it"
+            )
+            return None
+
+    def _trace_of(self, recording: Path) -> _Made:
+        asked = self._asked
+        facts = NO_FACTS if asked.facts is None else ProgramFacts.from_json(asked.facts)
+        facts.keep_sources()
+        about, place = about_ended(recording), self._place(recording)
+        if is_long(recording, about):
+            save = partial(save_long, recording, facts=facts)
+            return _Made(write_said("trace", save, place, self._messages), None)
+        with self._messages.progress("reading what was recorded"):
+            trace = recover(recording, facts=facts).trace
+        part = asked_partition(asked.rank, asked.process)
+        save = partial(save_trace, trace, asked=part)
+        return _Made(write_said("trace", save, place, self._messages), trace)
+
+    def _place(self, recording: Path) -> Path:
+        """Where the trace goes: beside that of another run which ended there meanwhile.
+
+        The parts of a job stay together, since each would find a free name of its own.
+        """
+        asked = self._asked
+        place = asked.destination.trace
+        is_of_job = asked.with_children or asked.rank is not None or asked.process is not None
+        if is_of_job or not is_of_another_run(recording, place):
+            return place
+        self._messages.say(f"another run wrote its trace to {place} meanwhile")
+        return free_folder(place)
+
+    def _show_long(self, saved: Path) -> None:
+        """What is too long for the memory of one process."""
+        asked = self._asked
+        long_part = asked_partition(asked.rank, asked.process)
+        long = LongTrace.at(saved, long_part)
+        self._messages.say(describe_completeness(long.small, long.rows["events"]))
+        self._messages.say(f"trace written to {saved}")
+        if not asked.with_children and (asked.destination.chrome or asked.destination.report):
+            self._messages.fail(
+                "The recording is too long for one file of another tool, or one page, so neither "
+                "was written. Choose a part of it: "
+                f"`opscope export {quote(str(saved))} --range 0..10`."
+            )
+        if asked.why and self._is_shown:
+            with self._said_if_failing("summary"):
+                with self._messages.progress("looking for what to change"):
+                    found = what_to_change(load_part(saved, long_part))
+                self._messages.show(found)
+        self._say_where_to_look(saved)
+
+    def _show(self, trace: TraceData) -> None:
+        asked = self._asked
+        if not ran_anything(trace):
+            who = "program" if not asked.with_children else "first process"
+            self._messages.fail(f"The {who} ran no torch operator while it was recorded.")
+        elif asked.table and asked.rank in (None, 0):
+            top = find_top_operators(
+                period_of(trace), sort_by=asked.sort_by, row_limit=asked.row_limit
+            )
+            self._messages.show(operator_text(top, self._messages.width))
+        for line in describe_devices(trace):
+            self._messages.say(line)
+        self._messages.say(describe_completeness(trace))
+
+    def _say_what_it_shows(self, trace: TraceData) -> None:
+        for line in headline(trace)[: 1 if self._asked.why else None]:
+            self._messages.say(line)
+        if self._asked.why:
+            self._messages.show(what_to_change(trace))
+
+    def _say_where_to_look(self, saved: Path) -> None:
+        if not self._asked.with_children:  # else it is said of all of them
+            rank = "" if self._asked.rank is None else f" --rank {self._asked.rank}"
+            self._messages.say(f"look closer with `opscope summary {quote(str(saved))}{rank}`")
+
+    @contextlib.contextmanager
+    def _said_if_failing(self, what: str) -> Iterator[None]:
+        """Say that ``what`` failed instead of raising: the files are written all the same."""
+        try:
+            yield
+        except Exception as error:
+            self._messages.fail(f"The {what} could not be made: {reason(error)}")

@@ -1,0 +1,146 @@
+"""The process that makes the trace, as the program's process sees it: asked, and waited for a
+little."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import time
+from pathlib import Path
+from shlex import quote
+
+from opscope.base.own_file import OwnSocket
+from opscope.cli.session.end_request import EndRequest
+from opscope.cli.session.termination import leaving_at_once
+from opscope.cli.shown.console import Messages
+from opscope.launch.keeper_process import DONE
+from opscope.recorder.streams.keeper import ask_keeper
+
+WAIT = "OPSCOPE_END_WAIT"
+"""Seconds that a program waits at its end for what is made of its recording; for scripts that use
+that next."""
+_LONGEST_S = 1e6
+_LEAST_S, _SHARE = 2.0, 0.03
+"""How long a program waits at its end: the longer of this and of that part of how long it ran."""
+
+
+class Finisher:
+    """Asked for one thing after the other; each of them is another process."""
+
+    def __init__(self, folder: Path, messages: Messages) -> None:
+        """``folder``: of the trace, as its keeper knows it."""
+        self._folder, self._messages = folder, messages
+        self._running: OwnSocket | None = None
+        self._began_s = time.monotonic()
+        self._leaves_at_s: float | None = None
+
+    def program_ends(self) -> None:
+        """From now on it is the user who waits: not for long, whatever is asked for."""
+        now_s = time.monotonic()
+        asked_s = _asked_s()
+        longest_s = max(_LEAST_S, _SHARE * (now_s - self._began_s)) if asked_s is None else asked_s
+        self._leaves_at_s = now_s + longest_s
+
+    @property
+    def _left_s(self) -> float:
+        """How long it may be waited."""
+        if self._leaves_at_s is None:
+            return _LEAST_S
+        return max(self._leaves_at_s - time.monotonic(), 0.0)
+
+    @property
+    def is_busy(self) -> bool:
+        """Something that was asked for is not done, as far as is known."""
+        return self._running is not None
+
+    def ask(self, request: EndRequest) -> bool:
+        """Have this done; False, with a message, if it cannot be.
+
+        What was asked for before is waited for, so that what is said of it comes first.
+        """
+        self.wait(self._left_s)
+        self._leave()
+        try:
+            self._running = ask_keeper(self._folder, request.as_text())
+        except (OSError, ValueError, TypeError) as error:
+            kept = ""
+            if request.recording is not None:
+                kept = (
+                    " What was recorded is kept, and `opscope recover "
+                    f"{quote(str(self._folder))}` makes its trace of it."
+                )
+            self._messages.fail(
+                f"No process could be begun that says what it shows: {error}.{kept}"
+            )
+            return False
+        return True
+
+    def wait_at_the_end(self) -> None:
+        """Wait until all is done, but not for long: there, it is the user's time.
+
+        On a terminal the user says how long.
+        """
+        if not self.is_busy or self.wait(self._left_s):
+            return
+        if self._messages.is_terminal:
+            self._messages.say(
+                "the trace is being written by another process; Ctrl-C leaves it to that"
+            )
+            self.wait(None)
+        else:
+            self._messages.say(
+                "another process goes on writing the trace and saying what it shows, so that the "
+                f"program's end takes no longer; `opscope summary {quote(str(self._folder))}` "
+                f"reads what was recorded meanwhile, and {WAIT}=60 would have waited a minute"
+            )
+        self._leave()
+
+    def wait(self, longest_s: float | None) -> bool:
+        """Whether what was asked for is done, or ended, within so long; None: however long.
+
+        Raises:
+            KeyboardInterrupt: the user does not want to wait; it goes on.
+        """
+        if self._running is None or not self._running.is_ours():
+            return True
+        with leaving_at_once():
+            said = _received(self._running.socket, longest_s)
+        if said is None:
+            return False
+        if said != DONE:
+            self._messages.fail(
+                "The process that makes the trace was killed, perhaps for want of memory. What it "
+                "had not written is kept: "
+                f"`opscope recover {quote(str(self._folder))}` makes a trace of it."
+            )
+        self._leave()
+        return True
+
+    def _leave(self) -> None:
+        if self._running is not None:
+            self._running.close()
+        self._running = None
+
+
+def _asked_s() -> float | None:
+    """How long the user wants to wait; None where that is not said, or makes no sense."""
+    try:
+        asked_s = float(os.environ[WAIT])
+    except (KeyError, ValueError):
+        return None
+    return asked_s if 0 <= asked_s < _LONGEST_S else None
+
+
+def _received(connection: socket.socket, longest_s: float | None) -> bytes | None:
+    """One byte, or none where the other end is closed; None where nothing came in time."""
+    # Not settimeout(): poll() fails in a process that may have no more files.
+    limit = (0, 0) if longest_s is None else (int(longest_s), int(longest_s % 1 * 1e6))
+    flags = socket.MSG_DONTWAIT if longest_s is not None and limit == (0, 0) else 0
+    try:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", *limit))
+        return connection.recv(1, flags)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""

@@ -1,0 +1,107 @@
+"""A flight recorder around a program: begun when it imports torch, ended with it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+from opscope.cli.shown.console import Messages
+from opscope.live.flight.dumps import Dumps
+from opscope.live.flight.recorder import flight_recorder
+from opscope.live.flight.settings import triggers_of_a_program
+from opscope.torch_api.drop_in.install import install_and_answer
+
+if TYPE_CHECKING:
+    from opscope.cli.session.run_options import FlightOptions, RunOptions
+    from opscope.live.children.flight_job import FlightJob
+
+
+class FlightSession:
+    """Says what was dumped; a fault of its own never reaches the program."""
+
+    def __init__(
+        self,
+        options: RunOptions,
+        flight: FlightOptions,
+        messages: Messages,
+        has_children: bool = False,
+    ) -> None:
+        """Check the options; reach the processes that the program starts, if it ``has_children``.
+
+        Raises:
+            UsageError: one of the options makes no sense.
+        """
+        record = {name: on for name, on in options.settings.arguments.items() if on}
+        arguments: dict[str, Any] = {
+            "last": flight.last,
+            "max_memory": flight.max_memory,
+            "budget": flight.budget,
+            "directory": os.fspath(flight.directory),
+            "keeper": options.keeper,
+            **_recordable(record),
+        }
+        self._recorder = flight_recorder(**arguments, triggers=triggers_of_a_program())
+        self._has_begun = False
+        self._messages = messages
+        self._directory = flight.directory
+        self._job: FlightJob | None = None
+        if has_children:
+            from opscope.live.children.flight_job import FlightJob
+
+            self._job = FlightJob.begin(arguments)
+
+    def begin(self) -> None:
+        """Start; torch is imported. If that fails, say so and let the program run."""
+        self._guarded(self._begin, "The program runs on without a flight recorder.")
+
+    def finish(self) -> None:
+        """Stop, and say which dumps there are."""
+        self._guarded(self._finish, "Dumps that were written are kept.")
+
+    def _begin(self) -> None:
+        if os.environ.get("OPSCOPE_DROP_IN") != "0":
+            install_and_answer()
+        self._recorder.start()
+        self._has_begun = True
+        if self._job is not None:
+            self._job.recording_began()
+        others = "" if self._job is None else ", or any process of the program instead"
+        self._messages.say(
+            f"flight recorder on; to have what happened last: kill -USR2 {os.getpid()}{others}"
+        )
+
+    def _finish(self) -> None:
+        if self._has_begun:
+            self._recorder.stop()
+        found = self._dumps()
+        for dump in found:
+            self._messages.say(f"look at the dump with `opscope summary {quote(str(dump))}`")
+        is_begun = Dumps(self._directory).count_under_way(os.getpid())
+        status = self._recorder.status()
+        if self._has_begun and not (found or is_begun or status.faults or status.refused):
+            self._messages.say(
+                f"nothing happened that is worth a dump, so {self._directory} is empty"
+            )
+
+    def _dumps(self) -> list[Path]:
+        if self._job is None:
+            return list(self._recorder.status().dumps)
+        processes = self._job.processes()
+        self._job.end()
+        dumps = Dumps(self._directory)
+        if writing := sum(map(dumps.count_under_way, processes)):
+            self._messages.say(f"{writing} dumps of other processes are being written still")
+        return sorted(path for process in processes for path in dumps.written(process))
+
+    def _guarded(self, action: Callable[[], None], otherwise: str) -> None:
+        try:
+            action()
+        except Exception as error:
+            self._messages.fail(f"{error} {otherwise}")
+
+
+def _recordable(record: dict[str, Any]) -> dict[str, bool]:
+    return {name: on for name, on in record.items() if name not in ("with_flops", "source_lines")}

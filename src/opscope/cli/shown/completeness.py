@@ -1,0 +1,112 @@
+"""What a trace says of itself: its completeness, its cost, its end, and why it was dumped."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+from opscope.analysis.last_actions import how_it_ended, last_actions
+from opscope.analysis.recording_cost import cost_of_an_event_ns
+from opscope.base.printable import printable
+from opscope.columns.ledger import LOSS, NEWER, Ledger
+from opscope.columns.ledger_rows import (
+    NOT_EXPORTED,
+    NOT_KNOWN_MS,
+    NOT_SHOWN,
+    WITHOUT_DURATION,
+    recorded_for,
+)
+from opscope.columns.trace_data import TraceData
+from opscope.columns.unknown_codes import LEFT_OUT, SHOWN
+
+
+def describe_completeness(trace: TraceData, events: int | None = None) -> str:
+    """How much was recorded, what was dropped and why, and what recording cost.
+
+    Args:
+        trace: of the recording, or a part of it.
+        events: how many the recording has, where the trace has not all of them.
+    """
+    ledger = trace.ledger
+    count = len(trace.events) if events is None else events
+    if not ledger:
+        return f"{count:,} events; whoever recorded them left no account of what was dropped"
+    parts = [f"{count:,} events", _dropped(ledger)]
+    parts += [*_clock(ledger), *_governed(ledger), *_not_understood(ledger)]
+    if unknown := ledger.get("import", {}).get(WITHOUT_DURATION):
+        parts.append(f"{unknown:,.0f} {WITHOUT_DURATION}")
+    parts += [
+        f"{count:,.0f} {what.removeprefix(NOT_SHOWN)} are not shown"
+        for what, count in ledger.get("import", {}).items()
+        if what.startswith(NOT_SHOWN)
+    ]
+    parts += _not_exported(ledger)
+    cost_ns = cost_of_an_event_ns(trace)
+    if cost_ns:
+        parts.append(f"recording cost about {cost_ns:.0f} ns each")
+    return ", ".join(parts)
+
+
+def end_of_recording(trace: TraceData) -> list[str]:
+    """How a recording ended that was not stopped, and what each thread was doing; mostly empty."""
+    how = how_it_ended(trace)
+    if not how:
+        return []
+    actions = [printable(str(action)) for action in last_actions(trace)]
+    return [*actions[:1], f"the recording has no end of its own: {how}", *actions[1:]]
+
+
+def _dropped(ledger: Ledger) -> str:
+    reasons = [
+        f"{source}: {value:,.0f} DROPPED ({what.removeprefix(f'{LOSS}: ')})"
+        for source, what, value in ledger.losses()
+    ]
+    return ", ".join(reasons) or "none dropped"
+
+
+def _governed(ledger: dict[str, dict[str, float]]) -> list[str]:
+    """What was recorded for part of the time only, so that counts of it are of that part."""
+    not_known_ms = ledger.get("flight recorder", {}).get(NOT_KNOWN_MS, 0.0)
+    said = f"of its last {not_known_ms / 1e3:.1f} s it is not known what was left out (the budget)"
+    recorded = recorded_for(ledger)
+    return [f"{recorded} (the budget)"] * bool(recorded) + [said] * bool(not_known_ms)
+
+
+def _not_exported(ledger: dict[str, dict[str, float]]) -> list[str]:
+    """What the recording has that a file of another format was written of."""
+    rows = [what for what in ledger.get("import", {}) if what.startswith(NOT_EXPORTED)]
+    tables = ", ".join(what.removeprefix(NOT_EXPORTED) for what in rows)
+    return [f"the recording also had {tables}, which such a file cannot hold"] if rows else []
+
+
+def _clock(ledger: dict[str, dict[str, float]]) -> list[str]:
+    return [f"the CLOCK {what}: {value:,.0f}" for what, value in ledger.get("clock", {}).items()]
+
+
+def _not_understood(ledger: dict[str, dict[str, float]]) -> list[str]:
+    """What only a newer opscope knows and this one shows as unknown or leaves out."""
+    found = []
+    for what, value in ledger.get(NEWER, {}).items():
+        fate, _, of_what = what.partition(": ")
+        if fate == SHOWN:
+            found.append(f"{value:,.0f} {of_what} {fate}")
+        elif fate == LEFT_OUT:
+            found.append(f"{of_what} {fate}")
+    return [f"from a newer opscope (upgrade to see it): {', '.join(found)}"] if found else []
+
+
+def describe_dump(trace: TraceData) -> str:
+    """Why it was made and when, and how far back it goes; empty for a trace that is no dump."""
+    dump = trace.metadata.get("dump")
+    if not isinstance(dump, dict):
+        return ""
+    at = datetime.fromtimestamp(dump["time_ns"] / 1e9, timezone.utc)
+    why = f"{dump['reason']} ({dump['detail']})" if dump["detail"] else str(dump["reason"])
+    return f"dump because of: {why}, at {at:%Y-%m-%d %H:%M:%S} UTC; {_held(dump)}"
+
+
+def _held(dump: dict[str, Any]) -> str:
+    held_s, asked_s = float(dump["held_s"]), float(dump["asked_s"])
+    if held_s >= asked_s:
+        return f"the last {held_s:.3g} s"
+    return f"the last {held_s:.3g} s of the {asked_s:.3g} s asked for ({dump['limited_by']})"

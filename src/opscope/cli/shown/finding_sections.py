@@ -1,0 +1,159 @@
+"""Findings as sections, and as what JSON and CSV hold of them."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from opscope.analysis.program_lines import tells_line
+from opscope.analysis.sites import Place
+from opscope.base.quantity_text import share_text, time_text
+from opscope.cli.shown.results import Section
+from opscope.findings.finding import Finding, Findings
+from opscope.findings.pattern import SAMPLES_LOST, Needs
+
+LineTexts: TypeAlias = Mapping[tuple[str, int], str]
+"""What lines of the program say, by file and number; see ``analysis.program_lines``."""
+
+CSV_COLUMNS = (
+    *("id", "title", "severity", "time_ns", "saved_ns", "saved_share"),
+    *("file", "line", "function"),
+)
+COLOURS = {"high": "bold red", "medium": "yellow", "low": "dim"}
+"""Of severities."""
+
+
+def saving_text(finding: Finding) -> str:
+    """What the fix would save, in a few words."""
+    if finding.saved_ns is None or finding.saved_share is None:
+        return "saving unknown"
+    about = "saves" if finding.measured else "saves about"
+    return f"{about} {time_text(finding.saved_ns)} ({share_text(finding.saved_share)})"
+
+
+def place_text(place: Place) -> str:
+    """``train.py:12 in main``: files below the current folder relative to it."""
+    if not place.file:
+        return place.module
+    function = f" in {place.function}" if place.function else ""
+    return line_here(place) + function
+
+
+def line_here(place: Place) -> str:
+    """``train.py:12``: files below the current folder relative to it."""
+    return below_here(str(place))
+
+
+def below_here(file: str) -> str:
+    """A file below the current folder relative to it."""
+    return file.removeprefix(os.getcwd() + os.sep)
+
+
+def said_at(place: Place, texts: LineTexts) -> str:
+    """What the line of a place says; empty if it is not known."""
+    known = tells_line(place.function, place.line)
+    return texts.get((place.file, place.line), "") if known else ""
+
+
+def foremost_section(findings: Findings, texts: LineTexts, most: int) -> list[Section]:
+    """What to change, in few lines; nothing where nothing is worth it."""
+    notes = []
+    for finding in findings.foremost(most):
+        notes.append(f"  {finding.title}: {saving_text(finding)}")
+        for place in finding.places[:1]:
+            notes.append(f"    at {place_text(place)}")
+            notes += [f"        {said}"] if (said := said_at(place, texts)) else []
+    return [Section(title="What to change", notes=notes)] if notes else []
+
+
+def finding_sections(findings: Findings, texts: LineTexts, limit: int = -1) -> list[Section]:
+    """A section for each, at most ``limit`` (-1: all), and how many there are."""
+    chosen = findings.found if limit < 0 else findings.foremost(limit)
+    notes = [state_of(findings, len(chosen)), *findings.notes_with(line_here), findings.looked_at]
+    return [
+        *(
+            finding_section(one, f": {saving_text(one)}", list(_paragraphs(one, texts)))
+            for one in chosen
+        ),
+        Section(notes=notes),
+    ]
+
+
+def finding_section(finding: Finding, after_title: str, paragraphs: Sequence[str]) -> Section:
+    """One finding, with what is said of it."""
+    said = [finding.explanation]
+    said += [f"What to do: {finding.advice}"] if finding.advice else []
+    return Section(
+        title=f"{finding.severity:<6} {finding.title}{after_title}",
+        style=COLOURS[finding.severity],
+        notes=[f"  {line}" for line in (*said, *paragraphs)],
+    )
+
+
+def _paragraphs(finding: Finding, texts: LineTexts) -> Iterator[str]:
+    for place in finding.places:
+        took = f"{_times(place)}, {time_text(place.time_ns)}"
+        yield f"at {place_text(place)}{_module(place)} ({took})"
+        if said := said_at(place, texts):
+            yield f"    {said}"
+    if finding.place_note:
+        yield finding.place_note
+    yield f"Estimate: {finding.saved_by}. [{finding.id}]"
+
+
+def state_of(findings: Findings, shown: int | None = None) -> str:
+    """How many patterns there are, were looked for in vain, and could not be looked for."""
+    found = len(findings)
+    parts = [
+        f"{found} of {found + len(findings.absent)} patterns found"
+        if found
+        else f"nothing found, of {len(findings.absent)} patterns that were looked for"
+    ]
+    if shown == 0 and found:
+        parts = [f"nothing found that saves 0.1%, of {found + len(findings.absent)} patterns"]
+    if shown is not None and shown < found:
+        what = "more" if shown else "that would save less"
+        parts.append(f"{found - shown} {what}: opscope findings shows all")
+    needs = Counter(one.needs for one in findings.unchecked)
+    about_devices = needs.pop(Needs.DEVICE.value, 0)
+    if about_devices:
+        about_devices += needs.pop(Needs.KERNELS.value, 0)
+        parts.append(f"{about_devices} about GPUs not looked for, because none was used")
+    if lost := needs.pop(SAMPLES_LOST, 0):
+        why = SAMPLES_LOST[0].lower() + SAMPLES_LOST[1:].rstrip(".")
+        parts.append(f"{lost} not looked for, because {why}")
+    if needs:
+        said = needs.most_common(1)[0][0]
+        why = "it was not recorded" if said.startswith("Record") else "nothing here shows it"
+        parts.append(f"{needs.total()} not looked for, because {why}. {said}")
+    return "; ".join(parts)
+
+
+def _times(place: Place) -> str:
+    return "once" if place.occurrences == 1 else f"{place.occurrences:,} times"
+
+
+def _module(place: Place) -> str:
+    return f", {place.module}" if place.file and place.module else ""
+
+
+def json_content(findings: Findings, texts: LineTexts) -> dict[str, Any]:
+    """See ``Findings.as_dict``; places with the text of their lines."""
+    content: dict[str, Any] = findings.as_dict()
+    for finding, plain in zip(findings, content["findings"], strict=True):
+        for place, one in zip(finding.places, plain["places"], strict=True):
+            one["text"] = said_at(place, texts)
+    return content
+
+
+def csv_rows(findings: Findings) -> list[list[object]]:
+    """A row per finding, with the place where most of its time lies."""
+    found = []
+    for one in findings:
+        first = one.places[0] if one.places else None
+        where = ["", "", ""] if first is None else [first.file, first.line, first.function]
+        saved = [one.saved_ns, one.saved_share]
+        found.append([one.id, one.title, one.severity, one.time_ns, *saved, *where])
+    return found

@@ -1,0 +1,203 @@
+"""Rules that device activity of any recorder has to keep; if one is broken, its times are doubtful.
+
+1. no work begins before the call that launched it
+2. on one stream, one piece of work ends before the next begins; branches of a CUDA graph may
+   overlap, and so may kernels whose launch can ask for it (programmatic dependent launch)
+3. over any streams, busy time is at most the time that passed; for what may not overlap
+4. no piece of work is there twice
+
+They are checked when a trace is made, and how often each is broken is in its ledger.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.columns.codes import DeviceType, GpuKind
+from opscope.columns.doubts import Doubt
+from opscope.columns.trace_data import TraceData
+
+Values = npt.NDArray[np.int64]
+
+_MAY_OVERLAP = ("cudaLaunchKernelExC", "cuLaunchKernelEx")
+"""Calls that launch a kernel with attributes; one of those lets it begin before the last ends."""
+
+TOLERANCE_NS = 2
+"""Rounding: a device's clock, the recorder's ticks and nanoseconds are each whole numbers."""
+
+_NOTED = 0.001
+"""Of the time of all work."""
+
+IMPORTED_TOLERANCE_NS = 1000
+"""The same of a file of another tool: times in it are microseconds, whole ones in older files."""
+
+
+@dataclass(frozen=True)
+class DeviceRules:
+    """How often each rule is broken.
+
+    Attributes:
+        work: kernels, copies and sets that were checked.
+        before_launch: of them, how many begin before their launch.
+        overlapping: how many begin on a stream before the one before them there ended.
+        twice: how many are there already.
+        busy_ns: device time in which at least one stream of a device was busy, over all devices.
+        work_ns: sum of all durations.
+        ordered_ns: of it, of work that may not overlap on its stream.
+        wall_ns: from the first beginning to the last end, summed over devices.
+        streams: pairs of device and stream that had work.
+        earliest_ns: by how much work begins before its launch, at most.
+        overlap_ns: how long two pieces overlap on a stream, at most.
+        is_noted: so much is broken that it matters; of what another tool recorded a few clock
+            steps do not.
+    """
+
+    work: int
+    before_launch: int
+    overlapping: int
+    twice: int
+    busy_ns: int
+    work_ns: int
+    ordered_ns: int
+    wall_ns: int
+    streams: int
+    earliest_ns: int
+    overlap_ns: int
+    is_noted: bool
+
+    @property
+    def too_busy(self) -> bool:
+        """More work on the streams than there was time."""
+        return self.ordered_ns > self.wall_ns * max(self.streams, 1)
+
+    @property
+    def doubts(self) -> list[Doubt]:
+        """Which rules are broken, how often, and by how much."""
+        found = [
+            Doubt(
+                "pieces of device work begin before their launch",
+                self.before_launch,
+                self.work,
+                self.earliest_ns,
+            ),
+            Doubt(
+                "pieces of device work overlap others on their stream",
+                self.overlapping,
+                self.work,
+                self.overlap_ns,
+            ),
+            Doubt("pieces of device work are there twice", self.twice, self.work),
+            Doubt("streams are busy for longer than passed", self.streams * self.too_busy),
+        ]
+        return [doubt for doubt in found if doubt.count and self.is_noted]
+
+    @property
+    def ledger(self) -> dict[str, int]:
+        """What the ledger of a trace says of this, under ``device rules``."""
+        return {
+            "work checked": self.work,
+            "broken: begins before its launch": self.before_launch,
+            "broken: overlaps others on its stream": self.overlapping,
+            "broken: there twice": self.twice,
+            "broken: streams busy for longer than passed": int(self.too_busy),
+        }
+
+
+def check_device_rules(trace: TraceData) -> DeviceRules:
+    """Check every row of ``gpu`` that is work."""
+    gpu = trace.table("gpu")
+    rows = np.flatnonzero(gpu["kind"] <= GpuKind.SET)
+    start = gpu["start_ns"][rows]
+    end = start + gpu["duration_ns"][rows]
+    device = gpu["device_index"][rows].astype(np.int64)
+    stream = (device << 32) + (gpu["stream"][rows].astype(np.int64) & 0xFFFFFFFF)
+    clock_error = trace.ledger.get("gpu", {}).get("clock error_ns", 0.0)
+    is_imported = "imported_from" in trace.table("metadata")["key"].tolist()
+    tolerance = IMPORTED_TOLERANCE_NS if is_imported else TOLERANCE_NS
+    tolerance += int(np.ceil(clock_error))
+    busy_ns, wall_ns = _busy_and_wall(device, start, end)
+    ordered = ~_may_overlap(trace, rows)
+    early = _before_launch(trace, rows, tolerance)
+    overlap = _overlapping(stream, start, end, ordered, tolerance)
+    broken_ns, work_ns = int(early.sum() + overlap.sum()), int((end - start).sum())
+    twice = _twice(trace, rows, stream)
+    return DeviceRules(
+        work=len(rows),
+        before_launch=len(early),
+        overlapping=len(overlap),
+        twice=twice,
+        busy_ns=busy_ns,
+        work_ns=work_ns,
+        ordered_ns=int((end - start)[ordered].sum()),
+        wall_ns=wall_ns,
+        streams=len(np.unique(stream)),
+        earliest_ns=int(early.max(initial=0)),
+        overlap_ns=int(overlap.max(initial=0)),
+        is_noted=not is_imported or twice > 0 or broken_ns > _NOTED * work_ns,
+    )
+
+
+def _before_launch(trace: TraceData, rows: Values, tolerance: int) -> Values:
+    """By how much each piece of work begins before its launch, of those that do."""
+    gpu = trace.table("gpu")
+    launch = gpu["launch"][rows]
+    known = (launch >= 0) & (launch < len(trace.events))
+    by: Values = trace.events["start_ns"][launch[known]] - gpu["start_ns"][rows][known]
+    return by[by > tolerance]
+
+
+def _may_overlap(trace: TraceData, rows: Values) -> npt.NDArray[np.bool_]:
+    gpu, events = trace.table("gpu"), trace.events
+    launch = gpu["launch"][rows]
+    known = (launch >= 0) & (launch < len(events))
+    result: npt.NDArray[np.bool_] = gpu["graph_node"][rows] != 0
+    # Of other devices it is not known what a stream is.
+    result |= gpu["device_type"][rows] != DeviceType.CUDA
+    calls = [name for text in _MAY_OVERLAP if (name := trace.names.find(text)) >= 0]
+    result[known] |= np.isin(events["name"][launch[known]], calls)
+    return result
+
+
+def _overlapping(
+    stream: Values, start: Values, end: Values, ordered: npt.NDArray[np.bool_], tolerance: int
+) -> Values:
+    """How long work overlaps what is before it on its stream, of that which must not."""
+    order = np.lexsort((end, start, stream))
+    stream, start, end, ordered = stream[order], start[order], end[order], ordered[order]
+    same = stream[1:] == stream[:-1]
+    overlap: Values = end[:-1] - start[1:]
+    found: Values = overlap[same & ordered[1:] & (overlap > tolerance)]
+    return found
+
+
+def _twice(trace: TraceData, rows: Values, stream: Values) -> int:
+    gpu = trace.table("gpu")
+    start = gpu["start_ns"][rows]
+    alike = np.flatnonzero(np.diff(start[np.argsort(start, kind="stable")]) == 0)
+    if not len(alike):  # as good as always
+        return 0
+    columns = [gpu[name][rows].astype(np.int64) for name in _IDENTITY]
+    order = np.lexsort((*columns, stream))
+    same = stream[order][1:] == stream[order][:-1]
+    for column in columns:
+        same &= column[order][1:] == column[order][:-1]
+    return int(np.count_nonzero(same))
+
+
+_IDENTITY = ("correlation_id", "graph_node", "start_ns", "duration_ns", "name", "kind")
+
+
+def _busy_and_wall(device: Values, start: Values, end: Values) -> tuple[int, int]:
+    """Length of the union of the spans of each device, and from its first to its last moment."""
+    busy = wall = 0
+    for one in np.unique(device):
+        rows = np.flatnonzero(device == one)
+        rows = rows[np.argsort(start[rows], kind="stable")]
+        reached = np.maximum.accumulate(end[rows])
+        before = np.concatenate([start[rows[:1]], reached[:-1]])
+        busy += int(np.maximum(end[rows] - np.maximum(start[rows], before), 0).sum())
+        wall += int(reached[-1] - start[rows[0]])
+    return busy, wall

@@ -1,0 +1,167 @@
+"""The ways an operator can be called, from the schemas torch has registered under its name.
+
+A recording of memory keeps them (``overloads`` in its metadata), so that a process without torch
+can tell what the memory was for, and nobody waits a second for torch to be imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from opscope.columns.codes import ArgumentKind
+from opscope.columns.registered_operators import registered_overloads, registered_schema
+from opscope.errors import MissingDependencyError
+
+TENSOR, TENSOR_LIST = ArgumentKind.TENSOR.value, ArgumentKind.TENSOR_LIST.value
+NOTHING = ArgumentKind.NOTHING.value
+_BOOL, _INT = ArgumentKind.BOOL.value, ArgumentKind.INT.value
+_FLOAT, _COMPLEX = ArgumentKind.FLOAT.value, ArgumentKind.COMPLEX.value
+_ANYTHING = frozenset(kind.value for kind in ArgumentKind)
+
+_WRITTEN, _BETWEEN = "!", "|"
+
+
+@dataclass(frozen=True)
+class SchemaParameter:
+    """One parameter of a schema.
+
+    Attributes:
+        accepts: kinds of arguments that it may be given, as letters.
+        writes: whether what it is given may be changed.
+    """
+
+    accepts: frozenset[str]
+    writes: bool
+
+    @property
+    def is_optional_tensors(self) -> bool:
+        """Tensor?[]."""
+        return self.accepts == frozenset((NOTHING, TENSOR_LIST))
+
+
+@dataclass(frozen=True)
+class Overload:
+    """One schema.
+
+    Attributes:
+        name: of the overload, such as ``out``; empty for the first.
+        parameters: in order.
+    """
+
+    name: str
+    parameters: tuple[SchemaParameter, ...]
+
+    def fits(self, kinds: str) -> bool:
+        """Whether it can have been called with arguments of these kinds, a letter each."""
+        return len(kinds) == len(self.parameters) and all(
+            kind in parameter.accepts
+            for kind, parameter in zip(kinds, self.parameters, strict=True)
+        )
+
+    def as_text(self) -> str:
+        """``out|T|bif|T!``: its name, then the letters of each parameter."""
+        letters = ("".join(sorted(p.accepts)) + _WRITTEN * p.writes for p in self.parameters)
+        return _BETWEEN.join((self.name, *letters))
+
+    @classmethod
+    def from_text(cls, text: str) -> Overload:
+        """What :meth:`as_text` made."""
+        name, *letters = text.split(_BETWEEN)
+        return cls(
+            name,
+            tuple(
+                SchemaParameter(frozenset(p.rstrip(_WRITTEN)), p.endswith(_WRITTEN))
+                for p in letters
+            ),
+        )
+
+
+def described(names: Iterable[str]) -> dict[str, list[str]]:
+    """The overloads of the operators among ``names``, as metadata of a trace has them.
+
+    Raises:
+        MissingDependencyError: torch is not installed.
+    """
+    found = {name: [overload.as_text() for overload in overloads_of(name)] for name in names}
+    return {name: overloads for name, overloads in found.items() if overloads}
+
+
+def kept(metadata: Mapping[str, Any]) -> dict[str, tuple[Overload, ...]]:
+    """What a recording kept; empty if it kept nothing."""
+    return {
+        name: tuple(map(Overload.from_text, overloads))
+        for name, overloads in metadata.get("overloads", {}).items()
+    }
+
+
+_known: dict[str, tuple[Overload, ...]] = {}
+
+
+def overloads_of(name: str) -> tuple[Overload, ...]:
+    """Those of ``name`` that this process knows; the first time takes a tenth of a millisecond.
+
+    Raises:
+        MissingDependencyError: torch is not installed.
+    """
+    overloads = _known.get(name)
+    if overloads is None:
+        overloads = tuple(_look_up(name))
+        if overloads:  # one that is not known yet may be registered later
+            _known[name] = overloads
+    return overloads
+
+
+def _look_up(name: str) -> Iterator[Overload]:
+    try:
+        overloads = registered_overloads(name)
+    except ImportError as error:
+        raise MissingDependencyError(
+            "Memory categories are worked out with the operator schemas that torch knows, and "
+            "torch is not installed here. Install it with: pip install torch"
+        ) from error
+    for overload in overloads:
+        schema = registered_schema(name, overload)
+        yield Overload(overload, tuple(_argument(argument) for argument in schema.arguments))
+
+
+def _argument(argument: Any) -> SchemaParameter:
+    accepts = _accepted(argument.type)
+    writes = bool(argument.alias_info is not None and argument.alias_info.is_write)
+    return SchemaParameter(accepts, writes)
+
+
+def _accepted(kind: Any) -> frozenset[str]:
+    """Kinds of arguments that a parameter of a schema may have been given."""
+    import torch
+
+    if isinstance(kind, torch._C.OptionalType):
+        inner = kind.getElementType()
+        return _accepted(inner) | {NOTHING}
+    if isinstance(kind, torch._C.AnyType):
+        return _ANYTHING
+    if kind.isSubtypeOf(torch._C.ListType.ofTensors()):
+        return frozenset(TENSOR_LIST)
+    for schema_type, accepted in _plain_types():
+        if isinstance(kind, schema_type):
+            return accepted
+    if str(kind) == "List[Optional[Tensor]]":
+        return frozenset((NOTHING, TENSOR_LIST))
+    return frozenset(NOTHING)  # of a type that is not recorded
+
+
+@cache
+def _plain_types() -> tuple[tuple[Any, frozenset[str]], ...]:
+    import torch
+
+    return (
+        (torch._C.TensorType, frozenset(TENSOR)),
+        (torch._C.NoneType, frozenset(NOTHING)),
+        (torch._C.BoolType, frozenset(_BOOL)),
+        (torch._C.IntType, frozenset((_BOOL, _INT))),  # as Python's isinstance() has it
+        (torch._C.FloatType, frozenset(_FLOAT)),
+        (torch._C.ComplexType, frozenset(_COMPLEX)),
+        (torch._C.NumberType, frozenset((_BOOL, _INT, _FLOAT, _COMPLEX))),
+    )

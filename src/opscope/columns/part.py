@@ -1,0 +1,123 @@
+"""The part of a trace between two moments, with what was running then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.columns.schema import TABLES
+from opscope.columns.table import Table
+from opscope.columns.trace_data import TraceData
+
+Values = npt.NDArray[np.int64]
+
+_ELSEWHERE = ("events", "metadata", "ledger")
+_LASTING = ("gpu",)
+"""Tables beside that of events whose rows take time, and are cut where the part begins and ends."""
+
+_READINGS = "thread_samples"
+"""Readings of counters: what they tell is from one to the next."""
+
+LATEST_NS = int(np.iinfo(np.int64).max)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Part of a trace.
+
+    Attributes:
+        trace: that part; what began before it begins with it, what ended later ends with it.
+        rows: of each of its events the row in the whole trace. Shape (events,).
+    """
+
+    trace: TraceData
+    rows: Values
+
+
+def part_from(trace: TraceData, begin_ns: int, end_ns: int = LATEST_NS) -> Part:
+    """All that had not ended at ``begin_ns`` and began before ``end_ns``, Unix nanoseconds."""
+    return _part(trace, begin_ns, end_ns)
+
+
+def part_until(trace: TraceData, end_ns: int) -> Part:
+    """All that had begun before ``end_ns``, Unix nanoseconds."""
+    return _part(trace, 0, end_ns)
+
+
+def _part(trace: TraceData, begin_ns: int, end_ns: int) -> Part:
+    events = trace.events
+    start = events["start_ns"].astype(np.int64)
+    end = start + events["duration_ns"]
+    rows = np.flatnonzero(((end > begin_ns) | (start >= begin_ns)) & (start < end_ns))
+    new = np.full(len(start) + 1, -1, dtype=np.int32)
+    new[rows] = np.arange(len(rows), dtype=np.int32)
+    begins = np.maximum(start[rows], begin_ns)
+    changed = {
+        "parent": new[events["parent"][rows]],
+        "start_ns": begins,
+        "duration_ns": np.minimum(end[rows], end_ns) - begins,
+    }
+    others = {name: column for name, column in events.given.items() if name not in changed}
+    tables: dict[str, Any] = {"events": Table(events.schema, others).take(rows).replaced(changed)}
+    for name in TABLES:
+        if name not in _ELSEWHERE:
+            tables[name] = part_of(trace.table(name), new.__getitem__, begin_ns, end_ns)
+    tables["ledger"] = trace.table("ledger")
+    return Part(TraceData(tables, trace.names, trace.metadata), rows.astype(np.int64))
+
+
+def part_of(table: Table, renumber: Callable[[Any], Any], begin_ns: int, end_ns: int) -> Table:
+    """Rows about events that are in it, and rows about moments in it.
+
+    Of counters the readings just before and after it are kept: they tell of its first and last
+    stretch.
+
+    Args:
+        table: of the whole trace.
+        renumber: rows of events in the whole trace as rows in the part; -1 for others.
+        begin_ns: when the part begins, Unix nanoseconds.
+        end_ns: when it ends.
+    """
+    if not len(table):
+        return table
+    keep = np.ones(len(table), dtype=np.bool_)
+    numbers = {
+        column.name: renumber(table[column.name])
+        for column in table.schema.columns
+        if column.refers == "events"
+    }
+    for name, of in numbers.items():
+        if table.schema.column(name).default != -1:
+            keep &= of >= 0
+    for moment in ("time_ns", "start_ns"):
+        if table.schema.name != "parameters" and any(
+            column.name == moment for column in table.schema.columns
+        ):
+            ends = table[moment] + (table["duration_ns"] if table.schema.name in _LASTING else 0)
+            keep &= ((table[moment] >= begin_ns) | (ends > begin_ns)) & (table[moment] < end_ns)
+    if table.schema.name == _READINGS:
+        keep |= _around(table, begin_ns, end_ns)
+    rows = np.flatnonzero(keep)
+    changed: dict[str, Any] = {name: of[rows].astype(np.int32) for name, of in numbers.items()}
+    if table.schema.name in _LASTING:
+        start, took = table["start_ns"][rows], table["duration_ns"][rows]
+        changed["start_ns"] = np.maximum(start, begin_ns)
+        changed["duration_ns"] = np.minimum(start + took, end_ns) - changed["start_ns"]
+    if len(rows) and rows[-1] - rows[0] == len(rows) - 1:  # one after the other
+        return table.between(int(rows[0]), int(rows[-1]) + 1).replaced(changed)
+    return table.take(rows).replaced(changed)
+
+
+def _around(readings: Table, begin_ns: int, end_ns: int) -> npt.NDArray[np.bool_]:
+    """Of each thread's readings the last before a part, and the first after it."""
+    order = np.lexsort((readings["time_ns"], readings["system_thread_id"]))
+    thread, time_ns = readings["system_thread_id"][order], readings["time_ns"][order]
+    same = thread[1:] == thread[:-1]
+    found = np.zeros(len(order), dtype=np.bool_)
+    found[order[:-1]] = same & (time_ns[:-1] < begin_ns) & (time_ns[1:] >= begin_ns)
+    found[order[1:]] |= same & (time_ns[:-1] < end_ns) & (time_ns[1:] >= end_ns)
+    return found

@@ -1,0 +1,493 @@
+"""Every table and column of a trace: dtype, unit and meaning, in one place.
+
+The native decoder, the in-memory tables, the Parquet files and ``docs/file-format.md`` all follow
+this module: the decoder's C++ columns are generated from it, and what the decoder returns is
+compared with it (``recorder/decoded.py``). Units are part of the name (``_ns``, ``_bytes``). What
+codes mean is in ``columns.codes``.
+
+Conventions: ``-1`` in an index column means "none"; strings are indices into ``names``; times are
+nanoseconds since the Unix epoch; row number is identity (``events.id`` is the row number, in start
+order over all threads), so no id column is kept in memory.
+"""
+
+from __future__ import annotations
+
+from opscope.columns.codes import AllocationAction as AllocationAction
+from opscope.columns.codes import CompilationKind, LinkKind, OriginsKnownFrom, ParameterRole
+from opscope.columns.codes import EventKind as EventKind
+from opscope.columns.codes import RecordScope as RecordScope
+from opscope.columns.codes import Role as Role
+from opscope.columns.codes import ScalarType as ScalarType
+from opscope.columns.codes import WaitsFor as WaitsFor
+from opscope.columns.column import (
+    BYTES,
+    DURATION,
+    EVENT,
+    NAME,
+    NO_EVENT,
+    POSITION,
+    SHAPE,
+    SIZE,
+    TIME,
+    Column,
+    Delivered,
+    TableSchema,
+)
+from opscope.columns.device_schema import DEVICE_TABLES
+
+SCHEMA_VERSION = 1
+"""Raised when a column is removed or changes meaning. Added columns do not raise it."""
+
+
+UNKNOWN_KIND = 255
+"""``events.kind`` of a span of a kind that only a newer opscope knows, once it has been read."""
+
+EVENTS = TableSchema(
+    "events",
+    "a span; row number = event id, in order of start time over all threads",
+    (
+        Column("thread", "int32", "row in threads", refers="threads"),
+        Column(
+            "parent",
+            "int32",
+            "event this one ran directly inside, on the same thread",
+            **NO_EVENT,
+        ),
+        Column("name", "int32", "row in names", **NAME),
+        Column("overload", "int32", "operator overload name, row in names", **NAME),
+        Column("kind", "uint8", "EventKind", codes=EventKind, unknown=UNKNOWN_KIND),
+        Column(
+            "category",
+            "int32",
+            "what a file of another tool calls it, where opscope would call it otherwise; "
+            "row in names",
+            **NAME,
+            delivered=Delivered.NEVER,
+        ),
+        Column("scope", "uint8", "RecordScope; USER_SCOPE for annotations"),
+        Column("start_ns", "int64", "Unix time", **TIME),
+        Column("duration_ns", "int64", "until its end; see unfinished", **DURATION),
+        Column(
+            "sequence_number",
+            "int64",
+            "links a forward operator to its backward: same number, same forward thread",
+            -1,
+        ),
+        Column(
+            "forward_thread",
+            "int32",
+            "for backward nodes: torch_thread_id of the thread that ran the forward; 0 none",
+        ),
+        Column(
+            "launch_thread",
+            "int32",
+            "for work that another thread asked for: torch_thread_id of that thread; 0 none",
+        ),
+        Column(
+            "record_function_id",
+            "int64",
+            "what files for other tools call this event; -1: its row number + 1",
+            -1,
+            delivered=Delivered.SOMETIMES,
+        ),
+        Column(
+            "step",
+            "int32",
+            "N of the ProfilerStep#N this started in",
+            -1,
+            delivered=Delivered.NEVER,
+        ),
+        Column(
+            "unfinished", "bool", "no end was seen: it ends with its parent, or with the recording"
+        ),
+        Column("raised", "bool", "an exception left it, so that it may not have done its work"),
+        Column("is_async", "bool", "ended on another thread than it began on, or torch says so"),
+    ),
+)
+
+TENSORS = TableSchema(
+    "tensors",
+    "one tensor argument (or element of a tensor list) of one event",
+    (
+        Column("event", "int32", "row in events", **EVENT),
+        Column("argument", "int16", "position in the call; -1 for keyword arguments", **POSITION),
+        Column(
+            "element",
+            "int32",
+            "position in a tensor list; in a tuple or list of lists, position among its tensors; "
+            "-1 if the argument is a tensor",
+            -1,
+            least=-1,
+        ),
+        Column("role", "uint8", "Role", codes=Role),
+        Column("keyword", "int32", "keyword argument's name, row in names", **NAME),
+        Column("tensor_id", "int64", "follows a tensor across views, set_ and resize_", -1),
+        Column("allocation_id", "int64", "the allocation its storage came from", -1),
+        Column("impl", "uint64", "address of the TensorImpl; 0 for an undefined tensor"),
+        Column("storage", "uint64", "address of the first byte of its storage; 0 if none"),
+        Column("storage_impl", "uint64", "address of the StorageImpl; 0 if none"),
+        Column("storage_offset", "int64", "in elements"),
+        Column("version", "int64", "autograd version counter; -1 where there is none", -1),
+        Column("dtype", "int8", "c10::ScalarType", -1),
+        Column(
+            "unsized_dtype",
+            "int8",
+            "its c10::ScalarType where it has no plain sizes (nested, symbolic); dtype is -1 then",
+            -1,
+        ),
+        Column("device_type", "int8", "c10::DeviceType"),
+        Column("device_index", "int8", "-1 for the CPU", -1),
+        Column("layout", "int8", "c10::Layout; -1 for a None in a list of tensors"),
+        Column("requires_grad", "bool", "as seen at the call"),
+        Column("is_wrapped_number", "bool", "a Python scalar that torch wrapped in a tensor"),
+        Column("sizes", "list[int64]", "shape; empty for a zero-dim tensor", **SHAPE),
+        Column(
+            "strides",
+            "list[int64]",
+            "in elements; empty unless the layout is strided",
+            as_long_as="sizes",
+        ),
+    ),
+)
+
+SCALARS = TableSchema(
+    "scalars",
+    "one argument that is not a tensor. A tuple, or a list of lists, strings or mixed kinds, is "
+    'JSON: "Tensor" for a tensor, which has a row in tensors, {kind: value} for anything else, as '
+    'in {"Tuple": ["Tensor", {"Int": 2}]}',
+    (
+        Column("event", "int32", "row in events", **EVENT),
+        Column("argument", "int16", "position in the call; -1 for keyword arguments", **POSITION),
+        Column("role", "uint8", "Role", codes=Role),
+        Column("keyword", "int32", "keyword argument's name, row in names", **NAME),
+        Column("type", "uint8", "ScalarType", codes=ScalarType),
+        Column("value", "int32", "its text as torch prints it, row in names", **NAME),
+    ),
+)
+
+ALLOCATIONS = TableSchema(
+    "allocations",
+    "one allocation, free or failed allocation",
+    (
+        Column("event", "int32", "span it happened in", **NO_EVENT),
+        Column("thread", "int32", "row in threads", refers="threads"),
+        Column("action", "uint8", "AllocationAction", codes=AllocationAction),
+        Column("time_ns", "int64", "Unix time", **TIME),
+        Column("address", "uint64", "of the block"),
+        Column("size_bytes", "int64", "negative for a free", **SIZE),
+        Column("total_allocated_bytes", "int64", "in the device's allocator, afterwards", **BYTES),
+        Column(
+            "total_reserved_bytes",
+            "int64",
+            "afterwards; 0 where the allocator has no pool",
+            **BYTES,
+        ),
+        Column("device_type", "int8", "c10::DeviceType"),
+        Column("device_index", "int8", "-1 for the CPU", -1),
+        Column("allocation_id", "int64", "unique per allocation; its free has the same", -1),
+        Column("tensor_id", "int64", "the tensor it belongs to", -1),
+    ),
+)
+
+PYTHON_CALLS = TableSchema(
+    "python_calls",
+    "what is known of a PYTHON_CALL, C_CALL, MODULE_CALL or OPTIMIZER_CALL beyond its span",
+    (
+        Column("event", "int32", "row in events", **EVENT),
+        Column("frame", "int32", "function called, row in frames", -1, refers="frames"),
+        Column("caller", "int32", "function that called it, row in frames", -1, refers="frames"),
+        Column("caller_line", "int32", "line in the caller", -1),
+        Column("module", "int32", "row in modules", -1, refers="modules"),
+        Column("optimizer", "int32", "row in optimizers", -1, refers="optimizers"),
+    ),
+)
+
+OPERATOR_CALLS = TableSchema(
+    "operator_calls",
+    "where a Python function called an operator itself, as x + y and x[i] do: with no C function "
+    "around it whose row in python_calls would say it",
+    (
+        Column("event", "int32", "row in events", **EVENT),
+        Column("caller", "int32", "function that called it, row in frames", -1, refers="frames"),
+        Column("caller_line", "int32", "line in the caller", -1),
+    ),
+)
+
+SCRIPT_CALLS = TableSchema(
+    "script_calls",
+    "where in TorchScript an operator was called, as torch writes it; row in names each",
+    (
+        Column("event", "int32", "row in events", **EVENT),
+        Column(
+            "modules",
+            "int32",
+            "modules around it, outermost first: TOP(C)::forward.A0(A)::forward.",
+            **NAME,
+        ),
+        Column(
+            "functions",
+            "int32",
+            "functions around it, innermost first: file(line): function;",
+            **NAME,
+        ),
+    ),
+)
+
+TASK_RUNS = TableSchema(
+    "task_runs",
+    "what is known of a TASK_RUN beyond its span",
+    (
+        Column("event", "int32", "row in events", **EVENT),
+        Column("task", "int32", "row in tasks", refers="tasks"),
+        Column(
+            "waited_ns",
+            "int64",
+            "since its task's run before; -1: that is not in the trace",
+            -1,
+            least=-1,
+        ),
+    ),
+)
+
+TASKS = TableSchema(
+    "tasks",
+    "one asyncio task that ran",
+    (
+        Column("name", "int32", "its last name, row in names", **NAME),
+        Column("frame", "int32", "its coroutine function, row in frames", -1, refers="frames"),
+    ),
+)
+
+FRAMES = TableSchema(
+    "frames",
+    "one Python function (code object) or C function",
+    (
+        Column("file", "int32", "row in names", **NAME),
+        Column("function", "int32", "row in names", **NAME),
+        Column("line", "int32", "first line of the function", -1),
+    ),
+)
+
+MODULES = TableSchema(
+    "modules",
+    "one nn.Module instance that was called",
+    (
+        Column("address", "uint64", "id() of the instance"),
+        Column("class_address", "uint64", "id() of its class"),
+        Column("class_name", "int32", "row in names", **NAME),
+        Column(
+            "name",
+            "int32",
+            "class name with instance number, as in Linear_0; row in names",
+            **NAME,
+        ),
+        Column(
+            "path",
+            "int32",
+            "as named_modules() of the outermost module has it, as in blocks.3.mlp.0; -1 for that "
+            "itself, and where it is not known; row in names",
+            **NAME,
+            delivered=Delivered.NEVER,
+        ),
+    ),
+)
+
+OPTIMIZERS = TableSchema(
+    "optimizers",
+    "one Optimizer instance that stepped",
+    (
+        Column("address", "uint64", "id() of the instance"),
+        Column("class_name", "int32", "row in names", **NAME),
+    ),
+)
+
+PARAMETERS = TableSchema(
+    "parameters",
+    "one tensor held by a module or an optimizer: a parameter, its gradient, or optimizer state",
+    (
+        Column("module", "int32", "row in modules", -1, refers="modules"),
+        Column("optimizer", "int32", "row in optimizers", -1, refers="optimizers"),
+        Column("parameter", "int32", "number of the parameter within its owner"),
+        Column("name", "int32", "parameter or state name, row in names", **NAME),
+        Column("role", "uint8", "0 parameter, 1 gradient, 2 optimizer state", codes=ParameterRole),
+        Column("time_ns", "int64", "when it was read: at the first call in the recording", **TIME),
+        Column("tensor_id", "int64", "as in tensors", -1),
+        Column("allocation_id", "int64", "as in tensors", -1),
+        Column("impl", "uint64", "as in tensors"),
+        Column("storage", "uint64", "as in tensors"),
+        Column("dtype", "int8", "c10::ScalarType", -1),
+        Column("device_type", "int8", "c10::DeviceType"),
+        Column("device_index", "int8", "-1 for the CPU", -1),
+        Column("layout", "int8", "c10::Layout"),
+        Column("sizes", "list[int64]", "shape", **SHAPE),
+        Column("strides", "list[int64]", "in elements", as_long_as="sizes"),
+    ),
+)
+
+COMPILED_SITES = TableSchema(
+    "compiled_sites",
+    "one line of code that torch.compile generated, which calls a kernel or an operator",
+    (
+        Column("file", "int32", "the generated file, row in names", **NAME),
+        Column("line", "int32", "in that file, as python_calls and operator_calls have it", -1),
+        Column("graph", "int32", "what inductor calls the graph: 0_forward; row in names", **NAME),
+        Column("callee", "int32", "what it calls, as written there; row in names", **NAME),
+        Column("is_cpp", "bool", "a kernel in C++, which inductor made for this graph"),
+        Column("known_from", "uint8", "OriginsKnownFrom", codes=OriginsKnownFrom),
+    ),
+)
+
+COMPILED_ORIGINS = TableSchema(
+    "compiled_origins",
+    "one operation of the program that a line of generated code does",
+    (
+        Column("site", "int32", "row in compiled_sites", refers="compiled_sites"),
+        Column("node", "int32", "its name in the graph that was compiled, row in names", **NAME),
+        Column("operator", "int32", "what it does: aten.relu; row in names", **NAME),
+        Column("file", "int32", "where the program called it, row in names", **NAME),
+        Column("line", "int32", "in that file", -1),
+        Column("function", "int32", "in that file, row in names", **NAME),
+        Column(
+            "module",
+            "int32",
+            "path of the module that called it, as in blocks.3.mlp; row in names",
+            **NAME,
+        ),
+    ),
+)
+
+COMPILATIONS = TableSchema(
+    "compilations",
+    "one thing that torch.compile did in the process, also before the recording",
+    (
+        Column("kind", "uint8", "CompilationKind", codes=CompilationKind, unknown=3),
+        Column("start_ns", "int64", "Unix time", **TIME),
+        Column("duration_ns", "int64", "that it took; 0 of a graph break", **DURATION),
+        Column("compile_id", "int32", "torch's, as in 0/1; row in names", **NAME),
+        Column("function", "int32", "that was compiled, row in names", **NAME),
+        Column("file", "int32", "of it; of a graph break where that is; row in names", **NAME),
+        Column("line", "int32", "its first, or where the graph breaks", -1),
+        Column(
+            "reason",
+            "int32",
+            "why it was compiled again, why the graph breaks, what failed; row in names",
+            **NAME,
+        ),
+        Column("from_cache", "bool", "its code came from inductor's cache"),
+    ),
+)
+
+LINKS = TableSchema(
+    "links",
+    "an arrow between two events",
+    (
+        Column("kind", "uint8", "0 forward to backward, 1 between ranks", codes=LinkKind),
+        Column("source", "int32", "row in events", **EVENT),
+        Column("target", "int32", "row in events", **EVENT),
+    ),
+)
+
+THREADS = TableSchema(
+    "threads",
+    "one thread that recorded something",
+    (
+        Column("system_thread_id", "int64", "kernel thread id"),
+        Column(
+            "torch_thread_id", "int64", "RecordFunction's logical id; 0 if torch never ran there"
+        ),
+        Column("name", "int32", "row in names", **NAME),
+        Column(
+            "process_id",
+            "int64",
+            "the process that it is of; -1: that of the trace",
+            -1,
+            delivered=Delivered.NEVER,
+        ),
+    ),
+)
+
+THREAD_SAMPLES = TableSchema(
+    "thread_samples",
+    "what the kernel had counted of one thread at one moment; between two rows of a thread, what "
+    "was added. One that did nothing in between has rows at both ends of that alone",
+    (
+        Column("system_thread_id", "int64", "kernel thread id"),
+        Column("time_ns", "int64", "Unix time", **TIME),
+        Column("computed_ns", "int64", "on a processor, since the thread began", **TIME),
+        Column("delayed_ns", "int64", "able to run but waiting for a processor, likewise", **TIME),
+        Column("system_ns", "int64", "of computed_ns in the kernel, to 10 ms", **TIME),
+        Column("faults", "int64", "pages that had to be made or read, likewise", **TIME),
+        Column("waits_for", "uint8", "WaitsFor, at that moment", codes=WaitsFor, unknown=7),
+    ),
+)
+
+LEDGER = TableSchema(
+    "ledger",
+    "one count or measurement the recorder made about itself",
+    (
+        Column("source", "string", "operators, allocations, python, gpu, recorder"),
+        Column(
+            "what",
+            "string",
+            "requested, recorded, dropped: <reason>, cost_ns of one <kind>, ...",
+        ),
+        Column("value", "float64", "a count, or nanoseconds for cost_ns", **BYTES),
+    ),
+)
+
+UNHEARD = "devices were last heard before the end_ns"
+"""In the ledger under ``gpu``, of a recording whose process was killed: what its devices did in
+that time is not known."""
+
+SOURCE_LINES = TableSchema(
+    "source_lines",
+    "text of a line of the program that made a recorded call, or that begins such a function",
+    (
+        Column("file", "int32", "row in names", **NAME),
+        Column("line", "int32", "number in the file, from 1", -1),
+        Column("text", "string", "without what it is indented by, at most 200 characters"),
+    ),
+)
+
+METADATA = TableSchema(
+    "metadata",
+    "one key with a JSON value: options, versions, machine, and what the user added",
+    (
+        Column("key", "string", "unique"),
+        Column("value", "string", "JSON text"),
+    ),
+)
+
+_OF_SPANS = (
+    EVENTS,
+    TENSORS,
+    SCALARS,
+    ALLOCATIONS,
+    PYTHON_CALLS,
+    OPERATOR_CALLS,
+    SCRIPT_CALLS,
+    TASK_RUNS,
+    TASKS,
+    FRAMES,
+    MODULES,
+    OPTIMIZERS,
+    PARAMETERS,
+)
+
+RECORDED_TABLES = (*_OF_SPANS, THREADS)
+"""What the native decoder makes of a recording; where devices are recorded, ``DEVICE_TABLES`` too.
+
+Its columns are C++ that ``native/schema/generate_schema.py`` writes from here. ``links``,
+``source_lines``, ``ledger`` and ``metadata`` are Python's alone.
+"""
+
+SAMPLED_TABLES = (THREAD_SAMPLES,)
+"""What the native sampler of threads fills in."""
+
+_OF_PYTHON = (COMPILED_SITES, COMPILED_ORIGINS, COMPILATIONS, SOURCE_LINES, LEDGER, METADATA)
+
+TABLES: dict[str, TableSchema] = {
+    table.name: table
+    for table in (*_OF_SPANS, *DEVICE_TABLES, LINKS, THREADS, *SAMPLED_TABLES, *_OF_PYTHON)
+}
+"""By name. ``names`` (the one string table) is kept apart: see ``trace.names``."""

@@ -1,0 +1,64 @@
+"""Shapes of tensors as whole columns: which of them can be, and how many elements they mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.columns.column import SHAPE
+from opscope.columns.table import ListColumn
+
+Mask = npt.NDArray[np.bool_]
+
+
+def too_large(lists: ListColumn, most: int) -> Mask:
+    """Rows whose values multiply to more than ``most``. Shape (rows,)."""
+    lengths = np.diff(lists.offsets)
+    result = np.zeros(len(lengths), dtype=np.bool_)
+    if not len(lists.values):
+        return result
+    # The largest value and the longest row settle it for nearly every trace.
+    if max(int(lists.values.max()), 1) ** int(lengths.max()) <= most:
+        return result
+    filled = np.flatnonzero(lengths)
+    counts = np.multiply.reduceat(lists.values.astype(np.float64), lists.offsets[filled])
+    result[filled] = ~(counts <= most)
+    return result
+
+
+def element_counts(sizes: ListColumn) -> npt.NDArray[np.int64]:
+    """How many elements each of these shapes means; 1 for an empty one. Shape (rows,)."""
+    result = np.ones(len(sizes), dtype=np.int64)
+    filled = np.flatnonzero(np.diff(sizes.offsets))
+    if len(filled):
+        # Rows that are empty take up no values, so that each product ends where the next begins.
+        result[filled] = np.multiply.reduceat(sizes.values, sizes.offsets[filled])
+    return result
+
+
+def sound_shapes(sizes: ListColumn, strides: ListColumn) -> tuple[ListColumn, ListColumn]:
+    """Shapes and strides of a foreign file without those that no tensor has."""
+    impossible = _negative(sizes)
+    if impossible.any():
+        sizes = _emptied(sizes, impossible)
+    impossible = too_large(sizes, SHAPE["most_product"])
+    if impossible.any():
+        sizes = _emptied(sizes, impossible)
+    unlike = np.diff(strides.offsets) != np.diff(sizes.offsets)
+    return sizes, _emptied(strides, unlike) if unlike.any() else strides
+
+
+def _negative(lists: ListColumn) -> Mask:
+    result = np.zeros(len(lists), dtype=np.bool_)
+    places = np.flatnonzero(lists.values < 0)
+    result[np.searchsorted(lists.offsets, places, side="right") - 1] = True
+    return result
+
+
+def _emptied(lists: ListColumn, rows: Mask) -> ListColumn:
+    lengths = np.diff(lists.offsets)
+    offsets: npt.NDArray[Any] = np.zeros(len(lists.offsets), dtype=np.int64)
+    np.cumsum(np.where(rows, 0, lengths), out=offsets[1:])
+    return ListColumn(offsets, lists.values[np.repeat(~rows, lengths)])

@@ -1,0 +1,199 @@
+"""One table in memory: NumPy columns of equal length, read-only."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.columns.column import Column, TableSchema
+from opscope.errors import UnknownNameError
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class ListColumn:
+    """A ragged ``list[int64]`` column: row i is ``values[offsets[i]:offsets[i + 1]]``.
+
+    Attributes:
+        offsets: shape (rows + 1,), int64, starting at 0.
+        values: shape (offsets[-1],), int64.
+    """
+
+    offsets: npt.NDArray[np.int64]
+    values: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __repr__(self) -> str:
+        return f"<ListColumn: {len(self):,} rows, {len(self.values):,} values>"
+
+    def __getitem__(self, row: int) -> list[int]:
+        start, end = self.offsets[row], self.offsets[row + 1]
+        return list(map(int, self.values[start:end]))
+
+    def take(self, rows: npt.NDArray[np.integer[Any]]) -> ListColumn:
+        """The given rows in the given order."""
+        lengths = np.diff(self.offsets)[rows]
+        offsets = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        shift = np.repeat(self.offsets[:-1][rows] - offsets[:-1], lengths)
+        return ListColumn(offsets, self.values[shift + np.arange(offsets[-1])])
+
+    def between(self, begin: int, end: int) -> ListColumn:
+        """The rows from one to before another."""
+        offsets = self.offsets[begin : end + 1]
+        return ListColumn(offsets - offsets[0], self.values[offsets[0] : offsets[-1]])
+
+
+class Table:
+    """Columns by name; ``table["start_ns"]`` is the array itself, not a copy.
+
+    Columns the builder left out are filled with the schema's default on first use, so code
+    downstream never asks whether a source recorded something.
+    """
+
+    def __init__(self, schema: TableSchema, columns: Mapping[str, Any]) -> None:
+        """``columns`` maps names to arrays, :class:`ListColumn` or lists of strings.
+
+        Raises:
+            KeyError: a column the schema does not have.
+            ValueError: columns of different lengths.
+        """
+        self.schema = schema
+        given: dict[str, Any] = {}
+        rows: int | None = None
+        for name, data in columns.items():
+            column = as_column(schema.column(name), data)
+            if rows is not None and len(column) != rows:
+                raise ValueError(f"{schema.name}.{name} has {len(column)} rows, expected {rows}")
+            rows = len(column)
+            given[name] = column
+        self._columns: Mapping[str, Any] = given
+        self._filled: dict[str, Any] = {}  # columns that were not given, once asked for
+        self._rows = rows or 0
+
+    @classmethod
+    def as_asked_for(cls, schema: TableSchema, columns: Mapping[str, Any], rows: int) -> Table:
+        """A table whose columns a mapping makes when they are asked for: as :func:`as_column` does,
+        of so many rows."""
+        table = cls(schema, {})
+        table._columns, table._rows = columns, rows
+        return table
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def __repr__(self) -> str:
+        columns = ", ".join(column.name for column in self.schema.columns)
+        return f"<Table {self.schema.name}: {self._rows:,} rows of {columns}>"
+
+    def __getitem__(self, name: str) -> Array:
+        """A flat column as an array of the schema's dtype (object dtype for strings).
+
+        Raises:
+            UnknownNameError: there is no such column.
+        """
+        column = self._column(name)
+        if isinstance(column, ListColumn):
+            raise TypeError(f"{self.schema.name}.{name} is ragged; use .lists({name!r})")
+        return column  # type: ignore[no-any-return]
+
+    def has(self, name: str) -> bool:
+        """Whether a column was given, or else is filled with its default."""
+        return name in self._columns
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """The columns that were given: arrays and :class:`ListColumn`, by name."""
+        return MappingProxyType(self._columns)
+
+    def take(self, rows: npt.NDArray[np.integer[Any]]) -> Table:
+        """A table of the given rows in the given order."""
+        return Table(
+            self.schema,
+            {
+                name: column.take(rows) if isinstance(column, ListColumn) else _taken(column, rows)
+                for name, column in self._columns.items()
+            },
+        )
+
+    def between(self, begin: int, end: int) -> Table:
+        """A table of the rows from one to before another, in the same memory."""
+        return Table(
+            self.schema,
+            {
+                name: column.between(begin, end)
+                if isinstance(column, ListColumn)
+                else column[begin:end]
+                for name, column in self._columns.items()
+            },
+        )
+
+    def replaced(self, columns: Mapping[str, Any]) -> Table:
+        """A table with some columns exchanged or added."""
+        return Table(self.schema, {**self._columns, **columns})
+
+    def lists(self, name: str) -> ListColumn:
+        """A ragged column."""
+        column = self._column(name)
+        if not isinstance(column, ListColumn):
+            raise TypeError(f"{self.schema.name}.{name} is flat; use [{name!r}]")
+        return column
+
+    def _column(self, name: str) -> Any:
+        found = self._columns.get(name, self._filled.get(name))
+        if found is None:
+            known = {column.name: column for column in self.schema.columns}
+            if name not in known:
+                raise unknown_name(f"The table {self.schema.name} has no column", name, [*known])
+            found = self._filled[name] = _filled(known[name], self._rows)
+        return found
+
+
+def unknown_name(what: str, name: object, known: Sequence[str]) -> UnknownNameError:
+    """The error for a name that is not there, with the one that was probably meant."""
+    near = [one for one in known if one.startswith(f"{name}_")]
+    near += difflib.get_close_matches(str(name), known, n=1)
+    meant = f"Did you mean {near[0]!r}? " if near else ""
+    return UnknownNameError(f"{what} {name!r}. {meant}There are: {', '.join(known)}.")
+
+
+def as_column(column: Column, data: Any) -> Any:
+    """What a table keeps of a column: read-only, of the schema's dtype.
+
+    Raises:
+        TypeError: a ragged one that is no :class:`ListColumn`.
+    """
+    if column.dtype.startswith("list"):
+        if not isinstance(data, ListColumn):
+            raise TypeError(f"{column.name} must be a ListColumn")
+        return data
+    dtype = object if column.dtype == "string" else np.dtype(column.dtype)
+    array = np.asarray(data, dtype=dtype)
+    array = array.view()
+    array.flags.writeable = False
+    return array
+
+
+def _taken(column: Array, rows: npt.NDArray[np.integer[Any]]) -> Array:
+    if column.strides == (0,) and len(column):  # one value stands for all
+        return np.broadcast_to(column[:1], rows.shape)
+    taken: Array = column[rows]
+    return taken
+
+
+def _filled(column: Column, rows: int) -> Any:
+    if column.dtype.startswith("list"):
+        return ListColumn(np.zeros(rows + 1, dtype=np.int64), np.zeros(0, dtype=np.int64))
+    if column.dtype == "string":
+        return np.full(rows, "", dtype=object)
+    # A broadcast of one element: a missing column of a million rows costs eight bytes.
+    return np.broadcast_to(np.array(column.default, dtype=np.dtype(column.dtype)), (rows,))

@@ -1,0 +1,228 @@
+"""Checks that tables read from disk hold what the schema says, so that nothing downstream has to.
+
+What a column can hold is declared beside it (``trace.column``); here is one check for every sort of
+declaration, over whole columns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.base.row_blocks import row_blocks
+from opscope.columns.column import Column
+from opscope.columns.metadata_kinds import metadata_problem
+from opscope.columns.names import Names
+from opscope.columns.schema import TABLES
+from opscope.columns.shapes import too_large
+from opscope.columns.table import Table
+from opscope.columns.trace_data import TraceData
+from opscope.errors import TraceFormatError
+
+Rows = Mapping[str, int]
+Values = npt.NDArray[Any]
+
+_MOST_UNEXPLAINED = 255
+"""How much higher than the number of its event's arguments the position of one may be: those that
+nothing was recorded of are left out."""
+
+
+def check_tables(tables: Mapping[str, Table], names: Names, source: str) -> None:
+    """Every value is one its column can have, parents come before children, events are in order.
+
+    Code downstream indexes with these columns and climbs parents until -1, so a damaged file
+    would otherwise end in an IndexError far away, or in an endless loop.
+
+    Raises:
+        TraceFormatError: naming the first column that is wrong.
+    """
+    checks = TableChecks(tables, names, source)
+    for name, table in tables.items():
+        for column in table.schema.columns if len(table) else ():
+            if table.has(column.name):
+                checks.check_column(name, column.name)
+    checks.check_positions()
+    checks.check_metadata()
+
+
+class TableChecks:
+    """The checks of one trace's tables, for whoever reads column after column."""
+
+    def __init__(self, tables: Mapping[str, Table], names: Names, source: str) -> None:
+        """``tables`` may be filled later, before a column is checked."""
+        self._tables, self._names, self._source = tables, names, source
+
+    def check_column(self, table: str, name: str) -> None:
+        """Check a column that a table has, with those that it must fit.
+
+        Raises:
+            TraceFormatError: it holds what it cannot.
+        """
+        found = self._tables[table]
+        column = found.schema.column(name)
+        rows = {"names": len(self._names), **{key: len(it) for key, it in self._tables.items()}}
+        for check in _CHECKS:
+            if problem := check(found, column, rows):
+                raise damaged(self._source, f"{table}.{name} {problem}")
+
+    def check_positions(self) -> None:
+        """Check ``argument`` of tensors and scalars, once it and ``event`` are checked.
+
+        Raises:
+            TraceFormatError: an event would need room for arguments that it cannot have.
+        """
+        if problem := _positions(self._tables):
+            raise damaged(self._source, problem)
+
+    def check_metadata(self) -> None:
+        """Check that metadata is JSON, of the kinds that are read.
+
+        Raises:
+            TraceFormatError: it is not.
+        """
+        if problem := _metadata(self._tables):
+            raise damaged(self._source, problem)
+
+
+def checked_trace(trace: TraceData, source: str) -> TraceData:
+    """``trace`` itself, once it was seen that what a foreign file said is what a trace can hold.
+
+    Raises:
+        TraceFormatError: as :func:`check_tables`.
+    """
+    check_tables({name: trace.table(name) for name in TABLES}, trace.names, source)
+    return trace
+
+
+def damaged(source: str, what: str) -> TraceFormatError:
+    """An error about tables that contradict the schema or one another."""
+    return TraceFormatError(
+        f"{source} is inconsistent: {what}. The files are damaged or were changed by another "
+        "program: copy the trace again or record again."
+    )
+
+
+def _reference(table: Table, column: Column, rows: Rows) -> str:
+    """-1, where that is "none", or a row of the table referred to."""
+    if not column.refers:
+        return ""
+    values = _distinct(table[column.name])
+    # A missing column reads as 0, so a thread may be 0 although there is no table of threads.
+    count = rows.get(column.refers, 0) or int(column.refers == "threads")
+    lowest = -1 if column.default == -1 else 0
+    sound = values.min() >= lowest and values.max() < count
+    return "" if sound else f"points outside {column.refers}"
+
+
+def _range(table: Table, column: Column, rows: Rows) -> str:
+    """Between the column's least and greatest value; a float must be a number, not NaN."""
+    if column.least is None and column.most is None:
+        return ""
+    values = table.lists(column.name).values if column.is_list else table[column.name]
+    values = _distinct(values)
+    if not len(values):
+        return ""
+    low, high = values.min(), values.max()
+    if column.least is not None and not low >= column.least:
+        return f"has {low}, and the least there is is {column.least}"
+    if column.most is not None and not high <= column.most:
+        return f"has {high}, and the most there is is {column.most}"
+    return ""
+
+
+def _distinct(values: Values) -> Values:
+    """The same, or one of them that stands for all."""
+    return values[:1] if values.strides == (0,) else values
+
+
+def _sum(table: Table, column: Column, rows: Rows) -> str:
+    """A sum, of absolute values, of at most the column's ``most_sum``: views add them up."""
+    if column.most_sum is None:
+        return ""
+    values = table[column.name]
+    largest = max(abs(float(values.min())), abs(float(values.max())))
+    if largest * len(values) <= column.most_sum:
+        return ""
+    total = np.abs(values.astype(np.float64)).sum()
+    return "" if total <= column.most_sum else f"adds up to {total:.3g}, which is no amount"
+
+
+def _length(table: Table, column: Column, rows: Rows) -> str:
+    """As many values in each row as another column has there, or none."""
+    if not column.as_long_as:
+        return ""
+    own = np.diff(table.lists(column.name).offsets)
+    other = np.diff(table.lists(column.as_long_as).offsets)
+    unlike = np.flatnonzero((own != 0) & (own != other))
+    if not len(unlike):
+        return ""
+    row = unlike[0]
+    return f"has {own[row]} values in row {row}, and {column.as_long_as} has {other[row]}"
+
+
+def _product(table: Table, column: Column, rows: Rows) -> str:
+    """Sizes whose product, a number of elements, is at most the column's ``most_product``."""
+    if column.most_product is None:
+        return ""
+    impossible = np.flatnonzero(too_large(table.lists(column.name), column.most_product))
+    if not len(impossible):
+        return ""
+    return f"means more elements than there can be in row {impossible[0]}"
+
+
+def _order(table: Table, column: Column, rows: Rows) -> str:
+    """Parents before children, and events in order of their start."""
+    if table.schema.name != "events" or column.name not in ("parent", "start_ns"):
+        return ""
+    values = table[column.name]
+    if column.name == "parent":
+        is_later = any(
+            (values[rows] >= np.arange(rows.start, rows.stop, dtype=values.dtype)).any()
+            for rows in row_blocks(len(values))
+        )
+        return "points to a later event" if is_later else ""
+    return "is not in order" if (values[1:] < values[:-1]).any() else ""
+
+
+_CHECKS: tuple[Callable[[Table, Column, Rows], str], ...] = (
+    _reference,
+    _range,
+    _sum,
+    _length,
+    _product,
+    _order,
+)
+
+
+def _positions(tables: Mapping[str, Table]) -> str:
+    """Positions close together: views allocate room for every position up to an event's last."""
+    given = [tables[name] for name in ("tensors", "scalars") if name in tables]
+    far = [np.flatnonzero(table["argument"] > _MOST_UNEXPLAINED) for table in given]
+    if not any(map(len, far)):
+        return ""
+    arguments = np.bincount(np.concatenate([table["event"] for table in given]))
+    for table, rows in zip(given, far, strict=True):
+        most = arguments[table["event"][rows]] + _MOST_UNEXPLAINED
+        if (table["argument"][rows] > most).any():
+            return f"{table.schema.name}.argument has a position far beyond its event's arguments"
+    return ""
+
+
+def _metadata(tables: Mapping[str, Table]) -> str:
+    table = tables.get("metadata")
+    if table is None or not len(table):
+        return ""
+    if len(set(table["key"])) < len(table):
+        return "metadata has a key twice"
+    for key, text in zip(table["key"], table["value"], strict=True):
+        try:
+            problem = metadata_problem(str(key), json.loads(text))
+        except (ValueError, RecursionError):
+            problem = "is not JSON"
+        if problem:
+            return f"metadata {str(key)[:80]!r} {problem}"
+    return ""

@@ -1,0 +1,166 @@
+"""All patterns, applied to a trace."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+
+from opscope.analysis.recording_cost import costs_of_events_ns
+from opscope.analysis.sites import RECORD_STACKS
+from opscope.base.quantity_text import share_text
+from opscope.base.reused_memory import reusing_memory
+from opscope.columns.ledger_rows import recorded_for
+from opscope.columns.trace_data import TraceData
+from opscope.errors import UsageError
+from opscope.findings.finding import Finding, Findings, Unchecked
+from opscope.findings.pattern import Evidence, Pattern, missing
+from opscope.findings.patterns import all_patterns
+from opscope.findings.program_time import waited_share
+from opscope.findings.saving import saved_of_wall_ns
+from opscope.findings.subject import Subject, dropped_share
+from opscope.findings.unexplained import unexplained
+from opscope.timeline.device_time import launched_share
+from opscope.timeline.doubts import require_times
+from opscope.timeline.listing import TorchListing
+from opscope.timeline.period import Period, Which, period_of
+
+_GENERAL = 0.5
+"""Of what a general finding saves counts so much: one that names the cause comes before it."""
+
+
+@reusing_memory
+def find_findings(
+    trace: TraceData,
+    benchmark: bool = False,
+    name: str | None = None,
+    listing: TorchListing | None = None,
+    which: Which | str = Which.STEADY,
+) -> Findings:
+    """Why is this program slow? All patterns that the trace shows, with what a fix would save.
+
+    Estimates are derived from the recording and say how; they do not add up, as one fix can take
+    away what another would have saved.
+
+    Args:
+        trace: any.
+        benchmark: where a pattern can be measured, run it with and without the fix, in torch on
+            this machine, and scale by that. Takes seconds.
+        name: a regular expression; all events whose names it matches are one more finding.
+        listing: of the part of ``trace`` that is looked at, where it has been made already.
+        which: that part: the steady state, the start-up or all.
+
+    Raises:
+        UsageError: ``name`` is no regular expression, or there is no such part.
+        MissingDependencyError: ``benchmark`` without torch.
+    """
+    period = period_of(trace, which)
+    require_times(period.trace)
+    subject = Subject(period.trace, listing)
+    patterns = [*all_patterns(), *([_name_pattern(name)] if name is not None else [])]
+    found, absent, unchecked = [], [], []
+    for pattern in patterns:
+        needs = missing(subject, pattern.needs + pattern.helped_by)
+        evidence = _evidence(subject, pattern)
+        if needs and evidence is None:
+            unchecked.append(Unchecked(pattern.id, pattern.title, needs))
+        elif evidence is None:
+            absent.append(pattern.id)
+        else:
+            found.append(_finding(subject, pattern, evidence, benchmark))
+    general = {pattern.id for pattern in patterns if pattern.is_general}
+    rank = {one.id: one.weight * (_GENERAL if one.id in general else 1) for one in found}
+    found.sort(key=lambda finding: (-rank[finding.id], -finding.time_ns))
+    return Findings(
+        found=tuple(_in_recording(one, period) for one in found),
+        absent=tuple(absent),
+        unchecked=tuple(unchecked),
+        wall_ns=subject.wall_ns,
+        taken_off_ns=max(period.wall_ns - subject.wall_ns, 0),
+        about=str(period),
+        start_up_ns=period.start_up.took_ns,
+        start_up=str(period.start_up) if period.which is Which.STEADY else "",
+        unexplained=unexplained(subject, found),
+        waited_share=waited_share(period.trace),
+        dropped_share=dropped_share(trace),
+        sampled=recorded_for(trace.ledger),
+        is_recorded_time=bool(trace.ledger) and costs_of_events_ns(trace) is None,
+        launched_elsewhere=1 - launched_share(period.trace),
+    )
+
+
+def _in_recording(finding: Finding, period: Period) -> Finding:
+    """With rows of the recording in place of those of its part."""
+    return replace(finding, events=period.in_recording(finding.events))
+
+
+def _evidence(subject: Subject, pattern: Pattern) -> Evidence | None:
+    """What it finds, as far as that can be seen here."""
+    if missing(subject, pattern.needs) or not len(subject.trace.events):
+        return None
+    return pattern.find(subject)
+
+
+def _finding(subject: Subject, pattern: Pattern, evidence: Evidence, benchmark: bool) -> Finding:
+    measured = pattern.measure(subject, evidence) if benchmark and pattern.measure else None
+    saved = evidence.saved_ns if measured is None else measured.saved_ns
+    if saved is not None:
+        saved = saved_of_wall_ns(subject, evidence.events, saved, evidence.saves)
+    time_ns = min(evidence.time_ns, subject.wall_ns)  # host and device may overlap
+    took = evidence.event_time_ns
+    took = subject.duration_ns[evidence.events] if took is None else took
+    return Finding(
+        id=pattern.id,
+        title=pattern.title,
+        explanation=evidence.explanation,
+        advice=evidence.advice or pattern.advice,
+        occurrences=len(evidence.events),
+        events=evidence.events,
+        time_ns=time_ns,
+        time_share=time_ns / subject.wall_ns,
+        saved_ns=saved,
+        saved_share=None if saved is None else saved / subject.wall_ns,
+        saved_by=evidence.saved_by if measured is None else measured.how,
+        measured=measured is not None,
+        places=evidence.places or subject.sites.places(evidence.events, took),
+        place_note="" if subject.sites.known else RECORD_STACKS,
+        link=pattern.link,
+        saved_bytes=evidence.saved_bytes,
+        saved_bytes_share=evidence.saved_bytes_share,
+    )
+
+
+def _name_pattern(expression: str) -> Pattern:
+    """Events whose names match ``expression`` anywhere."""
+    try:
+        matches = re.compile(expression).search
+    except re.error as error:
+        raise UsageError(
+            f"{expression!r} is not a regular expression: {error}. Escape characters that mean "
+            "something in one, such as . ( ) [ ] * +, with a backslash."
+        ) from error
+
+    def find(subject: Subject) -> Evidence | None:
+        wanted = [i for i, text in enumerate(subject.listing.texts) if matches(text)]
+        rows = np.flatnonzero(np.isin(subject.listing.label, wanted))
+        outermost = np.zeros(len(subject.parent), dtype=np.bool_)
+        outermost[rows] = True
+        total = int(subject.duration_ns[rows[subject.inside(outermost)[rows] < 0]].sum())
+        return (
+            None
+            if not len(rows)
+            else Evidence(
+                events=rows,
+                time_ns=total,
+                explanation=(
+                    f"{len(rows):,} events of {len(wanted):,} names match {expression!r}; together "
+                    f"they take {share_text(total / subject.wall_ns)} of the time."
+                ),
+                saved_ns=None,
+                saved_by="that depends on what you do about them",
+            )
+        )
+
+    title = f"Events named like {expression}"
+    return Pattern(id="name-pattern", title=title, advice="", find=find)

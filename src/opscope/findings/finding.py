@@ -1,0 +1,289 @@
+"""What the patterns found in a trace, for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.sites import Place
+from opscope.base.html_table import html_table
+from opscope.base.quantity_text import share_text, time_text
+from opscope.findings.subject import FEW_DROPPED
+from opscope.findings.unexplained_time import Unexplained
+
+Values = npt.NDArray[np.int64]
+Severity = Literal["high", "medium", "low"]
+
+_HIGH, _MEDIUM = 0.10, 0.02
+_LITTLE = 0.001
+_BUSY = 0.2
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Finding:
+    """One thing that costs time and can be changed.
+
+    Shares are of ``Findings.wall_ns``: 0.25 is a quarter of the time looked at.
+
+    Attributes:
+        id: stays the same from release to release, as in ``gradients-set-to-zero``.
+        title: one line.
+        explanation: what was seen in this recording, with numbers, and why it costs time.
+        advice: what to change in the program.
+        occurrences: how often.
+        events: row in ``events`` of each occurrence, shape (occurrences,).
+        time_ns: spent in them.
+        time_share: of that time.
+        saved_ns: about what the fix would save: the time of its events less what remains; None
+            where this recording cannot tell.
+        saved_share: of that time; None as above.
+        saved_by: how ``saved_ns`` was arrived at.
+        measured: whether that was measured with torch on this machine, not derived.
+        places: lines of the program, or modules, with most time first.
+        place_note: what to record to learn the lines; empty where they are known.
+        link: where to read on.
+        saved_bytes: what the fix would save of memory; None where it is not about that.
+        saved_bytes_share: of what is in use at the peak.
+    """
+
+    id: str
+    title: str
+    explanation: str
+    advice: str
+    occurrences: int
+    events: Values
+    time_ns: int
+    time_share: float
+    saved_ns: int | None
+    saved_share: float | None
+    saved_by: str
+    measured: bool
+    places: tuple[Place, ...]
+    place_note: str
+    link: str
+    saved_bytes: int | None = None
+    saved_bytes_share: float = 0.0
+
+    @property
+    def weight(self) -> float:
+        """What it is sorted by: the share of the time saved, or half that of the memory."""
+        return max(self.saved_share or 0.0, self.saved_bytes_share / 2)
+
+    @property
+    def severity(self) -> Severity:
+        """By the share of the time that the fix would save: 10 % is high, 2 % medium.
+
+        Twice as much of the memory at its peak is worth the same.
+        """
+        share = self.weight
+        return "high" if share >= _HIGH else "medium" if share >= _MEDIUM else "low"
+
+    @property
+    def is_foremost(self) -> bool:
+        """Whether it is worth naming first: it saves a thousandth of the time, or nobody knows."""
+        return self.saved_share is None or self.weight >= _LITTLE
+
+    def __repr__(self) -> str:
+        saved = "" if self.saved_share is None else f", saves {share_text(self.saved_share)}"
+        at = f", at {self.places[0]}" if self.places else ""
+        return f"<Finding {self.id}: {self.severity}{saved}{at}>"
+
+    def as_dict(self) -> dict[str, Any]:
+        """What JSON can hold: all but the events, of which it has the first."""
+        return {
+            "id": self.id,
+            "title": self.title,
+            "severity": self.severity,
+            "explanation": self.explanation,
+            "advice": self.advice,
+            "occurrences": self.occurrences,
+            "time_ns": self.time_ns,
+            "time_share": round(self.time_share, 6),
+            "saved_ns": self.saved_ns,
+            "saved_share": None if self.saved_share is None else round(self.saved_share, 6),
+            "saved_bytes": self.saved_bytes,
+            "saved_by": self.saved_by,
+            "measured": self.measured,
+            "places": [place.as_dict() for place in self.places],
+            "place_note": self.place_note,
+            "first_event": int(self.events[0]) if len(self.events) else -1,
+            "link": self.link,
+        }
+
+
+@dataclass(frozen=True)
+class Unchecked:
+    """A pattern that this recording cannot show.
+
+    Attributes:
+        id: of the pattern.
+        title: of the pattern.
+        needs: what to record, in one sentence.
+    """
+
+    id: str
+    title: str
+    needs: str
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """All that was found, what was looked for in vain, and what could not be looked for.
+
+    Iterating gives the findings, those that would save most first.
+
+    Attributes:
+        found: the findings.
+        absent: ids of patterns that were looked for and are not in the trace.
+        unchecked: patterns for which something was not recorded.
+        wall_ns: what shares are of: from the first event after the start-up to the end of the last,
+            less profiling overhead and waits for a processor, as far as they are known.
+        about: that in words, as in "steady state, 210 ms, 29 steps".
+        start_up_ns: imports, setting up and the first step, which are left out; 0 for none.
+        start_up: the same in one line; empty for none.
+        unexplained: the time outside all findings, and where it passes; None: not looked at.
+        waited_share: of the time, what the thread waited for a processor; None: not recorded.
+        dropped_share: of the events that were asked for, what was dropped.
+        is_recorded_time: what recording cost is not known of this recording, so that times and
+            savings have it.
+        taken_off_ns: profiling overhead and waits for a processor that ``wall_ns`` is without.
+        sampled: what was recorded for part of the time only, to stay below a budget; else empty.
+        launched_elsewhere: of what devices computed and copied, what was launched outside of the
+            time looked at, or by who knows what.
+    """
+
+    found: tuple[Finding, ...]
+    absent: tuple[str, ...]
+    unchecked: tuple[Unchecked, ...]
+    wall_ns: int
+    about: str = ""
+    start_up_ns: int = 0
+    start_up: str = ""
+    unexplained: Unexplained | None = None
+    waited_share: float | None = None
+    dropped_share: float = 0.0
+    taken_off_ns: int = 0
+    sampled: str = ""
+    is_recorded_time: bool = False
+    launched_elsewhere: float = 0.0
+
+    def foremost(self, count: int) -> tuple[Finding, ...]:
+        """The first so many, without those whose fix would save next to nothing."""
+        return tuple(finding for finding in self.found if finding.is_foremost)[:count]
+
+    @property
+    def notes(self) -> list[str]:
+        """What else there is to know, one line each: noise, and what is unexplained."""
+        return self.notes_with(str)
+
+    def notes_with(self, place_text: Callable[[Place], str]) -> list[str]:
+        """The same; ``place_text`` says how a place reads."""
+        lines = []
+        if self.sampled:
+            lines.append(
+                f"Recorded: {self.sampled}, to stay below the budget. Times, counts and savings "
+                "are of those: record with a larger budget to see all."
+            )
+        if self.dropped_share > FEW_DROPPED:
+            lines.append(
+                f"{share_text(self.dropped_share)} of the events were dropped: there may be more "
+                "to find, and what ran then seems to be time of who called it. The summary says "
+                "why."
+            )
+        if self.launched_elsewhere >= _BUSY:
+            lines.append(
+                f"{share_text(self.launched_elsewhere)} of what devices did here was launched "
+                "before this time, or by nothing that was recorded. Findings go by what launched "
+                "it: look at more of the recording."
+            )
+        if self.is_recorded_time and self.found:
+            lines.append(
+                "What recording cost was not measured for this recording: times and savings are of "
+                "the program while it was recorded, and a program of small operators saves less."
+            )
+        if self.waited_share is not None and self.waited_share >= _BUSY:
+            lines.append(
+                f"The machine was busy: {share_text(self.waited_share)} of the time the program "
+                "waited for a processor. Shares allow for that; what takes less than a few "
+                "milliseconds in all cannot be told from noise here."
+            )
+        if self.unexplained is not None and self.unexplained.share >= _MEDIUM:
+            lines.append(f"{self.unexplained.text(place_text)}.")
+        return lines
+
+    @property
+    def looked_at(self) -> str:
+        """What shares are of, and what is left out, in sentences."""
+        if not self.about:
+            return ""
+        left_out = f" Left out: {self.start_up}." if self.start_up else ""
+        worth_saying = self.taken_off_ns >= _MEDIUM * (self.wall_ns + self.taken_off_ns)
+        less = (
+            f", less {time_text(self.taken_off_ns)} of profiling overhead and waits for a processor"
+            if worth_saying
+            else ""
+        )
+        return f"Shares are of the {self.about}{less}.{left_out}"
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.found)
+
+    def __getitem__(self, which: int | str) -> Finding:
+        """By position, or by id.
+
+        Raises:
+            IndexError, KeyError: there is none.
+        """
+        if isinstance(which, int):
+            return self.found[which]
+        for finding in self.found:
+            if finding.id == which:
+                return finding
+        raise KeyError(which)
+
+    def __repr__(self) -> str:
+        found = "".join(f"\n  {finding!r}" for finding in self.found)
+        absent, unchecked = len(self.absent), len(self.unchecked)
+        return f"<Findings: {len(self)} found, {absent} absent, {unchecked} unchecked{found}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [
+                finding.title,
+                "unknown" if finding.saved_ns is None else time_text(finding.saved_ns),
+                "" if finding.saved_share is None else share_text(finding.saved_share),
+                f"{finding.occurrences:,}",
+                str(finding.places[0]) if finding.places else "",
+            ]
+            for finding in self.found
+        ]
+        note = (
+            f"{len(self.absent)} more patterns were looked for in vain; {len(self.unchecked)} need "
+            "something that was not recorded (.unchecked says what)."
+        )
+        columns = ("what to change", "saves", "share", "times", "where")
+        return html_table("opscope: findings", columns, rows, note, texts=(0, 4))
+
+    def as_dict(self) -> dict[str, Any]:
+        """What JSON can hold."""
+        return {
+            "wall_ns": self.wall_ns,
+            "start_up_ns": self.start_up_ns,
+            "unexplained": None if self.unexplained is None else self.unexplained.as_dict(),
+            "waited_share": self.waited_share,
+            "dropped_share": self.dropped_share,
+            "sampled": self.sampled,
+            "launched_elsewhere": round(self.launched_elsewhere, 6),
+            "findings": [finding.as_dict() for finding in self.found],
+            "absent": list(self.absent),
+            "unchecked": [
+                {"id": one.id, "title": one.title, "needs": one.needs} for one in self.unchecked
+            ],
+        }

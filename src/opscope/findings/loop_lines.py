@@ -1,0 +1,247 @@
+"""What lines of the program that are run again and again take, and what of it is computing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from opscope.analysis.flops import count_flops
+from opscope.columns.row_groups import group_rows, order_rows
+from opscope.columns.schema import EventKind, Role
+from opscope.columns.shapes import element_counts
+from opscope.findings.backward_passes import backward_steps, is_repeated_pass, steps_take_ns
+from opscope.findings.bytes_made import FLOAT_BYTES, bytes_made
+from opscope.findings.line_calls import FEWEST_ROUNDS, LineCalls, positions, since_the_last
+from opscope.findings.subject import FLOPS_A_NS, Flags, Subject, Values
+from opscope.findings.values import computed_values
+from opscope.timeline.grouped_medians import medians
+from opscope.timeline.tree.ancestry import nearest_ancestor, subtree_sums
+
+_MUCH = 0.3
+"""Of a line's time, in which what a call calls counts twice: list() of a generator, and that."""
+
+_MOSTLY = 0.5
+"""Of a line's rounds, those that have to get what an earlier one made."""
+
+VIEWING = ("aten::select", "aten::slice", "aten::narrow", "aten::unbind", "aten::detach")
+CHOOSING = ("aten::index", "aten::index_select", "aten::masked_select")
+"""These get all of a tensor and make a part of it, by indices or a mask."""
+
+_JOINING = ("aten::unbind", "aten::stack", "aten::split", "aten::chunk", "aten::cat")
+_LINEAR = ("aten::mul", "aten::add", "aten::sub", "aten::rsub", "aten::div", "aten::lerp")
+_GATHERING = ("aten::add", "aten::add_", "aten::mul", "aten::maximum", "aten::minimum", "aten::cat")
+_LAYERS = ("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu")
+
+FEW_ELEMENTS, _QUICK_NS, _ELEMENT_NS, _SLOW_ELEMENT_NS = 4_096, 100_000, 0.15, 5.0
+"""So few elements take no time that could be told from that of calling a quick operator. Handled
+with all others at once, an element takes about so long, and without vectors (tanh) at most so long.
+"""
+
+_BACKWARD_WORK = 2
+"""A gradient takes so many times the work of what it is of: one for each factor of a product."""
+
+
+@dataclass(frozen=True, eq=False)
+class LoopLines:
+    """Lines of the program that call something. Shape (lines,).
+
+    Attributes:
+        frame: function, row in frames.
+        rounds: how often the line is run, about, in a call of its function.
+        calls: of its function.
+        time_ns: in what it calls, on devices as well, and on the way there.
+        work_ns: of that, computing.
+        is_step: part of a training step, or loading data, is among what it calls.
+        joins: it takes a tensor apart at once, or puts many parts together.
+        is_linear: it calls nothing but sums, and products with numbers.
+        carries: its rounds get what an earlier one made.
+    """
+
+    frame: Values
+    rounds: Values
+    calls: Values
+    time_ns: Values
+    work_ns: Values
+    is_step: Flags
+    joins: Flags
+    is_linear: Flags
+    carries: Flags
+
+
+def calls_in_loops(subject: Subject) -> LineCalls:
+    """What lines call; where lines are not known, each name of an operator is one."""
+    return subject.line_calls if subject.sites.knows_lines else subject.once(_calls_by_name)
+
+
+def _calls_by_name(subject: Subject) -> LineCalls:
+    called = subject.is_operator | (subject.events["kind"] == EventKind.OPTIMIZER_CALL)
+    events = np.flatnonzero(called & (subject.inside(called) < 0))
+    parent = subject.parent[events].astype(np.int64)
+    function = np.where(parent >= 0, parent, -1 - subject.events["thread"][events].astype(np.int64))
+    name = subject.events["name"][events].astype(np.int64)
+    lines = group_rows(np.zeros_like(name), name)
+    return LineCalls(
+        events=events,
+        function=function,
+        row=positions(events, len(called)),
+        what=name,
+        counts=np.ones(len(events), dtype=np.bool_),
+        lines=np.stack(lines.columns, axis=1),
+        group=lines.group,
+        took_ns=since_the_last((subject.start_ns, subject.end_ns), events, function),
+    )
+
+
+def measure_lines(subject: Subject) -> LoopLines:
+    """Of all lines of the program that call something."""
+    calls = calls_in_loops(subject)
+    count = len(calls.lines)
+
+    def inside(amount: Values | Flags) -> Values:
+        found = subtree_sums(subject.parent, amount.astype(np.int64))[calls.events]
+        return sum_by_line(calls, found)
+
+    functions = np.bincount(group_rows(calls.group, calls.function).columns[0], minlength=count)
+    on_devices = subject.duration_ns - (subject.end_ns - subject.start_ns)
+    rounds = _rounds(calls) // np.maximum(functions, 1)
+    outermost = subject.is_operator & (subject.operator_parent < 0)
+    # Passes over one graph again and again, one for each output, are no training steps.
+    again = is_repeated_pass(subject)
+    steps = subject.events["kind"] == EventKind.OPTIMIZER_CALL
+    steps |= subject.named_like("Optimizer.step#", "enumerate(DataLoader)")
+    passes = inside(subject.is_training & ~steps) - 2 * inside(again & subject.is_training)
+    many = _tensors_given(subject) >= FEWEST_ROUNDS
+    joins = subject.named(*_JOINING[:-1]) | (subject.named(*_JOINING) & many)
+    linear = subject.named(*_LINEAR, *(f"{name}_" for name in _LINEAR), *VIEWING)
+    # A layer for sequences keeps their order by itself.
+    layers = inside(subject.named(*_LAYERS)) > 0
+    return LoopLines(
+        frame=calls.lines[:, 0],
+        rounds=rounds,
+        calls=functions,
+        time_ns=sum_by_line(calls, calls.took_ns + on_devices[calls.events]),
+        work_ns=np.maximum(inside(part_work_ns(subject)), 0),
+        is_step=(inside(steps) > 0) | (passes > 0),
+        joins=inside(joins) > 0,
+        is_linear=inside(outermost & ~linear) == 0,
+        carries=_carries(subject, calls, rounds) & ~layers,
+    )
+
+
+def sum_by_line(calls: LineCalls, values: Values) -> Values:
+    """Of each line the sum over what it calls."""
+    return np.bincount(calls.group, weights=values, minlength=len(calls.lines)).astype(np.int64)
+
+
+def _rounds(calls: LineCalls) -> Values:
+    """How often each line was run: the median of how often it calls each thing it calls.
+
+    But a line that takes all that a generator makes calls list() once, and the generator in every
+    round: where much of its time is in what is called so much more often, that tells.
+    """
+    distinct = group_rows(calls.group, calls.what)
+    line = distinct.columns[0]
+    count = np.bincount(distinct.group, weights=calls.counts).astype(np.int64)
+    rounds = medians(count, line, len(calls.lines))
+    time_ns = np.bincount(distinct.group, weights=calls.took_ns)
+    of_line_ns = np.bincount(line, weights=time_ns, minlength=len(calls.lines))
+    often = (count >= FEWEST_ROUNDS * rounds[line]) & (time_ns > _MUCH * of_line_ns[line])
+    rounds[line[often]] = count[often]
+    return rounds
+
+
+def part_work_ns(subject: Subject) -> Values:
+    """What each outermost operator would take of one that does the work of all rounds."""
+    return subject.once(_part_work_ns)
+
+
+def _part_work_ns(subject: Subject) -> Values:
+    tensors, work = subject.trace.table("tensors"), subject.work_ns
+    if not len(tensors):
+        return work
+    counts = element_counts(tensors.lists("sizes"))
+    elements = np.bincount(tensors["event"], weights=counts, minlength=len(work))
+    elements[subject.named(*VIEWING)] = 0
+    choosing = subject.named(*CHOOSING) & (bytes_made(subject) > 0)
+    elements[choosing] = bytes_made(subject)[choosing] // FLOAT_BYTES
+    # What takes more than calling it twice would computes, and no slower than can be.
+    computes = np.where(work > subject.call_cost_ns, work, 0)
+    took = np.clip(computes, elements * _ELEMENT_NS, elements * _SLOW_ELEMENT_NS)
+    few = (elements <= FEW_ELEMENTS) & (subject.duration_ns < _QUICK_NS)
+    took = np.where(few, took, work)
+    # Each call of such a layer sets up what one for the whole sequence sets up once.
+    took[subject.named(*_LAYERS)] = 0
+    flops = subtree_sums(subject.parent, count_flops(subject.trace).flops)
+    products = np.minimum(flops / FLOPS_A_NS, subject.duration_ns)
+    result = np.zeros(len(work), dtype=np.int64)
+    rows = subject.outermost
+    result[rows] = np.maximum(took, products)[rows]
+    return result
+
+
+def _tensors_given(subject: Subject) -> Values:
+    """How many each event got, in lists as well. Shape (events,)."""
+    tensors = subject.trace.table("tensors")
+    given = tensors["event"][tensors["role"] == Role.INPUT]
+    return np.bincount(given, minlength=len(subject.parent))
+
+
+def _carries(subject: Subject, calls: LineCalls, rounds: Values) -> Flags:
+    """Lines that mostly get what a line that runs as often made in an earlier round.
+
+    But for sums that grow by a part in each round: those can be taken of all parts at once.
+    """
+    values, name = computed_values(subject), subject.events["name"]
+    event, producer = values.event, values.producer
+    known = producer >= 0
+    known &= ~(subject.named(*_GATHERING)[event] & (name[event] == name[producer]))
+    site = subject.sites.around
+    user, maker = calls.row[site[event[known]]], calls.row[site[producer[known]]]
+    inside = (user >= 0) & (maker >= 0) & (site[event[known]] >= 0) & (site[producer[known]] >= 0)
+    user, maker = user[inside], maker[inside]
+    number = _round_numbers(subject, calls, rounds)
+    again = (calls.function[user] == calls.function[maker]) & (number[maker] < number[user])
+    again &= 2 * rounds[calls.group[maker]] > rounds[calls.group[user]]
+    users = np.unique(user[again])
+    count = np.bincount(calls.group[users], minlength=len(rounds))
+    functions = group_rows(calls.group, calls.function).columns[0]
+    runs = rounds * np.bincount(functions, minlength=len(rounds))
+    return np.asarray(count > _MOSTLY * np.maximum(runs, 1))
+
+
+def _round_numbers(subject: Subject, calls: LineCalls, rounds: Values) -> Values:
+    """Which round of its loop each call is in, counted by calls like it, of which a line may make
+    several a round."""
+    alike = group_rows(calls.function, calls.group, subject.events["name"][calls.events],
+                       subject.sites.frame[calls.events])  # fmt: skip
+    order, count = order_rows(alike.group), alike.count
+    place = np.arange(len(order)) - np.repeat(np.cumsum(count) - count, count)
+    each = np.maximum(count[alike.group] // np.maximum(rounds[calls.group], 1), 1)
+    result = np.zeros(len(order), dtype=np.int64)
+    result[order] = place // each[order]
+    return result
+
+
+def calling_backward_ns(subject: Subject, calls: LineCalls, chosen: Flags) -> Values:
+    """Of each line, what the backward passes of its ``chosen`` calls take beyond computing.
+
+    The gradient of a part of a tensor is as large as all of it, and for each part such a one is
+    filled and added: that goes with the loop, as calling does. ``chosen`` has shape (calls,), the
+    result (lines,).
+    """
+    steps, forward = backward_steps(subject)
+    lines = np.zeros(len(subject.parent) + 1, dtype=np.bool_)
+    lines[calls.events[chosen]] = True
+    site = subject.sites.around[forward]
+    above = nearest_ancestor(subject.parent, lines[:-1])
+    site = np.where(lines[site], site, above[site])
+    # A pass that one of the calls makes is among what that takes.
+    inside = (forward >= 0) & (site >= 0) & (above[steps] < 0)
+    took = steps_take_ns(subject)[inside]
+    steps, forward, site = steps[inside], forward[inside], site[inside]
+    of_forward = part_work_ns(subject)[subject.outermost_operator[forward]]
+    work = np.minimum(_BACKWARD_WORK * np.maximum(of_forward, 0), subject.work_ns[steps])
+    saved = took - np.clip(work, 0, took)
+    lines_of = calls.group[calls.row[site]]
+    return np.bincount(lines_of, weights=saved, minlength=len(calls.lines)).astype(np.int64)

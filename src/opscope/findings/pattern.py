@@ -1,0 +1,178 @@
+"""What a pattern is: what it needs recorded, how it is found, and how its saving is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.sites import Place
+from opscope.findings.saving import Saves
+from opscope.findings.subject import FEW_DROPPED, Subject, dropped_share
+
+Values = npt.NDArray[np.int64]
+
+
+class Needs(Enum):
+    """Something a recording may lack; the value says how to record it."""
+
+    SHAPES = "Record argument shapes: record_shapes=True, or --shapes."
+    MEMORY = "Record memory as well as shapes: profile_memory=True, or --memory."
+    IDENTITY = "Record with opscope: what this was read from does not tell tensors apart."
+    STACKS = "Record Python calls: with_stack=True, or --stack."
+    LIBRARIES = "Record the Python calls of libraries as well: with_stack=True, or --stack."
+    LAYERS = "Record modules or the Python calls of libraries: with_modules, or --modules, --stack."
+    MODULES = "Record modules: with_modules=True, or --modules."
+    DEVICE = "It is about programs that run on a GPU, and this recording shows none."
+    KERNELS = "Record GPU activity, where torch sees a GPU."
+    SAMPLES = "Record with opscope.profile or opscope run: this does not say what threads wait for."
+    EVENTS = "Record all events, as fewer steps or with more room: many were dropped."
+
+
+SAMPLES_LOST = (
+    "What threads waited for was lost with a process that was killed, or it was too short."
+)
+
+_NOT_HERE = {
+    Needs.SHAPES: (("shapes",), "Argument shapes were recorded, but no operator here has tensors."),
+    Needs.MEMORY: (("memory",), "Memory was recorded, but none was taken here."),
+    Needs.MODULES: (("modules",), "Modules were recorded, but none is called here."),
+    Needs.STACKS: (
+        ("functions", "own_functions", "stack"),
+        "Python calls were recorded, but none of the program's is here.",
+    ),
+    Needs.SAMPLES: (("thread_samples",), SAMPLES_LOST),
+}
+"""What says it where a recording has it, by its options, and the part looked at has not."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Evidence:
+    """What a pattern found.
+
+    Attributes:
+        events: row in events of each occurrence, shape (occurrences,), at least one.
+        explanation: what was seen, with numbers.
+        time_ns: spent in the occurrences.
+        saved_ns: what the fix would save, None where this recording cannot tell.
+        saved_by: how that was derived, or why it cannot be.
+        event_time_ns: time of each occurrence, shape (occurrences,); durations by default.
+        advice: in place of the pattern's, where the case is special.
+        places: where they are, most time first, if not where the events come from.
+        saved_bytes: of memory at its peak, where the fix saves that; None otherwise.
+        saved_bytes_share: of what is in use then.
+        saves: whose time ``saved_ns`` is, where devices take part.
+    """
+
+    events: Values
+    explanation: str
+    time_ns: int
+    saved_ns: int | None
+    saved_by: str
+    event_time_ns: Values | None = None
+    advice: str = ""
+    places: tuple[Place, ...] = ()
+    saved_bytes: int | None = None
+    saved_bytes_share: float = 0.0
+    saves: Saves = Saves.EVENTS
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What torch itself took, with and without the fix.
+
+    Attributes:
+        saved_ns: over the whole recording.
+        how: what was measured.
+    """
+
+    saved_ns: int
+    how: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pattern:
+    """One thing to look for.
+
+    Attributes:
+        id: stays the same from release to release.
+        title: one line.
+        advice: what to change.
+        find: looks at a trace; None if the pattern is not in it.
+        needs: what has to be recorded to see it.
+        helped_by: without this it sees less: where it sees nothing, that is said.
+        measure: runs both variants with torch, where that is possible on this machine.
+        link: where to read on.
+        is_general: others may explain the same time better; it comes after those.
+    """
+
+    id: str
+    title: str
+    advice: str
+    find: Callable[[Subject], Evidence | None]
+    needs: tuple[Needs, ...] = ()
+    helped_by: tuple[Needs, ...] = ()
+    measure: Callable[[Subject, Evidence], Measured | None] | None = None
+    link: str = ""
+    is_general: bool = False
+
+
+def missing(subject: Subject, needs: tuple[Needs, ...]) -> str:
+    """What to record before ``needs`` are met, empty if they are.
+
+    Of what was recorded, but not in the time looked at, that it is not there.
+    """
+    options = subject.recorded.metadata.get("options") or {}
+
+    def said(need: Needs) -> str:
+        recorded_with, not_here = _NOT_HERE.get(need, ((), ""))
+        return not_here if any(options.get(name) for name in recorded_with) else need.value
+
+    return " ".join(said(need) for need in needs if not subject.once(_PRESENT[need]))
+
+
+def _has(table: str) -> Callable[[Subject], bool]:
+    """Whether a table of the recording has any rows."""
+
+    def has_rows(subject: Subject) -> bool:
+        return len(subject.recorded.table(table)) > 0
+
+    return has_rows
+
+
+def tells_tensors_apart(subject: Subject) -> bool:
+    """Whether it is known of tensors which are the same: Chrome files say sizes alone."""
+    tensors = subject.recorded.table("tensors")
+    columns = (tensors["storage"] != 0, tensors["impl"] != 0, tensors["tensor_id"] >= 0)
+    return not len(tensors) or any(bool(column.any()) for column in columns)
+
+
+def has_calls_of_libraries(subject: Subject) -> bool:
+    """Whether more than the program's own functions were recorded."""
+    options = subject.recorded.metadata.get("options") or {}
+    is_without = options.get("own_functions") and not (
+        options.get("functions") or options.get("stack")
+    )
+    return len(subject.trace.table("python_calls")) > 0 and not is_without
+
+
+_PRESENT: dict[Needs, Callable[[Subject], bool]] = {
+    Needs.SHAPES: _has("tensors"),
+    Needs.MEMORY: _has("allocations"),
+    Needs.IDENTITY: tells_tensors_apart,
+    Needs.STACKS: lambda subject: (
+        len(subject.recorded.table("python_calls")) > 0 and subject.sites.known
+    ),
+    Needs.LIBRARIES: has_calls_of_libraries,
+    Needs.LAYERS: lambda subject: (
+        has_calls_of_libraries(subject) or len(subject.recorded.table("modules")) > 0
+    ),
+    Needs.MODULES: _has("modules"),
+    Needs.DEVICE: lambda subject: subject.has_device,
+    Needs.KERNELS: _has("gpu"),
+    Needs.SAMPLES: _has("thread_samples"),
+    Needs.EVENTS: lambda subject: dropped_share(subject.recorded) <= FEW_DROPPED,
+}

@@ -1,0 +1,199 @@
+"""Steps that wait for their data."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opscope.base.quantity_text import share_text, time_text
+from opscope.findings.pattern import Evidence, Pattern
+from opscope.findings.subject import Flags, Subject, Values
+from opscope.findings.time_split import LOADED_BY_WORKERS
+from opscope.timeline.tree.ancestry import nearest_ancestor
+
+_IN_PROCESS = "enumerate(DataLoader)#_SingleProcessDataLoaderIter"
+_WORTH_SAYING = 0.01
+_WORKERS = 2
+"""What the advice begins with."""
+
+_OF_TOLIST = ("aten::resolve_conj", "aten::resolve_neg")
+_FEWEST_PASSES, _OF_BATCHES = 5, 0.75
+"""So many of the batches are the first of their pass. Who goes through a pass of one batch asks for
+another, which there is not, so that half of the loads begin one."""
+
+_LONG, _FEW, _MOSTLY = 10, 0.3, 0.8
+"""Waits so many times the median, of so few batches, that make so much of the waiting."""
+
+_FEW_WAITS = (
+    "Where these are the first of each pass over the data, workers begin anew for it: keep them "
+    "with persistent_workers=True. Else look at what is special about those batches."
+)
+
+
+def _loads(subject: Subject, name: str) -> Values:
+    """Spans of one kind of loader, but the one inside another. Rows."""
+    loading = subject.named_like(name)
+    return np.flatnonzero(loading & (subject.inside(loading) < 0))
+
+
+def _between(subject: Subject, loads: Values) -> Values:
+    """Time from the end of each load to the start of the next. Shape (loads - 1,)."""
+    gaps: Values = subject.start_ns[loads][1:] - subject.end_ns[loads][:-1]
+    return np.maximum(gaps, 0)
+
+
+def _shuffling_ns(subject: Subject, loads: Values) -> Values:
+    """Of each load, how long the order of the whole data set was made, before the first sample.
+
+    Shape (loads,).
+    """
+    around = subject.inside(_flags(subject, loads))
+    shuffles = np.flatnonzero(subject.named("aten::randperm") & (around >= 0))
+    last = np.zeros(len(around), dtype=np.int64)
+    np.maximum.at(last, around[shuffles], shuffles)
+    sampling = subject.is_operator & (subject.operator_parent < 0)
+    sampling = (sampling & ~subject.named(*_OF_TOLIST)) | subject.sites.defined_here
+    rows = np.flatnonzero(sampling & (around >= 0))
+    rows = rows[(rows > last[around[rows]]) & (last[around[rows]] > 0)]
+    never = np.iinfo(np.int64).max
+    first = np.full(len(around), never)
+    np.minimum.at(first, around[rows], subject.start_ns[rows])
+    begins = (last[loads] > 0) & (first[loads] < never)  # a load that ends a pass shuffles too
+    return np.where(begins, first[loads] - subject.start_ns[loads], 0)
+
+
+def _flags(subject: Subject, rows: Values) -> Flags:
+    flags = np.zeros(len(subject.parent), dtype=np.bool_)
+    flags[rows] = True
+    return flags
+
+
+def _begun_again_ns(subject: Subject, loads: Values) -> Values:
+    """The same where nearly every load begins a pass, with letting go of the order; else zeros."""
+    shuffling = _shuffling_ns(subject, loads)
+    begun = int((shuffling > 0).sum())
+    if begun < max(_FEWEST_PASSES, _OF_BATCHES * len(loads)):
+        return np.zeros_like(shuffling)
+    # The iterator goes when the call that the program made has returned.
+    is_call = subject.line_calls.row >= 0
+    outer = nearest_ancestor(subject.parent, is_call)[loads]
+    ends = subject.end_ns[np.where(is_call[loads] | (outer < 0), loads, outer)]
+    # Closing its generators, which run once more for that, lets go of the order.
+    loading = subject.calls_of("torch/utils/data/")
+    others = subject.is_main & ~loading & (subject.inside(loading) < 0)
+    starts = np.append(np.sort(subject.start_ns[others]), ends.max())
+    after = starts[np.searchsorted(starts[:-1], ends)] - ends
+    return shuffling + np.clip(after, 0, shuffling)
+
+
+def _find_begun_again(subject: Subject) -> Evidence | None:
+    """A new pass over shuffled data for every batch, which is all that is taken from it."""
+    loads = _loads(subject, _IN_PROCESS)
+    took = _begun_again_ns(subject, loads)
+    passes, total = loads[took > 0], int(took.sum())
+    if not len(passes) or total < _WORTH_SAYING * subject.wall_ns:
+        return None
+    return Evidence(
+        events=passes,
+        event_time_ns=took[took > 0],
+        time_ns=total,
+        explanation=(
+            f"{len(passes):,} of {len(loads):,} batches were the first of a new pass over the "
+            "data: for each of them the DataLoader shuffled all of the data set anew, "
+            f"{time_text(total // len(passes))} each, {share_text(total / subject.wall_ns)} of "
+            "the time."
+        ),
+        saved_ns=total - total // len(passes),
+        saved_by="shuffling, up to the first sample, and freeing that order, of all passes but one",
+    )
+
+
+def _find_in_process(subject: Subject) -> Evidence | None:
+    loads = _loads(subject, _IN_PROCESS)
+    total = int(subject.duration_ns[loads].sum())
+    if len(loads) < 2 or total < _WORTH_SAYING * subject.wall_ns:
+        return None
+    if _find_begun_again(subject) is not None:  # workers would be started for every batch
+        return None
+    took, step = subject.duration_ns[loads][1:], _between(subject, loads)
+    hidden = took + step - np.maximum(step, took // _WORKERS)
+    return Evidence(
+        events=loads,
+        time_ns=total,
+        explanation=(
+            f"The DataLoader made {len(loads):,} batches in the training process (num_workers=0), "
+            f"{time_text(total // len(loads))} each: {share_text(total / subject.wall_ns)} of the "
+            "time, in which nothing else happened."
+        ),
+        saved_ns=int(hidden.sum()),
+        saved_by=(
+            f"of every batch after the first, what {_WORKERS} worker processes would hide behind "
+            "the steps or do at the same time; at most, as moving batches between processes and "
+            "sharing the cores cost something too"
+        ),
+    )
+
+
+def _find_stalls(subject: Subject) -> Evidence | None:
+    loads = _loads(subject, LOADED_BY_WORKERS)
+    waited = subject.duration_ns[loads]
+    total = int(waited[1:].sum())  # nothing could be computed while the first was loaded
+    if len(loads) < 2 or total < _WORTH_SAYING * subject.wall_ns:
+        return None
+    later = waited[1:]
+    long = later > _LONG * max(int(np.median(later)), 1)
+    are_few = long.any() and long.sum() <= _FEW * len(later)
+    if are_few and later[long].sum() >= _MOSTLY * total:
+        of_long = time_text(int(later[long].mean()))
+        said = (
+            f"Workers load the data and keep up, but for {int(long.sum()):,} of {len(loads):,} "
+            f"batches, which the program waited {of_long} for on average."
+        )
+        advice = _FEW_WAITS
+    else:
+        said = (
+            f"Workers load the data, and the program still waited for {len(loads):,} batches, "
+            f"{time_text(int(waited.mean()))} each: they do not keep up."
+        )
+        advice = ""
+    return Evidence(
+        events=loads,
+        time_ns=int(waited.sum()),
+        explanation=said,
+        advice=advice,
+        saved_ns=total,
+        saved_by="the waiting for all batches but the first",
+    )
+
+
+IN_PROCESS = Pattern(
+    id="synchronous-data-loading",
+    title="Batches are loaded between the steps, not beside them",
+    advice=(
+        "Give the DataLoader worker processes: num_workers=2 to start with, persistent_workers="
+        "True, and pin_memory=True for a GPU. If the data set fits in memory, make it one tensor "
+        "and index whole batches instead of collating samples."
+    ),
+    find=_find_in_process,
+    link="https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#enable-asynchronous-data-loading-and-augmentation",
+)
+
+BEGUN_AGAIN = Pattern(
+    id="data-shuffled-again",
+    title="The DataLoader is begun again for every batch",
+    advice=(
+        "Keep its iterator: go over the loader with a for loop, or call iter(loader) once, next() "
+        "for every batch, and iter(loader) again after StopIteration. For batches drawn at random, "
+        "without passes, index the data set with torch.randint."
+    ),
+    find=_find_begun_again,
+)
+
+STALLS = Pattern(
+    id="data-loading-stalls",
+    title="Steps wait for the DataLoader's workers",
+    advice=(
+        "Raise num_workers or prefetch_factor, make the transforms cheaper (decode once, store "
+        "smaller images), and keep workers alive between epochs with persistent_workers=True."
+    ),
+    find=_find_stalls,
+)

@@ -1,0 +1,88 @@
+"""A GPU that waits for the host: what it is asked for is sooner done than launched."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opscope.analysis.device_use.stretches import union_of
+from opscope.base.quantity_text import share_text
+from opscope.findings.pattern import Evidence, Needs, Pattern
+from opscope.findings.patterns.synchronisation import waiting_calls
+from opscope.findings.saving import Saves
+from opscope.findings.subject import CUDA, Flags, Subject, Values
+from opscope.timeline.device_time import launched_work
+from opscope.timeline.tree.ancestry import nearest_ancestor
+
+_MANY, _WORTH_SAYING = 100, 0.08
+"""Operators; share of the time in which the GPU has nothing to do."""
+
+
+def _find(subject: Subject) -> Evidence | None:
+    """Calls of the program that take longer than the work that they launch, all of it on a GPU.
+
+    A graph launches all of it at once. It cannot hold what the host waits for.
+    """
+    outermost, took = subject.outermost, subject.duration_ns
+    work, waits = _launched_ns(subject), np.zeros(len(took) + 1, dtype=np.bool_)
+    waits[subject.outermost_operator[waiting_calls(subject)]] = True
+    on_device = is_on_device(subject, outermost)
+    # What a line of the program calls goes as a whole, with the Python of the libraries in it.
+    above = nearest_ancestor(subject.parent, subject.sites.called_here).astype(np.int64)
+    called = subject.sites.called_here[outermost] | (above[outermost] < 0)
+    call, group = np.unique(np.where(called, outermost, above[outermost]), return_inverse=True)
+    count, within = np.bincount(group), np.bincount(group, weights=work[outermost])
+    held = np.bincount(group, weights=on_device & ~waits[outermost]) == count
+    chosen = held & (within < took[call]) if len(call) else held
+    launches = int(count[chosen].sum())
+    start, end = subject.device_work
+    busy = int(union_of(start, end).total_ns)
+    waiting = 1 - busy / subject.wall_ns
+    if launches < _MANY or waiting < _WORTH_SAYING:
+        return None
+    events = call[chosen]
+    return Evidence(
+        events=events,
+        time_ns=int(took[events].sum()),
+        explanation=(
+            f"{launches:,} operators of the GPU are sooner done than called, from "
+            f"{len(events):,} calls of the program: it waits for the host to launch the next. It "
+            f"has nothing to do {share_text(waiting)} of the time, for this and other reasons."
+        ),
+        saved_ns=int(took[events].sum()),
+        saved_by=(
+            "what the GPU waits for these calls: a CUDA graph launches all of its work in one; it "
+            "holds what is the same in every step, shapes included"
+        ),
+        saves=Saves.HOST,
+    )
+
+
+def _launched_ns(subject: Subject) -> Values:
+    """What devices did for each outermost operator; the last is for no operator."""
+    gpu, work = subject.trace.table("gpu"), np.zeros(len(subject.parent) + 1, dtype=np.int64)
+    launched = launched_work(subject.trace)
+    around = subject.outermost_operator[gpu["launch"][launched]]
+    np.add.at(work, around, gpu["duration_ns"][launched])
+    return work
+
+
+def is_on_device(subject: Subject, operators: Values) -> Flags:
+    """Which outermost operators launch work, or get a tensor of a device."""
+    tensor = subject.tensor_argument(0)[operators]
+    there = subject.tensor_column("device_type", tensor) == CUDA
+    return np.asarray(there | (_launched_ns(subject)[operators] > 0))
+
+
+LAUNCH_BOUND = Pattern(
+    id="launch-bound",
+    title="The GPU waits for the host to launch its work",
+    advice=(
+        'Launch steps as CUDA graphs: torch.compile(model, mode="reduce-overhead"), '
+        "torch.cuda.make_graphed_callables, or torch.cuda.CUDAGraph around a whole step; or give "
+        "each launch more to do: larger batches, torch.compile, fused optimizers."
+    ),
+    find=_find,
+    needs=(Needs.KERNELS,),
+    is_general=True,
+    link="https://pytorch.org/docs/stable/notes/cuda.html#cuda-graphs",
+)

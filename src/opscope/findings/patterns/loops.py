@@ -1,0 +1,348 @@
+"""Loops of the program that do the same to one part after the other.
+
+The parts are those of a tensor, tensors of a list, or modules of one class that get the same
+input. One call for all of them does the same work without calling it from Python each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.base.quantity_text import share_text, time_text
+from opscope.columns.row_groups import group_rows
+from opscope.columns.schema import EventKind, Role
+from opscope.columns.shapes import element_counts
+from opscope.findings.line_calls import FEWEST_ROUNDS, LineCalls
+from opscope.findings.loop_lines import (
+    CHOOSING,
+    LoopLines,
+    calling_backward_ns,
+    calls_in_loops,
+    measure_lines,
+    sum_by_line,
+)
+from opscope.findings.pattern import Evidence, Needs, Pattern
+from opscope.findings.subject import Flags, Subject, Values
+from opscope.timeline.device_time import launched_work
+from opscope.timeline.grouped_medians import medians
+from opscope.timeline.tree.ancestry import nearest_ancestor, subtree_sums
+
+_ALIKE = 2.5
+"""Lines of one loop are run about equally often: by no more than this factor apart."""
+
+_OF_CALLS = 0.25
+"""Of a line's calls, those on tensors: else the line is something else."""
+
+_OF_INNER = 0.2
+"""A line of whose time so much is that of a loop deeper in is none of its own."""
+
+_IN_ORDER, _LINEAR = 0.5, 0.95
+"""Of the calling that goes where a round needs the one before; nn.GRU measured 0.4 to 0.5.
+
+What is multiplied by numbers and added to the rest is a convolution, or a running sum.
+"""
+
+_LEVELS = 3
+"""Calls of the program's own functions between the loop and what handles a part of the tensor."""
+
+_OF_LISTS, _ALONE_NS = 0.85, 1_500
+"""Of operators, what functions for lists take on the CPU, as they go through all tensors too (0.5
+to 0.95, a norm 1 to 1.3); on a GPU what each kernel takes beyond its start."""
+
+_TOGETHER = tuple(f"aten::{name}" for name in (
+    "add_", "sub_", "mul_", "div_", "lerp_", "addcmul_", "addcdiv_", "copy_", "zero_", "clamp_",
+    "clamp_max_", "clamp_min_", "sqrt_", "neg_", "exp_", "abs_", "sign_", "pow_", "norm",
+    "linalg_vector_norm",
+))  # fmt: skip
+"""Operators that have a form for lists of tensors."""
+
+_INDEXING, _TENSOR = ("aten::select",), "torch/_tensor.py"
+_PLACES, _NUMBERS = 1_000_003, (1 << 62) - 1
+"""A number for a place in some memory."""
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What a loop goes over.
+
+    Attributes:
+        find: lines that handle enough different ones in a call of their function, and how many
+            elements each has. Shape (lines,); 0: none.
+        fewest: rounds.
+        seen: what was seen, in words.
+        work_ns: what remains of each event, in place of what the lines compute.
+        mostly: of a loop's time, what must be calling and not that.
+        worth_saying: share of the time saved.
+    """
+
+    find: Callable[[Subject, LineCalls], Values]
+    fewest: int
+    seen: str
+    work_ns: Callable[[Subject], Values] | None = None
+    mostly: float = 0.5
+    worth_saying: float = 0.02
+
+
+def _find(kind: _Kind, subject: Subject) -> Evidence | None:
+    calls = calls_in_loops(subject)
+    if not len(calls.events):
+        return None
+    lines = _measured(subject, calls, kind)
+    elements = kind.find(subject, calls)
+    chosen, in_order = _loops(lines, elements, kind)
+    chosen = _without_outer(subject, calls, lines, chosen)
+    in_order &= chosen
+    backward = calling_backward_ns(subject, calls, chosen[calls.group])
+    rounds = np.maximum(lines.rounds, 1)
+    work = np.where(lines.joins & (rounds < kind.fewest), 0, lines.work_ns)
+    saved = np.where(chosen, lines.time_ns - work + backward, 0)
+    saved = saved * np.where(rounds < kind.fewest, 1.0, 1 - 1 / rounds)
+    saved *= np.where(in_order, np.where(_all_linear(lines, chosen), _LINEAR, _IN_ORDER), 1.0)
+    total = int(saved.sum())
+    if not chosen.any() or total <= kind.worth_saying * subject.wall_ns:
+        return None
+    first = int(np.argmax(np.where(chosen, lines.time_ns, -1)))
+    took = min(int(lines.time_ns[chosen].sum()), subject.wall_ns)
+    each = int(lines.time_ns[first]) // max(int(rounds[first] * lines.calls[first]), 1)
+    events = chosen[calls.group]
+    passes = " and of its backward pass" if backward[chosen].any() else ""
+    return Evidence(
+        events=calls.events[events],
+        event_time_ns=calls.took_ns[events],
+        time_ns=took,
+        explanation=(
+            f"{kind.seen}: {int(rounds[first]):,} rounds, {time_text(each)} each, of which "
+            f"computing is {share_text(int(lines.work_ns[chosen].sum()) / max(took, 1))}. The rest "
+            "is calling from Python, once for every part."
+        ),
+        saved_ns=min(total, subject.wall_ns),
+        saved_by=(
+            f"about the time of the loop{passes} but one round and what its operators take beyond "
+            "the cost of a call: that remains when all parts are handled at once"
+            + (
+                f"; {_IN_ORDER:.0%} of it, as each round needs the one before: what runs them, "
+                "such as nn.GRU, still calls operators one by one, if not from Python"
+                if in_order.any()
+                else ""
+            )
+        ),
+    )
+
+
+def _measured(subject: Subject, calls: LineCalls, kind: _Kind) -> LoopLines:
+    lines = subject.once(measure_lines)
+    if kind.work_ns is None:
+        return lines
+    work = subtree_sums(subject.parent, kind.work_ns(subject))[calls.events]
+    return replace(lines, work_ns=sum_by_line(calls, work))
+
+
+def _loops(lines: LoopLines, elements: Values, kind: _Kind) -> tuple[Flags, Flags]:
+    """Which lines are in a loop over such parts that mostly calls, and which in one whose rounds
+    need the one before."""
+    chosen, in_order = (np.zeros(len(lines.rounds), dtype=np.bool_) for _ in range(2))
+    looping = lines.rounds >= kind.fewest
+    for anchor in np.flatnonzero((elements > 0) & looping).tolist():
+        ratio = lines.rounds / max(int(lines.rounds[anchor]), 1)
+        of_function = lines.frame == lines.frame[anchor]
+        loop = looping & of_function & (ratio <= _ALIKE) & (ratio >= 1 / _ALIKE)
+        time_ns = lines.time_ns[loop].sum()
+        if lines.is_step[loop].any() or lines.work_ns[loop].sum() > (1 - kind.mostly) * time_ns:
+            continue
+        carries = lines.carries[loop].any()
+        if carries and elements[anchor] == 1 and not lines.is_linear[loop].all():
+            continue  # numbers of a schedule, such as a diffusion model's, are no parts
+        in_order |= loop & carries
+        chosen |= loop | (lines.joins & of_function & ~lines.is_step)
+    return chosen, in_order
+
+
+def _all_linear(lines: LoopLines, chosen: Flags) -> Flags:
+    """Lines of functions all of whose chosen lines are linear."""
+    others = lines.frame[chosen & ~lines.is_linear & ~lines.joins]
+    return np.isin(lines.frame, others, invert=True)
+
+
+def _without_outer(subject: Subject, calls: LineCalls, lines: LoopLines, chosen: Flags) -> Flags:
+    """Chosen lines, without those around others that are chosen."""
+    flagged = np.zeros(len(subject.parent), dtype=np.bool_)
+    flagged[calls.events[chosen[calls.group]]] = True
+    inside = subject.inside(flagged)
+    rows = np.flatnonzero(flagged & (inside >= 0))
+    row = calls.row[inside[rows]]
+    within = np.bincount(calls.group[row], weights=subject.duration_ns[rows], minlength=len(chosen))
+    kept = chosen & (within < _OF_INNER * lines.time_ns)
+    return kept if kept.any() else chosen
+
+
+def _parts(subject: Subject, calls: LineCalls) -> Values:
+    """Of lines where what is called gets many different parts of the same tensor, how large."""
+    found = np.zeros(len(calls.lines), dtype=np.int64)
+    above = nearest_ancestor(subject.parent, calls.row >= 0).astype(np.int64)
+    event, part = _parts_given(subject)
+    at = np.where(calls.row[event] >= 0, event, above[event])
+    for _ in range(_LEVELS):
+        known = at >= 0
+        part, at = part[known], at[known]
+        if not len(at):
+            break
+        row = calls.row[at]
+        parts = group_rows(calls.function[row], calls.group[row], part[:, 0], part[:, 1])
+        tensors = group_rows(*parts.columns[:3])
+        # Memory that was another tensor's before has a part or two of that as well.
+        elements = medians(part[parts.first, 2], tensors.group, len(tensors))
+        many = tensors.count >= FEWEST_ROUNDS
+        np.maximum.at(found, tensors.columns[1][many], np.maximum(elements[many], 1))
+        # A call that goes over many of them is no round of a loop around it.
+        outer = found[calls.group[row]] == 0
+        part, at = part[outer], above[at[outer]]
+    return found
+
+
+def _parts_given(subject: Subject) -> tuple[Values, npt.NDArray[np.int64]]:
+    """Outermost operators that got a tensor, with its memory, where in it the tensor begins, and
+    how many elements it has.
+
+    Where arguments were not recorded: those that index, each with a part of its own.
+    """
+    tensors = subject.trace.table("tensors")
+    if not len(tensors):
+        rows = np.flatnonzero(subject.named(*_INDEXING) & (subject.operator_parent < 0))
+        size = np.full_like(rows, FEWEST_ROUNDS)
+        return rows, np.stack([np.zeros_like(rows), np.arange(len(rows)), size], axis=1)
+    event = tensors["event"].astype(np.int64)
+    # To print a tensor torch goes over its parts, and not the program.
+    printing = subject.calls_of(_TENSOR, "__repr__") | subject.calls_of(_TENSOR, "__format__")
+    wanted = (subject.operator_parent < 0) & (subject.inside(printing) < 0)
+    wanted &= subject.inside(subject.named_like("enumerate(DataLoader)")) < 0
+    rows = np.flatnonzero(wanted[event] & (tensors["storage"] != 0))
+    memory, at = tensors["storage"][rows].astype(np.int64), tensors["storage_offset"][rows]
+    elements = element_counts(tensors.lists("sizes"))[rows]
+    return event[rows], np.stack([memory, _chosen(subject, rows, at), elements], axis=1)
+
+
+def _chosen(subject: Subject, rows: Values, begin: Values) -> Values:
+    """Where tensors (rows of their table) begin; of one that is chosen from, which part of it that
+    is: another tensor says that, and where it is the same one, so is the part."""
+    tensors = subject.trace.table("tensors")
+    event, choosing = tensors["event"][rows], subject.named(*CHOOSING)
+    is_whole = (tensors["argument"][rows] == 0) & (tensors["role"][rows] == Role.INPUT)
+    by = rows[choosing[event] & ~is_whole]
+    allocation, impl = (tensors[name][by].astype(np.int64) for name in ("allocation_id", "impl"))
+    part = np.zeros(len(choosing), dtype=np.int64)
+    number = np.where(allocation >= 0, allocation, impl)
+    part[tensors["event"][by]] = (number * _PLACES + tensors["storage_offset"][by]) & _NUMBERS
+    return np.where(choosing[event] & is_whole, part[event], begin)
+
+
+def _tensors(subject: Subject, calls: LineCalls) -> Values:
+    """Lines where operators that have a form for lists get many tensors, each with its memory."""
+    operators = np.flatnonzero(subject.named(*_TOGETHER) & (subject.operator_parent < 0))
+    site = subject.sites.around[operators]
+    # Where a function of a library stands in between, the loop is that one's; but not where it
+    # is a method of a tensor that torch has in Python, such as norm().
+    own = (subject.sites.frame < 0) | subject.calls_of(_TENSOR)
+    row = np.where((site >= 0) & own[site], calls.row[site], -1)
+    is_call = (subject.events["kind"] == EventKind.MODULE_CALL) | subject.is_training
+    # What a network or an optimizer does that the line calls is no loop of the line.
+    called = (row >= 0) & (subject.inside(is_call)[operators] <= calls.function[row])
+    operators, row = operators[called], row[called]
+    count = len(calls.lines)
+    mostly = np.bincount(calls.group[row], minlength=count) >= _OF_CALLS * np.bincount(
+        calls.group, minlength=count
+    )
+    tensor = subject.tensor_argument(0)[operators]
+    memory = subject.tensor_column("storage", tensor)
+    pairs = group_rows(calls.group[row], calls.function[row], memory)
+    tensors = group_rows(*pairs.columns[:2])
+    many = np.zeros(count, dtype=np.int64)
+    many[tensors.columns[0][tensors.count >= _LISTS.fewest]] = 2
+    return np.where(mostly, many, 0)
+
+
+def _in_lists_ns(subject: Subject) -> Values:
+    """What functions for lists take of each event."""
+    gpu, result = subject.trace.table("gpu"), np.zeros(len(subject.parent), dtype=np.int64)
+    launched = launched_work(subject.trace)
+    if len(launched):
+        beyond = np.maximum(gpu["duration_ns"][launched] - _ALONE_NS, 0)
+        np.add.at(result, gpu["launch"][launched], beyond)
+        return result
+    rows = subject.outermost
+    result[rows] = _OF_LISTS * subject.duration_ns[rows]
+    return result
+
+
+def _modules(subject: Subject, calls: LineCalls) -> Values:
+    """Lines that call many modules of one class on the same tensor."""
+    is_module, called = subject.events["kind"] == EventKind.MODULE_CALL, calls.row >= 0
+    modules = np.flatnonzero(is_module)
+    by = np.where(called[modules], modules, subject.inside(called)[modules])
+    # What such a module calls by itself, such as the layers of nn.Sequential, is not among them.
+    own = (by >= 0) & (subject.inside(is_module)[modules] < by)
+    modules, row = modules[own], calls.row[by[own]]
+    found = np.zeros(len(calls.lines), dtype=np.int64)
+    if not len(modules) or not len(subject.outermost):
+        return found
+    after = np.searchsorted(subject.outermost, modules)
+    first = subject.outermost[np.minimum(after, len(subject.outermost) - 1)]
+    memory = subject.tensor_column("storage", subject.tensor_argument(0)[first])
+    inside = (first > modules) & (subject.start_ns[first] < subject.end_ns[modules])
+    inside &= subject.events["thread"][first] == subject.events["thread"][modules]
+    memory = np.where(inside, memory, 0)
+    keys = (calls.group[row], calls.function[row], subject.kind_of_name[modules], memory)
+    given = memory > 0
+    names = group_rows(*(key[given] for key in keys), subject.events["name"][modules][given])
+    alike = group_rows(*names.columns[:4])
+    found[alike.columns[0][alike.count >= _MODULES.fewest]] = 2
+    return found
+
+
+_PARTS = _Kind(_parts, FEWEST_ROUNDS, "A loop goes over the parts of a tensor", worth_saying=0.0)
+_LISTS = _Kind(_tensors, 8, "A loop changes many tensors one by one", _in_lists_ns, 0.0)
+_MODULES = _Kind(_modules, 4, "Modules of one class get the same tensor one after the other")
+
+FOR_LOOP_INDEXING = Pattern(
+    id="for-loop-indexing",
+    title="A Python loop goes over the parts of a tensor",
+    advice=(
+        "Replace the loop by one operation on the whole tensor: arithmetic with broadcasting, "
+        "slices, torch.arange, index_select, scatter_ or torch.stack; or torch.vmap the body. Give "
+        "a network all samples at once, and a recurrent one all time steps (nn.GRU, nn.LSTM). "
+        "torch.func.jacrev gives the gradients of many outputs together, and so does "
+        "torch.autograd.grad(..., is_grads_batched=True). Where all results at once are large, "
+        "take some hundred parts at a time."
+    ),
+    find=partial(_find, _PARTS),
+    helped_by=(Needs.SHAPES, Needs.STACKS),
+)
+
+TENSOR_BY_TENSOR = Pattern(
+    id="tensor-by-tensor",
+    title="A Python loop changes many tensors one by one",
+    advice=(
+        "Hand over lists: torch._foreach_lerp_(averages, parameters, 0.01) and the other "
+        "torch._foreach_* functions, torch.nn.utils.clip_grad_norm_, or "
+        "torch.optim.swa_utils.get_ema_multi_avg_fn for moving averages."
+    ),
+    find=partial(_find, _LISTS),
+    needs=(Needs.SHAPES, Needs.IDENTITY, Needs.STACKS),
+)
+
+MODULES_ONE_BY_ONE = Pattern(
+    id="modules-one-by-one",
+    title="Modules of one kind get the same input one by one",
+    advice=(
+        "Let one module do the work of all: one nn.Linear with the outputs of all of them, seen as "
+        "heads with view(); a grouped convolution; or torch.func.stack_module_state and torch.vmap "
+        "for an ensemble."
+    ),
+    find=partial(_find, _MODULES),
+    needs=(Needs.SHAPES, Needs.IDENTITY, Needs.MODULES, Needs.STACKS),
+    link="https://pytorch.org/tutorials/intermediate/ensembling.html",
+)

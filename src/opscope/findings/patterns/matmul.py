@@ -1,0 +1,148 @@
+"""Matrix products that miss the fast units of the GPU."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opscope.base.quantity_text import share_text
+from opscope.columns.dtypes import TORCH_NAMES
+from opscope.findings.measure import measure_alignment, measure_tf32
+from opscope.findings.pattern import Evidence, Needs, Pattern
+from opscope.findings.saving import Saves
+from opscope.findings.subject import Flags, Subject, Values
+
+PRODUCTS = ("aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm")
+"""Products, each with its two matrices as the last of its tensor arguments."""
+
+PRODUCT_CALLS = (*PRODUCTS, "aten::matmul", "aten::linear", "aten::einsum")
+"""The same and what calls them: how programs ask for a product."""
+
+HALF = tuple(c for c, name in TORCH_NAMES.items() if name in ("float16", "bfloat16"))
+_FLOAT = next(c for c, name in TORCH_NAMES.items() if name == "float32")
+_ALIGNMENT = 8
+_FULL_PRECISION_KERNELS = ("sgemm", "f32f32_f32f32")
+_WITH_TF32 = (8, 0)
+_TF32_SPEEDUPS = {(8, 0): 6.5, (9, 0): 6.5, (10, 0): 6.5}
+"""How many times as fast large products are with TF32, by compute capability.
+
+Of 4096 x 4096 measured on an H100: 6.8. Its peak is 8 times that of FP32 there and on an A100, and
+twice that on cards for games and workstations.
+"""
+_OTHER_SPEEDUP = 2.0
+
+_LEAST_KERNEL_NS = 5_000
+"""No product takes less, however fast its units are."""
+
+
+def _find_unaligned(subject: Subject) -> Evidence | None:
+    rows = np.flatnonzero(subject.named(*PRODUCTS))
+    is_half, aligned = np.zeros(len(rows), np.bool_), np.ones(len(rows), np.bool_)
+    for position in range(3):
+        tensor = subject.tensor_argument(position)[rows]
+        known = tensor >= 0
+        is_half |= known & np.isin(subject.trace.table("tensors")["dtype"][tensor], HALF)
+        aligned &= ~known | _is_aligned(subject, tensor)
+    unaligned, others = rows[is_half & ~aligned], rows[is_half & aligned]
+    if not len(unaligned):
+        return None
+    total = int(subject.duration_ns[unaligned].sum())
+    return Evidence(
+        events=unaligned,
+        time_ns=total,
+        explanation=(
+            f"{len(unaligned):,} of {len(unaligned) + len(others):,} products in half precision "
+            f"have a dimension that is no multiple of {_ALIGNMENT}, so the matrix units cannot be "
+            f"fed in full; they take {share_text(total / subject.wall_ns)} of the time."
+        ),
+        saved_ns=None,
+        saved_by="it depends on the library and the device; --benchmark measures it here",
+    )
+
+
+def _is_aligned(subject: Subject, tensor: Values) -> Flags:
+    """Whether the last two sizes of each tensor are multiples of the alignment."""
+    sizes = subject.trace.table("tensors").lists("sizes")
+    begin, end = sizes.offsets[tensor], sizes.offsets[tensor + 1]
+    result = np.ones(len(tensor), dtype=np.bool_)
+    for back in (1, 2):
+        there = end - back >= begin
+        value = sizes.values[np.where(there, end - back, 0)] if len(sizes.values) else begin * 0
+        result &= ~there | (value % _ALIGNMENT == 0)
+    return result
+
+
+def _find_full_precision(subject: Subject) -> Evidence | None:
+    """Products of float32 whose kernels say that they compute in full precision."""
+    product = subject.named(*PRODUCTS)
+    tensor = subject.tensor_argument(0)
+    product &= (tensor >= 0) & (subject.tensor_column("dtype", tensor) == _FLOAT)
+    gpu, names = subject.trace.table("gpu"), subject.trace.names
+    launch = gpu["launch"]
+    around = np.where(product[launch], launch, subject.inside(product)[launch])
+    full = {
+        row
+        for row in np.unique(gpu["name"]).tolist()
+        if any(part in names[row] for part in _FULL_PRECISION_KERNELS) and "tf32" not in names[row]
+    }
+    kernels = np.flatnonzero((launch >= 0) & (around >= 0) & np.isin(gpu["name"], list(full)))
+    if not len(kernels):
+        return None
+    speedup = _tf32_speedup(subject)
+    if speedup <= 1:
+        return None
+    took = gpu["duration_ns"][kernels]
+    total = int(took.sum())
+    least = _LEAST_KERNEL_NS
+    left = int(np.minimum(np.maximum(took / speedup, least), took).sum())
+    return Evidence(
+        events=around[kernels],
+        event_time_ns=took,
+        time_ns=total,
+        explanation=(
+            f"{len(kernels):,} products of float32 matrices ran in full precision on the GPU, "
+            f"{share_text(total / subject.wall_ns)} of the time. From compute capability 8.0 "
+            "on, TF32 computes them on the matrix units, with 10 bits of mantissa."
+        ),
+        saved_ns=total - left,
+        saved_by=(
+            f"taking TF32 to be {speedup:g} times as fast on this device, and no kernel to take "
+            f"less than {_LEAST_KERNEL_NS // 1000} µs; --benchmark measures it here"
+        ),
+        saves=Saves.WORK,
+    )
+
+
+def _tf32_speedup(subject: Subject) -> float:
+    """By the slowest device of the recording; 1 where one is known to have no TF32."""
+    known = [
+        (int(one["computeMajor"]), int(one["computeMinor"]))
+        for one in subject.trace.metadata.get("deviceProperties") or ()
+        if "computeMajor" in one and "computeMinor" in one
+    ]
+    return min(
+        (1.0 if one < _WITH_TF32 else _TF32_SPEEDUPS.get(one, _OTHER_SPEEDUP) for one in known),
+        default=_OTHER_SPEEDUP,
+    )
+
+
+UNALIGNED = Pattern(
+    id="unaligned-matmul",
+    title="Matrix products in half precision have odd sizes",
+    advice=(
+        f"Make batch size, features and vocabulary multiples of {_ALIGNMENT} (better of 64), "
+        "padding where need be."
+    ),
+    find=_find_unaligned,
+    needs=(Needs.SHAPES,),
+    measure=measure_alignment,
+)
+
+FULL_PRECISION = Pattern(
+    id="full-precision-matmul",
+    title="Matrix products on the GPU do without TF32",
+    advice='Call torch.set_float32_matmul_precision("high") if 10 bits of mantissa are enough.',
+    find=_find_full_precision,
+    needs=(Needs.KERNELS, Needs.SHAPES),
+    measure=measure_tf32,
+    link="https://pytorch.org/docs/stable/notes/cuda.html#tensorfloat-32-tf32-on-ampere-and-later-devices",
+)

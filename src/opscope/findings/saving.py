@@ -1,0 +1,64 @@
+"""How much of a finding's time the program gets back: less where host and device overlap."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import numpy as np
+
+from opscope.analysis.device_use.stretches import union_of
+from opscope.findings.subject import Subject, Values
+from opscope.timeline.tree.ancestry import nearest_ancestor
+
+
+class Saves(Enum):
+    """Whose time a fix saves."""
+
+    EVENTS = "events"  # host and device, in proportion to what the events take of each
+    HOST = "host"
+    WORK = "work"  # of devices
+    WALL = "wall"  # of the time on the clock: nothing else ran then
+
+
+def saved_of_wall_ns(subject: Subject, events: Values, saved_ns: int, saves: Saves) -> int:
+    """What the whole takes less if events take so much less, at most all of it.
+
+    Without a device that is the same. With one, host and device run at the same time for a while,
+    and do so for as long afterwards, as far as either still has something to do.
+
+    Args:
+        subject: what the events are of.
+        events: of a finding, rows; what they call and launch is part of them.
+        saved_ns: how much less they take, on host and device together.
+        saves: whose time that is.
+    """
+    wall, begins_ends = subject.wall_ns, subject.device_work
+    if saves is Saves.WALL or not len(begins_ends[0]):
+        return min(saved_ns, wall)
+    busy = min(int(union_of(*begins_ends).total_ns), int(subject.launched_ns.sum()))
+    host = _host_ns(subject)
+    overlap = max(host + busy - wall, 0)
+    of_host = saved_ns * _share_of_host(subject, events, saves)
+    host_left = max(host - of_host, 0)
+    busy_left = max(busy - (saved_ns - of_host), 0)
+    left = host_left + busy_left - min(overlap, host_left, busy_left)
+    return int(np.clip(host + busy - overlap - left, 0, wall))
+
+
+def _host_ns(subject: Subject) -> int:
+    """How long the main thread did something other than wait for devices."""
+    main = np.flatnonzero(subject.is_main)
+    whole = int(subject.end_ns[main].max() - subject.start_ns[main].min())
+    outermost = main[subject.parent[main] < 0]
+    took = (subject.end_ns - subject.start_ns)[outermost]
+    return whole - int((took - subject.host_ns[outermost]).sum())
+
+
+def _share_of_host(subject: Subject, events: Values, saves: Saves) -> float:
+    if saves is not Saves.EVENTS:
+        return float(saves is Saves.HOST)
+    chosen = np.zeros(len(subject.parent), dtype=np.bool_)
+    chosen[events] = True
+    outermost = chosen & (nearest_ancestor(subject.parent, chosen) < 0)
+    both = int(subject.duration_ns[outermost].sum())
+    return int(subject.host_ns[outermost].sum()) / max(both, 1)

@@ -1,0 +1,381 @@
+"""A trace as the patterns look at it: columns they share, each made when first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.sites import Sites
+from opscope.base.cached_property import cached_property
+from opscope.columns.codes import DeviceType
+from opscope.columns.row_groups import group_rows, order_rows
+from opscope.columns.schema import EventKind, RecordScope, Role
+from opscope.columns.table import Table
+from opscope.columns.trace_data import TraceData
+from opscope.findings.line_calls import LineCalls, calls_of_lines
+from opscope.findings.program_time import main_row, program_time
+from opscope.timeline.device_time import WORK_KINDS, launched_work
+from opscope.timeline.grouped_medians import medians
+from opscope.timeline.listing import TorchListing
+from opscope.timeline.period import wall_bounds
+from opscope.timeline.time_kind import waits_for_device
+from opscope.timeline.tree.ancestry import nearest_ancestor, subtree_sums
+from opscope.timeline.tree.event_tree import event_tree
+from opscope.timeline.tree.self_time import minus_children
+
+T = TypeVar("T")
+Values = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+_FIXED_COST_PERCENTILE = 5
+_MOST_FIXED_COST_NS, _LEAST_CALL_COST_NS = 15_000, 3_000
+"""In a program of large operators even the fastest say nothing of what calling one costs."""
+
+_ODD, _SHORT_NS = 4, 500_000
+"""What takes so many times the median was interrupted; a turn of the processor is a few ms long."""
+_MUCH_OF_A_CALL = 0.4
+"""Share of a call that its operators take, below which it does something else too."""
+FLOPS_A_NS = 64
+"""One thread of an ordinary processor multiplies and adds so fast."""
+EVALUATING = "autograd::engine::evaluate_function"
+"""Around each node of a backward pass, with its number."""
+
+HOST = DeviceType.CPU
+CUDA = DeviceType.CUDA
+"""c10::DeviceType of tensors on NVIDIA and AMD GPUs."""
+
+
+FEW_DROPPED = 0.01
+"""So small a share of the events may be missing from what is said of times without any."""
+
+
+def dropped_share(trace: TraceData) -> float:
+    """Of the events that were asked for, how many were dropped."""
+    ledger = trace.ledger
+    dropped, requested = ledger.lost("events"), ledger.get("events", {}).get("requested", 0.0)
+    # What was read from another tool's file says what was dropped, but not what was asked for.
+    return dropped / max(requested, len(trace.events) + dropped, 1.0)
+
+
+class Subject:
+    """Arrays have shape (events,) unless said otherwise; rows are rows of ``events``.
+
+    Attributes:
+        recorded: the trace as it was recorded; what counters said is at those times.
+    """
+
+    def __init__(self, trace: TraceData, listing: TorchListing | None = None) -> None:
+        self._made: dict[Callable[[Subject], Any], Any] = {}
+        self.recorded = trace
+        self.listing = listing or TorchListing(trace)
+        self.parent = self.listing.tree.parent
+
+    def once(self, make: Callable[[Subject], T]) -> T:
+        """What ``make`` makes of this subject, made the first time it is asked for."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        made: T = self._made[make]
+        return made
+
+    @cached_property
+    def trace(self) -> TraceData:
+        """The recording without profiling overhead and without waits for a processor."""
+        return program_time(self.recorded)
+
+    @property
+    def events(self) -> Table:
+        """Those of ``trace``."""
+        return self.trace.events
+
+    @property
+    def start_ns(self) -> Values:
+        """Start of each event on the host, Unix nanoseconds of ``trace``."""
+        return self.trace.events["start_ns"]
+
+    @cached_property
+    def end_ns(self) -> Values:
+        """End of each event on the host."""
+        return self.start_ns + event_tree(self.trace).duration_ns
+
+    @cached_property
+    def duration_ns(self) -> Values:
+        """Time on the host, with the work of devices that it launched in place of waiting for it.
+
+        So operators of a device can be compared as those of the host; what of that overlaps,
+        :mod:`opscope.findings.saving` takes into account.
+        """
+        return self.host_ns + subtree_sums(self.parent, self.launched_ns)
+
+    @cached_property
+    def host_ns(self) -> Values:
+        """Time of each event on the host without waits for devices."""
+        took = self.end_ns - self.start_ns
+        if not len(self.trace.table("gpu")):
+            return took
+        waits = np.array([waits_for_device(text) for text in self.listing.texts], dtype=np.bool_)
+        waiting = waits[self.listing.label]
+        waiting &= nearest_ancestor(self.parent, waiting) < 0
+        return took - subtree_sums(self.parent, np.where(waiting, took, 0))
+
+    @cached_property
+    def launched_ns(self) -> Values:
+        """Work of devices that each event launched itself, beyond its own end or beginning.
+
+        Copies from pageable memory are over when the call returns that made them.
+        """
+        work, gpu = launched_work(self.trace), self.trace.table("gpu")
+        call, start, took = (gpu[name][work] for name in ("launch", "start_ns", "duration_ns"))
+        during = np.minimum(self.end_ns[call], start + took)
+        during -= np.maximum(self.start_ns[call], start)
+        beyond = took - np.maximum(during, 0)
+        return np.bincount(call, beyond, len(self.parent)).astype(np.int64)
+
+    @cached_property
+    def wall_ns(self) -> int:
+        """What shares are of: from the first start to the last end; at least 1."""
+        first, last = wall_bounds(self.trace)
+        return max(last - first, 1)
+
+    @cached_property
+    def is_main(self) -> Flags:
+        """Whether each event is on the thread that calls most operators; what others do is beside.
+
+        Where none is called, on the one with most events.
+        """
+        return np.asarray(self.events["thread"] == main_row(self.trace))
+
+    @cached_property
+    def sites(self) -> Sites:
+        """Places in the program."""
+        return Sites(self.listing)
+
+    @cached_property
+    def line_calls(self) -> LineCalls:
+        """What the program's lines call."""
+        return calls_of_lines(
+            self.sites,
+            self.parent,
+            (self.start_ns, self.end_ns),
+            self.kind_of_name,
+            is_pause=self.events["kind"] == EventKind.GC_PAUSE,
+            is_node=self.named_like(EVALUATING),
+        )
+
+    @cached_property
+    def is_operator(self) -> Flags:
+        """Whether each event is an operator."""
+        return np.asarray(self.events["kind"] == EventKind.OPERATOR)
+
+    @cached_property
+    def operator_parent(self) -> Values:
+        """The nearest operator around each event, -1 for none."""
+        return nearest_ancestor(self.parent, self.is_operator).astype(np.int64)
+
+    @cached_property
+    def outermost_operator(self) -> Values:
+        """The outermost operator around each event or itself, -1 for none."""
+        outermost = self.is_operator & (self.operator_parent < 0)
+        around = nearest_ancestor(self.parent, outermost)
+        return np.where(outermost, np.arange(len(around)), around)
+
+    @cached_property
+    def operator_self_ns(self) -> Values:
+        """Duration minus that of operators directly inside."""
+        return minus_children(
+            np.where(self.is_operator, self.operator_parent, -1), self.duration_ns
+        )
+
+    @property
+    def call_cost_ns(self) -> int:
+        """What calling one operator that computes next to nothing takes here.
+
+        Twice the fastest, within what is known of processors.
+        """
+        return int(np.clip(2 * self.fixed_cost_ns, _LEAST_CALL_COST_NS, _MOST_FIXED_COST_NS))
+
+    @cached_property
+    def work_ns(self) -> Values:
+        """What each outermost operator takes beyond the cost of calling one; 0 for other events.
+
+        Below 0 where it was quick; sums over many are what counts.
+        """
+        result = np.zeros(len(self.parent), dtype=np.int64)
+        rows = self.outermost
+        if not len(rows):
+            return result
+        took, median = self.duration_ns[rows], self._medians(rows)
+        spans = subtree_sums(self.parent, self.is_operator.astype(np.int64))[rows]
+        calling = np.minimum(took, self.call_cost_ns * spans)
+        # One that is short is hardly ever interrupted, and then for much longer than it takes.
+        result[rows] = np.where(median < _SHORT_NS, np.minimum(took, _ODD * median), took) - calling
+        return result
+
+    def _medians(self, rows: Values) -> Values:
+        """The median duration of operators of the same name at the same line, for each of them."""
+        unknown = np.zeros(len(self.parent), dtype=np.int64)
+        frame, line = self.sites.at if self.sites.known else (unknown, unknown)
+        alike = group_rows(self.events["name"][rows], frame[rows], line[rows])
+        return medians(self.duration_ns[rows], alike.group, len(alike))[alike.group]
+
+    def with_callers_ns(self, operators: Values) -> int:
+        """Time of operators, with calls of libraries around them that do hardly anything else."""
+        going = np.zeros(len(self.parent), dtype=np.bool_)
+        going[operators] = True
+        every = np.zeros_like(going)
+        every[self.outermost] = True
+        inside = subtree_sums(self.parent, (going & every).astype(np.int64))
+        took = subtree_sums(self.parent, np.where(going & every, self.duration_ns, 0))
+        whole = (inside > 0) & (inside == subtree_sums(self.parent, every.astype(np.int64)))
+        whole &= ~self.sites.defined_here & (self.operator_parent < 0)
+        whole &= took >= _MUCH_OF_A_CALL * self.duration_ns
+        whole |= going
+        top = whole & (nearest_ancestor(self.parent, whole) < 0)
+        return int(self.duration_ns[top].sum())
+
+    @cached_property
+    def is_training(self) -> Flags:
+        """Whether each event is part of a backward pass, or a step of an optimizer."""
+        backward = self.events["scope"] == RecordScope.BACKWARD_FUNCTION
+        step = self.events["kind"] == EventKind.OPTIMIZER_CALL
+        return np.asarray((backward & self.is_operator) | step | self.named_like("Optimizer.step#"))
+
+    @cached_property
+    def fixed_cost_ns(self) -> int:
+        """From one operator to the next where Python calls one after the other as fast as it can.
+
+        The fastest twentieth of the times between the starts of outermost operators of a thread:
+        Python, dispatch, and hardly any work.
+        """
+        rows = self.outermost
+        order = np.argsort(self.events["thread"][rows], kind="stable")
+        apart = np.diff(self.start_ns[rows][order])
+        apart = apart[np.diff(self.events["thread"][rows][order]) == 0]
+        fastest = int(np.percentile(apart, _FIXED_COST_PERCENTILE)) if len(apart) else 0
+        return min(fastest, _MOST_FIXED_COST_NS)
+
+    @cached_property
+    def outermost(self) -> Values:
+        """Operators that no other operator called. Rows, in order of start."""
+        return np.flatnonzero(self.is_operator & (self.operator_parent < 0))
+
+    @cached_property
+    def names_used(self) -> dict[str, int]:
+        """Row in names of every event name, by text."""
+        used = np.flatnonzero(np.bincount(self.events["name"] + 1, minlength=1)) - 1
+        return {self.trace.names[row]: int(row) for row in used.tolist() if row >= 0}
+
+    @cached_property
+    def kind_of_name(self) -> Values:
+        """A number for the name of each event without that of an instance, as in Linear_3; -1 for
+        no name."""
+        numbers: dict[str, int] = {}
+        of_name = np.full(len(self.trace.names) + 1, -1, dtype=np.int64)
+        for text, row in self.names_used.items():
+            of_name[row] = numbers.setdefault(text.rstrip("0123456789"), len(numbers))
+        return of_name[self.events["name"]]
+
+    def named(self, *texts: str) -> Flags:
+        """Which events have one of these names."""
+        rows = [self.names_used[text] for text in texts if text in self.names_used]
+        return self._with_name(rows)
+
+    def named_like(self, *parts: str) -> Flags:
+        """Which events have a name that contains one of ``parts``."""
+        rows = [row for text, row in self.names_used.items() if any(p in text for p in parts)]
+        return self._with_name(rows)
+
+    def calls_of(self, file: str, name: str = "") -> Flags:
+        """Calls of Python functions of files with ``file`` in their path; of this name alone."""
+        names, frames = self.trace.names, self.trace.table("frames")
+        wanted = [
+            file in names[path] and (not name or names[function] == name)
+            for path, function in zip(frames["file"], frames["function"], strict=True)
+        ]
+        return np.array([*wanted, False], dtype=np.bool_)[self.sites.frame]
+
+    def _with_name(self, rows: list[int]) -> Flags:
+        found = np.zeros(len(self.parent), dtype=np.bool_)
+        for row in rows:
+            found[self._events_of_name(row)] = True
+        return found
+
+    def _events_of_name(self, row: int) -> Values:
+        order, begin = self._by_name
+        return order[begin[row + 1] : begin[row + 2]]
+
+    @cached_property
+    def _by_name(self) -> tuple[Values, Values]:
+        """Events by name, those without one first, and where each name begins."""
+        name = self.events["name"]
+        count = np.bincount(name + 1, minlength=len(self.trace.names) + 1)
+        return order_rows(name), np.append(0, np.cumsum(count))
+
+    def inside(self, around: Flags) -> Values:
+        """The nearest event of ``around`` that each event runs in, -1 for none."""
+        return nearest_ancestor(self.parent, around).astype(np.int64)
+
+    def during(self, spans: Values) -> Values:
+        """The latest of ``spans`` that was open on its thread when each event began, -1 for none.
+
+        By time, because where Python calls are recorded an annotation begins within the call that
+        opens it and outlives that: what follows is not nested in it. A span is not in itself.
+        """
+        result = np.full(len(self.parent), -1, dtype=np.int64)
+        thread = self.events["thread"]
+        for number in np.unique(thread[spans]):
+            own, rows = spans[thread[spans] == number], np.flatnonzero(thread == number)
+            latest = own[
+                np.maximum(np.searchsorted(self.start_ns[own], self.start_ns[rows], "right") - 1, 0)
+            ]
+            begun = self.start_ns[latest] <= self.start_ns[rows]
+            inside = begun & (self.start_ns[rows] < self.end_ns[latest]) & (rows != latest)
+            result[rows[inside]] = latest[inside]
+        return result
+
+    def tensor_argument(self, position: int) -> Values:
+        """Row in ``tensors`` of one positional argument; the first of a list; -1 for none."""
+        table = self.trace.table("tensors")
+        return self._argument_rows(table, position, table["element"] <= 0)
+
+    def tensor_column(self, column: str, rows: Values) -> Values:
+        """Values of a column of ``tensors`` at ``rows`` of that table; -1 where the row is -1."""
+        values = self.trace.table("tensors")[column]
+        if not len(values):
+            return np.full(len(rows), -1, dtype=np.int64)
+        return np.where(rows >= 0, values[rows].astype(np.int64), -1)
+
+    def scalar_argument(self, position: int) -> Values:
+        """Row in ``scalars`` of one positional argument, -1 for none."""
+        table = self.trace.table("scalars")
+        return self._argument_rows(table, position, np.ones(len(table), dtype=np.bool_))
+
+    def _argument_rows(self, table: Table, position: int, wanted: Flags) -> Values:
+        wanted = wanted & (table["role"] == Role.INPUT) & (table["argument"] == position)
+        rows = np.flatnonzero(wanted)
+        found = np.full(len(self.parent), -1, dtype=np.int64)
+        found[table["event"][rows]] = rows
+        return found
+
+    @cached_property
+    def device_work(self) -> tuple[Values, Values]:
+        """Start and end of what devices computed and copied, in order of start."""
+        gpu = self.trace.table("gpu")
+        work = np.flatnonzero(np.isin(gpu["kind"], WORK_KINDS))
+        work = work[np.argsort(gpu["start_ns"][work], kind="stable")]
+        start = gpu["start_ns"][work]
+        return start, start + gpu["duration_ns"][work]
+
+    def work_in(self, events: Flags) -> Values:
+        """Rows in ``gpu`` of what some events launched, or what these called. Shape (work,)."""
+        launched = launched_work(self.trace)
+        inside = events | (self.inside(events) >= 0)
+        return np.asarray(launched[inside[self.trace.table("gpu")["launch"][launched]]])
+
+    @cached_property
+    def has_device(self) -> bool:
+        """Whether a GPU took part: it was recorded, or tensors were on one."""
+        tensors = self.trace.table("tensors")
+        return len(self.trace.table("gpu")) > 0 or bool((tensors["device_type"] == CUDA).any())

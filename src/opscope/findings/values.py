@@ -1,0 +1,291 @@
+"""Which operators computed the same value: same operator, same arguments, same contents.
+
+Every outermost operator gets a number made of its name, its scalars and the numbers of what made
+its arguments. What writes to memory in place makes a new value of the one that was there, and of
+its other arguments. What random operators give is like nothing else.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.base.cached_property import cached_property
+from opscope.columns.row_groups import group_rows, order_rows, places_in
+from opscope.columns.schema import AllocationAction, RecordScope, Role
+from opscope.findings.subject import Flags, Subject, Values
+from opscope.timeline.signatures import mix, scalar_signatures
+
+Numbers = npt.NDArray[np.uint64]
+
+_RANDOM = (
+    "rand", "normal", "bernoulli", "dropout", "multinomial", "uniform", "exponential", "poisson",
+    "geometric", "cauchy", "empty",
+)  # fmt: skip
+"""Parts of the names of operators whose result does not follow from their arguments."""
+
+_LISTS = ("_foreach_", "_fused_")
+_GIVEN = (Role.INPUT, Role.KEYWORD, Role.INPUT_PART)
+"""Indices, as in ``x[rows]``, are parts of an argument."""
+
+_DEPTH, _STEPS_BETWEEN = 24, 6
+"""Of operators whose results are arguments of others, what is deeper is taken to differ. Operators
+between one and another that gets what became of its result."""
+
+
+def computed_values(subject: Subject) -> ComputedValues:
+    """Of this subject, made once."""
+    return subject.once(ComputedValues)
+
+
+class ComputedValues:
+    """Arrays have shape (events,) unless said otherwise.
+
+    Attributes:
+        rows: of ``tensors`` that are arguments of outermost operators. Shape (arguments,).
+        event: of each such argument, the operator. Shape (arguments,).
+        producer: the outermost operator that made its memory, -1 for none seen. Shape (arguments,).
+        source: the one that made what it holds: the last that wrote to memory with a producer, or
+            that itself. Shape (arguments,).
+        rests_on_numbers: a Python number whose value is not recorded is behind what was computed.
+    """
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject, tensors = subject, subject.trace.table("tensors")
+        event = tensors["event"].astype(np.int64)
+        outermost = subject.is_operator & (subject.operator_parent < 0)
+        given = outermost[event] & np.isin(tensors["role"], _GIVEN) & (tensors["impl"] != 0)
+        self.rows: Values = np.flatnonzero(given & ~tensors["is_wrapped_number"])
+        self.event: Values = event[self.rows]
+        self.producer = self.makers_of(tensors["allocation_id"][self.rows])
+        first, reached = self._writes_until
+        last = np.full(len(first), -1, dtype=np.int64)
+        last[reached > first] = self._writes[1][reached[reached > first] - 1]
+        # What wrote to it before it was made wrote to what was there until then.
+        self.source = np.where(self.producer >= 0, np.maximum(last, self.producer), -1)
+
+    def makers_of(self, allocations: Values) -> Values:
+        """The outermost operator that made each of these allocations, given by id; -1 for none."""
+        ids, makers = self._makers
+        if not len(ids):
+            return np.full(len(allocations), -1, dtype=np.int64)
+        at = np.maximum(places_in(ids, allocations, side="right") - 1, 0)
+        return np.where(ids[at] == allocations, makers[at], -1)
+
+    @cached_property
+    def _makers(self) -> tuple[Values, Values]:
+        """Ids of allocations, in order, and the outermost operator that made each.
+
+        Ids may be any numbers in a file, so that nothing is indexed by them.
+        """
+        table = self._subject.trace.table("allocations")
+        rows = np.flatnonzero(
+            (table["action"] == AllocationAction.ALLOCATE)
+            & (table["allocation_id"] >= 0) & (table["event"] >= 0)
+        )  # fmt: skip
+        rows = rows[order_rows(table["allocation_id"][rows])]
+        makers = self._subject.outermost_operator[table["event"][rows]]
+        return table["allocation_id"][rows], makers
+
+    def leads_to(self, sources: Flags, through: Flags) -> Flags:
+        """Operators that get what ``sources`` made, or what ``through`` made of that."""
+        made, gets = sources, np.zeros(len(sources), dtype=np.bool_)
+        known = self.producer >= 0
+        event, producer = self.event[known], self.producer[known]
+        for _ in range(_STEPS_BETWEEN):
+            gets[event[made[producer]]] = True
+            made = sources | (gets & through)
+        return gets
+
+    def behind(self, users: Flags, through: Flags) -> Flags:
+        """Operators of ``through`` whose result ``users`` got, or what ``through`` made of it."""
+        found = np.zeros(len(users), dtype=np.bool_)
+        known = self.producer >= 0
+        event, producer = self.event[known], self.producer[known]
+        for _ in range(_STEPS_BETWEEN):
+            found[producer[(users | found)[event]]] = True
+            found &= through
+        return found
+
+    @cached_property
+    def _in_place(self) -> tuple[Flags, Values]:
+        """Operators that write to memory in place, by their names, and the outermost one of each;
+        an annotation with arguments is in none."""
+        names = [text for text in self._subject.names_used if text.endswith("_")]
+        around = self._subject.outermost_operator
+        return self._subject.named(*names), np.where(around >= 0, around, np.arange(len(around)))
+
+    @cached_property
+    def _of_lists(self) -> Flags:
+        """Those that write to many tensors: to which of them is not told."""
+        return self._in_place[0] & self._subject.named_like(*_LISTS)
+
+    @cached_property
+    def _writes(self) -> tuple[Values, Values]:
+        """Memory that operators write to, and the outermost operator, sorted by both."""
+        tensors, (writes, around) = self._subject.trace.table("tensors"), self._in_place
+        event, is_input = tensors["event"].astype(np.int64), tensors["role"] == Role.INPUT
+        written = (writes[event] & (tensors["argument"] == 0)) | self._of_lists[event]
+        rows = np.flatnonzero(written & is_input & (tensors["storage"] != 0))
+        memory, by = tensors["storage"][rows].astype(np.int64), around[event[rows]]
+        order = order_rows(memory, by)
+        return memory[order], by[order]
+
+    @cached_property
+    def _writes_until(self) -> tuple[Values, Values]:
+        """Of each argument's memory the first of all writes to it, and the first after its call."""
+        memory, by = self._writes
+        storage = self._subject.trace.table("tensors")["storage"][self.rows].astype(np.int64)
+        size = len(self._subject.parent) + 1
+        block = group_rows(np.concatenate([memory, storage])).group
+        keys, wanted = block[: len(memory)] * size + by, block[len(memory) :] * size
+        return places_in(keys, wanted), places_in(keys, wanted + self.event)
+
+    @cached_property
+    def _written(self) -> tuple[Values, Values]:
+        """Of everything that is written to in place, who made that, -1 for none, and who writes."""
+        tensors, (writes, around) = self._subject.trace.table("tensors"), self._in_place
+        event = tensors["event"].astype(np.int64)
+        rows = writes[event] & (tensors["argument"] == 0) & (tensors["allocation_id"] >= 0)
+        return self.makers_of(tensors["allocation_id"][rows]), around[event[rows]]
+
+    @cached_property
+    def is_written(self) -> Flags:
+        """Whether what each operator made was written to by another one."""
+        maker, by = self._written
+        touched = np.zeros(len(self._subject.parent) + 1, dtype=np.bool_)
+        touched[maker[maker != by]] = True
+        return touched[:-1]
+
+    def overwritten(self, again: Flags) -> Flags:
+        """Whether operators that are not of ``again`` write to what each made or wrote to.
+
+        It could not be used again then; where all that write to it are, what they make of it can.
+        """
+        maker, by = self._written
+        maker, by = maker[maker >= 0], by[maker >= 0]
+        lost = np.zeros(len(again), dtype=np.bool_)
+        lost[maker[(maker != by) & ~again[by]]] = True
+        lost[by[lost[maker]]] = True
+        return lost
+
+    @cached_property
+    def rests_on_numbers(self) -> Flags:
+        """Whether a Python number whose value was not recorded is behind what was computed."""
+        rests = self._has_number.copy()
+        known = self.source >= 0
+        event, source = self.event[known], self.source[known]
+        for _ in range(_DEPTH):
+            rests[event[rests[source]]] = True
+        return rests
+
+    @cached_property
+    def _has_number(self) -> Flags:
+        tensors = self._subject.trace.table("tensors")
+        has = np.zeros(len(self._subject.parent), dtype=np.bool_)
+        has[tensors["event"][tensors["is_wrapped_number"]]] = True
+        return has
+
+    @cached_property
+    def from_nothing(self) -> Flags:
+        """Operators whose value follows from scalars alone."""
+        constant = ~self._is_unique
+        constant[self.event[self.source < 0]] = False
+        known = self.source >= 0
+        event, source = self.event[known], self.source[known]
+        for _ in range(_DEPTH):
+            constant[event[~constant[source]]] = False
+        return constant
+
+    @property
+    def number(self) -> Numbers:
+        """Of the value each outermost operator computed; unique where it cannot be told."""
+        return self._solved[0]
+
+    @property
+    def is_deep(self) -> Flags:
+        """Operators at the end of longer chains than are followed: their values may be alike."""
+        return self._solved[1]
+
+    @cached_property
+    def _solved(self) -> tuple[Numbers, Flags]:
+        subject, tensors = self._subject, self._subject.trace.table("tensors")
+        base = mix(subject.events["name"].astype(np.int64)) ^ scalar_signatures(subject.trace)
+        # Python numbers are told apart by the line: there they are most likely the same.
+        frame, line = (column.astype(np.int64) for column in subject.sites.at)
+        base ^= np.where(self._has_number, mix(frame * 1_000_003 + line), np.uint64(0))
+        itself = mix(np.arange(len(base))) ^ np.uint64(1)
+        order = np.argsort(self.event, kind="stable")
+        event, source = self.event[order], self.source[order]
+        known, shape = source >= 0, self._shapes()[order]
+        argument = tensors["argument"][self.rows].astype(np.int64) * 4096
+        place = mix(argument + tensors["element"][self.rows])[order]
+        holds = self._contents()[order]
+        first = np.flatnonzero(np.diff(event, prepend=-1))
+        gets, number = event[first], np.where(self._is_unique, itself, mix(base))
+        number[gets] = itself[gets]
+        deep = np.zeros(len(base), dtype=np.bool_)
+        for _ in range(_DEPTH if len(gets) else 0):
+            holds[known] = number[source[known]]
+            total = np.add.reduceat(mix((holds ^ shape) + place), first)
+            found = np.where(self._is_unique[gets], itself[gets], mix(base[gets] ^ total))
+            deep[gets] = found != number[gets]
+            if not deep.any():
+                break
+            number[gets] = found
+        return number, deep
+
+    @cached_property
+    def _is_unique(self) -> Flags:
+        """Random operators, what autograd runs, which shows no arguments of its own, and spans that
+        torch.compile names itself: a region of compiled code is no constant."""
+        subject = self._subject
+        plain = subject.is_operator & (subject.events["scope"] == RecordScope.FUNCTION)
+        unique = subject.named_like(*_RANDOM, "autograd::") | self._of_lists
+        return np.asarray(unique | ~plain | ~subject.named_like("::"))
+
+    def _contents(self) -> Numbers:
+        """A number for what each argument's memory holds that no operator seen has made.
+
+        Memory whose allocation was not seen may be another's by now, at the same address: it is
+        the same where one tensor stands for it most of the time, as a parameter does; else only as
+        long as the tensor is.
+        """
+        tensors, ids = self._subject.trace.table("tensors"), self._makers[0]
+        storage = tensors["storage"][self.rows].astype(np.int64)
+        impl = tensors["impl"][self.rows].astype(np.int64)
+        allocation = tensors["allocation_id"][self.rows]
+        of_storage, of_tensor = group_rows(storage).group, group_rows(storage, impl).group
+        longest = np.zeros(int(of_storage.max(initial=-1)) + 1, dtype=np.int64)
+        np.maximum.at(longest, of_storage, _spans(of_tensor, self.event)[of_tensor])
+        stays = longest * 2 >= _spans(of_storage, self.event)
+        fleeting = ~np.isin(allocation, ids) & ~stays[of_storage]
+        memory = mix(storage) ^ mix(mix(allocation) + mix(np.where(fleeting, impl, 0)))
+        first, reached = self._writes_until
+        return np.asarray(memory ^ mix(reached - first))
+
+    def _shapes(self) -> Numbers:
+        """A number for how each argument looks at its memory, and at which version of it."""
+        tensors, rows = self._subject.trace.table("tensors"), self.rows
+        shape = mix(tensors["storage_offset"][rows]) ^ mix(tensors["version"][rows])
+        shape ^= mix(tensors["dtype"][rows].astype(np.int64) + 64)
+        for salt, name in enumerate(("sizes", "strides")):
+            lists = tensors.lists(name)
+            length = lists.offsets[rows + 1] - lists.offsets[rows]
+            owner = np.repeat(np.arange(len(rows)), length)
+            place = np.arange(len(owner)) - np.repeat(np.cumsum(length) - length, length)
+            value = lists.values[np.repeat(lists.offsets[rows], length) + place]
+            np.add.at(shape, owner, mix(mix(value) + mix(place * 2 + salt)))
+        # Of tensors that one operator writes to together it is not known what each holds.
+        together = (self.source >= 0) & self._of_lists[self.source]
+        which = mix(tensors["allocation_id"][rows].astype(np.int64))
+        return np.asarray(shape ^ np.where(together, which, np.uint64(0)))
+
+
+def _spans(group: Values, event: Values) -> Values:
+    """Of each group, how far its first and last event are apart."""
+    count = int(group.max(initial=-1)) + 1
+    first, last = np.full(count, np.iinfo(np.int64).max), np.full(count, -1, dtype=np.int64)
+    np.minimum.at(first, group, event)
+    np.maximum.at(last, group, event)
+    return np.asarray(last - first)

@@ -1,0 +1,206 @@
+"""One clock for all ranks of a job: how far each machine's is ahead, and how well that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.base.quantity_text import time_text
+from opscope.jobs.clock_fit import EVEN, ClockCourse, fit_course
+
+Values = npt.NDArray[np.int64]
+Amounts = npt.NDArray[np.float64]
+
+_FARTHEST = np.iinfo(np.int64).max // 4
+
+
+@dataclass(frozen=True, eq=False)
+class Clocks:
+    """The clocks of a job's processes. The clock of the first one's machine is the job's.
+
+    Attributes:
+        machines: the host's name of each, or the process where that is not known.
+        is_named: whether it is known. Processes that do not say where they ran may be of one
+            machine: their clocks are taken to agree where that can be.
+        machine: of each process, row in ``machines``. Shape (processes,).
+        shift_ns: what to add to the times of each process to have them on its machine's clock.
+        courses: how far each machine is ahead of the first one; None where that is not known.
+        through: of each machine, the ones between it and the first one; their bounds add up.
+    """
+
+    machines: tuple[str, ...]
+    is_named: tuple[bool, ...]
+    machine: Values
+    shift_ns: Values
+    courses: tuple[ClockCourse | None, ...]
+    through: tuple[tuple[int, ...], ...]
+
+    @property
+    def unknown(self) -> list[str]:
+        """Machines whose clock cannot be brought together with the first one's."""
+        return [
+            name for name, line in zip(self.machines, self.courses, strict=True) if line is None
+        ]
+
+    def on_one(self, process: int, time_ns: Values) -> Values:
+        """Times of a process on the job's clock, as far as its machine's is known; same shape."""
+        moved = np.asarray(time_ns + self.shift_ns[process], dtype=np.int64)
+        course = self.courses[int(self.machine[process])]
+        return moved if course is None else moved - course.ahead_ns(moved)
+
+    def bound_ns(self, process: int, time_ns: Values) -> Amounts:
+        """How far off these may be, given times on the job's clock; infinite where unknown."""
+        bound = np.zeros(np.shape(time_ns))
+        row = int(self.machine[process])
+        for one in (row, *self.through[row]):
+            course = self.courses[one]
+            if course is None:
+                return np.full(np.shape(time_ns), np.inf)
+            bound += course.bound_ns(time_ns + course.ahead_ns(time_ns))
+        return bound
+
+    def __str__(self) -> str:
+        if not self.machines:
+            return "No process was looked at."
+        if len(self.machines) == 1:
+            return f"All processes ran on one machine ({self.machines[0]}), with one clock."
+        known = [course for course in self.courses if course is not None]
+        text = ""
+        if len(known) > 1:
+            worst = max(course.worst_ns for course in known)
+            text = f"Clocks of {len(known)} machines are brought together to within "
+            text += f"{time_text(round(worst))}."
+        if self.unknown:
+            text += (
+                f" The clocks of {', '.join(self.unknown)} are not brought together with that of "
+                f"{self.machines[0]}: they share no collective that tells. Times of one are not "
+                "compared with those of another."
+            )
+        return text.strip()
+
+
+@dataclass(frozen=True, eq=False)
+class Arrivals:
+    """Who cannot have ended before whom: one row per process and collective. Shape (rows,).
+
+    Attributes:
+        collective: which.
+        process: row in the processes.
+        start_ns: when the process began to take part, on its own clock.
+        end_ns: when it had what it gets.
+        gives: whether others need what it has.
+        takes: whether it needs what others have.
+    """
+
+    collective: Values
+    process: Values
+    start_ns: Values
+    end_ns: Values
+    gives: npt.NDArray[np.bool_]
+    takes: npt.NDArray[np.bool_]
+
+
+def machines_of(about: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Clocks:
+    """Processes by machine, by what their traces say of themselves; nothing is known of clocks of
+    several machines yet.
+
+    Args:
+        about: metadata of each.
+        names: of each, for those that do not say where they ran.
+    """
+    machines: dict[Any, int] = {}
+    titles: list[tuple[str, bool]] = []
+    machine, shift = [], []
+    first_of: list[Mapping[str, Any]] = []
+    for one, name in zip(about, names, strict=True):
+        host = str(one.get("host_name") or "")
+        key = str(one.get("boot_id") or "") or host or (name,)
+        if key not in machines:
+            machines[key] = len(machines)
+            titles.append((host or name, bool(host)))
+            first_of.append(one)
+        machine.append(machines[key])
+        shift.append(_shift_ns(first_of[machines[key]], one))
+    return Clocks(
+        tuple(title for title, _ in titles),
+        tuple(is_named for _, is_named in titles),
+        np.array(machine, dtype=np.int64),
+        np.array(shift, dtype=np.int64),
+        (EVEN, *[None] * (len(titles) - 1))[: len(titles)],
+        tuple(() for _ in titles),
+    )
+
+
+def _shift_ns(first: Mapping[str, Any], other: Mapping[str, Any]) -> int:
+    """What to add to times of ``other``: by the monotonic clock, which all of a machine share.
+
+    Each trace has Unix times as they were at its own end, and that clock may be set in between.
+    """
+    ahead = [_ahead_of_monotonic_ns(about) for about in (first, other)]
+    return 0 if None in ahead else int(ahead[0] or 0) - int(ahead[1] or 0)
+
+
+def _ahead_of_monotonic_ns(about: Mapping[str, Any]) -> int | None:
+    end_ns, monotonic_ns = about.get("end_ns"), about.get("end_monotonic_ns")
+    if not isinstance(end_ns, int) or not isinstance(monotonic_ns, int):
+        return None
+    return end_ns - monotonic_ns
+
+
+def brought_together(clocks: Clocks, arrivals: Arrivals) -> Clocks:
+    """With the clocks of machines compared by their collectives, nearest to the first one first."""
+    count = len(clocks.machines)
+    if count < 2:
+        return clocks
+    edges = _edges(clocks, arrivals)
+    courses, through = list(clocks.courses), list(clocks.through)
+    reached = [0]
+    for known in reached:
+        of_known = courses[known]
+        for row in range(count):
+            if courses[row] is None and of_known is not None:
+                course = _between(edges, known, row, of_known)
+                if course is not None:
+                    courses[row] = course if clocks.is_named[row] else course.agreeing()
+                    through[row] = () if known == 0 else (known, *through[known])
+                    reached.append(row)
+    return replace(clocks, courses=tuple(courses), through=tuple(through))
+
+
+def _edges(clocks: Clocks, arrivals: Arrivals) -> tuple[Values, Values]:
+    """Of every machine and collective, when the last that gives began, and the first that takes had
+    it, on the machine's clock. Each of shape (machines, collectives)."""
+    size = (len(clocks.machines), int(arrivals.collective.max(initial=-1)) + 1)
+    last, first = np.full(size, -_FARTHEST), np.full(size, _FARTHEST)
+    machine = clocks.machine[arrivals.process]
+    shift = clocks.shift_ns[arrivals.process]
+    gives, takes = arrivals.gives, arrivals.takes
+    np.maximum.at(
+        last,
+        (machine[gives], arrivals.collective[gives]),
+        (arrivals.start_ns + shift)[gives],
+    )
+    np.minimum.at(
+        first,
+        (machine[takes], arrivals.collective[takes]),
+        (arrivals.end_ns + shift)[takes],
+    )
+    return last, first
+
+
+def _between(
+    edges: tuple[Values, Values], known: int, other: int, of_known: ClockCourse
+) -> ClockCourse | None:
+    """How far ``other`` is ahead of the job's clock, by what it shares with one that is known."""
+    last, first = edges
+    least = np.flatnonzero((last[other] != -_FARTHEST) & (first[known] != _FARTHEST))
+    most = np.flatnonzero((first[other] != _FARTHEST) & (last[known] != -_FARTHEST))
+    began, ended = last[other, least], first[other, most]
+    known_end, known_start = first[known, least], last[known, most]
+    known_end = known_end - of_known.ahead_ns(known_end)
+    known_start = known_start - of_known.ahead_ns(known_start)
+    return fit_course((began, began - known_end), (ended, ended - known_start))

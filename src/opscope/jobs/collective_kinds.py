@@ -1,0 +1,179 @@
+"""Collectives of a job added up: of each kind how many there were, how fast, and who came last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.collectives.kinds import NONE
+from opscope.analysis.collectives.process_collectives import ProcessGroup
+from opscope.columns.row_groups import group_rows
+from opscope.jobs.collectives import JobCollectives
+from opscope.storage.partition import Partition
+
+Values = npt.NDArray[np.int64]
+Amounts = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CollectiveKind:
+    """Collectives of one name, group and size of message. Times are nanoseconds.
+
+    Attributes:
+        name: as in ``allreduce``.
+        group: of processes.
+        size_bytes: of the message.
+        count: how many several ranks recorded.
+        transfer_ns: from the last one's coming to the end, in the middle; NaN where not recorded.
+        wait_ns: of a rank for the last one, on average.
+        skew_ns: between the first and the last call, in the middle; NaN where clocks are not known.
+        exposed_ns: of a rank, how long it had nothing else to do, on average.
+        algorithm_bandwidth: bytes of the message in a second, in the middle; NaN where not known.
+        bus_bandwidth: bytes that each link carries in a second, likewise.
+        last: the process that mostly came last; None where that is not known.
+        last_share: in how many of them it did.
+    """
+
+    name: str
+    group: ProcessGroup
+    size_bytes: int
+    count: int
+    transfer_ns: float
+    wait_ns: float
+    skew_ns: float
+    exposed_ns: float
+    algorithm_bandwidth: float
+    bus_bandwidth: float
+    last: Partition | None
+    last_share: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """What JSON can hold; None for what is not known."""
+        return {
+            "name": self.name,
+            "group": self.group.name,
+            "ranks": list(self.group.ranks),
+            "size_bytes": self.size_bytes,
+            "count": self.count,
+            **{
+                name: None if np.isnan(value) else round(value)
+                for name, value in (
+                    ("transfer_ns", self.transfer_ns),
+                    ("wait_ns", self.wait_ns),
+                    ("skew_ns", self.skew_ns),
+                    ("exposed_ns", self.exposed_ns),
+                    ("algorithm_bytes_per_s", self.algorithm_bandwidth),
+                    ("bus_bytes_per_s", self.bus_bandwidth),
+                )
+            },
+            "last": None if self.last is None else str(self.last),
+            "last_share": round(self.last_share, 4),
+        }
+
+
+@dataclass(frozen=True)
+class RankWaits:
+    """What one rank waited in collectives, in all. Times are nanoseconds.
+
+    Attributes:
+        process: which.
+        count: of the collectives that it took part in, and others recorded.
+        wait_ns: for others that had not come.
+        exposed_ns: with nothing else to do, while data was on its way or waited for.
+        awaited: how many collectives it came to last.
+        awaited_ns: how long others waited in these, all of them together.
+    """
+
+    process: Partition
+    count: int
+    wait_ns: int
+    exposed_ns: int
+    awaited: int
+    awaited_ns: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """What JSON can hold."""
+        return {
+            self.process.kind: self.process.number,
+            "count": self.count,
+            "wait_ns": self.wait_ns,
+            "exposed_ns": self.exposed_ns,
+            "awaited": self.awaited,
+            "awaited_ns": self.awaited_ns,
+        }
+
+
+def collective_kinds(found: JobCollectives) -> list[CollectiveKind]:
+    """Added up by name, group and size; what took longest in all comes first."""
+    if not len(found):
+        return []
+    names = sorted(set(found.name))
+    name = np.array([names.index(one) for one in found.name], dtype=np.int64)
+    groups = group_rows(name, found.group, found.size_bytes)
+    of_share = groups.group[found.collective]
+    shares = np.maximum(np.bincount(of_share, minlength=len(groups)), 1)
+    wait = np.bincount(of_share, weights=found.wait_ns, minlength=len(groups))
+    exposed = np.bincount(of_share, weights=found.exposed_ns, minlength=len(groups))
+    algorithm, bus = found.algorithm_bandwidth, found.bus_bandwidth
+    kinds = []
+    for row, (what, group, size) in enumerate(groups.rows()):
+        own = np.flatnonzero(groups.group == row)
+        last, share = _mostly(found.last[own])
+        kinds.append(
+            CollectiveKind(
+                name=names[what],
+                group=found.groups[group],
+                size_bytes=size,
+                count=len(own),
+                transfer_ns=_middle(found.transfer_ns[own]),
+                wait_ns=float(wait[row] / shares[row]),
+                skew_ns=_middle(found.skew_ns[own]),
+                exposed_ns=float(exposed[row] / shares[row]),
+                algorithm_bandwidth=_middle_of_known(algorithm[own]),
+                bus_bandwidth=_middle_of_known(bus[own]),
+                last=None if last == NONE else found.processes[last],
+                last_share=share,
+            )
+        )
+    return sorted(kinds, key=lambda kind: -kind.count * kind.exposed_ns)
+
+
+def rank_waits(found: JobCollectives) -> list[RankWaits]:
+    """Of each process, in their order."""
+    size = len(found.processes)
+
+    def sums(weights: Values) -> list[int]:
+        total = np.bincount(found.process, weights=weights, minlength=size)
+        return [round(value) for value in total.tolist()]
+
+    count = np.bincount(found.process, minlength=size).tolist()
+    wait, exposed = sums(found.wait_ns), sums(found.exposed_ns)
+    known = found.last != NONE
+    awaited = np.bincount(found.last[known], minlength=size).tolist()
+    waited = np.bincount(found.collective, weights=found.wait_ns, minlength=len(found))
+    others = np.bincount(found.last[known], weights=waited[known], minlength=size).tolist()
+    return [
+        RankWaits(process, count[row], wait[row], exposed[row], awaited[row], round(others[row]))
+        for row, process in enumerate(found.processes)
+    ]
+
+
+def _middle(times: Values) -> float:
+    known = times[times != NONE]
+    return float(np.median(known)) if len(known) else float("nan")
+
+
+def _middle_of_known(values: Amounts) -> float:
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else float("nan")
+
+
+def _mostly(rows: Values) -> tuple[int, float]:
+    known = rows[rows != NONE]
+    if not len(known):
+        return NONE, 0.0
+    counts = np.bincount(known)
+    return int(counts.argmax()), float(counts.max() / len(rows))

@@ -1,0 +1,469 @@
+"""What went on between the ranks of a job: every collective, with who waited for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.collectives.kinds import (
+    FROM_ALL,
+    NONE,
+    POINT_TO_POINT,
+    TO_ALL,
+    UNEVEN,
+)
+from opscope.analysis.collectives.process_collectives import (
+    ProcessCollectives,
+    ProcessGroup,
+    process_collectives,
+)
+from opscope.base.quantity_text import share_text
+from opscope.columns.trace_data import TraceData
+from opscope.jobs.clocks import Arrivals, Clocks, brought_together, machines_of
+from opscope.jobs.collective_numbers import align, one_rank
+from opscope.storage.job import place_in_job
+from opscope.storage.partition import RANK, Partition, parts_text
+
+Values = npt.NDArray[np.int64]
+Amounts = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+_OF_BUS = {
+    "allreduce": 2.0, "allreduce_coalesced": 2.0, "all_gather": 1.0, "_allgather_base": 1.0,
+    "allgather_coalesced": 1.0, "allgather_into_tensor_coalesced": 1.0, "reduce_scatter": 1.0,
+    "_reduce_scatter_base": 1.0, "reduce_scatter_tensor_coalesced": 1.0, "all_to_all": 1.0,
+}  # fmt: skip
+"""What is multiplied by ``(ranks - 1) / ranks`` to have what each link carries, as nccl-tests do
+(doc/PERFORMANCE.md there); of what is not here it is the message itself."""
+
+
+@dataclass(frozen=True, eq=False)
+class JobCollectives:
+    """The collectives of a job that several ranks recorded, in order of their beginning.
+
+    Arrays of collectives have shape (collectives,), those of who took part (shares,). Times are
+    Unix nanoseconds on the job's clock, that of the first process's machine.
+
+    Attributes:
+        processes: that were looked at.
+        known_ranks: global rank of each in its job; ``NONE`` where it is none.
+        groups: that there are.
+        group: of each collective, row in ``groups``.
+        name: what it is, as in ``allreduce``.
+        number: which of its group.
+        size_bytes: of the message: the larger of what a rank gives and gets.
+        transfer_ns: from when the last rank took part until the last one had it all; ``NONE`` where
+            transfers were not recorded.
+        skew_ns: between the first and the last rank that called it.
+        bound_ns: how far off times of different machines may be in it; infinite where unknown.
+        last: row in ``processes`` of the rank that the others waited for.
+        collective: of each share, which collective.
+        process: row in ``processes``.
+        begin_ns: when the rank called it.
+        start_ns: when its transfer began; ``NONE`` where that was not recorded.
+        end_ns: when that ended.
+        wait_ns: of that, how long others were not there yet.
+        exposed_ns: how long the rank had nothing else to do in the transfer.
+        event: row of the call in the ``events`` of the rank's trace.
+        clocks: how well times of different machines can be compared.
+        unmatched: what was left out, by why, with how many.
+    """
+
+    processes: tuple[Partition, ...]
+    known_ranks: tuple[int, ...]
+    groups: tuple[ProcessGroup, ...]
+    group: Values
+    name: tuple[str, ...]
+    number: Values
+    size_bytes: Values
+    transfer_ns: Values
+    skew_ns: Values
+    bound_ns: Amounts
+    last: Values
+    collective: Values
+    process: Values
+    begin_ns: Values
+    start_ns: Values
+    end_ns: Values
+    wait_ns: Values
+    exposed_ns: Values
+    event: Values
+    clocks: Clocks
+    unmatched: dict[str, int]
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+    @property
+    def ranks(self) -> Values:
+        """How many ranks the group of each has, or took part where that is not known."""
+        sizes = np.array([len(group.ranks) for group in self.groups], dtype=np.int64)
+        taking_part = np.bincount(self.collective, minlength=len(self))
+        of_group = sizes[self.group] if len(sizes) else np.zeros(0, dtype=np.int64)
+        return np.maximum(of_group, taking_part)
+
+    @property
+    def absent_ranks(self) -> list[int]:
+        """Of the groups that there are, ranks that are not among the processes looked at: time in
+        which others waited for these counts as transfer."""
+        there = set(self.known_ranks)
+        return sorted({rank for group in self.groups for rank in group.ranks} - there)
+
+    @property
+    def algorithm_bandwidth(self) -> Amounts:
+        """Bytes of the message in a second of the transfer; NaN where that is not known."""
+        known = (self.transfer_ns > 0) & (self.size_bytes > 0)
+        rate = self.size_bytes / np.where(known, self.transfer_ns, 1) * 1e9
+        return np.where(known, rate, np.nan)
+
+    @property
+    def bus_bandwidth(self) -> Amounts:
+        """What each link carries in a second, by which collectives of any kind and size of group
+        can be compared; NaN where it is not known. Defined as by nccl-tests."""
+        factor = np.array([_OF_BUS.get(name, 0.0) for name in self.name])
+        ranks = np.maximum(self.ranks, 1)
+        return self.algorithm_bandwidth * np.where(factor > 0, factor * (ranks - 1) / ranks, 1.0)
+
+    def arrows(self) -> npt.NDArray[np.int64]:
+        """From each share that waited to the one that it waited for, as rows of shares; never
+        back in time, by when ranks called. Shape (2, arrows)."""
+        own = np.flatnonzero(self.process == self.last[self.collective])
+        share = np.full(len(self), NONE, dtype=np.int64)
+        share[self.collective[own]] = own
+        awaited = share[self.collective]
+        waiting = np.flatnonzero((awaited != NONE) & (awaited != np.arange(len(awaited))))
+        awaited = awaited[waiting]
+        is_later = self.begin_ns[waiting] > self.begin_ns[awaited]
+        return np.stack(
+            [np.where(is_later, awaited, waiting), np.where(is_later, waiting, awaited)]
+        )
+
+    def sentences(self) -> list[str]:
+        """What is to be known about the figures: clocks, who is not there, what was not matched."""
+        lines = []
+        if not len(self):
+            lines.append(
+                "No collective was found that several of these processes recorded. Nothing is said "
+                "about waiting."
+            )
+        lines.append(str(self.clocks))
+        if (blurred := self._blurred()) > 0:
+            lines.append(
+                f"In {share_text(blurred)} of collectives ranks waited less than clocks may be "
+                "off: who came last there is not known."
+            )
+        if len(self) and (absent := self.absent_ranks):
+            parts = [Partition(RANK, rank) for rank in absent]
+            lines.append(
+                f"Groups have {parts_text(parts, 0)} too, which {_is_are(parts)} not looked at: "
+                "time in which others waited for them counts as transfer."
+            )
+        unmatched = self.unmatched.items()
+        return [*lines, *(f"Not matched: {count:,} {why}." for why, count in unmatched if count)]
+
+    def _blurred(self) -> float:
+        """Share of collectives in which no wait is longer than times may be off."""
+        if not len(self) or not np.isfinite(self.bound_ns).any():
+            return 0.0
+        longest = np.zeros(len(self))
+        np.maximum.at(longest, self.collective, self.wait_ns.astype(np.float64))
+        return float(((self.bound_ns > 0) & (longest < self.bound_ns)).mean())
+
+    def __repr__(self) -> str:
+        lines = [
+            f"<JobCollectives: {len(self):,} collectives of {len(self.processes)} processes",
+            *(f"  {line}" for line in self.sentences()),
+        ]
+        return "\n".join(lines) + ">"
+
+
+def _rank_of(part: Partition, about: Mapping[str, Any]) -> int:
+    """The global rank of a process; ``NONE`` of one that is no rank of a job."""
+    if part.kind == RANK:
+        return part.number
+    rank, size = place_in_job(about)
+    return rank if size > 1 else NONE
+
+
+def _is_are(parts: list[Partition]) -> str:
+    return "is" if len(parts) == 1 else "are"
+
+
+def job_collectives(
+    traces: Iterable[tuple[Partition, TraceData]], with_exposed: bool = True
+) -> JobCollectives:
+    """Match the collectives of all ranks, bring their clocks together, and tell who waited.
+
+    Args:
+        traces: of the job's processes; each is looked at once and not kept.
+        with_exposed: whether to ask for ``exposed_ns``, which takes longest; else it is 0.
+    """
+    return collectives_together(
+        {part: (process_collectives(trace, with_exposed), trace.metadata) for part, trace in traces}
+    )
+
+
+def collectives_together(
+    known: Mapping[Partition, tuple[ProcessCollectives, Mapping[str, Any]]],
+) -> JobCollectives:
+    """The same of what is known of each process, and what its trace says of itself."""
+    processes, found = list(known), [one for one, _ in known.values()]
+    told = [about for _, about in known.values()]
+    clocks = machines_of(told, [str(part) for part in processes])
+    ranks = [_rank_of(part, about) for part, about in zip(processes, told, strict=True)]
+    shares = _matched(ranks, found, clocks)
+    clocks = brought_together(clocks, _arrivals(shares, ranks, found))
+    return _described(tuple(processes), ranks, found, shares, clocks)
+
+
+@dataclass(frozen=True, eq=False)
+class _Shares:
+    """Who took part in what, process by process: those of a process begin at ``begin``, of shape
+    (processes + 1,). ``row`` is in that process's collectives. Shape (shares,)."""
+
+    groups: tuple[ProcessGroup, ...]
+    group: Values
+    name: tuple[str, ...]
+    number: Values
+    collective: Values
+    process: Values
+    row: Values
+    begin: Values
+    unmatched: dict[str, int]
+
+    def of_each(self) -> Iterator[tuple[int, slice]]:
+        """Every process with its shares."""
+        for process, (first, last) in enumerate(pairwise(self.begin.tolist())):
+            yield process, slice(first, last)
+
+
+Key = tuple[ProcessGroup, int, int, int]
+"""A group; of messages, also from whom to whom, and the tag."""
+
+
+def _matched(ranks: list[int], found: list[ProcessCollectives], clocks: Clocks) -> _Shares:
+    by_key: dict[Key, dict[int, Values]] = {}
+    unmatched = {
+        "calls of groups that are not known: record arguments (--shapes, --why)": 0,
+        "messages of which it is not known whom they go to: record arguments (--shapes, --why)": 0,
+        "calls of groups of which one rank alone was recorded": 0,
+        "calls that other ranks did not record, or that nothing tells apart": 0,
+        "calls without a transfer": sum(one.silent for one in found),
+        "transfers without a call": sum(one.strays for one in found),
+    }
+    unknown, without_peer, alone, others = list(unmatched)[:4]
+    for process, one in enumerate(found):
+        for key, rows in _keys(ranks[process], one):
+            if not key[0].ranks:
+                unmatched[unknown] += len(rows)
+            elif key[1] != key[2] and NONE in key[1:3]:
+                unmatched[without_peer] += len(rows)
+            else:
+                by_key.setdefault(key, {})[process] = rows
+    groups: list[ProcessGroup] = sorted({key[0] for key in by_key})
+    row_of = {one: row for row, one in enumerate(groups)}
+    group: list[int] = []
+    name: list[str] = []
+    number: list[int] = []
+    parts: list[tuple[Values, Values, Values]] = []
+    for key, rows_of in by_key.items():
+        if len(rows_of) < 2:
+            unmatched[alone] += sum(map(len, rows_of.values()))
+            continue
+        order = list(rows_of)
+        signatures: dict[tuple[str, int], int] = {}
+        numbers = align(
+            [
+                one_rank(
+                    found[process], rows_of[process], signatures,
+                    int(clocks.shift_ns[process]), int(clocks.machine[process]),
+                )
+                for process in order
+            ]
+        )  # fmt: skip
+        every = np.concatenate(numbers)
+        distinct, counts = np.unique(every[every != NONE], return_counts=True)
+        shared = distinct[counts > 1]
+        first = len(group)
+        name_of: dict[int, str] = {}
+        for process, own in zip(order, numbers, strict=True):
+            there = np.flatnonzero(np.isin(own, shared) & (own != NONE))
+            unmatched[others] += len(own) - len(there)
+            which = first + np.searchsorted(shared, own[there])
+            rows = rows_of[process][there]
+            parts.append((which, np.full(len(rows), process, dtype=np.int64), rows))
+            if len(name_of) < len(shared):
+                for place, row in zip(which.tolist(), rows.tolist(), strict=True):
+                    name_of.setdefault(place, found[process].name[row])
+        group += [row_of[key[0]]] * len(shared)
+        name += [name_of[first + place] for place in range(len(shared))]
+        number += shared.tolist()
+    parts.append((np.zeros(0, dtype=np.int64),) * 3)
+    collective, of_process, row = (np.concatenate([part[i] for part in parts]) for i in range(3))
+    by_process = np.argsort(of_process, kind="stable")
+    return _Shares(
+        groups=tuple(groups),
+        group=np.array(group, dtype=np.int64),
+        name=tuple(name),
+        number=np.array(number, dtype=np.int64),
+        collective=collective[by_process],
+        process=of_process[by_process],
+        row=row[by_process],
+        begin=np.searchsorted(of_process[by_process], np.arange(len(found) + 1)),
+        unmatched=unmatched,
+    )
+
+
+def _keys(rank: int, one: ProcessCollectives) -> Iterable[tuple[Key, Values]]:
+    """Its collectives by group, and messages by who sends them to whom as well. In order."""
+    sender = np.full(len(one), NONE, dtype=np.int64)
+    receiver = np.full(len(one), NONE, dtype=np.int64)
+    for row, name in enumerate(one.name):
+        if name in POINT_TO_POINT:
+            own, peer = rank, int(one.peer[row])
+            sender[row], receiver[row] = (own, peer) if name == "send" else (peer, own)
+    tag = np.where(sender == NONE, 0, one.tag)
+    keys = np.stack([one.group, sender, receiver, tag], axis=1)
+    distinct, which = np.unique(keys, axis=0, return_inverse=True)
+    for place, (group, *rest) in enumerate(distinct.tolist()):
+        yield (one.groups[group], *rest), np.flatnonzero(which.reshape(-1) == place)
+
+
+def _arrivals(shares: _Shares, ranks: list[int], found: list[ProcessCollectives]) -> Arrivals:
+    """Which shares bound clocks: those whose transfer is known, of collectives that make wait."""
+    start, end, root, name = _columns(shares, found)
+    number = np.array(ranks, dtype=np.int64)
+    is_root = number[shares.process] == root
+    kind = name[shares.collective] if len(shares.collective) else name[:0]
+    known = (start != NONE) & ~np.isin(kind, UNEVEN)
+    to_all, from_all = np.isin(kind, TO_ALL), np.isin(kind, FROM_ALL)
+    message = np.isin(kind, POINT_TO_POINT)
+    sends = _gathered(shares, [_sends(one) for one in found]) > 0
+    gives = known & np.where(message, sends, np.where(to_all, is_root, ~from_all | ~is_root))
+    takes = known & np.where(message, ~sends, np.where(from_all, is_root, ~to_all | ~is_root))
+    rooted = (to_all | from_all) & (root == NONE)
+    return Arrivals(shares.collective, shares.process, start, end, gives & ~rooted, takes & ~rooted)
+
+
+def _sends(one: ProcessCollectives) -> Values:
+    return np.array([name == "send" for name in one.name], dtype=np.int64)
+
+
+def _columns(
+    shares: _Shares, found: list[ProcessCollectives]
+) -> tuple[Values, Values, Values, npt.NDArray[Any]]:
+    start, end, root = (
+        _gathered(shares, [getattr(one, column) for one in found])
+        for column in ("start_ns", "end_ns", "root")
+    )
+    return start, end, root, np.array(shares.name, dtype=object)
+
+
+def _gathered(shares: _Shares, columns: list[Values]) -> Values:
+    """Of each share the value in its process's column."""
+    found = np.zeros(len(shares.row), dtype=np.int64)
+    for process, own in shares.of_each():
+        found[own] = columns[process][shares.row[own]]
+    return found
+
+
+def _described(
+    processes: tuple[Partition, ...],
+    ranks: list[int],
+    found: list[ProcessCollectives],
+    shares: _Shares,
+    clocks: Clocks,
+) -> JobCollectives:
+    moved: Mapping[str, Values] = {
+        column: _on_one(shares, clocks, [getattr(one, column) for one in found])
+        for column in ("begin_ns", "start_ns", "end_ns")
+    }
+    start, end = moved["start_ns"], moved["end_ns"]
+    arrivals = _arrivals(shares, ranks, found)
+    count = len(shares.group)
+    last_ns, last, first_begin, last_begin, end_ns = _edges(count, shares, moved, arrivals)
+    bound = _bounds(count, shares, clocks, start)
+    of = shares.collective
+    comparable = np.isfinite(bound)[of] if len(of) else np.zeros(0, dtype=np.bool_)
+    waits = (start != NONE) & arrivals.takes & (last_ns[of] != NONE) & comparable
+    wait = np.where(waits, np.clip(np.minimum(last_ns[of], end) - start, 0, None), 0)
+    sizes = [np.maximum(one.sent_bytes, one.received_bytes) for one in found]
+    size = np.zeros(count, dtype=np.int64)
+    np.maximum.at(size, of, _gathered(shares, sizes))
+    is_timed = (last_ns != NONE) & (end_ns != NONE) & np.isfinite(bound)
+    order = np.argsort(first_begin, kind="stable")
+    place = np.empty(count, dtype=np.int64)
+    place[order] = np.arange(count)
+    return JobCollectives(
+        processes=processes,
+        known_ranks=tuple(ranks),
+        groups=shares.groups,
+        group=shares.group[order],
+        name=tuple(shares.name[row] for row in order.tolist()),
+        number=shares.number[order],
+        size_bytes=size[order],
+        transfer_ns=np.where(is_timed, np.maximum(end_ns - last_ns, 0), NONE)[order],
+        skew_ns=np.where(np.isfinite(bound), last_begin - first_begin, NONE)[order],
+        bound_ns=bound[order],
+        last=last[order],
+        collective=place[of],
+        process=shares.process,
+        begin_ns=moved["begin_ns"],
+        start_ns=start,
+        end_ns=end,
+        wait_ns=wait,
+        exposed_ns=_gathered(shares, [one.exposed_ns for one in found]),
+        event=_gathered(shares, [one.event for one in found]),
+        clocks=clocks,
+        unmatched=shares.unmatched,
+    )
+
+
+def _on_one(shares: _Shares, clocks: Clocks, columns: list[Values]) -> Values:
+    """Of each share a time on the job's clock; ``NONE`` stays."""
+    found = np.full(len(shares.row), NONE, dtype=np.int64)
+    for process, own in shares.of_each():
+        time = columns[process][shares.row[own]]
+        found[own] = np.where(time == NONE, NONE, clocks.on_one(process, time))
+    return found
+
+
+def _edges(
+    count: int, shares: _Shares, moved: Mapping[str, Values], arrivals: Arrivals
+) -> tuple[Values, Values, Values, Values, Values]:
+    """Of each collective: when the last that others need began to take part, who that is, when the
+    first and last called it, and when the last had it."""
+    of, start, end, begin = shares.collective, moved["start_ns"], moved["end_ns"], moved["begin_ns"]
+    last_ns, end_ns = (np.full(count, NONE, dtype=np.int64) for _ in range(2))
+    gives = np.flatnonzero(arrivals.gives)
+    np.maximum.at(last_ns, of[gives], start[gives])
+    np.maximum.at(end_ns, of, end)
+    last = np.full(count, NONE, dtype=np.int64)
+    is_last = gives[start[gives] == last_ns[of[gives]]]
+    last[of[is_last]] = shares.process[is_last]
+    first_begin = np.full(count, np.iinfo(np.int64).max)
+    last_begin = np.full(count, NONE, dtype=np.int64)
+    np.minimum.at(first_begin, of, begin)
+    np.maximum.at(last_begin, of, begin)
+    return last_ns, last, first_begin, last_begin, end_ns
+
+
+def _bounds(count: int, shares: _Shares, clocks: Clocks, start: Values) -> Amounts:
+    """How far off times in each collective may be: nothing between ranks of one machine."""
+    bound = np.zeros(count)
+    if len(clocks.machines) == 1:
+        return bound
+    machine = clocks.machine[shares.process]
+    least = np.full(count, len(clocks.machines))
+    most = np.full(count, -1)
+    np.minimum.at(least, shares.collective, machine)
+    np.maximum.at(most, shares.collective, machine)
+    several = least != most
+    for process, own in shares.of_each():
+        np.maximum.at(bound, shares.collective[own], clocks.bound_ns(process, start[own]))
+    return np.where(several, 2 * bound, 0.0)

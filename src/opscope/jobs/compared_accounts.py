@@ -1,0 +1,126 @@
+"""The accounts of several processes side by side: which of them spends time on something else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.account.account import Account
+from opscope.analysis.account.causes import Cause
+from opscope.base.quantity_text import share_text
+from opscope.jobs.compared_shares import FEWEST, compare_shares_of
+from opscope.jobs.rollup.read import Rollup
+from opscope.storage.partition import RANK, Partition
+from opscope.timeline.period import Which, no_start_up
+
+_SHOWN, _SHOWN_PROCESSES = 5, 20
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A process that has more of a cause than others.
+
+    Attributes:
+        process: which.
+        cause: of what.
+        share: of its time.
+        middle: share in the middle one of all.
+    """
+
+    process: Partition
+    cause: Cause
+    share: float
+    middle: float
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedAccounts:
+    """The main threads of several processes.
+
+    Attributes:
+        processes: in their order.
+        shares: of the time, by process and cause, shape (processes, causes).
+        step_ns: what a step took on average, per process; -1 without steps.
+    """
+
+    processes: tuple[Partition, ...]
+    shares: npt.NDArray[np.float64]
+    step_ns: tuple[int, ...]
+
+    @property
+    def causes(self) -> list[Cause]:
+        """Those that there are, by how much they are on average, most first."""
+        mean = self.shares.mean(axis=0)
+        return [Cause(cause) for cause in np.argsort(-mean, kind="stable").tolist() if mean[cause]]
+
+    @property
+    def compared(self) -> int:
+        """How many are alike, so that what one has more of means something; 0 for too few."""
+        count = int(self._alike.sum())
+        return count if count >= FEWEST else 0
+
+    @property
+    def differences(self) -> list[Difference]:
+        """What processes have more of than the middle one, largest first.
+
+        Ranks are compared with ranks, where there are any: who started them does something else;
+        and what makes steps with what makes steps, where anything does.
+        Of two neither is in the middle, so there is nothing to say.
+        """
+        causes = {cause.title: cause for cause in self.causes}
+        shares = {
+            title: dict(zip(self.processes, self.shares[:, cause].tolist(), strict=True))
+            for title, cause in causes.items()
+        }
+        alike = {self.processes[row] for row in np.flatnonzero(self._alike)}
+        return [
+            Difference(one.process, causes[one.what], one.share, one.middle)
+            for one in compare_shares_of(shares, alike).differing
+            if one.share > one.middle
+        ]
+
+    def __repr__(self) -> str:
+        causes = self.causes[:_SHOWN]
+        rows = "".join(
+            f"\n  {process}: "
+            + ", ".join(f"{c.title} {share_text(self.shares[row, c])}" for c in causes)
+            for row, process in enumerate(self.processes[:_SHOWN_PROCESSES])
+        )
+        more = len(self.processes) - _SHOWN_PROCESSES
+        rows += f"\n  and {more} more" if more > 0 else ""
+        return f"<ComparedAccounts of {len(self.processes)} processes{rows}>"
+
+    @property
+    def _alike(self) -> npt.NDArray[np.bool_]:
+        is_rank = np.array([process.kind == RANK for process in self.processes])
+        alike = is_rank if is_rank.any() else ~is_rank
+        with_steps = alike & (np.array(self.step_ns) >= 0)
+        return with_steps if with_steps.any() else alike
+
+
+def compare_accounts(accounts: Mapping[Partition, Account]) -> ComparedAccounts:
+    """Put them side by side."""
+    shares = np.zeros((len(accounts), len(Cause)))
+    for row, account in enumerate(accounts.values()):
+        for entry in account.entries():
+            shares[row, entry.cause] = entry.share
+    step_ns = tuple(account.step_ns for account in accounts.values())
+    return ComparedAccounts(tuple(accounts), shares, step_ns)
+
+
+def compare_rollups(rollups: Mapping[Partition, Rollup], which: Which) -> ComparedAccounts:
+    """Put the accounts of a period side by side, as they were added up.
+
+    Raises:
+        UnreadableProcessError: a rollup is damaged.
+        UsageError: a process has no such period.
+    """
+    if any(which.value not in one.mark.step_ns for one in rollups.values()):
+        raise no_start_up()
+    time_ns = np.array([one.causes_ns(which) for one in rollups.values()], dtype=np.float64)
+    shares = time_ns / np.maximum(time_ns.sum(axis=1, keepdims=True), 1.0)
+    step_ns = tuple(one.mark.step_ns[which.value] for one in rollups.values())
+    return ComparedAccounts(tuple(rollups), shares, step_ns)

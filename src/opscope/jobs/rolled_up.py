@@ -1,0 +1,90 @@
+"""The rollups of a job's processes. Missing ones are made beside the traces, or in a folder for
+temporary files where nothing can be written there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from opscope.base.scratch import Scratch
+from opscope.columns.trace_data import TraceData
+from opscope.errors import TraceFormatError
+from opscope.jobs.rollup.read import Rollup
+from opscope.jobs.rollup.several import roll_up_several
+from opscope.jobs.saving import save_trace
+from opscope.storage.partition import Partition
+
+Unreadable = Callable[[Partition, str], TraceFormatError]
+"""The error for a process that cannot be read, of why."""
+
+
+class RolledUp:
+    """Of one job. Any thread may ask, and a forked child: one adds up at a time."""
+
+    def __init__(self) -> None:
+        self._elsewhere: dict[Partition, Path] = {}
+        self._scratch = Scratch()
+
+    def __reduce__(self) -> tuple[type[RolledUp], tuple[()]]:
+        """A copy makes its own: what lies in our folder goes with this one."""
+        return type(self), ()
+
+    def there(self, folders: Mapping[Partition, Path]) -> dict[Partition, Rollup]:
+        """Those that need not be made.
+
+        Args:
+            folders: of the traces.
+        """
+        found = {}
+        for part, folder in folders.items():
+            rollup = Rollup.of(folder)
+            if rollup is None and part in self._elsewhere:
+                rollup = Rollup.of(folder, self._elsewhere[part])
+            if rollup is not None:
+                found[part] = rollup
+        return found
+
+    def all(
+        self, folders: Mapping[Partition, Path], unreadable: Unreadable
+    ) -> dict[Partition, Rollup]:
+        """Those of all, of which the missing ones are made now, beside each other.
+
+        Args:
+            folders: of the traces.
+            unreadable: makes the error for one that cannot be added up.
+
+        Raises:
+            TraceFormatError: one cannot be made.
+        """
+        with self._scratch.lock:  # what another thread makes meanwhile is there then
+            found = self.there(folders)
+            missing = {part: folder for part, folder in folders.items() if part not in found}
+            if missing:
+                self._make(missing, unreadable)
+                found |= self.there(missing)
+        for part in folders:
+            if part not in found:
+                why = "its rollup changed while it was read. Retry when nothing writes to it."
+                raise unreadable(part, f"{folders[part]} cannot be added up: {why}")
+        return {part: found[part] for part in folders}
+
+    def saved(self, part: Partition, trace: TraceData) -> Path:
+        """The folder of a trace that is not on disk as such, with its rollup, for as long as the
+        job is looked at.
+
+        Raises:
+            UsageError: nothing can be written to the folder for temporary files.
+        """
+        with self._scratch.lock:
+            return save_trace(trace, self._scratch.folder / "traces", part)
+
+    def _make(self, missing: Mapping[Partition, Path], unreadable: Unreadable) -> None:
+        for part, folder in missing.items():
+            if not os.access(folder, os.W_OK):
+                self._elsewhere[part] = self._scratch.folder / folder.name
+        into = {folder: self._elsewhere.get(part, folder) for part, folder in missing.items()}
+        failed = roll_up_several(into)
+        for part, folder in missing.items():
+            if folder in failed:
+                raise unreadable(part, failed[folder])

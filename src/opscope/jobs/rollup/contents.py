@@ -1,0 +1,190 @@
+"""The tables of a rollup, made of a trace."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.account.account import Account
+from opscope.analysis.account.causes import Cause
+from opscope.analysis.account.find import find_account
+from opscope.analysis.collectives.process_collectives import ProcessCollectives, process_collectives
+from opscope.analysis.memory.groups import group_blocks
+from opscope.analysis.memory.life_categories import categories_of_lives, category_text
+from opscope.analysis.memory.peak_moment import PeakMoment, alive_at, devices_with_memory, find_peak
+from opscope.analysis.memory.recorded import memory_was_recorded
+from opscope.columns.column import TableSchema
+from opscope.columns.table import Table
+from opscope.columns.trace_data import TraceData
+from opscope.errors import UsageError
+from opscope.findings.subject import Subject
+from opscope.jobs.rollup.collectives import SOURCE, STRAYS, collective_columns
+from opscope.jobs.rollup.operators import line_columns, operator_columns
+from opscope.jobs.rollup.places import place_columns
+from opscope.jobs.rollup.schema import (
+    ALL_CATEGORIES,
+    CAUSES,
+    COLLECTIVES,
+    LEDGER,
+    LINES,
+    MEMORY,
+    OPERATOR_DETAILS,
+    OPERATORS,
+    PLACES,
+    ROLLUP_TABLES,
+    STEPS,
+    cause_column,
+)
+from opscope.storage.partition import RANK, Partition
+from opscope.timeline.period import Which
+
+Values = npt.NDArray[np.int64]
+Columns = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class RollupContents:
+    """What is written.
+
+    Attributes:
+        tables: by name, as ``ROLLUP_TABLES`` has them.
+        events: how many the trace has.
+        steps_are: what a step is, where the program does not mark them; else empty.
+        step_ns: what a step takes on average, by period; -1 without steps.
+    """
+
+    tables: dict[str, Table]
+    events: int
+    steps_are: str
+    step_ns: dict[str, int]
+
+
+class TorchNeededError(RuntimeError):
+    """What memory was for cannot be told without importing torch, which is not to be done here."""
+
+
+def contents_of(trace: TraceData, part: Partition, may_import_torch: bool = True) -> RollupContents:
+    """Make the rollup of a trace.
+
+    Args:
+        trace: any.
+        part: whose it is.
+        may_import_torch: whether it may be imported, if it is not yet. A process that has none may
+            be one that ends, and torch does not survive being imported then.
+
+    Raises:
+        MemoryError: there is not enough.
+        TorchNeededError: it may not, and would have to be.
+    """
+    accounts = {}
+    for which in Which:
+        with suppress(UsageError):  # there may be no start-up
+            accounts[which] = find_account(trace, which)
+    subject, collectives = Subject(trace), process_collectives(trace)
+    operators = operator_columns(trace)
+    columns = {
+        STEPS.name: _step_columns(accounts[Which.ALL]),
+        CAUSES.name: _joined([_cause_columns(one, which) for which, one in accounts.items()]),
+        OPERATORS.name: _those_of(OPERATORS, operators),
+        OPERATOR_DETAILS.name: _those_of(OPERATOR_DETAILS, operators),
+        LINES.name: line_columns(subject),
+        PLACES.name: place_columns(subject),
+        MEMORY.name: _memory_columns(trace, may_import_torch or "torch" in sys.modules),
+        LEDGER.name: _ledger_columns(trace, collectives),
+        COLLECTIVES.name: collective_columns(collectives),
+    }
+    return RollupContents(
+        tables={name: _table(name, found, part) for name, found in columns.items()},
+        events=len(trace.events),
+        steps_are=accounts[Which.ALL].steps_are,
+        step_ns={which.value: one.step_ns for which, one in accounts.items()},
+    )
+
+
+def _table(name: str, columns: Columns, part: Partition) -> Table:
+    rows = len(next(iter(columns.values())))
+    is_rank = part.kind == RANK
+    own = {"rank": part.number if is_rank else -1, "process": -1 if is_rank else part.number}
+    of = {key: np.full(rows, number, dtype=np.int64) for key, number in own.items()}
+    return Table(ROLLUP_TABLES[name], {**of, **columns})
+
+
+def _those_of(schema: TableSchema, columns: Columns) -> Columns:
+    return {one.name: columns[one.name] for one in schema.columns if one.name in columns}
+
+
+def _step_columns(account: Account) -> Columns:
+    steps, table = account.steps, account.table()
+    wall_ns = steps.end_ns - steps.start_ns
+    return {
+        "step": steps.number,
+        "start_ns": steps.start_ns,
+        "wall_ns": wall_ns,
+        "own_ns": wall_ns - table[:, Cause.COLLECTIVE],
+        **{cause_column(cause): table[:, cause] for cause in Cause},
+    }
+
+
+def _cause_columns(account: Account, which: Which) -> Columns:
+    entries = account.entries()
+    return {
+        "period": [which.value] * len(entries),
+        "cause": [entry.cause.name.lower() for entry in entries],
+        "time_ns": np.array([entry.time_ns for entry in entries], dtype=np.int64),
+        "error_ns": np.array([entry.error_ns for entry in entries], dtype=np.int64),
+    }
+
+
+def _memory_columns(trace: TraceData, has_torch: bool) -> Columns:
+    found: list[tuple[str, str, int, int]] = []
+    if memory_was_recorded(trace):
+        for device in devices_with_memory(trace):
+            peak = find_peak(trace, device)
+            found.append((device, ALL_CATEGORIES, peak.in_use, peak.time_ns))
+            found += [
+                (device, name, size, peak.time_ns)
+                for name, size in _by_category(trace, peak, has_torch)
+            ]
+    return {
+        "device": [row[0] for row in found],
+        "category": [row[1] for row in found],
+        "bytes": np.array([row[2] for row in found], dtype=np.int64),
+        "time_ns": np.array([row[3] for row in found], dtype=np.int64),
+    }
+
+
+def _by_category(trace: TraceData, peak: PeakMoment, has_torch: bool) -> list[tuple[str, int]]:
+    """What was in use by what it was for; nothing where that is not known of any."""
+    if not len(trace.table("tensors")):  # nothing would be known, and torch imported for it
+        return []
+    if not has_torch:
+        raise TorchNeededError
+    categories = categories_of_lives(trace, peak.lives)
+    if categories.unknown_because:
+        return []
+    alive = alive_at(peak)
+    size = peak.lives.size_bytes[alive]
+    names = [category_text(code) for code in categories.at(peak.time_ns)[alive].tolist()]
+    is_before = peak.lives.start_ns[alive] < 0
+    unseen = max(peak.in_use - int(size.sum()), 0)
+    return [(one.name, one.size_bytes) for one in group_blocks(names, size, is_before, unseen)]
+
+
+def _ledger_columns(trace: TraceData, collectives: ProcessCollectives) -> Columns:
+    ledger = trace.table("ledger")
+    more = {"source": SOURCE, "what": STRAYS, "value": float(collectives.strays)}
+    return {name: [*ledger[name].tolist(), value] for name, value in more.items()}
+
+
+def _joined(parts: list[Columns]) -> Columns:
+    return {
+        name: [value for part in parts for value in part[name]]
+        if isinstance(values, list)
+        else np.concatenate([part[name] for part in parts])
+        for name, values in parts[0].items()
+    }

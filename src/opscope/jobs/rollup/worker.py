@@ -1,0 +1,68 @@
+"""Does what it is told to on standard input, one after the other, in a process of its own.
+
+Each line is a task and what it is about; each answer why that failed, or empty.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from opscope.base.memory_limit import memory_for
+from opscope.errors import OpscopeError
+from opscope.jobs.rollup.write import write_rollup
+from opscope.jobs.saving import save_trace
+from opscope.storage.chrome import load_chrome_trace
+from opscope.storage.partition import Partition
+
+
+def main() -> None:
+    """Until there are no more lines."""
+    # What libraries print while they are imported is no answer.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        task, *about = json.loads(line)
+        answers.write(json.dumps(_TASKS[task](*about)) + "\n")
+        answers.flush()
+
+
+def roll_up(folder: str, target: str) -> str:
+    """Make the rollup of a part; why that failed, or empty."""
+    part, into = Path(folder), Path(target)
+    try:
+        with memory_for(f"adding up {part}"):
+            into.mkdir(parents=True, exist_ok=True)
+            write_rollup(part, into)
+    except OpscopeError as error:
+        return str(error)
+    except OSError as error:
+        why = error.strerror or error
+        if into == part:
+            return f"The rollup of {part} cannot be written: {why}."
+        return (
+            f"What {part} adds up to cannot be written to {tempfile.gettempdir()}: {why}. "
+            "Set TMPDIR to a folder with room."
+        )
+    return ""
+
+
+def read_chrome(file: str, folder: str, kind: str, number: str) -> str:
+    """Make a trace of a Chrome file, of a process; why that failed, or empty."""
+    try:
+        with memory_for(f"reading {file}"):
+            save_trace(load_chrome_trace(file), folder, Partition(kind, int(number)))
+    except OpscopeError as error:
+        return str(error)
+    return ""
+
+
+_TASKS: dict[str, Callable[..., str]] = {"roll_up": roll_up, "read_chrome": read_chrome}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""Processes that add up traces and read files of a job, as many beside each other as fit."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
+from queue import SimpleQueue
+
+from opscope.base.memory_limit import memory_left
+from opscope.base.own_python import own_python
+from opscope.base.progress import tell
+from opscope.base.thread_pool import ThreadPool
+from opscope.jobs.rollup import worker
+
+_KEEPS_MEMORY = {
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+    "MALLOC_TOP_PAD_": str(64 << 20),
+}
+"""Columns that are freed are used for the next ones, and for those of the next trace: having the
+kernel give out pages again for each takes a tenth of adding up. As glibc reads it."""
+
+_BYTES_OF_PROCESS = 200 << 20
+_ENDS_S = 5
+"""So long after its last answer a process may take to end by itself."""
+
+
+def in_workers(tasks: Sequence[Sequence[str]], largest_bytes: int) -> Iterator[str]:
+    """Have tasks done, as many at a time as there are processors and memory for.
+
+    Args:
+        tasks: what to do and with what, as ``worker`` takes it.
+        largest_bytes: memory that the largest of them needs.
+
+    Yields:
+        Why each failed, in order; empty where it did not.
+    """
+    idle: SimpleQueue[_Worker] = SimpleQueue()
+    with ExitStack() as stack:
+        workers = _at_once(len(tasks), largest_bytes) if tasks else 0
+        for _ in range(workers):
+            idle.put(stack.enter_context(_Worker()))
+        pool = stack.enter_context(ThreadPool(max_workers=workers))
+        is_over = threading.Event()
+        stack.callback(is_over.set)  # an interrupt waits for those under way, and not for all
+
+        def do(task: Sequence[str]) -> str:
+            if is_over.is_set():
+                return ""
+            one = idle.get()
+            try:
+                return one.do(task)
+            finally:
+                idle.put(one)
+
+        for count, why in enumerate(pool.map(do, tasks)):
+            tell(count + 1, len(tasks))
+            yield why
+
+
+def _at_once(tasks: int, largest_bytes: int) -> int:
+    """How many may be done beside each other: one for a processor, as far as memory goes."""
+    left = memory_left()
+    fit = tasks if left is None else left // (largest_bytes + _BYTES_OF_PROCESS)
+    return max(min(tasks, fit, len(os.sched_getaffinity(0))), 1)
+
+
+class _Worker:
+    """A process that does one task after the other, as it is told."""
+
+    def __init__(self) -> None:
+        self._process = _begin()
+
+    def __enter__(self) -> _Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def do(self, task: Sequence[str]) -> str:
+        """Why it failed; empty where it was done."""
+        asked, answers = self._process.stdin, self._process.stdout
+        assert asked is not None and answers is not None
+        try:
+            asked.write(json.dumps(list(task)) + "\n")
+            asked.flush()
+            if answer := answers.readline():
+                return str(json.loads(answer))
+        except (BrokenPipeError, ValueError):
+            pass
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_ENDS_S)
+        self._end()
+        code = self._process.returncode
+        self._process = _begin()
+        return f"{task[1]} could not be read: the process that read it ended with code {code}."
+
+    def _end(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def _begin() -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        own_python(worker.__file__),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, **_KEEPS_MEMORY},
+    )

@@ -1,0 +1,102 @@
+"""Writing the rollup of a process into its folder, or elsewhere."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext, suppress
+from math import ceil
+from pathlib import Path
+
+from opscope.base.input_file import shown_path
+from opscope.base.memory_limit import require_memory
+from opscope.base.unfinished import unfinished_name
+from opscope.columns.table import Table
+from opscope.columns.trace_data import TraceData
+from opscope.errors import TraceFormatError
+from opscope.jobs.rollup.contents import contents_of
+from opscope.jobs.rollup.mark import RollupMark, content_of
+from opscope.storage.arrow_parquet import pq
+from opscope.storage.encoding import writer_options
+from opscope.storage.interop import table_to_arrow
+from opscope.storage.manifest import ROLLUP
+from opscope.storage.partition import part_of_folder
+from opscope.storage.read_part import part_as_needed
+
+_BYTES_PER_EVENT = 400
+"""About what making one takes, beside the trace."""
+BYTES_PER_EVENT_READ = 800
+"""The same with the trace and what reading it takes."""
+_MOST_LOST = 1 << 53
+"""Up to which a float of the ledger counts."""
+
+
+def roll_up_saved(folder: Path, trace: TraceData) -> None:
+    """Write the rollup of a trace that was saved just now; without one where that fails.
+
+    The trace is there and whole, and whoever needs the rollup makes it again, so nothing that goes
+    wrong here is worth an error in a program that saves. Torch is not imported for it: the process
+    may be one that starts others, and about to end.
+
+    Args:
+        folder: of the part.
+        trace: what is in it.
+    """
+    try:
+        write_rollup(folder, folder, trace, may_import_torch=False)
+    except Exception:
+        with suppress(OSError):
+            (folder / ROLLUP).unlink(missing_ok=True)
+
+
+def write_rollup(
+    folder: Path,
+    into: Path,
+    trace: TraceData | None = None,
+    may_import_torch: bool = True,
+) -> RollupMark:
+    """Make the rollup of a part.
+
+    Args:
+        folder: of the part.
+        into: where to write; mostly the same.
+        trace: what is in it, where that is in memory.
+        may_import_torch: whether it may be imported, if it is not yet.
+
+    Raises:
+        TorchNeededError: it may not, and would have to be.
+        TraceFormatError: it cannot be read.
+        InsufficientMemoryError: it does not fit in memory.
+        OSError: it cannot be written.
+    """
+    part = part_of_folder(folder)
+    if part is None:
+        raise TraceFormatError(f"{folder} is not the folder of a process, such as rank=00003.")
+    of = content_of(folder)
+    with part_as_needed(folder) if trace is None else nullcontext(trace) as trace:
+        require_memory(len(trace.events) * _BYTES_PER_EVENT, f"adding up {shown_path(folder)}")
+        contents = contents_of(trace, part, may_import_torch)
+        lost = trace.ledger.missing()
+    # Whoever reads meanwhile finds none, and not parts of two.
+    (into / ROLLUP).unlink(missing_ok=True)
+    mark = RollupMark(
+        of=of,
+        part=folder.name,
+        events=contents.events,
+        lost=ceil(min(lost, _MOST_LOST)),
+        steps_are=contents.steps_are,
+        step_ns=contents.step_ns,
+        tables={name: _write(into, name, table) for name, table in contents.tables.items()},
+    )
+    mark.write(into)
+    return mark
+
+
+def _write(folder: Path, name: str, table: Table) -> dict[str, int]:
+    data = table_to_arrow(table)
+    file, unfinished = folder / f"{name}.parquet", folder / unfinished_name(f"{name}.parquet")
+    try:
+        pq.write_table(data, unfinished, **writer_options(name, data))
+        size = unfinished.stat().st_size
+        unfinished.replace(file)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return {"rows": data.num_rows, "bytes": size}

@@ -1,0 +1,357 @@
+"""Which rank the others wait for, since when, and why: ranks compared by what they do themselves.
+
+In a job whose ranks wait for each other in every step, all steps take equally long, whoever is
+slow. What differs is the time that a rank does not wait for others. A rank whose own time is longer
+than that of the others, by more than chance, is one that they wait for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.account.causes import Cause
+from opscope.base.quantity_text import share_text, time_text
+from opscope.jobs.excess import Excess, find_excess
+from opscope.jobs.rank_steps import NONE, RankSteps
+from opscope.jobs.rollup.places import ProcessPlaces
+from opscope.jobs.standing_out import StandingOut, stand_out
+from opscope.storage.partition import Partition, parts_text
+
+Amounts = npt.NDArray[np.float64]
+
+_FEWEST_STEPS = 5
+_WORTH_SAYING = 0.1
+"""Of what a rank has most more of: as long it waits for processors longer."""
+_ALWAYS = 0.75
+"""In that share of its steps a rank is slower than others mostly are, if it always is."""
+_COMPUTING = (
+    Cause.OPERATOR, Cause.DISPATCH, Cause.PYTHON, Cause.COLLECTION, Cause.IMPORT,
+    Cause.COMPILATION, Cause.MEMORY, Cause.PROFILER,
+)  # fmt: skip
+"""What takes a processor for as long as it lasts."""
+
+
+@dataclass(frozen=True)
+class SlowRank:
+    """A rank that the others wait for. Times are nanoseconds of a step, on average.
+
+    Attributes:
+        process: which.
+        own_ns: what it takes without waiting for others.
+        others_ns: the same of the middle one of the others.
+        cause: that it has most more of than the others.
+        cause_ns: how much more of that.
+        recurrence: share of its steps in which it takes longer than the others mostly do.
+        waited_ns: how much longer the others wait in collectives than it does.
+        gain_ns: how much shorter the step would be if it were like the others.
+        step_ns: what a step of the job takes.
+        excess: where in the program the difference is; None where that was not looked at.
+        delayed_ns: how much longer it waits for processors for what it computes more, as the others
+            wait for what they compute.
+    """
+
+    process: Partition
+    own_ns: float
+    others_ns: float
+    cause: Cause
+    cause_ns: float
+    recurrence: float
+    waited_ns: float
+    gain_ns: float
+    step_ns: float
+    excess: Excess | None = None
+    delayed_ns: float = 0.0
+
+    @property
+    def is_always(self) -> bool:
+        """Whether it is slow in most steps, and not now and then."""
+        return self.recurrence >= _ALWAYS
+
+    def as_dict(self) -> dict[str, Any]:
+        """What JSON can hold."""
+        return {
+            self.process.kind: self.process.number,
+            "own_ns": round(self.own_ns),
+            "others_ns": round(self.others_ns),
+            "cause": self.cause.name.lower(),
+            "cause_ns": round(self.cause_ns),
+            "delayed_ns": round(self.delayed_ns),
+            "recurrence": round(self.recurrence, 4),
+            "waited_ns": round(self.waited_ns),
+            "gain_ns": round(self.gain_ns),
+            "step_ns": round(self.step_ns),
+            "where": None if self.excess is None else self.excess.as_dict(),
+        }
+
+    def __str__(self) -> str:
+        more = share_text(self.own_ns / max(self.others_ns, 1) - 1)
+        when = "" if self.is_always else f", in {share_text(self.recurrence)} of its steps"
+        text = (
+            f"{self.process} takes {time_text(int(self.own_ns))} a step without waiting for others,"
+            f" {more} more than the middle one of them{when}: {self.cause.title} "
+            f"{time_text(int(self.cause_ns))}"
+        )
+        text += f" {self.excess}" if self.excess is not None and str(self.excess) else ""
+        if self.delayed_ns >= _WORTH_SAYING * self.cause_ns:
+            text += f", and {time_text(int(self.delayed_ns))} of waiting for a processor to do it"
+        text += "."
+        if self.waited_ns > 0:
+            text += f" The others wait {time_text(int(self.waited_ns))} a step longer than it does."
+        if self.gain_ns > 0:
+            saved = share_text(self.gain_ns / max(self.step_ns, 1))
+            text += f" A step would take {saved} less if it were like them."
+        return text
+
+
+@dataclass(frozen=True, eq=False)
+class SlowRanks:
+    """The ranks that others wait for.
+
+    Attributes:
+        found: them, by how much the job would gain, most first.
+        steps: what was compared.
+        compared: how many ranks have enough steps to be compared.
+        notes: what could not be told and why, one sentence each.
+        standing: who differs, and how much that would take; None where nobody was compared.
+    """
+
+    found: tuple[SlowRank, ...]
+    steps: RankSteps
+    compared: int
+    notes: tuple[str, ...]
+    standing: StandingOut | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """What JSON can hold."""
+        told = self.standing
+        return {
+            "compared": self.compared,
+            "least_work_ns": None if told is None else round(told.least_work_ns),
+            "least_delayed_ns": None if told is None else _rounded(told.least_delayed_ns),
+            "slow": [one.as_dict() for one in self.found],
+            "notes": list(self.notes),
+        }
+
+    def __repr__(self) -> str:
+        said = "".join(f"\n  {line}" for line in self.sentences())
+        return f"<SlowRanks: {len(self.found)} of {self.compared}{said}>"
+
+    def sentences(self) -> list[str]:
+        """Who is slow, or that nobody is, and then what could not be told."""
+        slow = map(str, self.found) if self.found else self._that_nobody_is()
+        return [*slow, *self.notes]
+
+    def _that_nobody_is(self) -> list[str]:
+        if self.standing is None:
+            return []
+        own_ns = self.steps.mean_own_ns[_known_alike(self.steps, _comparable(self.steps))]
+        apart = share_text(float(own_ns.max() / max(float(own_ns.min()), 1.0) - 1))
+        delayed = self.standing.least_delayed_ns
+        told = f"takes {time_text(int(self.standing.least_work_ns))} longer in every step"
+        if delayed is not None:
+            told += f" or waits {time_text(int(delayed))} longer for a processor"
+        return [
+            f"No rank is slower than the others by more than chance: without waiting for others, "
+            f"{self.compared} of them take {time_text(int(np.median(own_ns)))} a step in the "
+            f"middle, and the longest {apart} more than the shortest. One that "
+            f"{told} would have been told."
+        ]
+
+
+def _rounded(time_ns: float | None) -> int | None:
+    return None if time_ns is None else round(time_ns)
+
+
+def find_slow_ranks(
+    steps: RankSteps,
+    places: Callable[[Partition], ProcessPlaces] | None = None,
+    silent: Sequence[Partition] = (),
+) -> SlowRanks:
+    """Compare the ranks of a job.
+
+    A rank is slow if its own time differs from the others' by more than both the scatter of steps
+    and the difference among the others explain, with the number of ranks allowed for
+    (:data:`~opscope.jobs.standing_out.FALSE_ALARMS`), and by enough to matter.
+
+    Args:
+        steps: of its ranks.
+        places: gives where one spends its time, to see where in the program the difference is.
+        silent: ranks that there are recordings of, without any event.
+    """
+    with_steps = _comparable(steps)
+    enough = _known_alike(steps, with_steps)
+    left_out = [
+        *_left_out(steps, with_steps, silent),
+        *_known_otherwise(steps, [row for row in with_steps if row not in enough]),
+    ]
+    if len(enough) < 2:
+        few = _too_few(steps, len(enough), len(silent))
+        return SlowRanks((), steps, len(enough), (few, *left_out))
+    means = np.stack([_mean_table(steps, row) for row in enough])
+    found = []
+    standing = stand_out(steps, enough)
+    usual = [row for place, row in enumerate(enough) if place not in standing.places] or enough
+    for place in standing.places:
+        slow = _describe(steps, enough, place, means, usual)
+        if slow.own_ns <= slow.others_ns:  # what it has more of, it has less of something else
+            continue
+        if places is not None:
+            beside = enough[_most_like(means, place)]
+            pair = (places(slow.process), places(steps.processes[beside]))
+            slow = replace(slow, excess=find_excess(*pair, slow.cause))
+        found.append(slow)
+    found.sort(key=lambda one: (-one.gain_ns, -one.own_ns))
+    notes = [*_notes(enough, means), *left_out]
+    return SlowRanks(tuple(found), steps, len(enough), tuple(notes), standing)
+
+
+def _known_alike(steps: RankSteps, rows: list[int]) -> list[int]:
+    """Those of which as much is known as of most.
+
+    What a thread waited for is in what the kernel counted, which is lost where a process is killed:
+    there waiting for a processor seems to be what it waited in.
+    """
+    waited = [row for row in rows if steps.cause_ns[row, Cause.DESCHEDULED] > 0]
+    return waited if 2 * len(waited) >= len(rows) else [row for row in rows if row not in waited]
+
+
+def _comparable(steps: RankSteps) -> list[int]:
+    """The rows of those with enough steps."""
+    return [row for row, own in enumerate(steps.own_ns) if (own != NONE).sum() >= _FEWEST_STEPS]
+
+
+def _left_out(steps: RankSteps, enough: list[int], silent: Sequence[Partition]) -> list[str]:
+    """Who was not compared, though others were: a sentence for each reason."""
+    few = [part for row, part in enumerate(steps.processes) if enough and row not in enough]
+    return [
+        f"{parts_text(parts, 0)} {'has' if len(parts) == 1 else 'have'} {what}, so "
+        f"{'it was' if len(parts) == 1 else 'they were'} not compared."
+        for parts, what in ((few, f"fewer than {_FEWEST_STEPS} steps"), (silent, "no event"))
+        if parts
+    ]
+
+
+def _known_otherwise(steps: RankSteps, rows: list[int]) -> list[str]:
+    """Who was not compared because more or less is known of it than of others."""
+    if not rows:
+        return []
+    were = f"{parts_text([steps.processes[row] for row in rows], 0)} "
+    were += "was not compared" if len(rows) == 1 else "were not compared"
+    if steps.cause_ns[rows[0], Cause.DESCHEDULED] > 0:
+        return [f"{were}: how long the others waited for processors is not known."]
+    whose = "it" if len(rows) == 1 else "they"
+    return [f"{were}: how long {whose} waited for processors is not known, as of what was killed."]
+
+
+def _mean_table(steps: RankSteps, row: int) -> Amounts:
+    """What a step of a rank goes to, on average. Shape (causes,)."""
+    there = steps.own_ns[row] != NONE
+    mean: Amounts = steps.table_ns[row, there].mean(axis=0)
+    return mean
+
+
+def _describe(
+    steps: RankSteps, rows: list[int], place: int, means: Amounts, usual: list[int]
+) -> SlowRank:
+    others = np.delete(means, place, axis=0)
+    more = means[place] - np.median(others, axis=0)
+    own = [cause for cause in Cause if cause is not Cause.COLLECTIVE]
+    moved = _waiting_moved(means, place)
+    cause = max(own, key=lambda one: float(more[one] + moved[one]))
+    own_ns, others_own = means[:, own].sum(axis=1), np.delete(means[:, own].sum(axis=1), place)
+    wall_ns = np.array([_mean_wall(steps, row) for row in rows])
+    waited = float(np.median(others[:, Cause.COLLECTIVE])) - float(means[place, Cause.COLLECTIVE])
+    return SlowRank(
+        process=steps.processes[rows[place]],
+        own_ns=float(own_ns[place]),
+        others_ns=float(np.median(others_own)),
+        cause=cause,
+        cause_ns=float(more[cause]),
+        recurrence=_recurrence(steps, rows[place], usual),
+        waited_ns=max(waited, 0.0),
+        gain_ns=_gain(steps, rows, place, waited),
+        step_ns=float(np.median(wall_ns)),
+        delayed_ns=-float(moved[Cause.DESCHEDULED]) if cause in _COMPUTING else 0.0,
+    )
+
+
+def _waiting_moved(means: Amounts, place: int) -> Amounts:
+    """What is to be added to the time that a rank has more of each cause than the others, shape
+    (causes,), so that its waiting for a processor counts for why it waited.
+
+    Who computes longer on a busy machine waits longer for processors as well: as long as the
+    others do for the same computing it is no cause of its own.
+    """
+    others = np.delete(means, place, axis=0)
+    computing = others[:, _COMPUTING].sum(axis=1)
+    usual = float(np.median(others[:, Cause.DESCHEDULED] / np.maximum(computing, 1.0)))
+    more = np.maximum(means[place] - np.median(others, axis=0), 0.0)
+    moved = np.zeros(len(Cause))
+    moved[list(_COMPUTING)] = usual * more[list(_COMPUTING)]
+    # And no more than it did wait.
+    moved *= min(1.0, float(more[Cause.DESCHEDULED]) / max(float(moved.sum()), 1.0))
+    moved[Cause.DESCHEDULED] = -moved.sum()
+    return moved
+
+
+def _mean_wall(steps: RankSteps, row: int) -> float:
+    wall = steps.wall_ns[row]
+    return float(wall[wall != NONE].mean())
+
+
+def _recurrence(steps: RankSteps, row: int, beside: list[int]) -> float:
+    """Share of its steps that take longer than nine tenths of those of others do: of ``beside``,
+    which are not slow themselves, if there are such."""
+    own = steps.own_ns[row]
+    others = steps.own_ns[[one for one in beside if one != row]]
+    usual = float(np.quantile(others[others != NONE], 0.9))
+    return float((own[own != NONE] > usual).mean())
+
+
+def _gain(steps: RankSteps, rows: list[int], place: int, waited: float) -> float:
+    """By how much every step would end earlier if the next slowest rank were the slowest, on
+    average, and no more than the others wait."""
+    own = steps.own_ns[rows].astype(np.float64)
+    others = np.delete(own, place, axis=0).max(axis=0)
+    both = (own[place] != NONE) & (others != NONE)
+    if not both.any():
+        return 0.0
+    ahead = np.maximum(own[place, both] - others[both], 0.0)
+    return float(np.clip(ahead.mean(), 0.0, max(waited, 0.0)))
+
+
+def _most_like(means: Amounts, place: int) -> int:
+    """The position of the rank among the others whose own time is nearest to their middle."""
+    own = np.delete(means, Cause.COLLECTIVE, axis=1).sum(axis=1)
+    middle = float(np.median(np.delete(own, place)))
+    distance = np.abs(own - middle)
+    distance[place] = np.inf
+    return int(np.argmin(distance))
+
+
+def _notes(rows: list[int], means: Amounts) -> list[str]:
+    notes = []
+    if len(rows) == 2:
+        notes.append("Of two ranks only the slower can be told, by the other one.")
+    if not means[:, Cause.COLLECTIVE].any():
+        notes.append(
+            "No collective was recorded, so that ranks are compared, but nothing shows that they "
+            "wait for each other."
+        )
+    return notes
+
+
+def _too_few(steps: RankSteps, enough: int, silent: int) -> str:
+    count = len(steps.processes) + silent
+    if count < 2:
+        return "There is one process only, so there is nothing to compare it with."
+    return (
+        f"{enough} of {count} processes have {_FEWEST_STEPS} steps or more, and it "
+        "takes two to compare. Record more steps; a step ends with Optimizer.step, or is marked by "
+        "prof.step()."
+    )

@@ -1,0 +1,111 @@
+"""SQL over several processes: every table has the rows of all, and which process each is of.
+
+Tables that grow with a recording are read from the files, as far as a statement asks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from opscope.base.arrow import pa
+from opscope.columns.schema import TABLES
+from opscope.columns.trace_data import TraceData
+from opscope.storage.interop import to_arrow
+from opscope.storage.long_trace import LongTrace
+from opscope.storage.manifest import check_files, damaged_file
+from opscope.storage.partition import Partition
+from opscope.storage.sql import KEYS, connection_over, run_statement
+
+_NUMBER = pa.int64()
+
+
+@dataclass(frozen=True)
+class PartTables:
+    """The tables of one process: those in memory, and where the others are."""
+
+    in_memory: TraceData
+    on_disk: Mapping[str, Path]
+
+
+def tables_of(source: Path | TraceData) -> PartTables:
+    """Those of one process, in a folder or not.
+
+    Raises:
+        TraceFormatError: they cannot be read.
+    """
+    if isinstance(source, TraceData):
+        return PartTables(source, {})
+    check_files(source)
+    long = LongTrace(source)
+    return PartTables(long.small, {name: long.file(name) for name in long.on_disk})
+
+
+def query_several(
+    parts: Mapping[Partition, PartTables], statement: str, read_only: bool = False
+) -> Any:
+    """Run one SQL statement over all of ``parts``.
+
+    Every table has two columns more: ``rank`` (null for a process without one) and ``process``
+    (null where the folder is a rank's). Ids are those of each process's own tables, so tables are
+    joined on these two as well; ``named_events`` is.
+
+    Raises:
+        TraceFormatError: a part cannot be read.
+        UsageError: the statement does not run, or returns no rows.
+    """
+    connection = connection_over(_tables(parts), read_only, KEYS, is_large=True)
+    return run_statement(connection, statement, read_only)
+
+
+def _tables(parts: Mapping[Partition, PartTables]) -> dict[str, Any]:
+    """Every table, of all parts; of one that is on disk for some only, those rows are read too."""
+    small: dict[str, list[pa.Table]] = {name: [] for name in (*TABLES, "names")}
+    large: dict[str, list[tuple[Partition, Path]]] = {}
+    for part, of_part in parts.items():
+        for name, tables in small.items():
+            if name in of_part.on_disk:
+                large.setdefault(name, []).append((part, of_part.on_disk[name]))
+            else:
+                tables.append(_of(part, to_arrow(of_part.in_memory, name, text=False)))
+    return {name: _joined(tables, large.get(name, [])) for name, tables in small.items()}
+
+
+def _joined(tables: list[pa.Table], files: list[tuple[Partition, Path]]) -> Any:
+    """What is in memory and what is on disk of one table; the latter read only as far as asked,
+    unless there is both."""
+    if not files:
+        return pa.concat_tables(tables, promote_options="default")
+    on_disk = _dataset(files)
+    rows = [table for table in tables if len(table)]
+    if not rows:
+        return on_disk
+    return pa.concat_tables([*rows, on_disk.to_table()], promote_options="default")
+
+
+def _of(part: Partition, table: pa.Table) -> pa.Table:
+    for key in KEYS:
+        number = pa.scalar(part.number if part.kind == key else None, _NUMBER)
+        table = table.append_column(key, pa.repeat(number, len(table)))
+    return table
+
+
+def _dataset(files: list[tuple[Partition, Path]]) -> Any:
+    """Files of one table as one, each with its process beside its own columns."""
+    from pyarrow import dataset, fs  # take as long to import as all other of Arrow
+
+    format, disk = dataset.ParquetFileFormat(), fs.LocalFileSystem()
+    pieces, schemas = [], []
+    for part, file in files:
+        only = dataset.field(part.kind) == part.number
+        try:
+            pieces.append(format.make_fragment(str(file), disk, only))
+            schemas.append(pieces[-1].physical_schema)
+        except (pa.ArrowException, OSError) as error:
+            raise damaged_file(file, str(error).split("\n")[0].rstrip(".")) from error
+    schema = pa.unify_schemas(schemas)
+    for key in KEYS:
+        schema = schema.append(pa.field(key, _NUMBER))
+    return dataset.FileSystemDataset(pieces, schema, format)

@@ -1,0 +1,209 @@
+"""Which ranks differ from the others by more than chance, and how much that would take.
+
+Equal ranks are never equally quick: steps scatter, a busy machine stays busy for a while, and cores
+differ. What is said to be slow has to be above all of this, so that jobs whose ranks are alike have
+none named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, fsum, lgamma
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.account.causes import Cause
+from opscope.analysis.diff.student import normal_p, two_sided_t
+from opscope.jobs.rank_steps import NONE, RankSteps
+
+Amounts = npt.NDArray[np.float64]
+
+FALSE_ALARMS = 0.01
+"""Of jobs whose ranks are all alike, in how many one may be said to be slow."""
+
+_LEAST_SHARE, _LEAST_SHARE_OF_FEW = 0.05, 0.1
+"""Of the time that others need for a step: less is not worth saying. Few are up to three ranks."""
+_FEW = 3
+_ALIKE = 0.03
+"""Of a step, by which equal ranks differ for good: other cores, other memory. More is measured,
+where there are enough ranks to do so."""
+_MAD_TO_SIGMA, _MEDIAN_TO_MEAN = 1.4826, 1.2533
+_MOST_ALIKE = 0.9
+"""The correlation of a step with the one before that is allowed for at most."""
+_LONGEST = 0.05
+"""Of all steps of all ranks, the share that is called the longest."""
+
+_CLOCK_NS = 1.0
+"""How exactly times are known at best, also of steps that do nothing but wait for others."""
+
+_NOT_OWN = (Cause.COLLECTIVE, Cause.DESCHEDULED)
+
+
+@dataclass(frozen=True)
+class StandingOut:
+    """Who differs from the others. Times are nanoseconds of a step.
+
+    Attributes:
+        places: of those ranks, in the order in which they were given.
+        least_work_ns: how much longer one would have to take in every step, for anything but a
+            processor, to be among them; what there is less of may or may not be told.
+        least_delayed_ns: how much longer one would have to wait for a processor; None where nobody
+            is known to have waited for one.
+    """
+
+    places: tuple[int, ...]
+    least_work_ns: float
+    least_delayed_ns: float | None
+
+
+def stand_out(steps: RankSteps, rows: Sequence[int]) -> StandingOut:
+    """Those of some rows that differ by more than chance and enough to matter.
+
+    Waiting for a processor is compared on its own: it scatters far more than work does.
+    """
+    work = [_measures(steps, row, without=_NOT_OWN) for row in rows]
+    delayed = [_measures(steps, row, only=Cause.DESCHEDULED) for row in rows]
+    typical = float(
+        np.median([one.mean() + two.mean() for one, two in zip(work, delayed, strict=True)])
+    )
+    least = typical * (_LEAST_SHARE_OF_FEW if len(rows) <= _FEW else _LEAST_SHARE)
+    tests = len(rows) * 8  # two measures, four questions about each
+    found: set[int] = set()
+    needed = []
+    for values in (work, delayed):
+        inflation = _inflation(values)
+        by_middle = []
+        for middle in (_by_median, _by_mean):
+            centers, errors = np.array([middle(one) for one in values]).T
+            excess, enough = _compared(centers, errors * inflation, values, typical, tests)
+            by_middle.append(np.maximum(enough, least))
+            found.update(np.flatnonzero(excess > by_middle[-1]).tolist())
+        found.update(_longer_in_more_steps(values, typical, least, tests, inflation))
+        needed.append(np.minimum(*by_middle))
+    places = sorted(found)
+    # Beside one that is found the others seem to differ from each other.
+    of_work, of_delay = (float(np.median(of[places] if places else of)) for of in needed)
+    waited = any(one.any() for one in delayed)
+    return StandingOut(tuple(places), of_work, of_delay if waited else None)
+
+
+def _inflation(values: list[Amounts]) -> float:
+    """How much more a mean scatters than that of steps that have nothing to do with each other.
+
+    A machine that is busy stays so for a while, so that a step resembles the one before. Taken for
+    an autoregressive process of first order, by the correlation that ranks mostly have: what
+    begins in the middle of one rank's recording is to be found and not to be allowed for.
+    """
+    correlations = []
+    for one in values:
+        away = one - one.mean()
+        scatter = float(away @ away)
+        known = float(away[1:] @ away[:-1]) / scatter if scatter > 0 else 0.0
+        correlations.append(known + (1 + 4 * max(known, 0.0)) / len(one))  # its bias (Kendall 1954)
+    usual = min(max(float(np.median(correlations)), 0.0), _MOST_ALIKE)
+    return float(((1 + usual) / (1 - usual)) ** 0.5)
+
+
+def _measures(
+    steps: RankSteps, row: int, without: tuple[Cause, ...] = (), only: Cause | None = None
+) -> Amounts:
+    """Per step of one rank, what it went to of some causes."""
+    table = steps.table_ns[row, steps.own_ns[row] != NONE]
+    kept = [only] if only is not None else [one for one in Cause if one not in without]
+    values: Amounts = table[:, kept].sum(axis=1).astype(np.float64)
+    return values
+
+
+def _by_median(values: Amounts) -> tuple[float, float]:
+    """The middle of steps, and its standard error by their scatter about it."""
+    center = float(np.median(values))
+    sigma = _MAD_TO_SIGMA * float(np.median(np.abs(values - center)))
+    return center, _MEDIAN_TO_MEAN * sigma / len(values) ** 0.5
+
+
+def _by_mean(values: Amounts) -> tuple[float, float]:
+    """The mean of steps, which what happens now and then moves too, and its standard error."""
+    return float(values.mean()), float(values.std(ddof=1)) / len(values) ** 0.5
+
+
+def _compared(
+    centers: Amounts, errors: Amounts, values: list[Amounts], typical: float, tests: int
+) -> tuple[Amounts, Amounts]:
+    """How much longer each takes than the middle one of the others, and how much it would have to
+    for that to be more than chance. Shapes (ranks,)."""
+    excess, needed = np.empty(len(centers)), np.empty(len(centers))
+    for place, center in enumerate(centers):
+        others = np.delete(centers, place)
+        reference = float(np.median(others))
+        excess[place] = float(center) - reference
+        apart = _MAD_TO_SIGMA * float(np.median(np.abs(others - reference)))
+        own = float(np.hypot(errors[place], np.median(np.delete(errors, place))))
+        error = float(np.hypot(own, max(apart, _ALIKE * typical, _CLOCK_NS)))
+        needed[place] = error * two_sided_t(2 * FALSE_ALARMS / tests, len(values[place]) - 1)
+    return excess, needed
+
+
+def _longer_in_more_steps(
+    values: list[Amounts], typical: float, least: float, tests: int, inflation: float
+) -> list[int]:
+    """Those whose steps are longer than those of others more often than chance has it, and whose
+    mean is longer by enough.
+
+    What begins in the middle of a recording is seen best by the rank-sum test (Mann and Whitney
+    1947), what strikes now and then by who has the longest steps of all.
+    """
+    means = np.array([one.mean() for one in values])
+    found = []
+    for place, own in enumerate(values):
+        others = np.delete(means, place)
+        reference = float(np.median(others))
+        apart = _MAD_TO_SIGMA * float(np.median(np.abs(others - reference)))
+        usual = max(apart, _ALIKE * typical)
+        if means[place] - reference < least + usual:
+            continue
+        beside = np.concatenate([one for at, one in enumerate(values) if at != place])
+        z = _rank_sum_z(own, beside) / inflation
+        often = normal_p(z) / 2 if z > 0 else 1.0
+        if min(often, _longest_p(own - usual, beside, inflation)) * tests < FALSE_ALARMS:
+            found.append(place)
+    return found
+
+
+def _rank_sum_z(own: Amounts, others: Amounts) -> float:
+    """How many standard deviations more often ``own`` is above ``others`` than by chance."""
+    ordered = np.sort(others)
+    below = np.searchsorted(ordered, own, side="left")
+    equal = np.searchsorted(ordered, own, side="right") - below
+    wins = float((below + equal / 2).sum())
+    pairs = len(own) * len(others)
+    sigma = (pairs * (len(own) + len(others) + 1) / 12) ** 0.5
+    return float((wins - pairs / 2) / sigma)
+
+
+def _longest_p(own: Amounts, others: Amounts, inflation: float) -> float:
+    """Probability that as many of the longest steps are ``own``, or more, by chance."""
+    both = np.concatenate([own, others])
+    most = max(int(_LONGEST * len(both)), 1)
+    hits = int((np.argpartition(-both, most - 1)[:most] < len(own)).sum())
+    # Steps that resemble each other count for fewer.
+    total, mine, drawn, there = (
+        int(count / inflation**2) for count in (len(both), len(own), most, hits)
+    )
+    if not total:
+        return 1.0
+    # By logarithms: of a thousand ranks the numbers of ways have a hundred thousand digits.
+    whole = _log_ways(total, drawn)
+    most = min(mine, drawn)
+    first = max(there, drawn - (total - mine))
+    logs = (
+        _log_ways(mine, k) + _log_ways(total - mine, drawn - k) - whole
+        for k in range(first, most + 1)
+    )
+    return min(fsum(map(exp, logs)), 1.0)
+
+
+def _log_ways(of: int, chosen: int) -> float:
+    """The logarithm of how many ways there are to choose so many."""
+    return lgamma(of + 1) - lgamma(chosen + 1) - lgamma(of - chosen + 1)

@@ -1,0 +1,134 @@
+"""The recording of a process that another one started or forked: begun here, finished by others.
+
+It is in a file from its first event on. Making a trace of it would hold up the end of this process,
+so that is left to the one that was begun first, or to the process that waits for it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from contextlib import suppress
+from importlib.abc import MetaPathFinder
+from pathlib import Path
+from typing import Any
+
+from opscope.launch.torch_import import when_imported
+from opscope.live.children.own_recording import OwnRecording, way_of_recording
+from opscope.live.children.settings import ChildSettings
+from opscope.live.children.start_hook.opscope_children import ANCESTOR_WITH_RANK, note
+from opscope.recorder.facts.distributed_job import launched_rank
+from opscope.recorder.streams.stream import Streams
+from opscope.storage.process_journal import reserve_number
+from opscope.torch_api.drop_in.install import install_and_answer
+
+_FINALIZERS_LAST = -1000
+"""Exit priority in multiprocessing's children: after everybody else's."""
+
+
+def expect_torch(folder: str) -> MetaPathFinder | None:
+    """Record this process once torch has been imported; what finds torch until then."""
+    child = ChildRecording(ChildSettings.read(Path(folder)))
+    when_imported("torch", child.begin)
+    found = sys.meta_path[0]
+    return found if isinstance(found, MetaPathFinder) else None
+
+
+def own_rank() -> int | None:
+    """The rank that a launcher gave to this process itself, and not to one that started it."""
+    rank = launched_rank()
+    return None if str(rank) == os.environ.get(ANCESTOR_WITH_RANK) else rank
+
+
+def take_rank(rank: int | None) -> None:
+    """What this process starts from now on is not the rank, though it inherits its environment."""
+    if rank is not None:
+        os.environ[ANCESTOR_WITH_RANK] = str(rank)
+
+
+class ChildRecording:
+    """Records one process after the other: this one and, after a fork, the new one."""
+
+    def __init__(self, settings: ChildSettings) -> None:
+        self._settings = settings
+        self._new_recording = way_of_recording(settings)
+        self._recording: OwnRecording | None = None
+        self._inherited: OwnRecording | None = None
+        self._process = 0
+        self._follows_forks = False
+
+    def begin(self) -> None:
+        """Start recording; torch is imported. Whatever goes wrong is noted, and goes no further."""
+        try:
+            self._begin(own_rank())
+        except Exception as error:
+            self._refused(error)
+
+    def follow_forks(self) -> None:
+        """Record what is forked from this process, from its beginning."""
+        if not self._follows_forks:
+            self._follows_forks = True
+            os.register_at_fork(after_in_child=self._forked)
+
+    def end(self) -> None:
+        """Stop. A trace is made here only of what lies in this process's memory alone."""
+        recording = self._recording
+        if recording is None or self._process != os.getpid():
+            return
+        self._recording = None
+        with suppress(Exception):
+            recording.stop()
+            note(str(self._settings.folder), "ended", how="ended by itself")
+
+    def _begin(self, rank: int | None) -> None:
+        settings = self._settings
+        if not settings.folder.is_dir():  # it was removed: the program is not to make it anew
+            return
+        if settings.drop_in:
+            install_and_answer()
+        self._process = os.getpid()
+        number = reserve_number(settings.folder, os.getpid()) if rank is None else None
+        recording = self._new_recording(self._streams(rank, number), self._refused)
+        recording.start()
+        self._recording = recording
+        place = {"part": number} if rank is None else {"rank": rank}
+        note(str(settings.folder), "recording", **place)
+        take_rank(rank)
+        atexit.register(self.end)
+        self._end_with_multiprocessing()
+        self.follow_forks()
+
+    def _streams(self, rank: int | None, number: int | None) -> Streams:
+        settings = self._settings
+        return Streams(
+            settings.folder,
+            by_cycle=settings.has_cycles,
+            max_disk_bytes=settings.max_disk_bytes,
+            keeper=False,
+            saves=False,
+            rank=rank,
+            process=number,
+            is_left_to_others=True,
+        )
+
+    def _forked(self) -> None:
+        self._inherited, self._recording = self._recording, None  # the parent's is not to be ended
+        try:
+            self._begin(None)
+        except Exception as error:
+            self._refused(error)
+
+    def _refused(self, error: Exception) -> None:
+        note(str(self._settings.folder), "refused", why=str(error))
+
+    def _end_with_multiprocessing(self) -> None:
+        """Its children leave by ``os._exit``, after finalizers of its own."""
+        util: Any = sys.modules.get("multiprocessing.util")
+        if util is not None:
+            util.register_after_fork(self, _finalize_last)
+
+
+def _finalize_last(child: ChildRecording) -> None:
+    util: Any = sys.modules["multiprocessing.util"]
+    util.Finalize(None, child.end, exitpriority=_FINALIZERS_LAST)

@@ -1,0 +1,116 @@
+"""The processes of one ``opscope run --children``: its folder, and what it takes to reach them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from opscope.base.files import open_inside, remove_inside
+from opscope.errors import UsageError
+from opscope.live.children import keeper_process, start_hook
+from opscope.live.children.child import ChildRecording, own_rank, take_rank
+from opscope.live.children.settings import ChildSettings
+from opscope.live.children.start_hook.opscope_children import (
+    DOORBELL,
+    FOLDER,
+    PYTHON,
+    follow_forks,
+    note,
+    note_process,
+)
+from opscope.recorder.streams.keeper import begin_watching
+from opscope.storage.manifest import is_opscope_rank
+from opscope.storage.partition import cycle_folders, partition_folders
+from opscope.storage.process_journal import PROCESSES, begin_job
+
+
+class ChildrenOfRun:
+    """From before the program runs until it has ended."""
+
+    def __init__(self, settings: ChildSettings, keeper: bool) -> None:
+        self._settings, self._keeper = settings, keeper
+        self._child = ChildRecording(settings)
+        self.rank = own_rank()
+
+    @property
+    def process(self) -> int | None:
+        """The part of the folder that this process is; None where that is its rank."""
+        return os.getpid() if self.rank is None else None
+
+    def prepare(self) -> None:
+        """Make the folder ready, and have processes reached from now on.
+
+        Raises:
+            UsageError: nothing can be written there.
+        """
+        folder = self._settings.folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if self.rank is None:
+                _clear(folder)
+            os.close(open_inside(folder, PROCESSES, os.O_WRONLY | os.O_CREAT))
+            if self.rank is None:
+                begin_job(folder)
+            if self._keeper:
+                with suppress(FileExistsError, NotImplementedError, PermissionError):
+                    os.mkfifo(folder / DOORBELL, 0o600)
+            self._settings.write()
+        except OSError as error:
+            raise UsageError(
+                f"Nothing can be written to {folder} ({error.strerror or error}), where the "
+                "processes of the program are to be recorded, so nothing was run. Choose a place "
+                "you may write to with --output."
+            ) from error
+        note_process(str(folder), "program")
+        self._enter_environment()
+        follow_forks(str(folder))
+        if self._keeper:
+            _begin_keeper(folder)
+
+    def recording_began(self) -> None:
+        """This process is recorded; so are, from now on, those that are forked from it."""
+        rank = {} if self.rank is None else {"rank": self.rank}
+        note(str(self._settings.folder), "recording", **rank)
+        take_rank(self.rank)
+        self._child.follow_forks()
+
+    @property
+    def folder(self) -> Path:
+        """Of the trace."""
+        return self._settings.folder
+
+    @property
+    def has_cycles(self) -> bool:
+        """A schedule may have each process record several times."""
+        return self._settings.has_cycles
+
+    def _enter_environment(self) -> None:
+        hook = os.path.dirname(os.path.abspath(start_hook.__file__))
+        others = os.environ.get("PYTHONPATH")
+        os.environ["PYTHONPATH"] = hook if not others else os.pathsep.join((hook, others))
+        os.environ[FOLDER] = os.fspath(self._settings.folder)
+        os.environ[PYTHON] = str(sys.implementation.cache_tag)
+
+
+def _clear(folder: Path) -> None:
+    """Remove the parts of an earlier trace, which would look like processes of this run.
+
+    Recordings that did not end stay: they can still be recovered.
+    """
+    for place in (folder, *cycle_folders(folder)):
+        for part in partition_folders(place).values():
+            if is_opscope_rank(part):
+                remove_inside(place, part.name)
+        for left in (PROCESSES, DOORBELL):
+            remove_inside(place, left)
+        if place != folder:
+            with suppress(OSError):  # something else is in it
+                place.rmdir()
+
+
+def _begin_keeper(folder: Path) -> None:
+    """Without one, how processes ended is not known, and what outlives this is not finished."""
+    with suppress(OSError, ValueError):
+        begin_watching(keeper_process.__file__, [str(folder / PROCESSES)])

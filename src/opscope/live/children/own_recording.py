@@ -1,0 +1,152 @@
+"""What is recorded of one process of a job, in the way that the job was asked for.
+
+Each is started once and stopped once, by the process that it is of. What they record is in files,
+of which others make traces, except where devices were used: only their process can ask them what
+they are.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Protocol, TypeAlias
+
+from opscope.columns.metadata_kinds import WARM
+from opscope.live.children.settings import ChildSettings
+from opscope.live.warm_steps import WarmSteps
+from opscope.recorder.facts.distributed_job import is_rank_of_several
+from opscope.recorder.streams.stream import Streams
+from opscope.torch_api.optimizer_steps import after_each_optimizer_step
+from opscope.torch_api.profile_recording import ProfileRecording
+from opscope.torch_api.schedule import schedule
+
+WhenFailed: TypeAlias = Callable[[Exception], None]
+
+
+class OwnRecording(Protocol):
+    """Begins with a process, or with torch in it, and ends with it."""
+
+    def start(self) -> None:
+        """Record from now on, or from a later step."""
+
+    def stop(self) -> None:
+        """Record no more."""
+
+
+def way_of_recording(settings: ChildSettings) -> Callable[[Streams, WhenFailed], OwnRecording]:
+    """What makes the recording of a process; whatever it needs is imported now, not after a fork.
+
+    It is given where to record to, and what is told of an error at a step of the program, which
+    must not fail for it.
+    """
+    if settings.flight is not None:
+        return _flight_recorders(settings.flight)
+    if settings.why:
+        return partial(_WarmPart, settings)
+    return partial(_SomeSteps if settings.schedule is not None else _Everything, settings)
+
+
+def _flight_recorders(
+    arguments: Mapping[str, Any],
+) -> Callable[[Streams, WhenFailed], OwnRecording]:
+    # Importing them takes longer than all else here, and no other way needs it.
+    from opscope.live.flight.recorder import flight_recorder
+    from opscope.live.flight.settings import triggers_of_a_program
+
+    return lambda *_: flight_recorder(**arguments, triggers=triggers_of_a_program())
+
+
+class _Everything:
+    def __init__(self, settings: ChildSettings, streams: Streams, _: WhenFailed) -> None:
+        self._profile = ProfileRecording(**settings.arguments)
+        self._profile.stream_into(streams)
+
+    def start(self) -> None:
+        self._profile.start()
+
+    def stop(self) -> None:
+        self._profile.stop()
+        _save_if_devices_were_used(self._profile)
+
+
+class _SomeSteps:
+    """Those that a schedule says, of the optimizer in this process."""
+
+    def __init__(self, settings: ChildSettings, streams: Streams, when_failed: WhenFailed) -> None:
+        assert settings.schedule is not None
+        with warnings.catch_warnings():  # the program that was begun first has said them
+            warnings.simplefilter("ignore")
+            steps = schedule(**settings.schedule)
+        self._profile = ProfileRecording(
+            **settings.arguments,
+            schedule=steps,
+            on_trace_ready=_save_if_devices_were_used,
+        )
+        self._profile.stream_into(streams)
+        self._folder, self._when_failed = settings.folder, when_failed
+        self._goes_on = True
+
+    def start(self) -> None:
+        self._profile.start()
+        after_each_optimizer_step(self._step_ended)
+
+    def stop(self) -> None:
+        self._profile.stop()
+
+    def _step_ended(self) -> None:
+        # Where the folder was removed, the program is not to make it anew.
+        if not self._goes_on or not self._folder.is_dir():
+            return
+        try:
+            self._profile.step()
+        except Exception as error:
+            self._goes_on = False
+            self._when_failed(error)
+
+
+class _WarmPart:
+    """The start, or better some steps once the process is warm."""
+
+    def __init__(self, settings: ChildSettings, streams: Streams, when_failed: WhenFailed) -> None:
+        self._settings, self._streams, self._when_failed = settings, streams, when_failed
+        self._made: list[ProfileRecording] = []
+        self._warm = WarmSteps(self._new_recording, self._keep, is_rank=is_rank_of_several)
+
+    def start(self) -> None:
+        self._warm.begin()
+        after_each_optimizer_step(self._step_ended)
+
+    def stop(self) -> None:
+        recording = self._warm.finish()
+        if recording is not None:
+            self._keep(recording)
+
+    def _new_recording(self, is_warm: bool) -> ProfileRecording:
+        recording = ProfileRecording(**self._settings.arguments)
+        recording.stream_into(self._streams)
+        if is_warm:
+            recording.trace_facts[WARM] = True
+        self._made.append(recording)
+        return recording
+
+    def _keep(self, recording: ProfileRecording) -> None:
+        for other in self._made:
+            if other is not recording:
+                other.discard_streams()
+        _save_if_devices_were_used(recording)
+
+    def _step_ended(self) -> None:
+        if not self._settings.folder.is_dir():
+            return
+        try:
+            self._warm.step_ended()
+        except Exception as error:
+            self._when_failed(error)
+
+
+def _save_if_devices_were_used(profile: ProfileRecording) -> None:
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        profile.save_streamed()

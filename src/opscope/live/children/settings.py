@@ -1,0 +1,65 @@
+"""What processes of a job are told: by a file in the folder of the trace."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from opscope.base.files import read_inside
+from opscope.base.unfinished import unfinished_name
+
+SETTINGS = ".children.json"
+_MOST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChildSettings:
+    """How children are recorded.
+
+    Attributes:
+        folder: of the trace; of a flight recorder, where its processes are listed.
+        arguments: of ``ProfileRecording``.
+        max_disk_bytes: of the file of each; None for its share of what is free.
+        drop_in: torch.profiler in them records with opscope, too.
+        schedule: arguments of :func:`opscope.schedule`: which steps of each; None for all.
+        why: the start of each, then a few warm steps.
+        flight: arguments of :class:`opscope.flight_recorder`, where each has one of its own, and
+            is not recorded otherwise.
+    """
+
+    folder: Path
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    max_disk_bytes: int | None = None
+    drop_in: bool = True
+    schedule: Mapping[str, int] | None = None
+    why: bool = False
+    flight: Mapping[str, Any] | None = None
+
+    @property
+    def has_cycles(self) -> bool:
+        """Each process may have several recordings, each in the folder of its cycle."""
+        return self.schedule is not None and self.schedule["repeat"] != 1
+
+    def write(self) -> None:
+        """Put it into the folder.
+
+        Raises:
+            OSError: nothing can be written there.
+        """
+        said = asdict(self)
+        del said["folder"]
+        unfinished = self.folder / unfinished_name(SETTINGS)
+        unfinished.write_text(json.dumps(said))
+        unfinished.replace(self.folder / SETTINGS)
+
+    @classmethod
+    def read(cls, folder: Path) -> ChildSettings:
+        """What the folder says.
+
+        Raises:
+            OSError, ValueError, TypeError: it is gone, or damaged.
+        """
+        return cls(folder=folder, **json.loads(read_inside(folder, SETTINGS, _MOST_BYTES)))

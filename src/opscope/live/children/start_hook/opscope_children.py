@@ -1,0 +1,165 @@
+"""A process of a program that is recorded with its children: noted, and recorded with torch.
+
+Until torch is imported this costs a line in a file: no module of opscope's is imported.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import time
+
+TYPE_CHECKING = False  # importing typing for it would take longer than all else here
+if TYPE_CHECKING:
+    from typing import Any
+
+FOLDER = "OPSCOPE_CHILDREN"
+"""Environment: the folder of the trace."""
+ANCESTOR_WITH_RANK = "OPSCOPE_CHILDREN_RANK"
+"""Environment: the rank of the process above that has one. What that starts is not the rank."""
+PYTHON = "OPSCOPE_CHILDREN_PYTHON"
+"""Environment: which Python opscope was compiled for."""
+PROCESSES = "processes.jsonl"
+DOORBELL = ".processes.bell"
+"""Wakes the process that watches for the ends of others, which is quicker than looking again."""
+
+_PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK
+"""Follow no link, and wait for nobody."""
+_MOST_WORDS, _LONGEST_WORD = 40, 300
+
+
+def begin_in_new_process() -> None:
+    """Called when Python starts: note this process, and wait for torch."""
+    folder = os.environ.get(FOLDER, "")
+    if not folder or not note_process(folder, "started"):
+        return
+    if os.environ.get(PYTHON) != sys.implementation.cache_tag:
+        note(folder, "refused", why="its Python is of another version than opscope's")
+        return
+    sys.meta_path.insert(0, _TorchFinder(folder, unless="opscope.cli.application"))
+    follow_forks(folder)
+
+
+def follow_forks(folder: str) -> None:
+    """Note the processes that are forked from this one from now on, and wait for torch in them."""
+
+    def after_in_child() -> None:
+        try:
+            has_torch = "torch" in sys.modules
+            note_process(folder, "forked", has_torch=int(has_torch))
+            if not has_torch:
+                sys.meta_path[:] = [f for f in sys.meta_path if not isinstance(f, _TorchFinder)]
+                sys.meta_path.insert(0, _TorchFinder(folder))
+        except Exception:  # a child must run as it would
+            pass
+
+    os.register_at_fork(after_in_child=after_in_child)
+
+
+def note_process(folder: str, how: str, **more: Any) -> bool:
+    """Add this process to the list in the folder; False where that is gone."""
+    words = [word[:_LONGEST_WORD] for word in sys.orig_argv[:_MOST_WORDS]]
+    listed = ",".join(_quoted(word) for word in words)
+    return note(
+        folder,
+        "began",
+        parent=os.getppid(),
+        start=_start_ticks(),
+        how=how,
+        time_ns=time.time_ns(),
+        command=_Raw(f"[{listed}]"),
+        **more,
+    )
+
+
+def note(folder: str, event: str, **more: Any) -> bool:
+    """Add a line about this process to the list, by one write; False where the list is gone."""
+    values = {"event": event, "process": os.getpid(), "space": _space(), **more}
+    text = ",".join(f"{_quoted(key)}:{_encoded(value)}" for key, value in values.items())
+    try:
+        file = os.open(os.path.join(folder, PROCESSES), os.O_WRONLY | os.O_APPEND | _PLAIN)
+    except OSError:
+        return False
+    try:
+        os.write(file, f"{{{text}}}\n".encode())
+    except OSError:
+        return False
+    finally:
+        os.close(file)
+    _ring(os.path.join(folder, DOORBELL))
+    return True
+
+
+def _ring(bell: str) -> None:
+    try:
+        if not stat.S_ISFIFO(os.lstat(bell).st_mode):
+            return
+        file = os.open(bell, os.O_WRONLY | _PLAIN)
+    except OSError:  # nobody listens
+        return
+    try:
+        os.write(file, b".")
+    except OSError:  # it has rung often enough
+        pass
+    finally:
+        os.close(file)
+
+
+class _Raw(str):
+    """JSON already."""
+
+
+def _encoded(value: Any) -> str:
+    if isinstance(value, _Raw):
+        return value
+    return str(value) if isinstance(value, int) else _quoted(value)
+
+
+def _quoted(text: str) -> str:
+    # What json would call; importing all of that takes as long as all else here.
+    from _json import encode_basestring_ascii
+
+    return str(encode_basestring_ascii(text))
+
+
+def _space() -> int:
+    """Of the numbers of processes: a container, or a sandbox, has one of its own; 0 if unknown."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return 0
+
+
+def _start_ticks() -> int:
+    try:
+        with open("/proc/self/stat", "rb") as stat:
+            return int(stat.read().rpartition(b")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+class _TorchFinder:
+    """An import finder that has this process recorded when it imports torch."""
+
+    def __init__(self, folder: str, unless: str = "") -> None:
+        """``unless`` a module is there: that of opscope's own commands."""
+        self._folder, self._unless = folder, unless
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """None for everything but torch, of which the spec tells when it has been imported."""
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        if self._unless in sys.modules:
+            return None
+        try:
+            import importlib
+
+            watcher = importlib.import_module("opscope.live.children.child").expect_torch(
+                self._folder
+            )
+        except Exception as error:  # the program runs without being recorded
+            note(self._folder, "refused", why=f"opscope cannot be used in it ({error})")
+            return None
+        return watcher.find_spec(name, path, target) if watcher is not None else None

@@ -1,0 +1,204 @@
+"""Where processes listen: a folder of one user, with a socket per process."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+import stat
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from opscope.base.running_process import is_there
+from opscope.errors import ReachError
+
+_SUFFIX = ".sock"
+_LONGEST_PATH = 100
+"""Of a Unix socket; the kernel has room for 107 bytes."""
+_BEGINNING_S = 5.0
+"""A process that is about to listen has done so after less than that."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Of a process that may listen.
+
+    Attributes:
+        process: its id.
+        path: of its socket.
+    """
+
+    process: int
+    path: Path
+
+
+def own_folder() -> Path:
+    """This user's folder, made if need be, that nobody else can enter.
+
+    Raises:
+        ReachError: somebody else has put something there.
+    """
+    folder = _folders_of(os.getuid())[0]
+    try:
+        folder.mkdir(mode=0o700, parents=False, exist_ok=True)
+    except OSError as error:
+        raise ReachError(
+            f"No socket can be made in {folder}: {error.strerror or error}. Set XDG_RUNTIME_DIR to "
+            "a folder of your own."
+        ) from error
+    _check(folder, os.getuid())
+    return folder
+
+
+def opened_folder(user: int) -> tuple[Path, int]:
+    """A user's folder under /tmp, made if need be, that nobody else can enter; open.
+
+    Raises:
+        ReachError: it cannot be made, or somebody else has put something there.
+    """
+    folder = _temporary(user)
+    try:
+        try:
+            folder.mkdir(mode=0o700)
+            os.chown(folder, user, -1, follow_symlinks=False)
+        except FileExistsError:
+            pass
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError as error:
+        raise ReachError(
+            f"{folder} cannot be used: {error.strerror or error}. It has to be a folder of user "
+            f"{user} alone; remove what is there."
+        ) from error
+    try:
+        _check(folder, user, os.fstat(opened))
+    except BaseException:
+        os.close(opened)
+        raise
+    return folder, opened
+
+
+def socket_path(process: int) -> Path:
+    """Where a process of this user listens."""
+    return own_folder() / f"{process}{_SUFFIX}"
+
+
+def address_of(process: int) -> Address | None:
+    """Where a process listens, whichever user's it is; None if there is no socket of its.
+
+    Raises:
+        ReachError: there is one in a folder that others can change.
+    """
+    for owner in {owner_of(process), os.getuid()} - {None}:
+        for folder in _folders_of(owner):
+            path = folder / f"{process}{_SUFFIX}"
+            if path.is_socket():
+                _check(folder, owner)
+                return Address(process, path)
+    return None
+
+
+def addresses() -> list[Address]:
+    """Of all processes of this user that have a socket, whether or not they are still there."""
+    found = []
+    for folder in _folders_of(os.getuid()):
+        with contextlib.suppress(OSError, ReachError):
+            names = sorted(os.listdir(folder))
+            _check(folder, os.getuid())
+            for name in names:
+                number, dot, _ = name.partition(_SUFFIX)
+                if dot and number.isdecimal():
+                    found.append(Address(int(number), folder / name))
+    return found
+
+
+def remove_if_stale(address: Address) -> bool:
+    """Remove a socket at which nobody listens any more; whether it was one.
+
+    Numbers of processes alone do not tell: that of one that is gone may be another's by now, and
+    one in a container whose folder this is has none here.
+    """
+    if not _is_refused(address.path):
+        return False
+    with contextlib.suppress(OSError):
+        age_s = time.time() - os.lstat(address.path).st_mtime
+        if is_there(address.process) and age_s < _BEGINNING_S:
+            return False
+        address.path.unlink()
+    return True
+
+
+def _is_refused(path: Path) -> bool:
+    """Whether nobody listens there, by what the kernel says; it does not wait for an answer."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+        asking.setblocking(False)
+        try:
+            asking.connect(os.fspath(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            return True
+        except OSError:  # it has so much to do that none may wait, or is not for us to ask
+            return False
+    return False
+
+
+def _folders_of(user: int | None) -> list[Path]:
+    """Where sockets of a user's processes may be, the first one is for new ones."""
+    temporary = _temporary(user)
+    given = os.environ.get("XDG_RUNTIME_DIR", "") if user == os.getuid() else f"/run/user/{user}"
+    runtime = Path(given, "opscope")
+    is_usable = bool(given) and os.path.isdir(given) and len(os.fsencode(runtime)) < _LONGEST_PATH
+    return [runtime, temporary] if is_usable else [temporary]
+
+
+def _temporary(user: int | None) -> Path:
+    return Path(f"/tmp/opscope-{user}")
+
+
+def _check(folder: Path, owner: int | None, there: os.stat_result | None = None) -> None:
+    """Refuse a folder that is not the user's alone: who can write there can be taken for him."""
+    there = os.lstat(folder) if there is None else there
+    is_private = stat.S_ISDIR(there.st_mode) and not there.st_mode & 0o077
+    if not is_private or there.st_uid not in (owner, 0):
+        raise ReachError(
+            f"{folder} is not a folder that only its user can enter, so what listens there is not "
+            "to be trusted. Remove it, or set XDG_RUNTIME_DIR to a folder of your own."
+        )
+
+
+def owner_of(process: int) -> int | None:
+    """The user whose process it is; None where there is none."""
+    try:
+        return os.stat(f"/proc/{process}").st_uid
+    except OSError:
+        return None
+
+
+def bound(path: Path) -> socket.socket:
+    """A socket that listens at ``path``, for this user alone.
+
+    Raises:
+        ReachError: there can be none.
+    """
+    with contextlib.suppress(OSError):
+        path.unlink()  # of an earlier process that had this number
+    try:
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            listening.bind(str(path))
+            os.chmod(path, 0o600)
+            listening.listen(16)
+        except OSError:
+            listening.close()
+            raise
+    except OSError as error:
+        raise ReachError(no_socket(path, error)) from error
+    return listening
+
+
+def no_socket(path: Path, error: OSError) -> str:
+    """What stands in the way, and what to do."""
+    said = f"No socket can be made at {path}: {error.strerror or error}. "
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return f"{said}Close files that are no longer needed, then try again."
+    return f"{said}Set XDG_RUNTIME_DIR to a folder of your own."

@@ -1,0 +1,183 @@
+"""What a process does when it is asked: one function per word."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from opscope import _native
+from opscope.base.own_file import OwnFile
+from opscope.errors import OpscopeError, ReachError
+from opscope.live.control.protocol import VERSION
+from opscope.torch_api.step_counter import StepClock
+
+if TYPE_CHECKING:
+    from opscope.live.control.recordings import AskedRecording
+    from opscope.live.flight.recorder import flight_recorder
+
+
+class AskedSession:
+    """One connection, and the recordings that end with it."""
+
+    def __init__(self, started: Started) -> None:
+        self._started = started
+        self._bound: AskedRecording | None = None
+        self._steps: StepClock | None = None
+
+    def answer_in_version(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
+        """As :meth:`answer`, to one who speaks the same version of the protocol."""
+        version = said.get("opscope")
+        if version != VERSION:
+            return {
+                "error": f"This process speaks version {VERSION} of the protocol, and was asked in "
+                f"version {version}. Use the same version of opscope on both sides."
+            }
+        return self.answer(said, file)
+
+    def answer(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
+        """Do what is asked; what goes wrong is an answer too."""
+        answer = _ANSWERS.get(str(said.get("do")))
+        try:
+            if answer is None:
+                raise ReachError(
+                    f"This process does not know {said.get('do')!r}. Ask with an opscope of the "
+                    "same version."
+                )
+            return answer(self, said, file)
+        except OpscopeError as error:
+            return {"error": str(error)}
+        except Exception as error:
+            return {"error": f"{type(error).__name__}: {error}. Look at the program's own output."}
+
+    def close(self) -> None:
+        """Whoever asked is gone: leave the process as it was."""
+        if self._bound is not None:
+            self._bound.discard()
+            self._bound = None
+        if self._steps is not None:
+            self._steps.end()
+            self._steps = None
+
+    def status(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
+        """Which process this is, and what is recorded."""
+        torch = sys.modules.get("torch")
+        return {
+            "process": os.getpid(),
+            "command": command_line(),
+            "listening_since_ns": self._started.listening_since_ns,
+            "python": platform.python_version(),
+            "torch": str(getattr(torch, "__version__", "")),
+            "recording": _native.statistics()["wanted"] != 0,
+            "started": self._started.recording is not None,
+            "used_bytes": _native.statistics()["used_bytes"],
+            "flight": [_flight_status(one) for one in _flight_recorders()],
+        }
+
+    def record(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
+        """Record for as long as this connection lasts."""
+        if self._bound is not None:
+            raise ReachError("This connection records already. Open another one.")
+        self._bound = _begun(said)
+        return {"began_ns": time.time_ns()}
+
+    def hand_over(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
+        """What was recorded for this connection."""
+        if self._bound is None:
+            raise ReachError("Nothing is recorded for this connection. Ask it to record first.")
+        answer = self._bound.write(file, str(said.get("folder", "")))
+        self._bound = None
+        return answer
+
+    def sample(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
+        """What was recorded since the last sample, and the steps that ended."""
+        if self._steps is None:
+            self._steps = StepClock()
+            self._steps.begin()
+        if self._bound is None or file is None:
+            raise ReachError("Nothing is recorded for this connection. Ask it to record first.")
+        count, durations_ns = self._steps.take()
+        return {**self._bound.rotate(file), "steps": count, "steps_ns": durations_ns}
+
+    def start(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
+        """Record until somebody says stop."""
+        if self._started.recording is not None:
+            raise ReachError("It records already. Stop it first: opscope stop PID.")
+        self._started.recording = _begun(said)
+        return {"began_ns": time.time_ns()}
+
+    def stop(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
+        """Hand over what ``start`` has recorded; it is there until somebody has it."""
+        recording = self._started.recording
+        if recording is None:
+            raise ReachError("Nothing was started in it. Begin with: opscope start PID.")
+        answer = recording.write(file, str(said.get("folder", "")))
+        self._started.recording = None
+        return answer
+
+    def dump(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
+        """Have its flight recorder write what it holds."""
+        recorders = _flight_recorders()
+        if not recorders:
+            raise ReachError(
+                "No flight recorder is on in it. Record what happens from now on: opscope attach "
+                "PID."
+            )
+        return {"trace": str(recorders[0].dump(str(said.get("reason", "")), wait=False))}
+
+
+class Started:
+    """What goes on without a connection: that this process listens, and what was started."""
+
+    def __init__(self, listening_since_ns: int) -> None:
+        self.listening_since_ns = listening_since_ns
+        self.recording: AskedRecording | None = None
+
+
+Answer = Callable[[AskedSession, dict[str, Any], OwnFile | None], dict[str, Any]]
+_ANSWERS: dict[str, Answer] = {
+    "status": AskedSession.status,
+    "record": AskedSession.record,
+    "hand over": AskedSession.hand_over,
+    "sample": AskedSession.sample,
+    "start": AskedSession.start,
+    "stop": AskedSession.stop,
+    "dump": AskedSession.dump,
+}
+
+
+def _begun(said: dict[str, Any]) -> AskedRecording:
+    """What is asked for, recorded from now on."""
+    from opscope.live.control.recordings import AskedRecording, options_of
+
+    recording = AskedRecording(options_of(said.get("recorded", {})))
+    recording.start()
+    return recording
+
+
+def command_line() -> str:
+    """What this process was called with."""
+    return " ".join(map(str, sys.orig_argv))
+
+
+def _flight_recorders() -> list[flight_recorder]:
+    """Those that are on; a program that has none does not import what they take."""
+    flight = sys.modules.get("opscope.live.flight.recorder")
+    return [] if flight is None else list(flight.running_recorders())
+
+
+def _flight_status(recorder: flight_recorder) -> dict[str, Any]:
+    status = recorder.status()
+    return {
+        "level": status.level,
+        "asked_s": status.asked_s,
+        "held_s": round(status.held_s, 3),
+        "own_share": round(status.own_share, 5),
+        "steps": status.steps,
+        "dumps": [str(path) for path in status.dumps],
+        "refused": status.refused,
+        "faults": status.faults,
+    }

@@ -1,0 +1,242 @@
+"""Asking a process: every wait has a limit, because who is asked may hold the GIL or be stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from opscope.base.running_process import is_there, state_of
+from opscope.errors import ReachError
+from opscope.live.control.address import Address, address_of
+from opscope.live.control.peer import is_process, peer_of
+from opscope.live.control.protocol import VERSION, ReceivedLines, send
+
+ANSWER_S = 5.0
+"""So long a process may take to say that it is there."""
+WORK_S = 120.0
+"""So long it may take to do what it is asked: compiling the bridge, writing a log."""
+_ENDING_S = 5.0
+"""So long a process that closes its files may take to be gone."""
+_LOOK_S = 1.0
+_STOPPED = ("T", "t")
+"""States in which a process does nothing at all, whatever it was asked."""
+_ANOTHER_S = 1.5
+_BETWEEN_TRIES_S = 0.1
+
+
+class Asking:
+    """A connection to one process."""
+
+    def __init__(self, address: Address, answer_s: float = ANSWER_S) -> None:
+        """Connect, and hear how it is: ``status``.
+
+        Raises:
+            ReachError: it is not there, or does not answer in time.
+        """
+        self._address = address
+        try:
+            self.status = self._greeted(answer_s)
+        except TimeoutError:
+            raise self._silent(answer_s) from None
+        except (OSError, ValueError) as error:
+            raise self._unreachable(error) from error
+
+    def ask(
+        self, do: str, limit_s: float = WORK_S, file: int | None = None, **said: Any
+    ) -> dict[str, Any]:
+        """Have something done, and return the answer.
+
+        Args:
+            do: the word for it.
+            limit_s: so long it may take.
+            file: open, to be written to.
+            said: what belongs to it.
+
+        Raises:
+            ReachError: it refuses, does not answer in time, or is gone.
+        """
+        try:
+            return self._answered({"do": do, **said}, limit_s, file)
+        except TimeoutError:
+            raise self._silent(limit_s) from None
+        except (OSError, ValueError) as error:
+            raise self._unreachable(error) from error
+
+    def log_of(self, do: str, **said: Any) -> tuple[bytes, dict[str, Any]]:
+        """Have a log written, and return it with the answer; no log where a trace was made there.
+
+        Raises:
+            ReachError: as :meth:`ask`.
+        """
+        with tempfile.TemporaryFile() as file:
+            answer = self.ask(do, file=file.fileno(), **said)
+            file.seek(0)
+            return file.read(), answer
+
+    def wait(self, seconds: float) -> None:
+        """Wait for so long; less if it ends the connection, as it does when it ends itself."""
+        select.select([self._socket], [], [], seconds)  # nothing comes that was not asked for
+
+    def close(self) -> None:
+        """Ask no more; what was recorded for this connection alone is dropped."""
+        self._socket.close()
+
+    def __enter__(self) -> Asking:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _greeted(self, answer_s: float) -> dict[str, Any]:
+        """Connect, and return how it is."""
+        until_s = time.monotonic() + min(_ANOTHER_S, answer_s)
+        while time.monotonic() < until_s and is_there(self._address.process):
+            with contextlib.suppress(ConnectionError):
+                return self._first_answer(answer_s)
+            # Its program may have closed the socket: it makes another when it has the GIL.
+            time.sleep(_BETWEEN_TRIES_S)
+        return self._first_answer(answer_s)
+
+    def _first_answer(self, answer_s: float) -> dict[str, Any]:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._line = ReceivedLines(self._socket)
+        try:
+            self._socket.settimeout(answer_s)
+            self._socket.connect(str(self._address.path))
+            if not is_process(peer_of(self._socket), self._address.process):
+                raise ReachError(
+                    f"Another process listens at {self._address.path} than its name says, so it "
+                    "is not asked. It may be of another container; see with `opscope ps` who can."
+                )
+            return self._answered({"do": "status"}, answer_s)
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def _answered(
+        self, said: dict[str, Any], limit_s: float, file: int | None = None
+    ) -> dict[str, Any]:
+        until_s = time.monotonic() + limit_s
+        self._socket.settimeout(limit_s)
+        with contextlib.suppress(ConnectionError):  # it may have said why it ends the connection
+            send(self._socket, said, file)
+        answer = self._next(until_s)
+        if "error" in answer:
+            raise ReachError(f"Process {self._address.process} says: {answer['error']}")
+        return answer
+
+    def _next(self, until_s: float) -> dict[str, Any]:
+        began_s = time.monotonic()
+        while (answer := self._line.next()) is None:
+            now_s = time.monotonic()
+            is_stopped = now_s - began_s > ANSWER_S and state_of(self._address.process) in _STOPPED
+            if now_s >= until_s or is_stopped:
+                raise TimeoutError
+            self._socket.settimeout(min(until_s - now_s, _LOOK_S))
+            try:
+                if not self._line.read_some():
+                    raise ConnectionResetError("it has closed the connection")
+            except TimeoutError:
+                continue
+        if answer.get("opscope") != VERSION and "error" not in answer:
+            raise ValueError(f"it answers in version {answer.get('opscope')} of the protocol")
+        return answer
+
+    def _silent(self, limit_s: float) -> ReachError:
+        process = self._address.process
+        is_known = why_silent(process)
+        why = is_known or (
+            "most likely its GIL is held by code in C that never lets go, or it is busy with what "
+            "somebody else has asked"
+        )
+        if is_known:
+            limit_s = min(limit_s, ANSWER_S)
+        return ReachError(
+            f"Process {process} does not answer within {limit_s:g} s: {why}. Ask again later; a "
+            "flight recorder with a Hang or an OnSignal trigger writes a dump even then."
+        )
+
+    def _unreachable(self, error: Exception) -> ReachError:
+        process = self._address.process
+        has_left = isinstance(error, (ConnectionError, FileNotFoundError))
+        if has_left:
+            _wait_for_end(process)
+        if not is_there(process):
+            return ReachError(
+                f"Process {process} has ended. What was recorded in it since is lost; use "
+                "`opscope run` to keep what a program does until its end."
+            )
+        reason = getattr(error, "strerror", None) or str(error)
+        if has_left:
+            reason = (
+                "it listens no more, as one does that becomes another program (exec) or takes long "
+                "to end"
+            )
+        return ReachError(
+            f"Process {process} cannot be asked: {reason}. See with `opscope ps` who can."
+        )
+
+
+def why_silent(process: int) -> str | None:
+    """Why a process cannot answer, where the kernel knows; None: it could."""
+    return {
+        "T": "it is stopped (kill -CONT lets it go on)",
+        "t": "a debugger has stopped it",
+        "D": "it waits for a disk or a device",
+        "Z": "it has ended",
+    }.get(state_of(process))
+
+
+def connect(process: int, answer_s: float = ANSWER_S) -> Asking:
+    """Ask a process that listens.
+
+    Raises:
+        ReachError: there is none, it does not listen, or does not answer.
+    """
+    address = address_of(process)
+    if address is None:
+        raise ReachError(_not_listening(process))
+    return Asking(address, answer_s)
+
+
+def _wait_for_end(process: int) -> None:
+    """One that ends closes its files before it is gone."""
+    until_s = time.monotonic() + _ENDING_S
+    while is_there(process) and time.monotonic() < until_s:
+        time.sleep(0.01)
+
+
+def _not_listening(process: int) -> str:
+    if not is_there(process):
+        return f"There is no process {process}. See with `opscope ps` which can be reached."
+    return (
+        f"Process {process} does not listen ({_command_of(process)}). Start it with "
+        "OPSCOPE_CONTROL=1 under `opscope run`, or where it imports opscope, or have it call "
+        f"opscope.listen(). {_other_ways()}"
+    )
+
+
+def _other_ways() -> str:
+    if hasattr(sys, "remote_exec"):
+        return "Or let `opscope attach` ask its Python, which needs to be of this very version."
+    return "A Python from 3.14 on can be asked to from outside; this one is older."
+
+
+def _command_of(process: int) -> str:
+    with contextlib.suppress(OSError):
+        words = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
+        return os.fsdecode(b" ".join(words)).strip()[:120] or "a thread of the system"
+    return "its command line cannot be read"

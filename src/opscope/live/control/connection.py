@@ -1,0 +1,106 @@
+"""One connection to a process that listens: requests in, answers out, and nothing waits for it.
+
+Who connects may send anything, in pieces, and read slowly or not at all. What is not read stays
+here, of one answer at most: the next request is taken when that is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import time
+from typing import TYPE_CHECKING
+
+from opscope.base.own_file import OwnSocket
+from opscope.live.control.protocol import VERSION, ReceivedLines, line_of
+
+if TYPE_CHECKING:
+    from opscope.live.control.answers import AskedSession
+
+PATIENCE_S = 20.0
+"""So long a request that has begun may take to arrive, and an answer to move on."""
+_MOST_BYTES = 1 << 16
+"""Of a request."""
+_MOST_BRACKETS = 100
+"""In a request, which nests them twice. A program may have raised the limit of recursion so far
+that parsing what is nested deeper would end it."""
+
+
+class Connection:
+    """Of one who asks; used by the thread that answers."""
+
+    def __init__(self, own: OwnSocket, session: AskedSession) -> None:
+        own.socket.setblocking(False)
+        self.own, self._session = own, session
+        self._lines = ReceivedLines(own.socket, _MOST_BYTES, _MOST_BRACKETS)
+        self._unsent = b""
+        self.until_s: float | None = None
+        """When it is over unless something happens; None: it may stay as it is."""
+
+    @property
+    def waits_for(self) -> int:
+        """What it is ready for next, in terms of selectors."""
+        return selectors.EVENT_WRITE if self._unsent else selectors.EVENT_READ
+
+    def serve(self) -> bool:
+        """Take and answer what can be without waiting; whether the connection goes on.
+
+        Whatever goes wrong with what one sends ends this connection alone.
+        """
+        try:
+            return self._serve()
+        except Exception:
+            return False
+
+    def _serve(self) -> bool:
+        if not self.own.is_ours():
+            return False
+        if not self._unsent and not self._lines.read_some():
+            return False
+        before = len(self._unsent)
+        self._send_some()
+        while not self._unsent and (said := self._lines.next()) is not None:
+            file = self._lines.files.pop(0) if self._lines.files else None
+            try:
+                answer = self._session.answer_in_version(said, file)
+            finally:
+                if file is not None:
+                    file.close()
+            if not self.own.is_ours():
+                return False
+            self._unsent = line_of(answer)
+            self._send_some()
+        self._set_limit(has_moved=len(self._unsent) != before)
+        return True
+
+    def _send_some(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while self._unsent:
+                self._unsent = self._unsent[self.own.socket.send(self._unsent[: 1 << 20]) :]
+
+    def _set_limit(self, has_moved: bool) -> None:
+        if not self._unsent and not self._lines.has_part:
+            self.until_s = None
+        elif self.until_s is None or (self._unsent and has_moved):
+            self.until_s = time.monotonic() + PATIENCE_S
+
+    def close(self) -> None:
+        """Whoever asked is gone, or has to be."""
+        try:
+            with contextlib.suppress(Exception):  # the next one is to be answered all the same
+                self._session.close()
+        finally:
+            self.forget()
+
+    def forget(self) -> None:
+        """In a forked child: only what is open here."""
+        self._lines.close()
+        self.own.close()
+
+
+def refuse(own: OwnSocket, why: str) -> None:
+    """Answer one that there is no connection for, and end it."""
+    own.socket.setblocking(False)
+    with contextlib.suppress(OSError):
+        own.socket.send(line_of({"opscope": VERSION, "error": why}))
+    own.close()

@@ -1,0 +1,150 @@
+"""Having a process listen that never imported opscope: through its own interpreter, from 3.14 on.
+
+``sys.remote_exec`` leaves the name of a file with the other interpreter, whose main thread runs it
+at the next moment that is safe for that, which may be long after; it cannot be taken back. So the
+file is one of opscope's own (``asked_script.py``), and looks for a link that is taken back, in a
+folder that only the other process's user can enter. Debuggers can call functions in a process at
+any moment, also while it holds locks that these functions need, so they are not used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from opscope.base.running_process import is_there, state_of
+from opscope.errors import ReachError
+from opscope.live.control.address import (
+    Address,
+    address_of,
+    opened_folder,
+    owner_of,
+    remove_if_stale,
+)
+from opscope.live.control.client import ANSWER_S, Asking, connect, why_silent
+
+_LISTENING_S = 10.0
+_SCRIPT = Path(__file__).with_name("asked_script.py")
+
+
+def reach(process: int) -> Asking:
+    """A connection to a process, which is asked to listen for as long as it is asked, if it does
+    not.
+
+    Raises:
+        ReachError: it cannot be reached in any way.
+    """
+    execute: Callable[[int, str], None] | None = getattr(sys, "remote_exec", None)
+    address = address_of(process)
+    if address is not None:
+        try:
+            return connect(process)
+        except ReachError:
+            if execute is None or not _is_gone(address):
+                raise
+    if execute is not None and is_there(process):
+        _have_it_listen(process, execute)
+    return connect(process)
+
+
+def _is_gone(address: Address) -> bool:
+    """Whether its process has just ended to listen, or another had its number that never did."""
+    remove_if_stale(address)
+    return address_of(address.process) is None
+
+
+def _have_it_listen(process: int, execute: Callable[[int, str], None]) -> None:
+    user = owner_of(process)
+    _check_that_it_can_read(process, user)
+    with _request(process, os.getuid() if user is None else user):
+        try:
+            execute(process, str(_SCRIPT))
+        except (OSError, RuntimeError, ValueError) as error:
+            if not is_there(process):
+                raise _has_ended(process) from error
+            raise ReachError(
+                f"Process {process} cannot be asked to listen: {error}. Its Python has to be of "
+                "this version, and this user has to be allowed to trace it; or start it with "
+                "OPSCOPE_CONTROL=1."
+            ) from error
+        _wait_until_it_listens(process)
+
+
+@contextlib.contextmanager
+def _request(process: int, user: int) -> Iterator[None]:
+    """A link that says that the process is to listen, and where opscope is; removed afterwards."""
+    folder, opened = opened_folder(user)
+    name = f"{process}.asked"
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=opened)  # of one who was killed while it waited
+        os.symlink(Path(__file__).resolve().parents[2], name, dir_fd=opened)
+        yield
+    except OSError as error:
+        raise ReachError(
+            f"Nothing can be written to {folder}: {error.strerror or error}. Make room there, or "
+            "start the program with OPSCOPE_CONTROL=1."
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(name, dir_fd=opened)
+        os.close(opened)
+
+
+def _wait_until_it_listens(process: int) -> None:
+    began_s = time.monotonic()
+    while address_of(process) is None:
+        waited_s = time.monotonic() - began_s
+        if not is_there(process):
+            raise _has_ended(process)
+        if waited_s > ANSWER_S and (why := why_silent(process)) is not None:
+            raise ReachError(f"Process {process} does not answer within {ANSWER_S:g} s: {why}.")
+        if waited_s > _LISTENING_S:
+            raise ReachError(
+                f"Process {process} was asked to listen and does not within {_LISTENING_S:g} s: "
+                f"its main thread, which is the one that is asked, {_what_it_does(process)}, or it "
+                "can have no socket or thread more. Ask again when it runs Python, or start it "
+                "with OPSCOPE_CONTROL=1."
+            )
+        time.sleep(0.02)
+
+
+def _has_ended(process: int) -> ReachError:
+    return ReachError(f"Process {process} has ended before it could be asked.")
+
+
+def _what_it_does(process: int) -> str:
+    is_waiting = state_of(process) == "S"
+    return "waits in C code for something" if is_waiting else "is in C code that does not return"
+
+
+def _check_that_it_can_read(process: int, user: int | None) -> None:
+    """Whether its user may read opscope, and finds it at this place.
+
+    Raises:
+        ReachError: not so; its interpreter would print an error of its own.
+    """
+    seen = Path(f"/proc/{process}/root{_SCRIPT}")
+    with contextlib.suppress(PermissionError):
+        if not seen.exists() or not seen.samefile(_SCRIPT):
+            raise ReachError(
+                f"Process {process} sees another file system, without {_SCRIPT}. It is in a "
+                "container: use opscope there."
+            )
+    if user and not (
+        _may(user, _SCRIPT, 0o4) and all(_may(user, one, 0o1) for one in _SCRIPT.parents)
+    ):
+        raise ReachError(
+            f"The user of process {process} cannot read {_SCRIPT}. Install opscope where everybody "
+            "can read it, or start the program with OPSCOPE_CONTROL=1."
+        )
+
+
+def _may(user: int, place: Path, bit: int) -> bool:
+    """By the modes for the owner and for all."""
+    there = os.stat(place)
+    return bool(there.st_mode & (bit << 6 if there.st_uid == user else bit))

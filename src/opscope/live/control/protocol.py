@@ -1,0 +1,107 @@
+"""What is said over the socket: one JSON object per line, and files that go along.
+
+A request has ``opscope`` (the version of the protocol) and ``do``; an answer has ``error`` or what
+was asked for. A file that the asking process has opened is written to by the one that is
+asked, so that it may lie wherever the one who asks can write.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import Any
+
+from opscope.base.own_file import OwnFile
+
+VERSION = 1
+_MOST_BYTES = 64 << 20
+"""Of an answer: what a program with very many modules says of them."""
+_MOST_FILES = 4
+"""That came along and were not taken yet."""
+_PART = 1 << 16
+
+
+class ReceivedLines:
+    """Lines from one socket, with the files that came along."""
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        most_bytes: int = _MOST_BYTES,
+        most_brackets: int | None = None,
+    ) -> None:
+        """Refuse lines that are longer or have more brackets; None: as many as Python parses."""
+        self._connection = connection
+        self._most_bytes, self._most_brackets = most_bytes, most_brackets
+        self._received = bytearray()
+        self._looked_to = 0
+        self.files: list[OwnFile] = []
+
+    def close(self) -> None:
+        """Close files that came along and that nobody has taken."""
+        while self.files:
+            self.files.pop().close()
+
+    def read_some(self) -> bool:
+        """Take what has arrived; False at the end.
+
+        Raises:
+            ValueError: a line is too long, or too many files came.
+            OSError: the connection is gone, or nothing arrived in time.
+        """
+        data, files, _, _ = socket.recv_fds(self._connection, _PART, _MOST_FILES)
+        self.files += map(OwnFile, files)
+        self._received += data
+        if len(self._received) > self._most_bytes:
+            raise ValueError("a line is too long")
+        if len(self.files) > _MOST_FILES:
+            raise ValueError("too many files")
+        return bool(data)
+
+    @property
+    def has_part(self) -> bool:
+        """Whether a line has begun that is not taken yet."""
+        return bool(self._received)
+
+    def next(self) -> dict[str, Any] | None:
+        """The next whole line, if it is there.
+
+        Raises:
+            ValueError: it is no JSON object.
+        """
+        end = self._received.find(b"\n", self._looked_to)
+        if end < 0:
+            self._looked_to = len(self._received)
+            return None
+        text = bytes(self._received[:end])
+        del self._received[: end + 1]
+        self._looked_to = 0
+        brackets = text.count(b"[") + text.count(b"{")
+        if self._most_brackets is not None and brackets > self._most_brackets:
+            raise ValueError("too many brackets")
+        try:
+            said = json.loads(text)
+        except RecursionError:
+            raise ValueError("brackets in brackets, too many") from None
+        if not isinstance(said, dict):
+            raise ValueError("not a JSON object")
+        return said
+
+
+def line_of(said: dict[str, Any]) -> bytes:
+    """A message as it is sent."""
+    return json.dumps({"opscope": VERSION, **said}).encode() + b"\n"
+
+
+def send(connection: socket.socket, said: dict[str, Any], file: int | None = None) -> None:
+    """Send one line and, with it, an open file.
+
+    Raises:
+        OSError: the connection is gone.
+    """
+    data = line_of(said)
+    if file is None:
+        connection.sendall(data)
+    else:
+        sent = socket.send_fds(connection, [data], [file])
+        connection.sendall(data[sent:])

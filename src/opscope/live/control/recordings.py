@@ -1,0 +1,129 @@
+"""What a process records because somebody outside asked it to."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from opscope import _native
+from opscope.base.memory_limit import default_growth_bytes
+from opscope.base.own_file import OwnFile
+from opscope.errors import ReachError
+from opscope.jobs.saving import save_trace
+from opscope.recorder.cost import cost_by_kind
+from opscope.recorder.recorder import Recording
+from opscope.recorder.sources import SOURCES, RecordingOptions, native_wants
+from opscope.recorder.streams.elsewhere import KnownHere
+from opscope.torch_api.activities import ChosenActivities, devices_are_there
+from opscope.torch_api.settings import ProfileSettings
+
+
+def options_of(recorded: Mapping[str, bool]) -> RecordingOptions:
+    """What is to be recorded, by arguments of a profile.
+
+    Raises:
+        ReachError: the program has not imported torch.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "ops"):
+        raise ReachError("The program has not imported torch yet. Ask again when it has.")
+    chosen = ChosenActivities(cpu=True, cuda=devices_are_there())
+    settings = ProfileSettings.of({name: bool(on) for name, on in recorded.items()})
+    return settings.recording_options(chosen)
+
+
+class AskedRecording:
+    """One recording; its log goes to whoever asked, and becomes a trace there.
+
+    What devices did is known to this process alone, so with devices the trace is made here.
+    """
+
+    def __init__(self, options: RecordingOptions) -> None:
+        self._options = options
+        self._known = KnownHere(options)
+        self._window = 0
+        self._here: Recording | None = None
+        self._facts: dict[str, Any] | None = None  # once it has stopped
+
+    def start(self) -> None:
+        """Record from now on.
+
+        Raises:
+            BridgeError: the recorder cannot be set up.
+            LifecycleError, RuntimeError: torch refused the callbacks.
+        """
+        if self._options.gpu:
+            self._here = Recording(self._options)
+            self._here.start()
+            return
+        for source in SOURCES:
+            if source.prepare is not None:
+                source.prepare()
+        cost_by_kind(self._options)
+        try:
+            self._window = self._open()
+            self._known.begin()
+        except BaseException:
+            self.discard()
+            raise
+
+    def write(self, file: OwnFile | None, folder: str) -> dict[str, Any]:
+        """Stop, and hand over what was recorded. What raises does so with nothing lost: ask again.
+
+        Args:
+            file: open, for the log.
+            folder: for the trace, where it is made here.
+
+        Returns:
+            ``facts`` to make a trace of the log with, or ``trace``, where it is.
+
+        Raises:
+            OpscopeError, OSError: it cannot be written.
+        """
+        if self._here is not None:
+            self._here.stop()
+            return {"trace": str(save_trace(self._here.trace, folder).parent)}
+        if self._facts is None:
+            _native.close_window(self._window)
+            self._facts = self._known.facts_at_end()
+        _write_log(self._window, file)
+        self.discard()
+        return {"facts": self._facts}
+
+    def rotate(self, file: OwnFile) -> dict[str, Any]:
+        """Hand over what was recorded since the last time, and go on."""
+        before, self._window = self._window, self._open()
+        _native.close_window(before)
+        try:
+            facts = self._known.facts()  # also of what was met last
+            _write_log(before, file)
+        finally:
+            _native.discard_window(before)
+        return {"facts": facts}
+
+    def _open(self) -> int:
+        wants, most_bytes = native_wants(self._options), default_growth_bytes()
+        return _native.open_window(wants, True, most_growth_bytes=most_bytes)
+
+    def discard(self) -> None:
+        """Stop, and forget what was recorded. Once more does nothing."""
+        if self._here is not None:
+            self._here.stop()
+            self._here = None
+        if self._window:
+            self._known.end()
+            _native.discard_window(self._window)
+            self._window = 0
+
+
+def _write_log(window: int, file: OwnFile | None) -> None:
+    if file is None:
+        raise ReachError("There is no file to write to. Ask with an opscope of the same version.")
+    error = _native.write_log(window, file.descriptor)
+    if error:
+        raise ReachError(
+            f"What was recorded cannot be handed over: {os.strerror(error)}, where whoever asks "
+            "keeps temporary files. Make room there, or set TMPDIR, and ask again."
+        )

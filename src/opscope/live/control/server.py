@@ -1,0 +1,321 @@
+"""``listen``: a socket of this process, and a thread that answers at it.
+
+The thread is a daemon: it ends with the program and never keeps it alive. While nobody asks it
+waits for the socket, without the GIL or any lock. Importing this imports nothing of the recorder.
+
+A program may close all files that it might have opened, and open others under their numbers. When
+next somebody asks, the socket is found to be gone, and made anew; whoever asked tries again.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import importlib
+import os
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from opscope.base.notice import notice
+from opscope.base.own_file import OwnSocket
+from opscope.base.own_thread import OwnThread
+from opscope.base.short_turns import short_turns
+from opscope.errors import ReachError
+from opscope.launch.torch_import import when_imported
+from opscope.live.control.address import addresses, bound, no_socket, remove_if_stale, socket_path
+from opscope.live.control.connection import PATIENCE_S, Connection, refuse
+from opscope.live.control.peer import may_ask, peer_of
+
+_MOST_CONNECTIONS = 16
+_FIRST_S = 10.0
+"""So long one that was asked to be there waits for the first who asks."""
+_BETWEEN_TRIES_S = 0.05
+_NO_FILES = (OSError, ImportError)
+"""What importing ends in with too many open files: a module that is compiled in the other."""
+_server: Server | None = None
+_deciding = threading.RLock()
+"""Whether a server that was asked to be there goes on or ends; held for moments."""
+
+
+def listen() -> None:
+    """Have this process answer `opscope ps`, `attach`, `start`, `stop`, `dump`, `status` and `top`.
+
+    Only processes of the same user (and root) can ask. Without effect where it listens already; a
+    forked child does not, until it calls this itself.
+
+    Raises:
+        ReachError: there is no place for a socket, or no file or thread to spare.
+    """
+    _begin(is_asked_for=False)
+
+
+def listen_while_asked() -> None:
+    """As :func:`listen`, until nobody asks any more and nothing is recorded for anybody.
+
+    Raises:
+        ReachError: there is no place for a socket, or no file or thread to spare.
+    """
+    _begin(is_asked_for=True)
+
+
+def _begin(is_asked_for: bool) -> None:
+    global _server
+    with _deciding:
+        if _server is not None:
+            return None if is_asked_for else _server.stay()
+        server = Server(is_asked_for)
+        server.begin()
+        _server = server
+    server.watch(when_imported("torch", _get_ready))
+
+
+def _get_ready() -> None:
+    """Import what records, where importing torch takes long anyway: when somebody asks, it would
+    hold up the program for some tens of milliseconds."""
+    with contextlib.suppress(*_NO_FILES):  # then it is imported when it is needed
+        importlib.import_module("opscope.live.control.recordings")
+
+
+def stop_listening() -> None:
+    """Listen no more; recordings that were asked for are dropped."""
+    global _server
+    server, _server = _server, None
+    if server is not None:
+        server.end()
+
+
+def is_listening() -> bool:
+    """Whether it does."""
+    return _server is not None
+
+
+class Server:
+    """The socket and the thread."""
+
+    def __init__(self, is_asked_for: bool = False) -> None:
+        """Open all that it needs.
+
+        Args:
+            is_asked_for: it ends with the last that asks.
+
+        Raises:
+            ReachError: there is no place for a socket, or there are too many open files.
+        """
+        self._is_asked_for = is_asked_for
+        self._until_s = time.monotonic() + _FIRST_S
+        self._forget_torch: Callable[[], None] | None = None
+        self._is_bound = False
+        self._path = socket_path(os.getpid())
+        self._process = os.getpid()
+        self._ends = False
+        self._selector = selectors.PollSelector()  # which has no file of its own
+        try:
+            for address in addresses():
+                remove_if_stale(address)
+            self._open()
+        except OSError as error:
+            raise ReachError(no_socket(self._path, error)) from error
+        self._thread = OwnThread(self._run, self._ask_to_end)
+        self._connections: dict[OwnSocket, Connection] = {}
+        self._started: Any = None
+        self._listening_since_ns = time.time_ns()
+
+    def _open(self) -> None:
+        """Open the socket, and the pair that wakes the thread.
+
+        Raises:
+            OSError, ReachError: there can be none.
+        """
+        with contextlib.ExitStack() as files:
+            self._socket = OwnSocket(bound(self._path))
+            self._is_bound = True
+            files.callback(self._socket.close)
+            files.callback(self._remove)
+            self._wake, self._woken = map(OwnSocket, socket.socketpair())
+            files.pop_all()
+        for own in (self._socket, self._woken):
+            self._selector.register(own.socket, selectors.EVENT_READ, own)
+
+    def begin(self) -> None:
+        """Answer from now on.
+
+        Raises:
+            ReachError: there can be no thread for it.
+        """
+        atexit.register(self._remove)
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            self._close()
+            raise ReachError(
+                f"Nobody can answer in this process: {error}. See what limits its threads "
+                "(`ulimit -u`), then try again."
+            ) from error
+
+    def end(self) -> None:
+        """Answer no more."""
+        self._thread.ask_to_end()
+        self._thread.join(PATIENCE_S)
+
+    def _ask_to_end(self) -> None:
+        self._ends = True
+        if self._wake.is_ours() and self._woken.is_ours():
+            with contextlib.suppress(OSError):
+                self._wake.socket.send(b"x")
+                return
+        # It waits for what was open when it began to wait, also where that was closed since.
+        with contextlib.suppress(OSError), contextlib.ExitStack() as files:
+            asking = files.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            asking.setblocking(False)
+            asking.connect(os.fspath(self._path))
+
+    def forget(self) -> None:
+        """In a forked child: the sockets are the parent's, and end with that."""
+        self._close()
+        for connection in self._connections.values():
+            connection.forget()
+
+    def _close(self) -> None:
+        if self._forget_torch is not None:
+            self._forget_torch()
+        atexit.unregister(self._remove)
+        self._selector.close()
+        self._remove()
+        for own in (self._socket, self._wake, self._woken):
+            own.close()
+
+    def _remove(self) -> None:
+        if os.getpid() == self._process and self._is_bound:
+            self._is_bound = False  # by now it may be another's
+            with contextlib.suppress(OSError):
+                self._path.unlink()
+
+    def _run(self) -> None:
+        global _server
+        try:
+            self._answer_all()
+        except Exception as error:
+            notice(f"nobody can ask this process any more: {type(error).__name__}: {error}")
+        finally:
+            if _server is self:
+                _server = None
+            self._close()
+
+    def watch(self, forget: Callable[[], None]) -> None:
+        """What to call when it ends, so that nobody waits for torch to be imported."""
+        self._forget_torch = forget
+        if self._ends:
+            forget()
+
+    def stay(self) -> None:
+        """Be there also when nobody asks any more; whoever calls this holds the lock."""
+        self._is_asked_for = False
+
+    def _end_if_nobody_is_left(self) -> None:
+        """One that was asked to be there, and is not any more, is gone at once."""
+        with _deciding:
+            is_wanted = self._connections or (self._started is not None and self._started.recording)
+            if self._is_asked_for and not is_wanted and time.monotonic() >= self._until_s:
+                self._remove()
+                self._end_from_inside()
+
+    def _longest_wait_s(self) -> float | None:
+        limits = [one.until_s for one in self._connections.values() if one.until_s is not None]
+        if self._is_asked_for and self._until_s > 0:
+            limits.append(self._until_s)
+        return max(min(limits) - time.monotonic(), 0.0) if limits else None
+
+    def _answer_all(self) -> None:
+        while not self._ends:
+            ready = [key.data for key, _ in self._selector.select(self._longest_wait_s())]
+            with short_turns:
+                self._replace_lost()
+                for own in () if self._ends else ready:
+                    if own is self._socket:
+                        self._accept()
+                    elif own in self._connections:
+                        self._serve(own)
+                self._drop_late()
+                self._replace_lost()  # before it waits for what may be others' by now
+                self._end_if_nobody_is_left()
+        self._leave()
+
+    def _replace_lost(self) -> None:
+        """What the program has closed is asked for nothing any more."""
+        for own in [own for own in self._connections if not own.is_ours()]:
+            self._drop(own)
+        if self._ends or all(own.is_ours() for own in (self._socket, self._wake, self._woken)):
+            return
+        for own in (self._socket, self._woken):
+            self._selector.unregister(own.socket)
+        for own in (self._socket, self._wake, self._woken):
+            own.close()
+        try:
+            self._open()
+        except (OSError, ReachError) as error:
+            notice(f"nobody can ask this process any more, which closed the socket for it: {error}")
+            self._end_from_inside()
+
+    def _end_from_inside(self) -> None:
+        global _server
+        if _server is self:
+            _server = None
+        self._ends = True
+
+    def _serve(self, own: OwnSocket) -> None:
+        connection = self._connections[own]
+        if connection.serve():
+            self._selector.modify(own.socket, connection.waits_for, own)
+        else:
+            self._drop(own)
+
+    def _drop_late(self) -> None:
+        """Those that have begun a request and do not end it, or do not read the answer."""
+        now_s = time.monotonic()
+        for own, connection in list(self._connections.items()):
+            if connection.until_s is not None and now_s >= connection.until_s:
+                self._drop(own)
+
+    def _drop(self, own: OwnSocket) -> None:
+        self._selector.unregister(own.socket)
+        self._connections.pop(own).close()
+
+    def _accept(self) -> None:
+        try:
+            own = OwnSocket(self._socket.socket.accept()[0])
+        except OSError:  # it is gone already, or there are too many open files
+            time.sleep(_BETWEEN_TRIES_S)
+            return
+        if not may_ask(peer_of(own.socket)):
+            return own.close()
+        if len(self._connections) >= _MOST_CONNECTIONS:
+            return refuse(own, f"It answers {_MOST_CONNECTIONS} already. Ask when one has ended.")
+        try:
+            from opscope.live.control.answers import AskedSession, Started
+        except _NO_FILES:
+            return own.close()
+        if self._started is None:
+            self._started = Started(self._listening_since_ns)
+        self._connections[own] = Connection(own, AskedSession(self._started))
+        self._until_s = 0.0
+        self._selector.register(own.socket, selectors.EVENT_READ, own)
+
+    def _leave(self) -> None:
+        for own in list(self._connections):
+            self._drop(own)
+        if self._started is not None and self._started.recording is not None:
+            self._started.recording.discard()
+
+
+def _after_fork() -> None:
+    global _server, _deciding
+    server, _server, _deciding = _server, None, threading.RLock()
+    if server is not None:
+        server.forget()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,172 @@
+"""From a snapshot of the ring to the process that writes it: the part that runs in the program."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+from opscope import _native
+from opscope.base.artefacts import in_use, new_name
+from opscope.base.files import remove_inside
+from opscope.base.notice import notice
+from opscope.base.own_python import own_python
+from opscope.base.own_thread import let_others_run
+from opscope.live.flight.dump_writer import KIND, is_left, is_taken
+from opscope.live.flight.limits import SPOOL_PREFIX, TRACE_SUFFIX
+from opscope.live.flight.reason import Reason
+from opscope.live.flight.write_dump import place_of
+
+_BEGINS_WRITER = str(Path(__file__).with_name("begin_writer.py"))
+_LOOK_AT_WRITER_S = 1.0
+_MOST_RESTARTS = 3
+"""Of the process that makes traces, while the end of the program waits for it."""
+
+
+class Dumps:
+    """The dumps of one recorder: those that are written, and those that are being written."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._process = os.getpid()
+        self._begun: list[Path] = []
+        self._broken: list[Path] = []
+        self._restarts = 0
+
+    def spool(self) -> Path:
+        """A folder for one more, which is not there yet."""
+        # A number of the process: dumps within a second differ in nothing else.
+        place = self.directory / new_name(SPOOL_PREFIX, _native.new_number())
+        self._begun.append(place)
+        return place
+
+    def command(self, spool: Path) -> list[str]:
+        """What makes a trace of a spool; empty where no process can be started."""
+        with contextlib.suppress(OSError):
+            return own_python(_BEGINS_WRITER, str(spool))
+        return []
+
+    def write(
+        self,
+        watch: _native.Watch,
+        window: int,
+        facts: Callable[[], dict[str, Any]],
+        places: bytes,
+        reason: Reason,
+    ) -> Path:
+        """Write what ``window`` has, and start the process that makes a trace of it.
+
+        Between its parts the program's threads have the GIL, if they want it.
+
+        Args:
+            watch: whose thread of Python calls.
+            window: that is closed.
+            facts: says what is known of the process.
+            places: in generated code; see ``told_places.py``.
+            reason: of the dump.
+
+        Returns:
+            Where the trace is going to be.
+
+        Raises:
+            OSError: the folder cannot be written to.
+        """
+        spool = self.spool()
+        spool.mkdir(mode=0o700, parents=True)
+        let_others_run()
+        try:
+            with in_use(spool):
+                stacks = _native.python_stacks(_names_of_threads())
+                let_others_run()
+                known = facts()
+                let_others_run()
+                text, said = json.dumps(known), reason.said()
+                _check(watch.write_spool_files(window, str(spool), text, said, places, stacks))
+            let_others_run()
+            self._hand_over(spool)
+        except BaseException:
+            self._begun.remove(spool)
+            self._broken.append(spool)
+            self._remove_broken()
+            raise
+        return place_of(spool, reason, self._process)
+
+    def _hand_over(self, spool: Path) -> None:
+        """Have a process make the trace. Where there can be none now, the next dump brings one."""
+        error = max(_native.hand_to_writer(self.command(spool)), 0)
+        kind = spool / KIND
+        if error and kind.exists() and kind.stat().st_size:  # all is there
+            notice(
+                f"no process makes the trace of a dump now ({os.strerror(error)}). It is made at "
+                f"the next one, or by: opscope recover {quote(str(self.directory))}"
+            )
+        else:
+            _check(error)
+
+    def arm(self, watch: _native.Watch, spool: Path, facts: dict[str, Any], places: bytes) -> None:
+        """Tell the native watch what to write where Python does not answer."""
+        let_others_run()
+        watch.arm(str(spool), json.dumps(facts), places, self.command(spool))
+
+    def written(self, process: int | None = None) -> list[Path]:
+        """The traces of a process, this one unless another is meant, oldest first."""
+        return sorted(self.directory.glob(f"*-{process or self._process}-*{TRACE_SUFFIX}"))
+
+    def count_under_way(self, process: int) -> int:
+        """How many of a process are being written, by this one or another."""
+        return len(list(self.directory.glob(f"{SPOOL_PREFIX}{process}-*")))
+
+    def wait(self, timeout_s: float) -> list[Path]:
+        """Wait until nothing is being written; returns spools that are still there."""
+        self._remove_broken()
+        until_s = time.monotonic() + timeout_s
+        look_at_s = time.monotonic() + _LOOK_AT_WRITER_S
+        while len(self.left()) < len(self._spools()) and time.monotonic() < until_s:
+            time.sleep(0.02)
+            if time.monotonic() > look_at_s:
+                look_at_s = time.monotonic() + _LOOK_AT_WRITER_S
+                self._have_writer()
+        return self._spools()
+
+    def left(self) -> list[Path]:
+        """Spools that nobody makes traces of any more."""
+        given_up = self._restarts > _MOST_RESTARTS
+        return [s for s in self._spools() if is_left(s) or (given_up and not is_taken(s))]
+
+    def _remove_broken(self) -> None:
+        """Those that could not be written; with too many open files they cannot be removed yet."""
+        for spool in self._broken:
+            remove_inside(self.directory, spool.name)
+        self._broken = [spool for spool in self._broken if spool.exists()]
+
+    def _have_writer(self) -> None:
+        """Start another where it was killed, as it may be where there is little memory."""
+        not_taken = [spool for spool in self._spools() if not is_taken(spool)]
+        if not_taken and self._restarts <= _MOST_RESTARTS:
+            command = self.command(not_taken[0])
+            if _native.hand_to_writer(command, again=True) != _native.WRITER_IS_THERE:
+                self._restarts += 1
+
+    def _spools(self) -> list[Path]:
+        return [spool for spool in self._begun if spool.exists()]
+
+
+def _names_of_threads() -> dict[int, str]:
+    """By ``ident``; what a subclass makes of its name is the program's code, and is not asked."""
+    named = {thread.ident: vars(thread).get("_name") for thread in threading.enumerate()}
+    return {
+        ident: name.encode(errors="replace").decode()
+        for ident, name in named.items()
+        if ident is not None and type(name) is str
+    }
+
+
+def _check(error: int) -> None:
+    if error:
+        raise OSError(error, os.strerror(error))

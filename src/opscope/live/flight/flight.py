@@ -1,0 +1,182 @@
+"""What there is of a flight recorder from its start to its stop, and the order of setting it up."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from shlex import quote
+from typing import Any
+
+from opscope import _native
+from opscope.base.notice import notice
+from opscope.errors import LifecycleError
+from opscope.live.flight.conditions import end_triggers
+from opscope.live.flight.dumps import Dumps
+from opscope.live.flight.governor import Governor
+from opscope.live.flight.keeper import Keeper
+from opscope.live.flight.limits import DumpLimits
+from opscope.live.flight.reason import Reason
+from opscope.live.flight.ring_file import RingFile
+from opscope.live.flight.settings import FlightSettings
+from opscope.live.flight.triggers.trigger import Trigger, Watched
+from opscope.live.flight.windows import RingWindows
+from opscope.recorder.compiled.told_places import ToldPlaces
+from opscope.recorder.cost import cost_of_an_operator_ns
+from opscope.recorder.streams.elsewhere import KnownHere
+from opscope.torch_api.step_counter import StepClock
+
+END_S = 60.0
+"""So long whoever asked for a dump may wait for it."""
+_END_OF_ALL_S, _END_S = 60.0, 5.0
+"""So long the end of the program waits for traces of dumps: where it ends all other processes too,
+as in a container, and where the process that makes them outlives it."""
+_HURRY_S = 5.0
+"""And where somebody has interrupted that."""
+_PATIENCE_NS = 2_000_000_000
+"""So long Python may take to come for news; then the GIL is taken to be held for good."""
+_PARTS = 8
+"""Of ``last``: a window is opened so often, and the ring has at most one part too much."""
+
+
+class Flight:
+    """Made at every start."""
+
+    def __init__(self, settings: FlightSettings) -> None:
+        native: dict[str, Any] = {}
+        for trigger in settings.triggers:
+            native |= trigger.settings()
+        self.watch = _native.Watch(settings.last_ns, settings.max_bytes, _PATIENCE_NS, **native)
+        self.steps = StepClock(self.watch)
+        self.file = RingFile(settings.directory, settings.max_bytes, settings.keeper)
+        self.windows = RingWindows(settings.options, self.watch, self.file)
+        self.dumps = Dumps(settings.directory)
+        self.limits = DumpLimits(settings.directory, settings.interval_ns, settings.disk_bytes)
+        self.governor = Governor(
+            settings.options,
+            settings.budget,
+            self.windows.collect,
+            cost_of_an_operator_ns(),
+            bool(_native.statistics()["leaves_out_inner"]),
+        )
+        self._settings = settings
+        self._is_patient = True
+        self._known = KnownHere(settings.options)
+        self._told_places = ToldPlaces()
+        self.keeper = Keeper(
+            self.watch,
+            self.windows,
+            self.file,
+            self.dumps,
+            self.limits,
+            self.governor,
+            settings.triggers,
+            self._facts,
+            self._places,
+            settings.last_ns / 1e9 / _PARTS,
+        )
+
+    def begin(self) -> None:
+        """Everything, in an order that ``end`` can undo from anywhere in it.
+
+        Raises:
+            LifecycleError: torch refused the callbacks, or there can be no thread.
+        """
+        with _threads_may_be_refused():
+            self.watch.start()
+        self.windows.open()
+        self._known.begin()
+        self.steps.begin()
+        for trigger in self._settings.triggers:
+            trigger.begin(self._watched_by(trigger))
+        with _threads_may_be_refused():
+            self.keeper.begin()
+
+    def end(self) -> None:
+        """Everything, the other way round; again if it is interrupted."""
+        self.leave_program()
+        is_patient, self._is_patient = self._is_patient, False  # whoever interrupts wants to go
+        self.keeper.end(END_S if is_patient else _HURRY_S)
+        self._known.end()
+        self.windows.close()
+        self.file.end()
+        self._wait_for_dumps(_patience_s() if is_patient else 0.0)
+
+    def _wait_for_dumps(self, patience_s: float) -> None:
+        begun, left = self.dumps.wait(patience_s), self.dumps.left()
+        directory = self.dumps.directory
+        if left:
+            notice(
+                f"dumps that were not finished: {len(left)}. What was recorded is kept; make "
+                f"traces of it with: opscope recover {quote(str(directory))}"
+            )
+        if len(begun) > len(left):
+            notice(
+                f"{len(begun) - len(left)} dumps are being written still, which does not need this "
+                f"program: they will be in {directory}"
+            )
+
+    def leave_program(self) -> None:
+        """Take back what was put into the program's hooks."""
+        end_triggers(reversed(self._settings.triggers))
+        self.steps.end()
+
+    def _watched_by(self, trigger: Trigger) -> Watched:
+        ask = partial(self._ask, trigger)
+        return Watched(ask, self.watch, self.steps, ask)
+
+    def _ask(
+        self, trigger: Trigger, detail: str, is_worth_it: Callable[[], bool] | None = None
+    ) -> None:
+        self.keeper.ask(Reason(trigger.name, detail), is_worth_it=is_worth_it)
+
+    def _places(self) -> bytes:
+        return b"".join(self._told_places.lines()) if self._settings.options.compiled else b""
+
+    def _facts(self) -> dict[str, Any]:
+        settings = self._settings
+        return {
+            **self._known.facts(),
+            "asked_s": settings.last_ns / 1e9,
+            "max_disk_bytes": settings.disk_bytes,
+            "said_ns": time.time_ns(),
+            "limited_by": self._limited_by(),
+            "collected": self.governor.collected_since(time.time_ns() - self._ring_ns()),
+            "ledger": [*self.governor.rows(), *self._rows()],
+        }
+
+    def _ring_ns(self) -> int:
+        """What it holds at most, and a part more."""
+        return self._settings.last_ns * (_PARTS + 2) // _PARTS
+
+    def _limited_by(self) -> str:
+        if self.watch.cut_by_memory:
+            return f"max_memory, {self._settings.max_bytes >> 20:,} MiB"
+        if self.windows.began_anew:
+            return "it began anew, because functions and modules that it had met filled the memory"
+        return "it was not on for longer"
+
+    def _rows(self) -> list[tuple[str, str, float]]:
+        source = "flight recorder"
+        rows = [(source, f"dumps refused: {why}", n) for why, n in self.limits.refused.items()]
+        rows += [(source, f"faults: {what}", n) for what, n in self.keeper.faults.items()]
+        rows.append((source, "shortened for want of memory", self.watch.cut_by_memory))
+        return [(name, what, float(value)) for name, what, value in rows]
+
+
+@contextlib.contextmanager
+def _threads_may_be_refused() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        raise LifecycleError(
+            f"The flight recorder could not start a thread of its own: {error}. See what limits "
+            "those of this user (`ulimit -u`) or container, then try again."
+        ) from error
+
+
+def _patience_s() -> float:
+    """The first process of a container or service, or what that began, ends all others with it."""
+    return _END_OF_ALL_S if 1 in (os.getpid(), os.getppid()) else _END_S

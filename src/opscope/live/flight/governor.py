@@ -1,0 +1,182 @@
+"""What recording may cost: measured against the time that passes, and kept below a budget.
+
+The cost is that of the events (how many there were, times what one costs on this machine) and of
+the recorder's own threads. Above the budget the governor goes to the next lower level; where the
+cost has been well below for a while, it tries the next higher one, and waits longer each time that
+was too much.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from opscope.live.flight.levels import EVENT_COST, levels_of
+from opscope.recorder.sources import RecordingOptions
+
+_IN_PROGRAMS = 4.0
+"""Events cost so many times what a loop with cold caches says: 1.2 to 4 times were measured, the
+most in backward passes, where torch makes a string for every node. A budget has to be kept there
+too."""
+_DEFAULT_SPAN_NS = 160.0
+"""With cold caches, where it could not be measured because something else was being recorded."""
+_WELL_BELOW = 0.7
+"""Share of the budget below which more is tried."""
+_FIXED_AT_MOST = 0.5
+"""Share of the budget that the recorder's own threads count with. They cost the same whatever is
+recorded, so where they take more (the processors are busy, or slow) nothing is won by less."""
+_FIRST_RETRY_S, _LAST_RETRY_S = 15.0, 600.0
+_SECOND_NS = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class LevelChange:
+    """One decision.
+
+    Attributes:
+        time_ns: Unix time.
+        level: what is recorded from then on.
+        share: of the time, that recording had cost before.
+    """
+
+    time_ns: int
+    level: str
+    share: float
+
+
+@dataclass(frozen=True)
+class OwnCost:
+    """What was counted so far.
+
+    Attributes:
+        time_ns: that passed, without what the program's main thread waited for a processor: what
+            recording costs the program, it has to wait for as well.
+        clock_ns: that passed. By this the recorder's own threads count: where others have the
+            processors, it is them that these keep waiting.
+        events: ever recorded.
+        processor_ns: of the recorder's own threads.
+    """
+
+    time_ns: int
+    clock_ns: int
+    events: int
+    processor_ns: int
+
+
+class Governor:
+    """Chooses the level; called once a second."""
+
+    def __init__(
+        self,
+        options: RecordingOptions,
+        budget: float | None,
+        collect: Callable[[int], None],
+        span_ns: float | None,
+        has_outermost: bool = True,
+    ) -> None:
+        """Begin with everything that ``options`` ask for.
+
+        Args:
+            options: what is recorded at most.
+            budget: the share of time that it may cost; None for whatever it does.
+            collect: has less or more recorded; takes the recorder's bits.
+            span_ns: what a plain span costs on this machine, with cold caches; None if it could
+                not be measured.
+            has_outermost: whether operators that others run can be left out.
+        """
+        self.budget = budget
+        self._levels = levels_of(options, has_outermost)
+        self._collect = collect
+        self._span_ns = (span_ns or _DEFAULT_SPAN_NS) * _IN_PROGRAMS
+        self._level = len(self._levels) - 1
+        self._began = LevelChange(time.time_ns(), self.level, 0.0)
+        self._last: OwnCost | None = None
+        self._retry_s = _FIRST_RETRY_S
+        self._retry_at_ns = 0
+        self._recorded_ns = [0] * len(self._levels)
+        self.share = 0.0
+        self.changes: deque[LevelChange] = deque(maxlen=200)
+
+    @property
+    def level(self) -> str:
+        """The name of what is recorded now."""
+        return self._levels[self._level][0]
+
+    def look(self, cost: OwnCost) -> None:
+        """See what recording costs, and choose."""
+        last, self._last = self._last, cost
+        if last is None or cost.time_ns <= last.time_ns:
+            return
+        elapsed_ns = cost.time_ns - last.time_ns
+        self._recorded_ns[self._level] += elapsed_ns
+        # A thread that has ended takes its count along.
+        events = max(cost.events - last.events, 0)
+        of_events = events * self._span_ns * EVENT_COST[self.level] / elapsed_ns
+        of_threads = (cost.processor_ns - last.processor_ns) / (cost.clock_ns - last.clock_ns)
+        self.share = of_events + of_threads
+        if self.budget is None:
+            return
+        counted = of_events + min(of_threads, _FIXED_AT_MOST * self.budget)
+        if counted > self.budget and self._level > 0:
+            self._retry_s = min(self._retry_s * 2, _LAST_RETRY_S)
+            self._change(self._level - 1, cost.time_ns)
+        elif counted <= _WELL_BELOW * self.budget and self._may_rise(cost.time_ns):
+            self._change(self._level + 1, cost.time_ns)
+
+    def _may_rise(self, now_ns: int) -> bool:
+        return self._level < len(self._levels) - 1 and now_ns >= self._retry_at_ns
+
+    def _change(self, level: int, now_ns: int) -> None:
+        self._level = level
+        self._retry_at_ns = now_ns + int(self._retry_s * _SECOND_NS)
+        self.changes.append(LevelChange(time.time_ns(), self.level, self.share))
+        self._collect(self._levels[level][1])
+
+    def collected_since(self, from_ns: int) -> list[tuple[int, str]]:
+        """From when on what was recorded: at that time, and every change since."""
+        if self.budget is None:
+            return []
+        changes = [self._began, *self.changes]
+        first = max((at for at, one in enumerate(changes) if one.time_ns <= from_ns), default=0)
+        return [(one.time_ns, one.level) for one in changes[first:]]
+
+    def recorded_shares(self) -> dict[str, float]:
+        """For each level, the share of the time that at least it was recorded."""
+        total = sum(self._recorded_ns)
+        if not total:
+            return {}
+        return {
+            name: sum(self._recorded_ns[place:]) / total
+            for place, (name, _) in enumerate(self._levels)
+            if name != "nothing"
+        }
+
+    def rows(self) -> list[tuple[str, str, float]]:
+        """Of the ledger: what was recorded how long, and every change with its time."""
+        if self.budget is None:
+            return []
+        rows = [("governor", "budget", self.budget)]
+        rows += [
+            ("governor", f"share of time recorded: {name}", round(share, 4))
+            for name, share in self.recorded_shares().items()
+        ]
+        rows += [
+            ("governor", f"cost_ns of an event: {name}", round(self._span_ns * EVENT_COST[name], 1))
+            for name, _ in self._levels
+            if name not in ("nothing", "steps")
+        ]
+        rows += [
+            (
+                "governor",
+                f"{_clock(change.time_ns)}: {change.level} from then on, cost was",
+                round(change.share, 5),
+            )
+            for change in self.changes
+        ]
+        return rows
+
+
+def _clock(time_ns: int) -> str:
+    return time.strftime("%H:%M:%S UTC", time.gmtime(time_ns / 1e9))

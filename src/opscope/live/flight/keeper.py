@@ -1,0 +1,247 @@
+"""The recorder's own thread in Python: it rotates the ring and answers news."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from opscope import _native
+from opscope.base.notice import notice
+from opscope.base.own_thread import OwnThread, let_others_run
+from opscope.base.short_turns import short_turns
+from opscope.live.flight.conditions import LIMIT_S, AskedCondition, LimitedCalls
+from opscope.live.flight.dumps import Dumps
+from opscope.live.flight.governor import Governor, OwnCost
+from opscope.live.flight.limits import DumpLimits
+from opscope.live.flight.reason import Reason
+from opscope.live.flight.ring_file import RingFile
+from opscope.live.flight.triggers.trigger import Trigger
+from opscope.live.flight.windows import RingWindows
+from opscope.live.flight.write_dump import place_of
+from opscope.recorder.facts.processor_time import processor_counts
+
+_LOOK_AT_COST_S = 1.0
+
+
+@dataclass
+class DumpRequest:
+    """Somebody wants a dump.
+
+    Attributes:
+        reason: why.
+        is_called_for: by a call or a signal, rather than by what was noticed.
+        is_worth_it: asked, in a thread of its own, before anything is written; None: it is.
+        done: set when it has been dealt with.
+        path: where the trace is going to be; None if there is none.
+        refusal: why there is none.
+    """
+
+    reason: Reason
+    is_called_for: bool = False
+    is_worth_it: Callable[[], bool] | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+    path: Path | None = None
+    refusal: str = ""
+
+
+class Keeper:
+    """One thread, from ``begin`` to ``end``. What goes wrong in it is said once, and counted."""
+
+    def __init__(
+        self,
+        watch: _native.Watch,
+        windows: RingWindows,
+        file: RingFile,
+        dumps: Dumps,
+        limits: DumpLimits,
+        governor: Governor,
+        triggers: Iterable[Trigger],
+        facts: Callable[[], dict[str, Any]],
+        places: Callable[[], bytes],
+        part_s: float,
+    ) -> None:
+        self._watch, self._windows, self._dumps = watch, windows, dumps
+        self._file = file
+        self._limits, self._governor = limits, governor
+        self._facts, self._places = facts, places
+        self._part_s = part_s
+        self._conditions = [
+            AskedCondition(one, self._ask_for, self._failed) for one in triggers if one.every_s
+        ]
+        self._questions = LimitedCalls()
+        self._requests: dict[int, DumpRequest] = {}
+        self._rotate_at_s = 0.0
+        self._cost_at_s = 0.0
+        self._armed: Path | None = None
+        self._emergencies = 0
+        self._told_level = governor.level
+        self._thread = OwnThread(self._run, watch.stop)
+        self.faults: Counter[str] = Counter()
+        self.own_processor_ns = 0
+
+    def begin(self) -> None:
+        """Start the thread; the first window is open."""
+        now_s = time.monotonic()
+        self._rotate_at_s = now_s + self._part_s
+        self._cost_at_s = now_s
+        self._arm()
+        self._thread.start()
+        for condition in self._conditions:
+            condition.begin()
+
+    def end(self, patience_s: float) -> None:
+        """Do what was asked for, then end."""
+        self._end_conditions(time.monotonic() + min(patience_s, LIMIT_S))
+        until_s = time.monotonic() + patience_s
+        is_there = self._thread.is_alive()
+        for request in list(self._requests.values()) if is_there else ():
+            request.done.wait(max(until_s - time.monotonic(), 0))
+        self._watch.stop()
+        if is_there:
+            self._thread.join(patience_s)
+
+    def _end_conditions(self, until_s: float) -> None:
+        """All are asked before any is waited for."""
+        for condition in self._conditions:
+            condition.ask_to_end()
+        for condition in self._conditions:
+            condition.join(until_s)
+
+    def _ask_for(self, trigger: Trigger, detail: str) -> None:
+        self.ask(Reason(trigger.name, detail))
+
+    def ask(
+        self,
+        reason: Reason,
+        is_called_for: bool = False,
+        is_worth_it: Callable[[], bool] | None = None,
+    ) -> DumpRequest:
+        """Have a dump made; returns at once. From any thread."""
+        request = DumpRequest(reason, is_called_for, is_worth_it)
+        number = _native.new_number()
+        self._requests[number] = request
+        if not self._watch.ask(number, reason.said()):
+            del self._requests[number]
+            request.refusal = "too many wait already"
+            self._limits.refused[request.refusal] += 1
+            request.done.set()
+        return request
+
+    def _run(self) -> None:
+        while True:
+            left_ns = max(int((self._next_s() - time.monotonic()) * 1e9), 0)
+            news, value, age_ns = self._watch.wait(left_ns)
+            if news == "stopped":
+                break
+            try:
+                with short_turns:
+                    self._take_answered()
+                    self._answer(news, value, age_ns)
+                    self._do_what_is_due()
+            except BaseException as error:
+                self._failed("the flight recorder", error)
+            self.own_processor_ns = time.thread_time_ns()
+        for request in self._requests.values():
+            request.done.set()
+
+    def _next_s(self) -> float:
+        return min(self._rotate_at_s, self._cost_at_s)
+
+    def _answer(self, news: str, value: int, age_ns: int) -> None:
+        if news == "asked":
+            request = self._requests.pop(value, None)
+            if request is not None:
+                self._dump(request)
+        elif news == "rotate":
+            self._rotate()
+        elif news != "nothing":
+            reason = Reason.of_news(news, value, time.time_ns() - age_ns)
+            self._dump(DumpRequest(reason, is_called_for=news == "signal"))
+
+    def _take_answered(self) -> None:
+        """What was asked for while Python had no time, and is written already."""
+        for number in self._watch.take_answered():
+            request = self._requests.pop(number, None)
+            if request is not None and self._armed is not None:
+                request.path = place_of(self._armed, request.reason, os.getpid())
+                request.done.set()
+
+    def _do_what_is_due(self) -> None:
+        now_s = time.monotonic()
+        if now_s >= self._rotate_at_s:
+            self._rotate()
+        if now_s >= self._cost_at_s:
+            self._cost_at_s = now_s + _LOOK_AT_COST_S
+            processor_ns = self.own_processor_ns + self._watch.processor_ns
+            self._governor.look(_own_cost(processor_ns))
+            if self._file.wants_window():
+                self._rotate()
+            if self._governor.level != self._told_level:
+                self._told_level = self._governor.level
+                self._arm()
+
+    def _rotate(self) -> None:
+        self._rotate_at_s = time.monotonic() + self._part_s
+        self._windows.open()
+        self._arm()
+
+    def _arm(self) -> None:
+        """Have everything ready for a dump without Python."""
+        if self._armed is None or self._watch.emergencies != self._emergencies:
+            self._emergencies = self._watch.emergencies
+            self._armed = self._dumps.spool()
+        facts, places = self._facts(), self._places()
+        let_others_run()
+        self._file.describe(facts, places)
+        self._dumps.arm(self._watch, self._armed, facts, places)
+
+    def _dump(self, request: DumpRequest) -> None:
+        reason = request.reason
+        if request.is_worth_it is not None and not self._is_worth_it(request):
+            return request.done.set()
+        request.refusal = self._limits.refusal(reason.kind, request.is_called_for)
+        if request.refusal:
+            if self._limits.refused[request.refusal] == 1:
+                notice(f"no dump for {reason}: {request.refusal}; more like it are only counted")
+            return request.done.set()
+        let_others_run()
+        windows = self._watch.windows
+        snapshot = _native.snapshot_window(windows[0]) if windows else 0
+        try:
+            if snapshot:
+                places = self._places()
+                request.path = self._dumps.write(self._watch, snapshot, self._facts, places, reason)
+                let_others_run()
+                notice(f"dump for {reason}: {request.path}")
+        except OSError as error:
+            request.refusal = f"it could not be written ({error.strerror or error})"
+            self._failed("a dump", error)
+        finally:
+            _native.discard_window(snapshot)
+            request.done.set()
+
+    def _is_worth_it(self, request: DumpRequest) -> bool:
+        try:
+            return bool(self._questions.call(request.is_worth_it or bool))
+        except Exception as error:
+            self._failed(f"the trigger {request.reason.kind!r}", error)
+            return False
+
+    def _failed(self, what: str, error: BaseException) -> None:
+        self.faults[what] += 1
+        if self.faults[what] == 1:
+            said = str(error) or type(error).__name__
+            notice(f"{what} failed: {said}. The program is not affected; the recording goes on.")
+
+
+def _own_cost(processor_ns: int) -> OwnCost:
+    """Until now, with what the recorder's threads have had of processors."""
+    counts, now_ns = processor_counts(os.getpid()), time.monotonic_ns()
+    waited_ns = counts[1] if counts is not None else 0
+    return OwnCost(now_ns - waited_ns, now_ns, _native.record_count(), processor_ns)

@@ -1,0 +1,263 @@
+"""``flight_recorder``: always on, keeps the last while, and writes it when something happens."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from opscope import _native
+from opscope.base.quantities import count_bytes, nanoseconds
+from opscope.errors import LifecycleError
+from opscope.live.flight.dumps import Dumps
+from opscope.live.flight.flight import END_S, Flight
+from opscope.live.flight.governor import LevelChange
+from opscope.live.flight.keeper import DumpRequest
+from opscope.live.flight.reason import Reason
+from opscope.live.flight.settings import (
+    FlightSettings,
+    checked_budget,
+    checked_record,
+    checked_triggers,
+)
+from opscope.live.flight.triggers.trigger import Trigger
+from opscope.live.flight.windows import RingWindows
+from opscope.recorder.cost import cost_by_kind, cost_of_an_operator_ns
+from opscope.torch_api.activities import ChosenActivities
+from opscope.torch_api.settings import ProfileSettings
+
+_running: set[flight_recorder] = set()
+"""What runs is kept by what it runs at exit, too."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlightStatus:
+    """How a flight recorder is doing.
+
+    Attributes:
+        running: between start and stop.
+        level: what is recorded now: steps, operators, arguments, stacks, or nothing.
+        asked_s: what the ring was asked to hold.
+        held_s: how far back it goes now.
+        used_bytes: of memory, by everything that is recorded in this process.
+        own_share: of the time of the last second, by recording.
+        steps: counted so far.
+        dumps: traces that were written.
+        refused: dumps that were not made since it was last started, by reason.
+        faults: what went wrong in the recorder itself since then, counted.
+        changes: of the level, by the governor.
+    """
+
+    running: bool
+    level: str
+    asked_s: float
+    held_s: float
+    used_bytes: int
+    own_share: float
+    steps: int
+    dumps: tuple[Path, ...]
+    refused: dict[str, int]
+    faults: dict[str, int]
+    changes: tuple[LevelChange, ...]
+
+
+class flight_recorder:
+    """Keeps the last ``last`` of what the program did, and writes it as a trace when it is wanted.
+
+    Between ``start`` and ``stop`` or in a ``with`` block. Dumps are written by a process of their
+    own; recording goes on meanwhile, and the program's threads are not stopped.
+
+    Args:
+        last: how far back a dump goes: seconds, or a text such as ``"30s"``, ``"5min"``.
+        max_memory: of everything recorded. Where ``last`` does not fit, dumps hold less and say so.
+        directory: where dumps go; made when the recorder starts.
+        triggers: what makes dumps (:mod:`opscope.triggers`); None for slow steps, uncaught
+            exceptions, lack of memory, and two minutes without a step.
+        budget: the share of time that recording may cost; less is recorded where it costs more.
+            None: everything, whatever it costs.
+        at_most_every: between two dumps by the same trigger.
+        max_disk: of all dumps in ``directory``.
+        keeper: a process waits for the end of this one, and makes a dump if that is a death: it was
+            killed, crashed, or went by ``os._exit`` with another code than 0. False: then what the
+            ring has is lost.
+        record: what to record beside operators and annotations, as in :class:`opscope.profile`:
+            ``record_shapes``, ``profile_memory``, ``with_modules``, ``with_own_functions``,
+            ``with_functions``, ``with_stack``, ``with_asyncio``.
+
+    Raises:
+        UsageError: an argument makes no sense.
+    """
+
+    def __init__(
+        self,
+        last: str | float = "30s",
+        *,
+        max_memory: str | int = "256MiB",
+        directory: str | os.PathLike[str] = "opscope-dumps",
+        triggers: Sequence[Trigger] | None = None,
+        budget: float | None = 0.01,
+        at_most_every: str | float = "60s",
+        max_disk: str | int = "2GiB",
+        keeper: bool = True,
+        **record: bool,
+    ) -> None:
+        self._settings = FlightSettings(
+            last_ns=nanoseconds(last, "last="),
+            max_bytes=count_bytes(max_memory, "max_memory="),
+            directory=Path(os.path.abspath(directory)),
+            triggers=checked_triggers(triggers),
+            budget=checked_budget(budget),
+            interval_ns=nanoseconds(at_most_every, "at_most_every="),
+            disk_bytes=count_bytes(max_disk, "max_disk="),
+            options=ProfileSettings.of(checked_record(record)).recording_options(
+                ChosenActivities()
+            ),
+            keeper=bool(keeper),
+        )
+        self._flight: Flight | None = None
+        self._ending: Flight | None = None  # until that is complete: it may be interrupted
+        self._refused: Counter[str] = Counter()
+        self._faults: Counter[str] = Counter()
+        self._held = _native.Held(self._begin, self._end)
+
+    def start(self) -> None:
+        """Record from now on. No effect while it does.
+
+        Raises:
+            BridgeError: the recorder cannot be set up.
+            LifecycleError: torch refused the callbacks, or the system a thread.
+            UsageError: the directory cannot be written to, or a trigger not be set up.
+        """
+        if self.running:
+            return
+        RingWindows.prepare()
+        cost_of_an_operator_ns()
+        cost_by_kind(self._settings.options)
+        self._settings.make_directory()
+        self._held.open()
+
+    def stop(self) -> None:
+        """Record no more; what is being dumped is finished first. No effect while stopped."""
+        self._held.close()
+
+    def dump(self, reason: str = "", wait: bool = False) -> Path:
+        """Write what the ring holds; returns where the trace is going to be.
+
+        Args:
+            reason: in a few words; part of the trace.
+            wait: until the trace is there.
+
+        Raises:
+            LifecycleError: it does not run, or the dump was refused; the message says why.
+        """
+        flight = self._flight
+        if flight is None:
+            raise LifecycleError(
+                "The flight recorder does not run. Call start(), or dump inside its `with` block."
+            )
+        request = flight.keeper.ask(Reason("asked for", reason), is_called_for=True)
+        request.done.wait(END_S)
+        if request.path is None:
+            raise LifecycleError(_no_dump(request))
+        if wait:
+            flight.dumps.wait(END_S)
+        return request.path
+
+    def step(self) -> None:
+        """Say that a step has ended, in a program that has no optimizer, or more than steps."""
+        flight = self._flight
+        if flight is not None:  # asked for before it began; while it runs, see _begin()
+            flight.steps.announced()
+
+    @property
+    def running(self) -> bool:
+        """Between start and stop."""
+        return self._held.is_open
+
+    def status(self) -> FlightStatus:
+        """How it is doing."""
+        flight = self._flight
+        statistics = _native.statistics()
+        return FlightStatus(
+            running=flight is not None,
+            level=flight.governor.level if flight else "nothing",
+            asked_s=self._settings.last_ns / 1e9,
+            held_s=flight.watch.held_ns / 1e9 if flight else 0.0,
+            used_bytes=statistics["used_bytes"],
+            own_share=flight.governor.share if flight else 0.0,
+            steps=flight.steps.count if flight else 0,
+            dumps=tuple(Dumps(self._settings.directory).written()),
+            refused=dict(self._refused),
+            faults=dict(self._faults),
+            changes=tuple(flight.governor.changes) if flight else (),
+        )
+
+    def _enter(self) -> flight_recorder:
+        self.start()
+        return self
+
+    def _exit(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    __enter__ = _native.method(_enter, stop)
+    __exit__ = _native.method(_exit, stop)
+
+    def _begin(self) -> None:
+        self._flight = Flight(self._settings)
+        self._refused, self._faults = self._flight.limits.refused, self._flight.keeper.faults
+        _running.add(self)  # before there is a thread: a child of any moment must know of it
+        self._flight.begin()
+        vars(self)["step"] = (
+            self._flight.steps.announced
+        )  # without a function of Python's on the way
+        atexit.register(self._held.close)
+
+    def _end(self) -> None:
+        self._ending = self._flight or self._ending
+        self._flight = None
+        vars(self).pop("step", None)
+        atexit.unregister(self._held.close)
+        if self._ending is not None:
+            self._ending.end()
+            self._ending = None
+        _running.discard(self)
+
+    def _forked(self) -> None:
+        """In a child: nothing of this is there but what it has changed in Python."""
+        flight = self._flight or self._ending
+        self._flight = self._ending = None
+        vars(self).pop("step", None)
+        if flight is not None:
+            flight.watch.leave_to_parent()
+            flight.leave_program()
+            flight.file.leave_to_parent()
+        self._held = _native.Held(self._begin, self._end)
+
+
+def _no_dump(request: DumpRequest) -> str:
+    why = request.refusal or "the recorder was stopped meanwhile"
+    return f"No dump was made: {why}. Make room or wait, then call dump() again."
+
+
+def running_recorders() -> list[flight_recorder]:
+    """Those of this process that are on."""
+    return [recorder for recorder in list(_running) if recorder.running]
+
+
+def _forked() -> None:
+    for recorder in list(_running):
+        recorder._forked()
+    _running.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

@@ -1,0 +1,126 @@
+"""What a flight recorder was asked for: checked once, then passed around."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from opscope.errors import UsageError
+from opscope.live.flight.triggers.hang import Hang
+from opscope.live.flight.triggers.on_signal import OnSignal
+from opscope.live.flight.triggers.out_of_memory import OutOfMemory
+from opscope.live.flight.triggers.slow_step import SlowStep
+from opscope.live.flight.triggers.trigger import Trigger
+from opscope.live.flight.triggers.uncaught import UncaughtException
+from opscope.recorder.sources import RecordingOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlightSettings:
+    """In the recorder's units.
+
+    Attributes:
+        last_ns: how far back dumps go.
+        max_bytes: of memory for what is recorded.
+        directory: where dumps go.
+        triggers: what makes them.
+        budget: the share of time that recording may cost; None for whatever it does.
+        interval_ns: between dumps of one trigger.
+        disk_bytes: of all dumps.
+        options: what is recorded.
+        keeper: a process waits for the end of this one, to make a dump if that is a death.
+    """
+
+    last_ns: int
+    max_bytes: int
+    directory: Path
+    triggers: tuple[Trigger, ...]
+    budget: float | None
+    interval_ns: int
+    disk_bytes: int
+    options: RecordingOptions
+    keeper: bool = True
+
+    def make_directory(self) -> None:
+        """Have it there.
+
+        Raises:
+            UsageError: it cannot be made.
+        """
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"Dumps cannot be written to {self.directory}: {error.strerror or error}. Give "
+                "another directory."
+            ) from error
+
+
+def default_triggers() -> list[Trigger]:
+    """What makes dumps where nobody says: nothing that an ordinary program does."""
+    return [SlowStep(), UncaughtException(), OutOfMemory(), Hang()]
+
+
+def triggers_of_a_program() -> list[Trigger]:
+    """What ``opscope run`` listens to: also a signal, as nothing in the program can call dump()."""
+    return [*default_triggers(), OnSignal("SIGUSR2")]
+
+
+def checked_triggers(triggers: Iterable[Trigger] | None) -> tuple[Trigger, ...]:
+    """What makes dumps; None: what usually does.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    if triggers is None:
+        return tuple(default_triggers())
+    found = tuple(triggers) if isinstance(triggers, Iterable) else ()
+    if not isinstance(triggers, Iterable) or not all(isinstance(one, Trigger) for one in found):
+        raise UsageError(
+            f"triggers={triggers!r} is no list of triggers. Give those of opscope.triggers, each "
+            "made by a call: triggers=[triggers.SlowStep()]."
+        )
+    return found
+
+
+_RECORD = frozenset(
+    {
+        "record_shapes",
+        "profile_memory",
+        "with_modules",
+        "with_own_functions",
+        "with_functions",
+        "with_stack",
+        "with_asyncio",
+    }
+)
+
+
+def checked_record(record: dict[str, bool]) -> dict[str, bool]:
+    """What to record beside operators and annotations.
+
+    Raises:
+        UsageError: there is no such thing.
+    """
+    unknown = sorted(record.keys() - _RECORD)
+    if unknown:
+        raise UsageError(
+            f"A flight recorder has no argument {', '.join(unknown)}. What it can record beside "
+            f"operators: {', '.join(sorted(_RECORD))}."
+        )
+    return record
+
+
+def checked_budget(budget: float | None) -> float | None:
+    """A share of the time, or None.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    if budget is not None and not 0 < budget <= 1:
+        raise UsageError(
+            f"budget={budget!r} is no share of the time. Give a number between 0 and 1: 0.01 is a "
+            "hundredth."
+        )
+    return budget

@@ -1,0 +1,154 @@
+"""The process that makes a trace of a dump: it needs nothing of the program, which may be gone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from opscope.base.files import open_inside, read_inside, remove_inside
+from opscope.base.left_files import COUNT, TIME_NS, Between, Shape, reading, said
+from opscope.base.memory_limit import require_memory
+from opscope.columns.ledger_rows import NOT_KNOWN_MS
+from opscope.columns.metadata_kinds import ENDED
+from opscope.columns.trace_data import TraceData
+from opscope.columns.validate import checked_trace
+from opscope.jobs.saving import save_trace
+from opscope.live.flight.limits import TRACE_SUFFIX
+from opscope.live.flight.reason import Reason
+from opscope.live.flight.recorded_track import periods_of, with_track
+from opscope.recorder.compiled.told_places import read_places
+from opscope.recorder.streams.elsewhere import trace_elsewhere
+
+_FACTS: Shape = {
+    "asked_s": (int, float),
+    "limited_by": str,
+    "said_ns": TIME_NS,
+    "ledger": [list],
+    "collected": [list],
+    "metadata": {"process_id": COUNT},
+}
+_REASON: Shape = {"time_ns": Between(0, 2**62)}
+_NICE = 10
+_MOST_TEXT_BYTES = 64 << 20
+PLACES = "places.jsonl"
+"""In a spool: places in the code that torch.compile generated, see ``told_places.py``."""
+
+
+def write_dump(spool: Path) -> Path:
+    """Make a trace of what a program left in ``spool``, and remove that; returns the trace.
+
+    Raises:
+        OpscopeError: it cannot be written, or is damaged.
+        OSError: there is no dump in ``spool``.
+    """
+    with reading(spool):
+        facts = said(_bytes(spool, "facts.json"), _FACTS)
+        why = said(_bytes(spool, "reason.json"), _REASON)
+        reason = _reason(why)
+        places = read_places(_bytes_if_there(spool, PLACES))
+        trace = trace_elsewhere(_log(spool), facts, _rows(facts), places, spool)
+        bounds = trace.metadata["start_ns"], trace.metadata["end_ns"]
+        trace = with_track(trace, periods_of(facts["collected"], *bounds))
+        trace = _with_end_not_known(trace, facts)
+        known = {"dump": about(trace, facts, reason, _stacks(spool))}
+        if "ended" in why:
+            known[ENDED] = why["ended"]
+        trace = checked_trace(trace.with_metadata(known), str(spool))
+        folder = place_of(spool, reason, facts["metadata"]["process_id"])
+    save_trace(trace, spool / "trace")
+    folder = _put(spool / "trace", folder)
+    remove_inside(spool.parent, spool.name)
+    return folder
+
+
+def _put(made: Path, folder: Path) -> Path:
+    """So that it is there whole or not at all."""
+    if folder.exists():  # of a process of the same number, in another container
+        folder = folder.with_name(f"{folder.stem}-{os.urandom(4).hex()}{TRACE_SUFFIX}")
+    os.rename(made, folder)
+    return folder
+
+
+def _with_end_not_known(trace: TraceData, facts: dict[str, Any]) -> TraceData:
+    """A process that was killed, or whose GIL is held, had no time to say what it left out last."""
+    since_ms = (trace.metadata["end_ns"] - facts["said_ns"]) / 1e6
+    if not facts["collected"] or since_ms <= 0:
+        return trace
+    ledger, row = trace.table("ledger"), ("flight recorder", NOT_KNOWN_MS, since_ms)
+    columns = {
+        name: [*ledger[name].tolist(), value]
+        for name, value in zip(("source", "what", "value"), row, strict=True)
+    }
+    return trace.with_tables({"ledger": ledger.replaced(columns)})
+
+
+def about(trace: TraceData, facts: dict[str, Any], reason: Reason, stacks: str) -> dict[str, Any]:
+    """What a dump says of itself."""
+    metadata = trace.metadata
+    held_s = (metadata["end_ns"] - metadata["start_ns"]) / 1e9
+    return {
+        "reason": reason.kind,
+        "detail": reason.detail,
+        "time_ns": reason.time_ns,
+        "asked_s": facts["asked_s"],
+        "held_s": round(held_s, 3),
+        "limited_by": facts["limited_by"] if held_s < facts["asked_s"] else "",
+        "python_stacks": stacks,
+    }
+
+
+def place_of(spool: Path, reason: Reason, process: int) -> Path:
+    """The folder of the trace, beside the spool: when, which process, which dump, why.
+
+    Names of one process are in order of time.
+    """
+    at = datetime.fromtimestamp(reason.time_ns / 1e9, timezone.utc)
+    number = int(spool.name.rpartition("-")[2])
+    name = f"{at:%Y%m%dT%H%M%S}-{process}-{number:04d}-{reason.slug}{TRACE_SUFFIX}"
+    return spool.parent / name
+
+
+def _reason(why: dict[str, Any]) -> Reason:
+    if "kind" in why:
+        return Reason(str(why["kind"]), str(why["detail"]), why["time_ns"])
+    return Reason.of_news(str(why["news"]), int(why["value"]), why["time_ns"])
+
+
+def _rows(facts: dict[str, Any]) -> list[tuple[str, str, float]]:
+    return [(str(source), str(what), float(value)) for source, what, value in facts["ledger"]]
+
+
+def _stacks(spool: Path) -> str:
+    return _bytes_if_there(spool, "python_stacks.txt").decode(errors="replace")
+
+
+def _log(spool: Path) -> bytes:
+    file = open_inside(spool.parent, f"{spool.name}/log")
+    with open(file, "rb") as log:
+        require_memory(os.fstat(file).st_size, f"reading {spool.name}")
+        return log.read()
+
+
+def _bytes(spool: Path, name: str) -> bytes:
+    return read_inside(spool.parent, f"{spool.name}/{name}", _MOST_TEXT_BYTES)
+
+
+def _bytes_if_there(spool: Path, name: str) -> bytes:
+    with contextlib.suppress(OSError):
+        return _bytes(spool, name)
+    return b""
+
+
+def main() -> None:
+    """Write the dump whose folder is the last word of the command line."""
+    with contextlib.suppress(OSError):
+        os.nice(_NICE)
+    write_dump(Path(sys.argv[-1]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The part that is compiled against torch: found, compiled, loaded."""

@@ -1,0 +1,64 @@
+"""Claiming what another process left, or saying why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from shlex import quote
+
+from opscope.base.artefacts import Artefact, InUseError, LeftKind, claimed
+from opscope.base.input_file import unreadable
+from opscope.base.locks import Holder, NoLocksError
+from opscope.errors import LifecycleError, UsageError
+
+_STILL_RUNS = {
+    LeftKind.STREAM: "Wait for its end; `opscope summary` shows what is recorded so far.",
+    LeftKind.RING: (
+        "Ask that for a dump, by `opscope dump {process}` where it listens or by the signal that "
+        "its flight recorder waits for. If it dies, the dump is made by itself."
+    ),
+}
+
+
+@contextmanager
+def ours(one: Artefact, wait: bool = False) -> Iterator[bool]:
+    """Have it be this process's; False where it is gone.
+
+    Args:
+        one: of which a trace is to be made.
+        wait: for another process that makes one, to see whether it has.
+
+    Raises:
+        LifecycleError: a process that is there records to it.
+        UsageError: another process makes its trace, or nobody can tell.
+        TraceFormatError: it is nothing that opscope writes.
+    """
+    with ExitStack() as held:
+        yield _enter(held, one, wait)
+
+
+def _enter(held: ExitStack, one: Artefact, wait: bool) -> bool:
+    try:
+        return held.enter_context(claimed(one, wait))
+    except InUseError as error:
+        raise _in_use(one, error.holder) from error
+    except NoLocksError as error:
+        raise UsageError(
+            f"Whether the process of {one.path} still runs cannot be told: {error.strerror}. Copy "
+            f"{quote(str(one.folder))} to a disk that has locks, then run `opscope recover` there."
+        ) from error
+    except OSError as error:
+        raise unreadable(one.path, error) from error
+
+
+def _in_use(one: Artefact, holder: Holder) -> LifecycleError | UsageError:
+    if holder is Holder.CLAIMANT:
+        return UsageError(
+            f"Another process makes the trace of {one.path} now. Wait for that; if it is killed, "
+            "run `opscope recover` again."
+        )
+    then = _STILL_RUNS.get(one.kind, "Wait for its end.").format(process=one.process)
+    return LifecycleError(
+        f"{one.path} belongs to process {one.process}, which still runs, maybe in a container or "
+        f"on another machine. {then}"
+    )

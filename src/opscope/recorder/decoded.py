@@ -1,0 +1,143 @@
+"""What the stages between the native decoder and a trace hand on, each making a new one.
+
+decode → devices (``gpu_events``) → assemble.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from opscope.columns.column import Delivered, TableSchema
+from opscope.columns.device_schema import DEVICE_TABLES
+from opscope.columns.names import Names
+from opscope.columns.schema import RECORDED_TABLES
+from opscope.columns.table import ListColumn, Table
+
+if TYPE_CHECKING:
+    from opscope._native import DecodedWindow, DeviceAccount, NativeTable, WindowAccount
+
+
+@dataclass(frozen=True)
+class Devices:
+    """What devices did, as it was delivered: not yet linked to events.
+
+    Attributes:
+        tables: by name, with the columns that only the next stage needs.
+        names: what ``name`` columns of theirs are rows of.
+        account: what was lost, and which library collected.
+    """
+
+    tables: Mapping[str, Table]
+    names: Names
+    account: DeviceAccount
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """One recording, on its way to a trace.
+
+    Attributes:
+        tables: by name, as in the schema.
+        names: text of the tables.
+        account: what is known of the window beside its tables.
+        devices: what devices did, where they were recorded.
+        gpu_refused: why devices could not be recorded, if they were asked for.
+        gpu_properties: of the devices, where the process that makes the trace cannot ask for them.
+        hears_memory: whether torch's allocations could be heard.
+        occupied_threads: threads whose Python calls another tool gets.
+        no_room: where what was dropped found no room, by the ledger's words.
+        processor: what the thread that opened the window had of a processor, by the ledger's words.
+        process_groups: torch.distributed's, by the addresses that arguments show.
+    """
+
+    tables: Mapping[str, Table]
+    names: Names
+    account: WindowAccount
+    devices: Devices | None = None
+    gpu_refused: str = ""
+    gpu_properties: Sequence[Mapping[str, Any]] = ()
+    hears_memory: bool = True
+    occupied_threads: int = 0
+    no_room: str = "memory budget"
+    processor: Mapping[str, int] = field(default_factory=dict)
+    process_groups: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def events(self) -> Table:
+        """The spans."""
+        return self.tables["events"]
+
+    def with_tables(self, **tables: Table) -> Decoded:
+        """The same with some tables exchanged or added."""
+        return replace(self, tables={**self.tables, **tables})
+
+    def with_names(self, names: Names) -> Decoded:
+        """The same with these names."""
+        return replace(self, names=names)
+
+    def with_notes(self, notes: Sequence[tuple[str, str, float]]) -> Decoded:
+        """The same with more rows for the ledger."""
+        account = self.account.copy()
+        account["notes"] = [*account["notes"], *notes]
+        return replace(self, account=account)
+
+
+def read_decoded(window: DecodedWindow) -> Decoded:
+    """What ``_native.decode`` returned.
+
+    Raises:
+        RuntimeError: it is not what the schema promises.
+    """
+    devices = None
+    if (delivered := window["devices"]) is not None:
+        devices = Devices(
+            {schema.name: _device_table(schema, delivered["tables"]) for schema in DEVICE_TABLES},
+            Names(delivered["name_offsets"], delivered["name_text"]),
+            delivered["account"],
+        )
+    return Decoded(
+        {schema.name: delivered_table(schema, window["tables"]) for schema in RECORDED_TABLES},
+        Names(window["name_offsets"], window["name_text"]),
+        window["account"],
+        devices,
+    )
+
+
+def _device_table(schema: TableSchema, tables: Mapping[str, NativeTable]) -> Table:
+    """With the columns that are there for the next stage only."""
+    return delivered_table(TableSchema(schema.name, schema.row, schema.delivered), tables)
+
+
+def delivered_table(schema: TableSchema, tables: Mapping[str, NativeTable]) -> Table:
+    """A table that has every column the native decoder is to fill in, of that dtype.
+
+    A column that it left out would be read as defaults everywhere, so that is not for ``Table`` to
+    mend.
+
+    Raises:
+        RuntimeError: a column is missing, of another dtype or not in the schema.
+    """
+    given = tables.get(schema.name, {})
+    promised = {column.name: column for column in schema.delivered}
+    wrong = [f"{name} is not in the schema" for name in sorted(given.keys() - promised.keys())]
+    for name, column in promised.items():
+        if name in given:
+            found = _dtype_of(given[name])
+            wrong += [f"{name} is {found}, not {column.dtype}"] if found != column.dtype else []
+        elif column.delivered is not Delivered.SOMETIMES:
+            wrong.append(f"{name} is missing")
+    if wrong:
+        raise RuntimeError(
+            f"The native decoder and the schema disagree on {schema.name}: {'; '.join(wrong)}. Was "
+            "opscope's compiled core built from other sources? Install opscope again."
+        )
+    columns = {
+        name: ListColumn(*data) if isinstance(data, tuple) else data for name, data in given.items()
+    }
+    return Table(schema, columns)
+
+
+def _dtype_of(data: Any) -> str:
+    return f"list[{data[1].dtype}]" if isinstance(data, tuple) else str(data.dtype)

@@ -1,0 +1,1 @@
+"""What is known of the program and its process beside its events."""

@@ -1,0 +1,1 @@
+"""What devices did: collecting it, and events made of it."""

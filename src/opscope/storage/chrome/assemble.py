@@ -1,0 +1,297 @@
+"""Columns collected from a Chrome JSON to a :class:`Trace`: order, parents, links, launches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.columns.column import DURATION
+from opscope.columns.device_rules import check_device_rules
+from opscope.columns.doubts import Doubt, doubt_rows
+from opscope.columns.ledger_rows import (
+    END_MISSING,
+    NOT_EXPORTED,
+    NOT_SHOWN,
+    OVERLAP_NS,
+    OVERLAPS,
+    WITHOUT_DURATION,
+)
+from opscope.columns.metadata_kinds import sound_metadata
+from opscope.columns.names import Names
+from opscope.columns.nesting import parents_by_nesting, rounding_of
+from opscope.columns.schema import UNKNOWN_KIND, EventKind
+from opscope.columns.shapes import sound_shapes
+from opscope.columns.trace_data import TraceData
+from opscope.columns.unknown_codes import with_rows
+from opscope.columns.validate import checked_trace
+from opscope.errors import UsageError
+from opscope.storage.chrome.collected import LOOKUP_IDS, CollectedEvents
+from opscope.storage.chrome.connections import (
+    allocations,
+    device_activities,
+    launch_doubts,
+    links,
+    overheads,
+    torch_thread_ids,
+    unmatched_arrows,
+)
+from opscope.storage.chrome.devices import hardware_counters, place_on_devices
+from opscope.storage.chrome.meaning import add_meaning
+from opscope.storage.chrome.no_room import KEY, dropped, left_out
+from opscope.storage.chrome.numbers import TIME_LIMIT, integer
+from opscope.storage.chrome.plausibility import judge_times, overrun_doubts
+from opscope.storage.chrome.processes import processes_in
+from opscope.storage.chrome.python_calls import python_tables
+from opscope.storage.chrome.read_json import read_json
+from opscope.storage.partition import Partition, listed
+
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+Columns = dict[str, Any]
+
+_OUTER_FIRST = np.array([2, 1, 0, 0, 0, 0, 0, 3, *[1] * (UNKNOWN_KIND - EventKind.RUNTIME_CALL)])
+"""Order of nesting among spans with equal times, by kind: Python outside, then annotations, ..."""
+
+_NO_ID_OF_A_SYSTEM = 1 << 48
+"""From here on are ids that no operating system gives a thread."""
+
+_KINETO_THREAD = re.compile(r"thread -?\d+ \((.*)\)$", re.DOTALL)
+
+
+def load_chrome_trace(path: str | Path, asked: Partition | None = None) -> TraceData:
+    """Read a Chrome JSON (plain or packed) written by torch.profiler, opscope or another tool.
+
+    Spans (``X``, ``B``/``E``, asynchronous ``b``/``e``), ``[memory]`` instants, device activities,
+    arrows between spans, names of threads and processes and the file's own metadata are read.
+    Parents are rebuilt from times. What was left out is counted in ``trace.ledger["import"]``, what
+    cannot be true in ``trace.ledger["doubtful"]``. Of a file that opscope wrote, so is what its
+    recording had and such files have no room for.
+
+    Args:
+        path: of the file.
+        asked: which process, of a file that holds several.
+
+    Raises:
+        TraceFormatError: the file is missing, damaged or not a Chrome trace.
+        UsageError: it holds several processes and none, or another, was asked for.
+    """
+    found = load_chrome_processes(path)
+    if asked is None and len(found) == 1:
+        return next(iter(found.values()))
+    parts = [part for part in found if part is not None]
+    if asked in parts:
+        return found[asked]
+    if asked is None:
+        raise UsageError(
+            f"{path} holds several processes ({listed(parts)}) in one file. Choose one with "
+            f"{parts[0].option}, or give each its own part of a folder, to look at them together: "
+            f"opscope export {path} -o NAME.opscope. (In a program: load(path, "
+            f"{parts[0].kind}={parts[0].number}).)"
+        )
+    if not parts:
+        raise UsageError(
+            f"{path} is a single file of one process, so {asked.kind}={asked.number} means "
+            f"nothing. Leave {asked.kind} out."
+        )
+    raise UsageError(f"{path} has no {asked}. It holds: {listed(parts)}.")
+
+
+def load_chrome_processes(path: str | Path) -> dict[Partition | None, TraceData]:
+    """The traces of all processes in a Chrome JSON; mostly one, under None.
+
+    Raises:
+        TraceFormatError: as :func:`load_chrome_trace`.
+    """
+    path = Path(path)
+    reader, others = read_json(path)
+    collector = CollectedEvents(reader)
+    del reader
+    said = others.pop(KEY, None)
+    collector.not_exported.update(left_out(said))
+    if lost := dropped(said):
+        collector.skipped["when it was recorded"] = lost
+    metadata, unsound = sound_metadata(others)
+    collector.skipped.update(f"metadata {key[:40]!r} of another kind" for key in unsound)
+    base = integer(metadata.get("baseTimeNanoseconds"), 0, 0, TIME_LIMIT)
+    metadata["imported_from"] = path.name
+    if collector.processes:
+        names = {str(key): name for key, name in collector.processes.items()}
+        metadata["process_names"] = names
+    place_on_devices(collector)
+    return {
+        part: _trace_of(one, base, metadata, str(path))
+        for part, one in processes_in(collector, str(path)).items()
+    }
+
+
+def _trace_of(
+    collector: CollectedEvents, base: int, metadata: Mapping[str, Any], source: str
+) -> TraceData:
+    """The trace of one process."""
+    judge_times(collector)
+    if counters := hardware_counters(collector, base):
+        metadata = {**metadata, "hardware_counters": counters}
+    trace = checked_trace(_assemble(collector, base, metadata), source)
+    rules = check_device_rules(trace)
+    rows = {("device rules", what): float(value) for what, value in rules.ledger.items()}
+    if not rules.work:
+        rows = {}
+    rows |= {(of, what): value for of, what, value in doubt_rows(rules.doubts)}
+    return trace.with_tables({"ledger": with_rows(trace.table("ledger"), rows)}) if rows else trace
+
+
+def _assemble(collector: CollectedEvents, base: int, metadata: Mapping[str, Any]) -> TraceData:
+    events, order = _events(collector, base)
+    new_row = np.empty(len(order), dtype=np.int32)
+    new_row[order] = np.arange(len(order), dtype=np.int32)
+    nested = (events["thread"], events["start_ns"], events["end_ns"], events["parent"])
+    python = python_tables(events, collector.texts, collector.intern)
+    tables = {
+        **python,
+        "tensors": _tensors(collector, new_row),
+        "scalars": _by_event(collector.scalars, new_row)[0],
+        "allocations": allocations(collector, base, nested),
+        "gpu": device_activities(collector, base, events),
+        "gpu_overheads": overheads(collector, base),
+        "links": links(collector, base, nested),
+        "threads": _threads(collector, events),
+    }
+    doubts = [
+        *collector.doubts,
+        *launch_doubts(tables["gpu"], events, collector.texts),
+        *overrun_doubts(events),
+    ]
+    for name in ("process", "counters"):
+        tables["gpu"].pop(name)
+    tables["ledger"] = _ledger(collector, len(order), doubts)
+    for name in ("end_ns", "overlap_ns", *LOOKUP_IDS):
+        events.pop(name)
+    tables["events"] = events
+    return TraceData(tables, Names.from_strings(collector.texts), metadata)
+
+
+def _events(collector: CollectedEvents, base: int) -> tuple[Columns, Int64]:
+    """The columns of ``events`` in start order (and ids needed further on), and that order."""
+    spans = collector.spans
+    last = int(np.max(spans["start_ns"] + spans["duration_ns"], initial=0))
+    open_ended = spans["unfinished"] == 1
+    until_last = last - spans["start_ns"][open_ended]
+    spans["duration_ns"][open_ended] = np.clip(until_last, 0, DURATION["most"])
+    rounding_ns = rounding_of(spans["start_ns"], spans["duration_ns"])
+    spans["start_ns"] += base
+    outer = _OUTER_FIRST[spans["kind"]]
+    order = np.lexsort((outer, -spans["duration_ns"], spans["start_ns"]))
+    events: Columns = {name: spans.pop(name)[order] for name in list(spans)}
+    events["end_ns"] = events["start_ns"] + events["duration_ns"]
+    _nest(events, rounding_ns)
+    collector.count_overlaps(events["overlap_ns"])
+    add_meaning(events, collector)
+    return events, order
+
+
+def _nest(events: Columns, rounding_ns: int) -> None:
+    """Parents from times; nothing is in a span that the file itself calls asynchronous.
+
+    Of what overlaps others of its thread, ``overlap_ns`` says how long it does.
+    """
+    events["is_async"] = is_async = events["is_async"] == 1
+    rows = np.flatnonzero(~is_async) if is_async.any() else slice(None)
+    thread, start, end = (events[name][rows] for name in ("thread", "start_ns", "end_ns"))
+    parent, overlap_ns = parents_by_nesting(thread, start, end, rounding_ns)
+    _part_equal_names(parent, events["name"][rows], start == end)
+    if isinstance(rows, slice):
+        events["parent"], events["overlap_ns"] = parent, overlap_ns
+        return
+    events["parent"] = np.full(len(is_async), -1, dtype=np.int32)
+    events["parent"][rows] = np.where(parent >= 0, rows[parent], -1)
+    events["overlap_ns"] = np.zeros(len(is_async), dtype=np.int64)
+    events["overlap_ns"][rows] = overlap_ns
+
+
+def _part_equal_names(parent: Int32, name: Int32, is_empty: npt.NDArray[np.bool_]) -> None:
+    """Take what has no length out of a call of its own name: one after another in one microsecond,
+    they would be counted once."""
+    rows = np.flatnonzero(is_empty & (parent >= 0))
+    while len(rows := rows[(parent[rows] >= 0) & (name[parent[rows]] == name[rows])]):
+        parent[rows] = parent[parent[rows]]
+
+
+def _by_event(columns: Columns, new_row: Int32) -> tuple[Columns, Int64]:
+    """Rows that name an event in file order, renumbered and sorted like the events."""
+    event = new_row[columns.pop("event")]
+    order = np.argsort(event, kind="stable")
+    sorted_columns = {name: columns.pop(name)[order] for name in list(columns)}
+    return {"event": event[order], **sorted_columns}, order
+
+
+def _tensors(collector: CollectedEvents, new_row: Int32) -> Columns:
+    lists = (collector.tensors.pop(name) for name in ("sizes", "strides"))
+    sizes, strides = sound_shapes(*lists)
+    columns, order = _by_event(collector.tensors, new_row)
+    columns["sizes"] = sizes.take(order)
+    del sizes
+    return {**columns, "strides": strides.take(order)}
+
+
+def _threads(collector: CollectedEvents, events: Columns) -> Columns:
+    several = len({process for process, _ in collector.threads}) > 1
+    names = []
+    for key, name in zip(collector.threads, collector.thread_names, strict=True):
+        match = _KINETO_THREAD.match(name)
+        said = match[1] if match else name
+        names.append(f"{said} (process {key[0]})" if several else said)
+    return {
+        "system_thread_id": _thread_numbers(collector),
+        "torch_thread_id": torch_thread_ids(events, len(collector.threads)),
+        "name": [collector.intern(name) if name else -1 for name in names],
+    }
+
+
+def _thread_numbers(collector: CollectedEvents) -> list[int]:
+    """Ids of threads, each of one thread alone, as times of threads are told apart by them.
+
+    Threads of two processes or hosts may have equal ids, and a name is no id.
+    """
+    numbers: dict[int, None] = {}
+    others = count(_NO_ID_OF_A_SYSTEM)
+    for _, thread in collector.threads:
+        number = integer(thread)
+        while number in numbers:
+            number = next(others)
+        numbers[number] = None
+    return list(numbers)
+
+
+def _ledger(collector: CollectedEvents, spans: int, doubts: list[Doubt]) -> Columns:
+    rows: list[tuple[str, str, float]] = [
+        ("events", "recorded", spans),
+        ("allocations", "recorded", len(collector.allocations["thread"])),
+        ("gpu", "recorded", len(collector.gpu["kind"])),
+        ("import", "events in the file", collector.seen),
+    ]
+    if collector.marks:
+        rows.append(("import", "marks of the profiler that wrote the file", collector.marks))
+    if collector.without_duration:
+        rows.append(("import", WITHOUT_DURATION, collector.without_duration))
+    if collector.overlaps:
+        rows.append(("import", OVERLAPS, collector.overlaps))
+        rows.append(("import", OVERLAP_NS, collector.overlap_ns))
+    lost = unmatched_arrows(collector)
+    if lost:
+        collector.skipped["arrows to what a device did, which is not in the file"] += lost
+    if collector.mended:
+        rows.append(("import", "names with bare quotes, mended", collector.mended))
+    if collector.is_cut:
+        rows.append(("import", END_MISSING, 1))
+    rows += [("import", f"dropped: {why}", n) for why, n in sorted(collector.skipped.items())]
+    rows += [("import", f"{NOT_SHOWN}{what}", n) for what, n in sorted(collector.not_shown.items())]
+    rows += [("import", NOT_EXPORTED + name, n) for name, n in collector.not_exported.items()]
+    rows += doubt_rows(doubts)
+    source, what, value = zip(*rows, strict=True)
+    return {"source": list(source), "what": list(what), "value": list(value)}

@@ -1,0 +1,179 @@
+"""Rows that belong together: a launch and its kernel, forward and backward, block and free."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope import _native
+from opscope.columns.codes import LinkKind
+from opscope.columns.doubts import Doubt
+from opscope.columns.nesting import enclosing
+from opscope.columns.row_groups import group_rows
+from opscope.columns.schema import EventKind
+from opscope.columns.table import ListColumn
+from opscope.storage.chrome.collected import CollectedEvents
+from opscope.storage.chrome.numbers import integer
+
+Int64 = npt.NDArray[np.int64]
+Columns = dict[str, Any]
+
+
+def allocations(collector: CollectedEvents, base: int, nested: Any) -> Columns:
+    """The ``allocations`` table in time order, each in the span it happened in."""
+    columns = collector.allocations
+    columns["time_ns"] += base
+    order = np.argsort(columns["time_ns"], kind="stable")
+    columns = {name: column[order] for name, column in columns.items()}
+    columns["event"] = enclosing(nested, columns["thread"], columns["time_ns"])
+    names = ("action", "device_type", "device_index", "address")
+    columns["allocation_id"] = _native.pair_allocations({name: columns[name] for name in names})
+    return columns
+
+
+def device_activities(collector: CollectedEvents, base: int, events: Columns) -> Columns:
+    """The ``gpu`` table in time order, with the event that launched each activity."""
+    columns = collector.gpu
+    columns["start_ns"] += base
+    order = np.argsort(columns["start_ns"], kind="stable")
+    columns = {
+        name: column.take(order) if isinstance(column, ListColumn) else column[order]
+        for name, column in columns.items()
+    }
+    external = columns.pop("external_id")
+    is_runtime = events["kind"] == EventKind.RUNTIME_CALL
+    earlier = np.searchsorted(events["start_ns"], columns["start_ns"], side="right")
+    launch = _last_with(
+        events["correlation_id"],
+        is_runtime,
+        columns["correlation_id"],
+        np.asarray(earlier, dtype=np.int64),
+    )
+    by_operator = row_with(events["external_id"], ~is_runtime, external)
+    columns["launch"] = np.where(launch >= 0, launch, by_operator)
+    return columns
+
+
+def overheads(collector: CollectedEvents, base: int) -> Columns:
+    """The ``gpu_overheads`` table in time order; files have it on a process of its own."""
+    columns = collector.overheads
+    columns["start_ns"] += base
+    threads = {integer(thread, -1): row for row, (_, thread) in enumerate(collector.threads)}
+    named = columns.pop("system_thread_id").tolist()
+    columns["thread"] = np.array([threads.get(thread, -1) for thread in named], dtype=np.int32)
+    order = np.argsort(columns["start_ns"], kind="stable")
+    return {name: column[order] for name, column in columns.items()}
+
+
+def unmatched_arrows(collector: CollectedEvents) -> int:
+    """Launch arrows that end at what no device activity of the file is.
+
+    The others say what ``gpu.launch`` says, which comes from the same ids.
+    """
+    known = np.isin(collector.launch_arrows, collector.gpu["correlation_id"])
+    return len(known) - int(known.sum())
+
+
+def row_with(ids: Int64, wanted: npt.NDArray[np.bool_], looked_up: Int64) -> Int64:
+    """For every id looked up (0 and below: none), the first wanted row that has it, or -1."""
+    rows = np.flatnonzero(wanted & (ids > 0))
+    if not len(rows):
+        return np.full(len(looked_up), -1, dtype=np.int64)
+    order = np.argsort(ids[rows], kind="stable")
+    sorted_ids = ids[rows][order]
+    place = np.minimum(np.searchsorted(sorted_ids, looked_up), len(rows) - 1)
+    return np.where(sorted_ids[place] == looked_up, rows[order][place], -1)
+
+
+def _last_with(ids: Int64, wanted: npt.NDArray[np.bool_], looked_up: Int64, before: Int64) -> Int64:
+    """As :func:`row_with`; of several rows with one id the last before a row, if there is one."""
+    found = row_with(ids, wanted, looked_up)
+    rows = np.flatnonzero(wanted & (ids > 0))
+    if (np.diff(np.sort(ids[rows])) != 0).all():
+        return found
+    known, number = np.unique(ids[rows], return_inverse=True)
+    place = number * (len(ids) + 1) + rows
+    order = np.argsort(place)
+    asked = np.searchsorted(known, looked_up).clip(0, len(known) - 1)
+    at = np.searchsorted(place[order], asked * (len(ids) + 1) + before, side="left") - 1
+    last = rows[order[np.maximum(at, 0)]]
+    return np.where((found >= 0) & (at >= 0) & (ids[last] == looked_up), last, found)
+
+
+_LAUNCH = re.compile(r".*([Ll]aunch(?!Host)|[Mm]emcpy|[Mm]emset|[Ee]nqueue)")
+
+NO_WORK = "launches have no work in the file: what devices did is there in part"
+SHARED_IDS = "launches have the number of another: whose work is whose is told by time"
+
+
+def launch_doubts(gpu: Columns, events: Columns, texts: Iterable[str]) -> list[Doubt]:
+    """What is wrong with launches and their work, where that is more than a border of the recording
+    cutting some apart."""
+    texts = list(texts)
+    is_launch = np.array([_LAUNCH.match(text) is not None for text in texts], dtype=np.bool_)
+    is_call = (events["kind"] == EventKind.RUNTIME_CALL) & (events["correlation_id"] > 0)
+    calls = np.flatnonzero(is_call)
+    calls = calls[is_launch[events["name"][calls]] & ~_is_captured(events, texts)[calls]]
+    ids = np.sort(events["correlation_id"][calls])
+    without = len(ids) - int(np.isin(ids, gpu["correlation_id"]).sum())
+    is_much = without >= _MANY and without * 2 >= len(ids)
+    shared = int((np.diff(ids) == 0).sum())
+    return [
+        Doubt(NO_WORK, without if is_much else 0, len(ids)),
+        Doubt(SHARED_IDS, shared, len(ids)),
+    ]
+
+
+def _is_captured(events: Columns, texts: list[str]) -> npt.NDArray[np.bool_]:
+    """What happens while a graph is captured: launches are noted then, and no work is done."""
+    change = np.array(
+        [text.endswith("StreamBeginCapture") - text.endswith("StreamEndCapture") for text in texts],
+        dtype=np.int64,
+    )
+    captured: npt.NDArray[np.bool_] = np.cumsum(change[events["name"]]) > 0
+    return captured
+
+
+_MANY = 4
+"""Launches: of fewer without work nothing follows."""
+
+
+def links(collector: CollectedEvents, base: int, nested: Any) -> Columns:
+    """The ``links`` table: events that an arrow of the file joins."""
+    flows = collector.flows
+    event = enclosing(nested, flows["thread"], flows["time_ns"] + base)
+    is_target = flows["is_target"] == 1
+    target = row_with(flows["id"] + 1, is_target & (event >= 0), flows["id"] + 1)
+    rows = np.flatnonzero(~is_target & (event >= 0) & (target >= 0))
+    is_collective = flows["is_between_ranks"][rows] == 1
+    return {
+        "kind": np.where(is_collective, LinkKind.COLLECTIVE, LinkKind.FORWARD_BACKWARD),
+        "source": event[rows].astype(np.int64),
+        "target": event[target[rows]].astype(np.int64),
+    }
+
+
+def torch_thread_ids(events: Columns, threads: int) -> Int64:
+    """Kineto names the forward's thread in backward nodes: read its number back from the pairs.
+
+    A backward node and its forward operator have the same sequence number, so the thread on which
+    most forward operators with the sequence numbers of thread k's backward nodes ran, is thread k.
+    """
+    numbered = events["sequence_number"] >= 0
+    forward = np.flatnonzero(numbered & (events["forward_thread"] == 0))
+    backward = np.flatnonzero(numbered & (events["forward_thread"] > 0))
+    is_forward = np.zeros(len(numbered), dtype=np.bool_)
+    is_forward[forward] = True
+    match = row_with(events["sequence_number"] + 1, is_forward,
+                      events["sequence_number"][backward] + 1)  # fmt: skip
+    known = match >= 0
+    pairs = group_rows(events["thread"][match][known], events["forward_thread"][backward][known])
+    result = np.zeros(threads, dtype=np.int64)
+    order = np.argsort(pairs.count, kind="stable")  # the most frequent pair of a thread wins
+    for thread, number in zip(*(column[order].tolist() for column in pairs.columns), strict=True):
+        result[thread] = number
+    return result

@@ -1,0 +1,116 @@
+"""A Chrome JSON file, piece by piece, by the native reader.
+
+Never more of the text is in memory than a piece and the longest value: what the file says becomes
+columns as it is read.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from opscope import _native
+from opscope.base.input_file import shown_path, status_of
+from opscope.base.memory_limit import require_memory
+from opscope.errors import TraceFormatError
+from opscope.storage.chrome.vocabulary import meaning_of, parsed, vocabulary
+from opscope.storage.unpacked_file import pieces_of
+
+PIECE_BYTES = 1 << 20
+_BETWEEN_LOOKS_BYTES = 1 << 26
+"""How much is read before it is asked again whether there is memory to put it in order: of a gzip
+file it is not known beforehand how much that will be."""
+
+
+def read_json(path: Path) -> tuple[_native.ChromeReader, dict[str, Any]]:
+    """Read a Chrome JSON, plain or packed.
+
+    Of a file that was cut, what is whole is read. One fault is mended: names with quotes in them
+    that Kineto did not escape (``"name": "f.py(0): "x""``).
+
+    Returns:
+        What holds the events, and the file's other keys.
+
+    Raises:
+        TraceFormatError: the file is missing, damaged, truncated or not a Chrome trace.
+        InsufficientMemoryError: it does not fit in memory.
+    """
+    reader = _read(path, mends=False)
+    if reader.problem is not None:
+        reader = _read(path, mends=True)
+    if reader.problem is not None:
+        raise TraceFormatError(_what_is_wrong(path, reader.problem))
+    if not reader.has_events:
+        raise TraceFormatError(
+            f"{path} is JSON but not a Chrome trace: it has no traceEvents. opscope.load() takes "
+            "trace folders written by opscope and Chrome JSON written by export_chrome_trace()."
+        )
+    others = parsed(reader.others or "{}")
+    return reader, others if isinstance(others, dict) else {}
+
+
+def _read(path: Path, mends: bool) -> _native.ChromeReader:
+    reader = _native.ChromeReader(vocabulary(), meaning_of, mends)
+    found = status_of(path)
+    require_memory(0 if found is None else found.st_size, f"reading {shown_path(path)}")
+    read_bytes = measured_bytes = 0
+    for piece in _without_padding(_utf8_pieces(path)):
+        if not reader.add(piece):
+            break
+        read_bytes += len(piece)
+        if read_bytes - measured_bytes >= _BETWEEN_LOOKS_BYTES:
+            measured_bytes = read_bytes
+            require_memory(read_bytes // 2, f"reading {shown_path(path)}")
+    reader.finish()
+    return reader
+
+
+def _utf8_pieces(path: Path) -> Iterator[bytes]:
+    """The text of a file in whatever encoding, with replacements where it is none."""
+    decoder: codecs.IncrementalDecoder | None = None
+    is_plain = False
+    for piece in pieces_of(path, PIECE_BYTES):
+        if decoder is None:
+            encoding = json.detect_encoding(piece)
+            decoder = codecs.getincrementaldecoder(encoding)("replace")
+            is_plain = encoding == "utf-8"
+        if is_plain and piece.isascii() and not decoder.getstate()[0]:
+            yield piece
+        else:
+            yield decoder.decode(piece).encode()
+    if decoder is not None:
+        yield decoder.decode(b"", final=True).encode()
+
+
+def _without_padding(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The same without zeros behind the text, as a file has that was cut by its machine's end."""
+    zeros = 0
+    for piece in pieces:
+        text = piece.rstrip(b"\0")
+        if text:
+            yield bytes(zeros) + text if zeros else text
+            zeros = 0
+        zeros += len(piece) - len(text)
+
+
+def _what_is_wrong(path: Path, problem: _native.JsonProblem) -> str:
+    place = f"line {problem['line']}, column {problem['column']}"
+    if problem["is_at_end"] and not any(map(bytes.strip, _without_padding(_utf8_pieces(path)))):
+        return f"{path} is empty. Its writer was probably interrupted: export the trace again."
+    if problem["is_at_end"]:
+        return (
+            f"{path} stops in the middle of the JSON, at {place}: its writer was interrupted or "
+            "the disk was full. Export the trace again."
+        )
+    if problem["what"] == "Extra data":
+        return (
+            f"{path} goes on behind the end of its JSON, at {place}. If it holds several traces, "
+            "put each into a file of its own: their times may have different beginnings."
+        )
+    return (
+        f"{path} is not JSON: {problem['what']} at {place}. opscope.load() takes trace folders "
+        "written by opscope and Chrome JSON (.json, .json.gz)."
+    )

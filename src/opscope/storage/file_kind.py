@@ -1,0 +1,110 @@
+"""What a single file is, by its structure: its first bytes, or the keys of its outermost object.
+
+Words somewhere in its text say nothing: arguments of a Chrome trace may have a key "nodes", and
+those of an execution trace one "ph".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+
+from opscope.storage.unpacked_file import head_of
+
+HEAD_BYTES = 1 << 20
+"""So much of a file is looked at; what says what it is stands before."""
+
+
+class FileKind(Enum):
+    """What a file is."""
+
+    CHROME = "a Chrome trace"
+    EXECUTION_TRACE = (
+        "an execution trace: what operators took and returned, for PARAM and Chakra, and no trace "
+        "that opscope reads. Record the program with `opscope run` (with --shapes for `opscope "
+        "replay`), and load what that writes"
+    )
+    SNAPSHOT = (
+        "a memory snapshot of torch (torch.cuda.memory._dump_snapshot), which opscope does not "
+        "read yet. Look at it with torch's viewer: https://pytorch.org/memory_viz, or `python -m "
+        "torch.cuda._memory_viz trace_plot FILE`. `opscope run --memory` records memory that "
+        "opscope shows"
+    )
+    PICKLE = (
+        "a pickled Python object and no trace. If it is a memory snapshot, look at it with "
+        "torch's viewer: https://pytorch.org/memory_viz"
+    )
+    DATABASE = "an SQLite database, as `nsys export` writes, and no trace that opscope reads"
+    PARQUET = "a single Parquet file, and a trace is a folder of them. Load the folder"
+    OTHER = "something else"
+
+
+_BINARY = (
+    (re.compile(rb"\x80[\x02-\x05]|\(dp?\d|\}q\x00|\(lp?\d|ccollections\n|c__builtin__\n"), None),
+    (re.compile(rb"SQLite format 3\0"), FileKind.DATABASE),
+    (re.compile(rb"PAR1"), FileKind.PARQUET),
+)
+_SNAPSHOT_KEYS = (b"segments", b"device_traces", b"allocator_settings")
+_TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"\s*(:?)|[{}\[\]]')
+_OF_NODES = {"id", "name"}
+_OF_EVENTS = {"ph"}
+
+
+def file_kind(path: Path) -> FileKind:
+    """What a file is; ``OTHER`` for one that says too late, or not.
+
+    Raises:
+        TraceFormatError, OSError: it cannot be read.
+    """
+    head = head_of(path, HEAD_BYTES)
+    for pattern, kind in _BINARY:
+        if pattern.match(head):
+            is_snapshot = any(key in head for key in _SNAPSHOT_KEYS)
+            return kind or (FileKind.SNAPSHOT if is_snapshot else FileKind.PICKLE)
+    return kind_of_json(head.decode(json.detect_encoding(head), "replace"))
+
+
+def kind_of_json(text: str) -> FileKind:
+    """The same of the first part of a JSON text."""
+    for path, keys in _objects(text):
+        if path in ("[", "{traceEvents[") and keys >= _OF_EVENTS:
+            return FileKind.CHROME
+        if path == "{nodes[" and keys >= _OF_NODES and not keys & _OF_EVENTS:
+            return FileKind.EXECUTION_TRACE
+        if path == "" and "traceEvents" in keys:
+            return FileKind.CHROME
+        if path == "" and (keys >= _OF_EVENTS or {"nodes", "schema"} <= keys):
+            return FileKind.CHROME if keys >= _OF_EVENTS else FileKind.EXECUTION_TRACE
+    return FileKind.OTHER
+
+
+def _objects(text: str) -> Iterator[tuple[str, set[str]]]:
+    """Keys of objects near the outermost, each with where it is, as soon as they say something.
+
+    Where it is is written as ``{traceEvents[``: in the list of that key of the outermost object,
+    which itself is nowhere.
+    """
+    path: list[str] = []
+    keys: dict[int, set[str]] = {0: set()}
+    key = ""
+    for token in _TOKEN.finditer(text):
+        found = token[0]
+        if found in "{[":
+            inside = f"{key}{found}" if path and path[-1][-1] == "{" else found
+            if key == "traceEvents" and len(path) == 1 and found == "[":
+                yield "", {"traceEvents"}
+            path.append(inside)
+            keys[len(path)] = set()
+            key = ""
+        elif found in "}]":
+            if not path:
+                return
+            if found == "}" and len(path) <= 3:
+                yield "".join(path[:-1]), keys[len(path)]
+            path.pop()
+        elif token[2] and len(path) <= 3:
+            key = token[1]
+            keys[len(path)].add(key)

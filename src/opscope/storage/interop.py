@@ -1,0 +1,266 @@
+"""Tables of a trace as Arrow, pandas and Polars, and Arrow back to tables.
+
+Flat columns become Arrow columns without a copy. ``id`` (the row number) is added where other
+tables refer to rows. Decoded, columns that refer to ``names`` hold text, and columns of codes
+(kinds, dtypes, ...) hold their labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.base.arrow import pa
+from opscope.columns.arrow_values import in_one, is_text, numbers_of
+from opscope.columns.column import Column, TableSchema
+from opscope.columns.labels import LABELS
+from opscope.columns.names import Names
+from opscope.columns.schema import TABLES
+from opscope.columns.table import ListColumn, Table
+from opscope.columns.trace_data import TraceData
+from opscope.errors import MissingDependencyError, UsageError
+
+
+def has_id(table: str) -> bool:
+    """Whether other tables refer to rows of ``table``, so that it is shown with an ``id``."""
+    return table in _REFERRED
+
+
+_REFERRED = {column.refers for schema in TABLES.values() for column in schema.columns}
+
+_MANY = 100_000
+"""Of so many rows it is worth looking whether all are equal."""
+
+_WIDEST_RANGE = 1 << 24
+"""Distinct codes are found by marking them in an array of this size at most, else by sorting."""
+
+
+def to_arrow(trace: TraceData, table: str, text: bool = True) -> pa.Table:
+    """One table as Arrow; see :meth:`Trace.to_arrow`."""
+    schema = _schema(table)
+    if table == "names":
+        return pa.table({"id": _row_numbers(len(trace.names)), "text": names_array(trace.names)})
+    source = trace.table(table)
+    columns = {"id": _row_numbers(len(source))} if has_id(table) else {}
+    for column in schema.columns:
+        columns[column.name] = _arrow_column(source, column)
+        labels = LABELS.get((table, column.name))
+        if text and column.refers == "names":
+            columns[column.name] = _names_column(source[column.name], trace.names)
+        elif text and labels:
+            columns[column.name] = _labels_column(source[column.name], labels)
+    return pa.table(columns)
+
+
+def table_to_arrow(table: Table) -> pa.Table:
+    """All columns of a table of any schema as Arrow, as they are."""
+    return pa.table({c.name: _arrow_column(table, c) for c in table.schema.columns})
+
+
+def to_pandas(trace: TraceData, table: str, text: bool = True) -> Any:
+    """One table as a pandas DataFrame; see :meth:`Trace.to_pandas`."""
+    try:
+        import pandas  # noqa: F401
+    except ImportError as error:
+        raise _missing("pandas", "to_pandas") from error
+    return to_arrow(trace, table, text).to_pandas()
+
+
+def to_polars(trace: TraceData, table: str, text: bool = True) -> Any:
+    """One table as a Polars DataFrame; see :meth:`Trace.to_polars`."""
+    try:
+        import polars
+    except ImportError as error:
+        raise _missing("polars", "to_polars") from error
+    return polars.from_arrow(to_arrow(trace, table, text))
+
+
+def _missing(package: str, method: str) -> MissingDependencyError:
+    return MissingDependencyError(
+        f"trace.{method}() needs {package}, which is not installed. "
+        f"Run: pip install {package} (or use trace.to_arrow(), which needs nothing more)."
+    )
+
+
+def _schema(table: str) -> TableSchema:
+    if table != "names" and table not in TABLES:
+        raise UsageError(
+            f"A trace has no table {table!r}. Use one of: {', '.join([*TABLES, 'names'])}."
+        )
+    return TABLES.get(table, TableSchema("names", "one string", ()))
+
+
+def _row_numbers(rows: int) -> pa.Array:
+    return _shared(np.arange(rows, dtype=np.int32))
+
+
+def _arrow_column(source: Table, column: Column) -> pa.Array:
+    if column.dtype.startswith("list"):
+        ragged = source.lists(column.name)
+        return pa.LargeListArray.from_arrays(_shared(ragged.offsets), _shared(ragged.values))
+    if column.dtype == "string":
+        return _texts([str(text).encode("utf-8", "replace") for text in source[column.name]])
+    return _shared(source[column.name])
+
+
+# Arrays are made of buffers here, because `pa.array` imports pandas first, to see whether it was
+# given an object of pandas: a quarter of a second at the end of every short program.
+
+
+def _shared(values: npt.NDArray[Any]) -> pa.Array:
+    """Numbers as Arrow has them, in the same memory where they lie one after the other."""
+    kind, rows = pa.from_numpy_dtype(values.dtype), len(values)
+    if values.dtype == np.bool_:
+        values = np.packbits(values, bitorder="little")
+    return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(np.ascontiguousarray(values))])
+
+
+def _texts(texts: list[bytes]) -> pa.Array:
+    """Texts in UTF-8, one after the other."""
+    ends = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    return _text_array(ends, b"".join(texts))
+
+
+def _text_array(offsets: npt.NDArray[np.int64], blob: bytes) -> pa.Array:
+    small = len(blob) < 1 << 31
+    kind, width = (pa.string(), np.int32) if small else (pa.large_string(), np.int64)
+    places = pa.py_buffer(np.ascontiguousarray(offsets, dtype=width))
+    return pa.Array.from_buffers(kind, len(offsets) - 1, [None, places, pa.py_buffer(blob)])
+
+
+def names_array(names: Names) -> pa.Array:
+    """The name table as an Arrow string column; bytes that are not UTF-8 are replaced."""
+    blob = bytes(names.blob)
+    try:
+        blob.decode("utf-8")
+    except UnicodeDecodeError:
+        return _texts([text.encode("utf-8", "replace") for text in names])
+    return _text_array(names.offsets, blob)
+
+
+def _names_column(rows: npt.NDArray[Any], names: Names) -> pa.Array:
+    """Rows of ``names`` as dictionary-encoded text: each text once, -1 as null."""
+    used, places = _compact(rows)
+    texts = [names[row] if row >= 0 else None for row in used.tolist()]
+    return _dictionary(places, [t and t.encode("utf-8", "replace").decode() for t in texts])
+
+
+def _labels_column(codes: npt.NDArray[Any], labels: dict[int, str]) -> pa.Array:
+    """Codes as dictionary-encoded labels; codes without a label as their number, -1 as null."""
+    used, places = _compact(codes)
+    texts = [labels.get(code, str(code) if code >= 0 else None) for code in used.tolist()]
+    return _dictionary(places, texts)
+
+
+def _compact(codes: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Distinct codes, -1 aside, and for each row the place of its code among them."""
+    if not len(codes):
+        return codes, codes
+    if codes.strides == (0,):  # a column filled with its default
+        return codes[:1], np.zeros(len(codes), dtype=np.int32)
+    low, high = int(codes.min()), int(codes.max())
+    if high - low > _WIDEST_RANGE:
+        used, places = np.unique(codes, return_inverse=True)
+        return used, places
+    shifted = codes.astype(np.int64) - low
+    seen = np.zeros(high - low + 1, dtype=np.bool_)
+    seen[shifted] = True
+    return np.flatnonzero(seen) + low, (np.cumsum(seen) - 1)[shifted]
+
+
+def _dictionary(places: npt.NDArray[Any], texts: list[str | None]) -> pa.Array:
+    """Text i of ``texts`` in every row whose place is i; null where that is None."""
+    # The table of names may hold one text twice; the values of an Arrow dictionary must differ.
+    distinct = list(dict.fromkeys(text for text in texts if text is not None))
+    number = {text: i for i, text in enumerate(distinct)}
+    numbers = np.array([-1 if t is None else number[t] for t in texts], dtype=np.int32)
+    indices = numbers[places] if len(places) else np.zeros(0, dtype=np.int32)
+    return pa.DictionaryArray.from_arrays(
+        pa.array(indices, pa.int32(), mask=indices < 0), pa.array(distinct, pa.string())
+    )
+
+
+class ArrowColumns(Protocol):
+    """Columns of Arrow's by name: a table, or a file that they are read from one by one."""
+
+    @property
+    def column_names(self) -> list[str]:
+        """Of all that there are."""
+
+    def __getitem__(self, name: str) -> pa.ChunkedArray:
+        """The column of that name."""
+
+
+def table_from_arrow(schema: TableSchema, data: ArrowColumns) -> Table:
+    """A table of a trace from Arrow columns; ``id`` and columns unknown here are left out.
+
+    Raises:
+        pyarrow.ArrowException: a column cannot be read as the dtype the schema has for it.
+        ValueError: a column is missing, or has rows without a value.
+    """
+    there = columns_there(schema, data.column_names)
+    return Table(schema, {name: column_from_arrow(schema, data, name) for name in there})
+
+
+def columns_there(schema: TableSchema, names: Iterable[str]) -> list[str]:
+    """Those of a table's columns that are among the names.
+
+    Raises:
+        ValueError: one that every table has is missing.
+    """
+    given = {*names}
+    for column in schema.columns:
+        if column.required and column.name not in given:
+            raise ValueError(f"it has no column called {column.name}")
+    return [column.name for column in schema.columns if column.name in given]
+
+
+def column_from_arrow(schema: TableSchema, data: ArrowColumns, name: str) -> Any:
+    """One of these columns, as :func:`table_from_arrow` reads it."""
+    column, chunks = schema.column(name), data[name]
+    if chunks.null_count and (column.is_list or column.required or column.default != -1):
+        raise ValueError(f"{name} has rows without a value")
+    array = in_one(chunks)
+    if column.dtype == "string":
+        text = array if is_text(array.type) else array.cast(pa.string())
+        return np.array(text.to_pylist(), dtype=object)
+    if column.dtype.startswith("list"):
+        is_read = _is_ragged(array.type) and array.type.value_type == pa.int64()
+        array = array if is_read else array.cast(pa.large_list(pa.int64()))
+        offsets = numbers_of(array.offsets).astype(np.int64)
+        values = numbers_of(array.values)[offsets[0] : offsets[-1]]
+        return ListColumn(offsets - offsets[0], values)
+    dtype = np.dtype(column.dtype)
+    if array.null_count:  # how other programs say "none"
+        array = array.fill_null(column.default)
+    kind = pa.from_numpy_dtype(dtype)
+    numbers = numbers_of(array if array.type == kind else array.cast(kind))
+    return numbers if column.required else _once(numbers)
+
+
+def constant_column(column: Column, value: int, rows: int) -> npt.NDArray[Any] | None:
+    """A column that has one value in each row, as :func:`column_from_arrow` would give it; None
+    where that would read another type as this one, or refuse it."""
+    is_truth, wants_truth = isinstance(value, bool), column.dtype == "bool"
+    if is_truth != wants_truth or not (wants_truth or column.dtype.startswith(("int", "uint"))):
+        return None
+    one = np.array([value]).astype(column.dtype)
+    if one[0] != value:
+        return None
+    return np.full(rows, one[0]) if column.required else np.broadcast_to(one, (rows,))
+
+
+def _once(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The same; where they are many and all equal, one of them stands for all."""
+    if len(numbers) < _MANY or (numbers[:: len(numbers) // 16] != numbers[0]).any():
+        return numbers
+    if (numbers != numbers[0]).any():
+        return numbers
+    return np.broadcast_to(numbers[:1].copy(), numbers.shape)
+
+
+def _is_ragged(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))

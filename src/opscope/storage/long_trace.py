@@ -1,0 +1,315 @@
+"""A trace on disk that need not fit in memory: read by groups of rows, or between two moments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.base.input_file import checked_in_folder
+from opscope.base.memory_limit import require_memory
+from opscope.columns.concat import concat_lists
+from opscope.columns.names import Names
+from opscope.columns.part import part_of
+from opscope.columns.schema import TABLES
+from opscope.columns.table import Table
+from opscope.columns.trace_data import TraceData
+from opscope.errors import TraceFormatError, UsageError
+from opscope.storage.arrow_parquet import pq
+from opscope.storage.interop import table_from_arrow
+from opscope.storage.manifest import read_manifest
+from opscope.storage.partition import Partition, choose_part
+from opscope.storage.read_parquet import read_whole
+from opscope.storage.remote import complete
+
+Values = npt.NDArray[np.int64]
+
+GROWING = (
+    "events",
+    "tensors",
+    "scalars",
+    "allocations",
+    "python_calls",
+    "operator_calls",
+    "script_calls",
+)
+"""Tables that grow with a recording; the others grow with the program, and are read as a whole."""
+
+_BYTES_PER_EVENT = 150
+"""About what an event takes in memory, with its rows in other tables."""
+
+LAST_NS = 50_000_000
+"""So much of the end of a recording says what its threads were doing."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """What ran in a part of a recording.
+
+    Attributes:
+        trace: that part; of the tables that grow with a recording, it has the events.
+        carried: how many of its events, the first, had begun before.
+        begin_ns: when it begins, Unix time.
+        end_ns: when it ends.
+    """
+
+    trace: TraceData
+    carried: int
+    begin_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True)
+class LongTrace:
+    """One part of a trace folder.
+
+    Attributes:
+        folder: of the part.
+    """
+
+    folder: Path
+
+    @staticmethod
+    def at(path: Path, asked: Partition | None = None) -> LongTrace:
+        """One part of the trace in ``path``, which may also be the part's own folder.
+
+        Raises:
+            TraceFormatError: there is none.
+            UsageError: there are several and it was not ``asked`` for one of them.
+        """
+        found = LongTrace(choose_part(path, asked))
+        if "events" not in found.rows:
+            raise TraceFormatError(
+                f"{path} holds no events. Check the path; `opscope summary` says what is there."
+            )
+        return found
+
+    @cached_property
+    def rows(self) -> dict[str, int]:
+        """By name of the table."""
+        tables = read_manifest(self.folder).tables
+        return {name: table["rows"] for name, table in tables.items()}
+
+    @cached_property
+    def small(self) -> TraceData:
+        """What does not grow with the recording: names, threads, ledger, metadata and so on."""
+        tables = {
+            name: table_from_arrow(schema, read_whole(self.file(name)))
+            for name, schema in TABLES.items()
+            if name in self.rows and name not in GROWING
+        }
+        texts = read_whole(self.file("names"))["text"].to_pylist()
+        return TraceData(tables, Names.from_strings(texts))
+
+    def groups(self, table: str, columns: Sequence[str] | None = None) -> Iterator[tuple[int, Any]]:
+        """Row of the first, and the rows of each group as Arrow, in order."""
+        if table not in self.rows:
+            return
+        with pq.ParquetFile(self.file(table)) as file:
+            first = 0
+            for group in range(file.num_row_groups):
+                rows = file.read_row_group(group, columns=columns)
+                yield first, rows
+                first += rows.num_rows
+
+    def datasets(self) -> dict[str, Any]:
+        """The tables that grow with the recording, to be read as they are needed."""
+        # Takes as long to import as all other of Arrow.
+        from pyarrow.dataset import dataset
+
+        return {name: dataset(self.file(name)) for name in self.on_disk}
+
+    @property
+    def on_disk(self) -> list[str]:
+        """Tables that grow with the recording, of those that it has."""
+        return [name for name in GROWING if name in self.rows]
+
+    def slices(self, events: int) -> Iterator[Slice]:
+        """All events, about so many at a time, in order; a span is in each slice that it runs in,
+        and cut where that begins and ends."""
+        carried_rows = np.zeros(0, dtype=np.int64)
+        carried = Table(TABLES["events"], {})
+        last, end_ns = self.rows["events"], 0
+        for first, new in self._gathered(events):
+            rows = np.concatenate([carried_rows, np.arange(first, first + len(new))])
+            table = joined([carried, new], "events")
+            start, end = table["start_ns"], table["start_ns"] + table["duration_ns"]
+            begin_ns = int(start[0]) if first == 0 else end_ns
+            is_last = first + len(new) >= last
+            end_ns = int(end.max()) if is_last else int(start[-1])
+            begins = np.maximum(start, begin_ns)
+            changed = {
+                "parent": _renumbered(table["parent"], rows),
+                "start_ns": begins,
+                "duration_ns": np.minimum(end, end_ns) - begins,
+            }
+            part = TraceData({**self._rest(), "events": table.replaced(changed)}, self.small.names)
+            yield Slice(part, len(carried), begin_ns, end_ns)
+            kept = np.flatnonzero(end > end_ns)
+            carried_rows, carried = rows[kept], table.take(kept)
+
+    def _gathered(self, events: int) -> Iterator[tuple[int, Table]]:
+        """Groups of rows put together until there are so many events, or more."""
+        parts: list[Table] = []
+        begin = 0
+        for first, rows in self.groups("events"):
+            parts.append(table_from_arrow(TABLES["events"], rows))
+            if sum(map(len, parts)) >= events or first + rows.num_rows == self.rows["events"]:
+                yield begin, joined(parts, "events")
+                begin, parts = first + rows.num_rows, []
+
+    def _rest(self) -> dict[str, Table]:
+        return {name: self.small.table(name) for name in TABLES if name not in GROWING}
+
+    def of_steps(self, first: int, last: int) -> tuple[int, int]:
+        """From when until when these steps ran, Unix time.
+
+        Raises:
+            UsageError: none of them was recorded.
+        """
+        begin, end, any_step = np.iinfo(np.int64).max, 0, False
+        for _, rows in self.groups("events", ["start_ns", "duration_ns", "step"]):
+            step, start = rows["step"].to_numpy(), rows["start_ns"].to_numpy()
+            any_step |= bool((step >= 0).any())
+            inside = (step >= first) & (step <= last)
+            if inside.any():
+                begin = min(begin, int(start[inside].min()))
+                end = max(end, int((start + rows["duration_ns"].to_numpy())[inside].max()))
+        if not any_step:
+            raise UsageError(
+                "No event of this recording has a step's number: those are given by a schedule and "
+                "by step() of a profile, not by an optimizer's steps. Use --range, in seconds."
+            )
+        if not end:
+            raise UsageError(
+                f'No step from {first} to {last} was recorded. `opscope sql TRACE "select distinct '
+                'step from events"` says which there are.'
+            )
+        return int(begin), end
+
+    @cached_property
+    def span_ns(self) -> tuple[int, int]:
+        """When the first event began, and when the last one had ended; Unix time."""
+        begin, end = np.iinfo(np.int64).max, 0
+        for _, rows in self.groups("events", ["start_ns", "duration_ns"]):
+            start = rows["start_ns"].to_numpy()
+            begin = min(begin, int(start[0]))
+            end = max(end, int((start + rows["duration_ns"].to_numpy()).max()))
+        return int(begin), end
+
+    def between(self, begin_ns: int, end_ns: int) -> TraceData:
+        """What ran between two moments, as a trace; what reaches beyond them is cut there.
+
+        Raises:
+            InsufficientMemoryError: that does not fit in memory.
+            UsageError: nothing ran then.
+        """
+        found = self._rows_between(begin_ns, end_ns)
+        if not len(found):
+            first, last = self.span_ns
+            raise UsageError(
+                f"Nothing was recorded between {begin_ns} and {end_ns}. Choose a range between 0 "
+                f"and {(last - first) / 1e9:.3f} seconds."
+            )
+        require_memory(len(found) * _BYTES_PER_EVENT, f"reading {len(found):,} events")
+        tables = {name: self._part("events", name, found) for name in GROWING if name in self.rows}
+        events = tables["events"]
+        begins = np.maximum(events["start_ns"], begin_ns)
+        ends = np.minimum(events["start_ns"] + events["duration_ns"], end_ns)
+        tables["events"] = events.replaced({"start_ns": begins, "duration_ns": ends - begins})
+        if "allocations" in tables:
+            time_ns = tables["allocations"]["time_ns"]
+            kept = np.flatnonzero((time_ns >= begin_ns) & (time_ns < end_ns))
+            tables["allocations"] = tables["allocations"].take(kept)
+        tables.update(self._rest_of(found, begin_ns, end_ns))
+        part = TraceData(tables, self.small.names)
+        return part.with_metadata(_bounds_of_part(part.metadata, begin_ns, end_ns))
+
+    def _rest_of(self, found: Values, begin_ns: int, end_ns: int) -> dict[str, Table]:
+        def renumber(events: Any) -> Any:
+            return _renumbered(events, found)
+
+        rest = self._rest()
+        for name, table in rest.items():
+            if name not in ("ledger", "metadata") and len(table):
+                rest[name] = part_of(table, renumber, begin_ns, end_ns)
+        return rest
+
+    def _rows_between(self, begin_ns: int, end_ns: int) -> Values:
+        found = [np.zeros(0, dtype=np.int64)]
+        for first, rows in self.groups("events", ["start_ns", "duration_ns"]):
+            start = rows["start_ns"].to_numpy()
+            end = start + rows["duration_ns"].to_numpy()
+            inside = ((end > begin_ns) | (start >= begin_ns)) & (start < end_ns)
+            found.append(np.flatnonzero(inside) + first)
+        return np.concatenate(found)
+
+    def _part(self, refers: str, name: str, found: Values) -> Table:
+        """The rows of a table that are, or are about, these events."""
+        parts = []
+        for first, rows in self.groups(name):
+            table = table_from_arrow(TABLES[name], rows)
+            if name == refers:
+                begin, end = np.searchsorted(found, [first, first + len(table)])
+                kept = table.take(found[begin:end] - first)
+                parts.append(kept.replaced({"parent": _renumbered(kept["parent"], found)}))
+            else:
+                event = _renumbered(table["event"], found)
+                rows_kept = np.flatnonzero((event >= 0) | (table["event"] < 0))
+                kept = table.take(rows_kept)
+                parts.append(kept.replaced({"event": event[rows_kept]}))
+        return joined(parts, name)
+
+    def file(self, table: str) -> Path:
+        """That a table lies in."""
+        complete(self.folder)
+        return checked_in_folder(self.folder / f"{table}.parquet")
+
+
+def end_of_trace(path: Path, asked: Partition | None = None) -> TraceData:
+    """The last moments of a trace on disk, with all that is known of the recording."""
+    trace = LongTrace.at(path, asked)
+    _, end_ns = trace.span_ns
+    return trace.between(end_ns - LAST_NS, end_ns + 1)
+
+
+def _bounds_of_part(metadata: Mapping[str, Any], begin_ns: int, end_ns: int) -> dict[str, int]:
+    """When a part begins and ends, as far as the recording says so of itself.
+
+    Its end is said by two clocks, which compare what several processes recorded.
+    """
+    start, end, monotonic = map(metadata.get, ("start_ns", "end_ns", "end_monotonic_ns"))
+    bounds = {}
+    if isinstance(start, int):
+        bounds["start_ns"] = max(start, begin_ns)
+    if isinstance(end, int):
+        bounds["end_ns"] = min(end, end_ns)
+        if isinstance(monotonic, int):
+            bounds["end_monotonic_ns"] = monotonic + bounds["end_ns"] - end
+    return bounds
+
+
+def _renumbered(events: npt.NDArray[np.int32], found: Values) -> npt.NDArray[np.int32]:
+    """Rows in the whole trace as rows in a part of it; -1 for others."""
+    place = np.searchsorted(found, events)
+    place[place == len(found)] = 0
+    return np.where(found[place] == events, place, -1).astype(np.int32)
+
+
+def joined(parts: Sequence[Table], name: str) -> Table:
+    """The rows of all parts of a table."""
+    parts = [part for part in parts if len(part)]
+    if len(parts) < 2:
+        return parts[0] if parts else Table(TABLES[name], {})
+    columns: dict[str, Any] = {}
+    for column in TABLES[name].columns:
+        if column.is_list:
+            columns[column.name] = concat_lists([part.lists(column.name) for part in parts])
+        else:
+            columns[column.name] = np.concatenate([part[column.name] for part in parts])
+    return Table(TABLES[name], columns)

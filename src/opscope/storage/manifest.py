@@ -1,0 +1,247 @@
+"""The folder of a trace: one sub-folder per process, and the manifest that makes one complete.
+
+    trace/
+      rank=00000/
+        manifest.json      versions; rows, bytes, and bytes in memory of every table
+        names.parquet      all text
+        events.parquet     ... one file per table that has rows
+        rollup.json        of a process of several: what its rollup was made of, see ``rollup/``
+        rollup_steps.parquet   ... and its tables
+      process=01234/       likewise of a process without a rank, see ``processes.py``
+
+A rank is written under a hidden name beside its final one and renamed when it is whole, so a
+folder called ``rank=N`` always holds all of it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from opscope.base.artefacts import LeftKind, find
+from opscope.base.input_file import checked_in_folder, open_in_folder, status_of
+from opscope.columns.schema import SCHEMA_VERSION
+from opscope.errors import TraceFormatError
+from opscope.storage.partition import RANK, Partition, cycle_folders, partition_folders
+from opscope.storage.remote import complete
+
+FORMAT = "opscope-trace"
+MANIFEST = "manifest.json"
+_MOST_BYTES = 1 << 22
+"""Of a manifest: it says a few numbers of each table."""
+_MOST_NAMED = 5
+_TABLE = re.compile(r"[a-z0-9_]+")
+ROLLUP = "rollup.json"
+"""Beside the manifest, with ``rollup_*.parquet``: what was added up of the tables, made again
+wherever it does not fit them."""
+_ROLLUP = re.compile(r"\.?rollup(_[a-z]+\.parquet|\.json)(\..*)?")
+
+
+def opscope_version() -> str:
+    """The version of the opscope that runs, whatever the program has made of ``sys.path``."""
+    return str(vars(sys.modules["opscope"]).get("__version__", "unknown"))
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a rank's folder says about itself.
+
+    Attributes:
+        tables: rows, bytes, and bytes in memory (0: not said) of every file, by table name.
+        rank: which process of the job it is; 0 of one without a rank.
+        schema_version: ``columns.schema.SCHEMA_VERSION`` of the writer.
+        opscope_version: of the writer.
+        created: when it was written, UTC, ISO 8601.
+        format: always "opscope-trace".
+        dump: why a flight recorder made it and when; None for a trace that is no dump.
+    """
+
+    tables: Mapping[str, Mapping[str, int]]
+    rank: int
+    schema_version: int = SCHEMA_VERSION
+    opscope_version: str = field(default_factory=opscope_version)
+    created: str = field(default_factory=_now)
+    format: str = FORMAT
+    dump: Mapping[str, Any] | None = None
+
+    def write(self, folder: Path) -> None:
+        """Write ``manifest.json`` into ``folder``."""
+        said = {key: value for key, value in asdict(self).items() if value is not None}
+        text = json.dumps(said, indent=1, sort_keys=True)
+        (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
+
+
+def rank_folder(path: Path, rank: int) -> Path:
+    """Where the files of ``rank`` are."""
+    return path / Partition(RANK, rank).folder_name
+
+
+def rank_folders(path: Path) -> dict[int, Path]:
+    """The folders named ``rank=N`` in ``path``, by N; empty if there are none.
+
+    Raises:
+        TraceFormatError: ``path`` cannot be looked into.
+    """
+    folders = partition_folders(path)
+    return {part.number: folder for part, folder in folders.items() if part.kind == RANK}
+
+
+def is_opscope_rank(folder: Path) -> bool:
+    """Whether ``folder`` holds one rank that opscope (of any version) wrote."""
+    try:
+        return bool(_parse(folder)["format"] == FORMAT)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def own_files(folder: Path) -> list[str]:
+    """Names of the files that opscope, of any version, wrote into a rank's folder: by its manifest,
+    and its rollup.
+
+    A manifest may come from an untrusted source, so it must not name files outside the folder.
+    """
+    try:
+        tables = list(_parse(folder)["tables"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        tables = []
+    named = [f"{name}.parquet" for name in tables if _TABLE.fullmatch(str(name))]
+    rollup = [entry.name for entry in folder.iterdir() if _ROLLUP.fullmatch(entry.name)]
+    return [MANIFEST, *named, *rollup]
+
+
+def _parse(folder: Path) -> dict[str, Any]:
+    with open_in_folder(folder / MANIFEST) as file:
+        text = file.read(_MOST_BYTES + 1)
+    if len(text) > _MOST_BYTES:
+        raise ValueError(f"it has more than {_MOST_BYTES:,} bytes")
+    parsed: dict[str, Any] = json.loads(text)
+    return parsed
+
+
+def _no_manifest(folder: Path) -> str:
+    cycles = cycle_folders(folder)
+    if cycles:
+        return (
+            f"{folder} holds the cycles of a schedule, each of which is a trace. Say which: "
+            f"{cycles[0]}" + (f" to {cycles[-1].name}." if len(cycles) > 1 else ".")
+        )
+    if inside := _traces_in(folder):
+        return f"{folder} is not a trace, but holds some. Say which: {_first_of(inside)}."
+    if rings := _processes_with_rings(folder):
+        return (
+            f"{folder} holds no dump yet, but the ring of a flight recorder: of process "
+            f"{_first_of(rings)}. Where that runs and listens, ask it for one with "
+            "`opscope dump PID`; where it was killed, `opscope recover FOLDER` makes one."
+        )
+    return (
+        f"{folder} is not a trace: it has no {MANIFEST}. Check the path; if files were copied "
+        "one by one, copy the whole folder again."
+    )
+
+
+def _first_of(names: list[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _traces_in(folder: Path) -> list[str]:
+    with suppress(OSError, TraceFormatError):
+        return [str(one) for one in sorted(folder.iterdir()) if partition_folders(one)]
+    return []
+
+
+def _processes_with_rings(folder: Path) -> list[str]:
+    with suppress(OSError):
+        return sorted({str(one.process) for one in find(folder, LeftKind.RING)}, key=int)
+    return []
+
+
+def check_files(folder: Path) -> None:
+    """See whether the trace of a part is all there, as far as its files tell without being read.
+
+    Raises:
+        TraceFormatError: as :func:`read_manifest`; or a file is missing, or was cut off.
+    """
+    complete(folder)
+    for name, table in read_manifest(folder).tables.items():
+        file = folder / f"{name}.parquet"
+        found = status_of(file)
+        if found is None:
+            raise damaged_file(file, "it is missing")
+        checked_in_folder(file)
+        if found.st_size != table["bytes"]:
+            said = f"it has {found.st_size} bytes, the manifest says {table['bytes']}"
+            raise damaged_file(file, said)
+
+
+def damage_of(folder: Path) -> str:
+    """What :func:`check_files` says of it; empty if nothing is wrong."""
+    try:
+        check_files(folder)
+    except TraceFormatError as error:
+        return str(error)
+    return ""
+
+
+def damaged_file(file: Path, what: str) -> TraceFormatError:
+    """What to say of a file of a trace that cannot be read."""
+    return TraceFormatError(
+        f"{file} is damaged: {what}. Copy the whole trace folder again, or record again."
+    )
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read and check the manifest of one rank.
+
+    Raises:
+        TraceFormatError: it is missing, damaged, not opscope's, or of a newer schema.
+    """
+    file = folder / MANIFEST
+    try:
+        parsed = _parse(folder)
+        version = parsed["schema_version"]
+        if parsed["format"] != FORMAT or type(version) is not int:
+            raise ValueError("it does not describe an opscope trace")
+        tables = {
+            str(name): {
+                "rows": _count(table["rows"]),
+                "bytes": _count(table["bytes"]),
+                "memory_bytes": _count(table.get("memory_bytes", 0)),
+            }
+            for name, table in parsed["tables"].items()
+        }
+        rank = _count(parsed["rank"])
+    except FileNotFoundError as error:
+        raise TraceFormatError(_no_manifest(folder)) from error
+    except TraceFormatError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise TraceFormatError(
+            f"{file} cannot be read as a trace's manifest ({error}). The folder is damaged or was "
+            "not written by opscope: copy it again or record again."
+        ) from error
+    if version > SCHEMA_VERSION:
+        raise TraceFormatError(
+            f"{folder} was written by opscope {parsed.get('opscope_version', '?')} with schema "
+            f"version {version}; this opscope reads versions up to {SCHEMA_VERSION}. Upgrade with: "
+            "pip install -U opscope."
+        )
+    created, writer = str(parsed.get("created", "")), str(parsed.get("opscope_version", ""))
+    return Manifest(tables, rank, version, writer, created)
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{str(value)[:40]!r} is no number of rows, bytes or a rank")
+    return value

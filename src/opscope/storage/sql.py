@@ -1,0 +1,215 @@
+"""SQL over a trace: DuckDB reads our columns where they lie."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from typing import Any
+
+from opscope.base.arrow import pa
+from opscope.columns.labels import LABELS
+from opscope.columns.schema import TABLES
+from opscope.columns.trace_data import TraceData
+from opscope.errors import TraceFormatError, UsageError
+from opscope.storage.duck import duckdb
+from opscope.storage.interop import to_arrow
+from opscope.storage.long_trace import LongTrace
+from opscope.storage.partition import PROCESS, RANK
+from opscope.storage.sql_lock import SETTINGS, bounded_table, bounded_time
+
+KEYS = (RANK, PROCESS)
+"""Columns that say which process a row is of, where there are several: one of them is null."""
+
+_MOST_MEMORY = "1GiB"
+"""What a query may take over a trace that is not in memory; what needs more goes to disk."""
+
+
+def connect(trace: TraceData, read_only: bool = False) -> Any:
+    """A DuckDB connection in which every table of ``trace`` and the views below are visible.
+
+    ``named_events`` is ``events`` as a person reads it: name, overload, kind, scope and thread as
+    text, times in microseconds since the first event and parent as an id. With ``read_only`` the
+    connection can reach nothing but these: see :mod:`opscope.storage.sql_lock`.
+    """
+    tables = {name: to_arrow(trace, name, text=False) for name in (*TABLES, "names")}
+    return connection_over(tables, read_only)
+
+
+def connection_over(
+    tables: Mapping[str, Any],
+    read_only: bool,
+    keys: tuple[str, ...] = (),
+    is_large: bool = False,
+) -> Any:
+    """A connection in which these are visible, and the views of them.
+
+    Args:
+        tables: Arrow tables or datasets by name.
+        read_only: it can reach nothing else.
+        keys: columns that say which process a row is of, where there are several.
+        is_large: they need not fit in memory, nor does what a statement makes of them.
+    """
+    connection = duckdb.connect(":memory:", config=_settings(read_only, is_large))
+    for name, table in tables.items():
+        connection.register(name, table)
+    connection.execute(_named_events(keys))
+    return connection
+
+
+def _settings(read_only: bool, is_large: bool) -> dict[str, str]:
+    if read_only:
+        return SETTINGS
+    return {"memory_limit": _MOST_MEMORY} if is_large else {}
+
+
+def query(trace: TraceData, statement: str, read_only: bool = False) -> Any:
+    """Run one SQL statement; see :meth:`Trace.sql`.
+
+    The result is computed here and handed over as a relation of DuckDB's default connection: one
+    of our own connection would be unusable once that is closed.
+    """
+    return run_statement(connect(trace, read_only), statement, read_only)
+
+
+def query_long(trace: LongTrace, statement: str, read_only: bool = False) -> Any:
+    """As :func:`query`, reading from the files what the statement is about, and no more.
+
+    Raises:
+        UsageError: as :func:`query`.
+    """
+    small = trace.small
+    tables = {name: to_arrow(small, name, text=False) for name in (*TABLES, "names")}
+    tables |= trace.datasets()
+    connection = connection_over(tables, read_only, is_large=True)
+    return run_statement(connection, statement, read_only)
+
+
+def run_statement(connection: Any, statement: str, read_only: bool) -> Any:
+    """What it returns, as a relation of DuckDB's default connection, in other threads than the main
+    one of a cursor of it; this one is closed.
+
+    Raises:
+        UsageError: as :func:`query`.
+    """
+    try:
+        with bounded_time(connection) if read_only else nullcontext():
+            result = _with_plain_integers(_compute(connection, statement, read_only))
+    finally:
+        connection.close()
+    rows = result.rename_columns(list(_distinct(result.column_names)))
+    return _home_of_results().from_arrow(rows)
+
+
+_OF_THREAD = threading.local()
+
+
+def _home_of_results() -> Any:
+    """What relations of this thread are of: it refuses a thread while another one uses it."""
+    if threading.current_thread() is threading.main_thread():
+        return duckdb
+    if not hasattr(_OF_THREAD, "cursor"):
+        _OF_THREAD.cursor = duckdb.cursor()
+    return _OF_THREAD.cursor
+
+
+def _compute(connection: Any, statement: str, read_only: bool) -> pa.Table:
+    try:
+        relation = connection.sql(statement)
+    except duckdb.InterruptException:
+        raise
+    except duckdb.PermissionException as error:
+        raise _locked(error) from error
+    except duckdb.Error as error:
+        raise UsageError(
+            f"The query does not run: {str(error).strip()} The tables are named_events, names, "
+            f"{', '.join(TABLES)}; trace.sql('describe events') lists a table's columns."
+        ) from error
+    if relation is None:
+        raise UsageError(
+            f"{statement.strip()[:60]!r} returns no rows. trace.sql() takes one SELECT; to "
+            "keep its result, use .df(), .pl() or .write_parquet(file) on what it returns."
+        )
+    try:
+        return bounded_table(relation) if read_only else relation.to_arrow_table()
+    except (duckdb.InterruptException, UsageError):
+        raise
+    except duckdb.PermissionException as error:
+        raise _locked(error) from error
+    except (duckdb.Error, pa.ArrowException) as error:
+        raise UsageError(
+            f"The query failed on a row: {str(error).strip()} Change the query; try_cast() and "
+            "nullif() help where single values do not fit."
+        ) from error
+    except (OSError, RuntimeError) as error:
+        raise TraceFormatError(
+            f"The trace changed while the query read it ({error}). Run the query again."
+        ) from error
+
+
+def _locked(error: duckdb.Error) -> UsageError:
+    return UsageError(
+        f"The query may not do that: {str(error).strip()} A locked query reads the tables of its "
+        "trace and nothing else; leave out read_only=True (--read-only) for one you trust."
+    )
+
+
+def _with_plain_integers(result: pa.Table) -> pa.Table:
+    """Sums of integers are 128 bits wide in DuckDB, which Arrow can only say as decimals."""
+    for place, field in enumerate(result.schema):
+        if field.type == pa.decimal128(38, 0):
+            try:
+                column = result.column(place).cast(pa.int64())
+            except pa.ArrowInvalid:  # sums that need more than 64 bits stay decimals
+                continue
+            result = result.set_column(place, field.name, column)
+    return result
+
+
+def _distinct(names: list[str]) -> Iterator[str]:
+    """``id, id`` as ``id, id_1``: a relation has to be able to tell its columns apart."""
+    taken: set[str] = set()
+    for name in names:
+        number, distinct = 0, name
+        while distinct.lower() in taken:
+            number += 1
+            distinct = f"{name}_{number}"
+        taken.add(distinct.lower())
+        yield distinct
+
+
+def _label(table: str, column: str, expression: str) -> str:
+    """An SQL expression that turns a code into its text."""
+    cases = " ".join(f"when {code} then '{text}'" for code, text in LABELS[table, column].items())
+    return f"case {expression} {cases} else {expression}::varchar end"
+
+
+def _named_events(keys: tuple[str, ...]) -> str:
+    """The view; rows of other tables are those of the same process."""
+
+    def same(table: str) -> str:
+        return "".join(f" and {table}.{key} is not distinct from event.{key}" for key in keys)
+
+    shown = "".join(f"  event.{key} as {key},\n" for key in keys)
+    return f"""
+create temp view named_events as
+select
+{shown}  event.id as id,
+  name.text as name,
+  overload.text as overload,
+  {_label("events", "kind", "event.kind")} as kind,
+  {_label("events", "scope", "event.scope")} as scope,
+  coalesce(thread_name.text, 'thread ' || thread.system_thread_id) as thread,
+  event.parent as parent,
+  event.step as step,
+  (event.start_ns - (select min(start_ns) from events)) / 1000 as start_us,
+  event.duration_ns / 1000 as duration_us,
+  event.sequence_number as sequence_number,
+  event.unfinished as unfinished,
+  event.is_async as is_async
+from events as event
+left join names as name on name.id = event.name{same("name")}
+left join names as overload on overload.id = event.overload{same("overload")}
+left join threads as thread on thread.id = event.thread{same("thread")}
+left join names as thread_name on thread_name.id = thread.name{same("thread_name")}
+"""

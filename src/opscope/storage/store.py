@@ -1,0 +1,202 @@
+"""Writing a trace to disk: a folder of Parquet files per rank. See ``manifest`` for the layout."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from opscope.base.address import refuse_address
+from opscope.base.artefacts import locked_folder
+from opscope.base.files import remove_inside
+from opscope.base.input_file import shown_path, status_of
+from opscope.base.thread_pool import ThreadPool
+from opscope.base.unfinished import unfinished_name
+from opscope.columns.schema import TABLES
+from opscope.columns.trace_data import TraceData
+from opscope.errors import TraceFormatError, UsageError
+from opscope.storage.arrow_parquet import pq
+from opscope.storage.earlier import delete_rank, remove_begun, replace_rank
+from opscope.storage.encoding import without_nulls, writer_options
+from opscope.storage.interop import to_arrow
+from opscope.storage.job import place_in_job
+from opscope.storage.manifest import Manifest, is_opscope_rank
+from opscope.storage.partition import RANK, Partition, asked_partition, partition_folders
+from opscope.storage.process_journal import PROCESSES
+
+
+def save(trace: TraceData, path: str | os.PathLike[str], rank: int | None = None) -> Path:
+    """Write ``trace`` as one rank of the trace folder ``path``; returns that rank's folder.
+
+    Raises:
+        UsageError: ``path`` is a file, holds something else than a trace, or cannot be written.
+    """
+    return save_part(trace, Path(path), asked_partition(rank))
+
+
+def save_part(trace: TraceData, folder: Path, asked: Partition | None = None) -> Path:
+    """Write ``trace`` as one part of a trace folder; returns that part's folder.
+
+    The part appears whole or not at all. An earlier trace of opscope's in ``folder`` is replaced:
+    the same rank, ranks beyond this run's world size, and processes; other files in their folders
+    are kept. The rank and world size are those of the recording (``distributedInfo`` of its
+    metadata; 0 of 1 without); a part that is ``asked`` for replaces only that one, so that several
+    traces can be put side by side.
+
+    Raises:
+        UsageError: ``folder`` is a file, holds something else than a trace, or cannot be written.
+    """
+
+    def write(unfinished: Path, rank: int) -> None:
+        tables = [name for name in TABLES if len(trace.table(name))]
+        # Parquet encoding releases the GIL, and two tables make up most of a trace.
+        with ThreadPool(max_workers=4) as pool:
+            sizes = pool.map(lambda name: write_table(trace, name, unfinished), [*tables, "names"])
+            Manifest(dict(sizes), rank, dump=_dump_of(trace)).write(unfinished)
+
+    return save_files(folder, asked, trace.metadata, write)
+
+
+def save_files(
+    folder: Path,
+    asked: Partition | None,
+    metadata: Mapping[str, Any],
+    write: Callable[[Path, int], object],
+) -> Path:
+    """As :func:`save_part`, of files that ``write`` puts into a folder.
+
+    Args:
+        folder: of the trace.
+        asked: which part of it they are; None for the one that the metadata says.
+        metadata: of the recording.
+        write: is given the part's folder, and the rank that its manifest is to have.
+
+    Raises:
+        UsageError: as :func:`save_part`.
+    """
+    refuse_address(folder)
+    own, world_size = _place_in_folder(metadata, asked)
+    _refuse_foreign(folder)
+    final = folder / own.folder_name
+    remove_begun(folder)
+    with _writing(folder), _hidden_folder(final) as unfinished:
+        write(unfinished, own.number if own.kind == RANK else 0)
+        replace_rank(final, unfinished)
+        if world_size is not None:
+            _delete_earlier(folder, world_size, final)
+    return final
+
+
+@contextmanager
+def all_parts_of(folder: Path) -> Iterator[Path]:
+    """A place to save several parts to, which are those of ``folder`` once all are there.
+
+    Until then ``folder`` stays as it is; afterwards it has none of an earlier trace.
+
+    Raises:
+        UsageError: ``folder`` is a file, holds something else than a trace, or cannot be written.
+    """
+    refuse_address(folder)
+    _refuse_foreign(folder)
+    try:
+        with _writing(folder), _hidden_folder(folder / "job") as unfinished:
+            yield unfinished
+            made = partition_folders(unfinished)
+            for part, new in made.items():
+                replace_rank(folder / part.folder_name, new)
+            beside = folder / min(part.folder_name for part in made)
+            for part, stale in partition_folders(folder).items():
+                if part not in made:
+                    delete_rank(stale, beside)
+            (folder / PROCESSES).unlink(missing_ok=True)
+    finally:
+        with suppress(OSError):  # something is in it
+            folder.rmdir()
+
+
+def _place_in_folder(
+    metadata: Mapping[str, Any], asked: Partition | None
+) -> tuple[Partition, int | None]:
+    """Which part, and the size of the job; no size if the caller chose the part."""
+    if asked is not None:
+        return asked, None
+    rank, world_size = place_in_job(metadata)
+    return Partition(RANK, rank), world_size
+
+
+def _delete_earlier(folder: Path, world_size: int, beside: Path) -> None:
+    """Delete what the new trace has not: ranks beyond its job's, and processes without a rank."""
+    for other, stale in partition_folders(folder).items():
+        if other.kind != RANK or other.number >= world_size:
+            delete_rank(stale, beside)
+    (folder / PROCESSES).unlink(missing_ok=True)
+
+
+def _dump_of(trace: TraceData) -> dict[str, Any] | None:
+    """Why and when a flight recorder made this; in short, the rest is in the metadata."""
+    dump = trace.metadata.get("dump")
+    kept = ("reason", "detail", "time_ns", "asked_s", "held_s", "limited_by")
+    return {key: dump.get(key) for key in kept} if isinstance(dump, dict) else None
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """Only a folder that is new, empty or a trace of ours is written to."""
+    if folder.suffix in (".json", ".gz"):
+        raise UsageError(
+            f"save() writes a folder, and {folder.name} is the name of a file. Choose a name "
+            "without a suffix, or use export_chrome_trace() for a Chrome JSON."
+        )
+    try:
+        there = status_of(folder)
+        if there is not None and not stat.S_ISDIR(there.st_mode):
+            raise UsageError(f"{folder} is a file, and a trace is a folder. Choose another path.")
+        entries = [] if there is None else list(folder.iterdir())
+        parts = set(partition_folders(folder).values())
+    except (OSError, TraceFormatError) as error:
+        raise _unwritable(folder, error.__cause__ or error) from error
+    for entry in entries:
+        ours = entry.name == PROCESSES or (entry in parts and is_opscope_rank(entry))
+        if not ours and not entry.name.startswith("."):
+            raise UsageError(
+                f"{folder} is not empty and holds {entry.name}, which is no part of a trace, so "
+                "nothing was written. Choose a new folder, or the folder of an earlier trace."
+            )
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+
+
+def _unwritable(folder: Path, error: BaseException) -> UsageError:
+    reason = getattr(error, "strerror", None) or str(error)
+    return UsageError(
+        f"The trace cannot be written to {shown_path(folder)}: {reason}. Choose a folder "
+        "you can write to with enough space; the recording is still in memory, so save it again."
+    )
+
+
+@contextmanager
+def _hidden_folder(final: Path) -> Iterator[Path]:
+    """A new folder beside ``final``, gone afterwards unless it was renamed."""
+    with locked_folder(final.with_name(unfinished_name(final.name))) as unfinished:
+        try:
+            yield unfinished
+        finally:
+            remove_inside(final.parent, unfinished.name)
+
+
+def write_table(trace: TraceData, name: str, folder: Path) -> tuple[str, dict[str, int]]:
+    """Write one table into a rank's folder; its name, and what its manifest says of it."""
+    data = without_nulls(to_arrow(trace, name, text=False))
+    file = folder / f"{name}.parquet"
+    pq.write_table(data, file, **writer_options(name, data))
+    size = file.stat().st_size
+    return name, {"rows": data.num_rows, "bytes": size, "memory_bytes": data.nbytes}

@@ -1,0 +1,280 @@
+"""A plain file's bytes, unpacked: gzip, bzip2, xz and zstd, zip and tar archives of one file.
+
+What a file is packed with is seen from its first bytes, not from its name. How much comes out of
+it is limited: a small file of compressed zeros fills any memory.
+"""
+
+from __future__ import annotations
+
+import bz2
+import io
+import lzma
+import os
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+from opscope.base.input_file import open_plain, shown_path, unreadable
+from opscope.base.progress import tell
+from opscope.errors import TraceFormatError
+
+_MOST_EXPANSION = 250
+"""JSON of a trace is packed to a thirtieth; only what was made to be large goes to a thousandth."""
+_SMALL_BYTES = 1 << 26
+"""So much may be in any file, however small."""
+
+_CHUNK_BYTES = 1 << 16
+_HEAD_BYTES = 512
+_TAR_MARK = slice(257, 262)
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+"""The second of an archive without files."""
+_GZIP = zlib.MAX_WBITS | 16
+_MOST_LAYERS = 4
+"""A gzip file in a tar in a zip: who packs deeper means no trace."""
+
+_DAMAGED = (
+    *(EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError),
+    *(NotImplementedError, RuntimeError, ImportError),
+)
+"""What unpacking raises of a file that is damaged, has a password, or takes what is not there."""
+
+
+class _Source(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+class UnpackedFile:
+    """Reads what is in a file; for ``with``.
+
+    Attributes:
+        size_bytes: of the file itself.
+        is_packed: something had to be unpacked.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open it.
+
+        Raises:
+            TraceFormatError: nothing is there, it is no plain file, it is damaged, or it holds
+                several files.
+        """
+        self._path, self._read_bytes = path, 0
+        try:
+            self._raw = open_plain(path)
+        except FileNotFoundError as error:
+            raise TraceFormatError(f"There is no file {path}. Check the path.") from error
+        self.size_bytes = os.fstat(self._raw.fileno()).st_size
+        try:
+            with self._unpacking():
+                self._source = _unpacked(path, _Ahead(self._raw))
+        except BaseException:
+            self._raw.close()
+            raise
+        self.is_packed = self._source.below is not self._raw
+
+    @property
+    def at_bytes(self) -> int:
+        """How much of the file itself was read."""
+        return self._raw.tell() if self.is_packed else self._read_bytes
+
+    def read(self, size: int) -> bytes:
+        """The next bytes, not more than ``size``; none at the end.
+
+        Raises:
+            TraceFormatError: it is damaged, or more comes out of it than a trace of its size has.
+        """
+        with self._unpacking():
+            piece = self._source.read(size)
+        self._read_bytes += len(piece)
+        most = max(_SMALL_BYTES, self.size_bytes * _MOST_EXPANSION)
+        if self.is_packed and self._read_bytes > most:
+            raise TraceFormatError(
+                f"{shown_path(self._path)} holds more than {self._read_bytes >> 20:,} MB in "
+                f"{self.size_bytes >> 10:,} kB, which no trace does: it is damaged or was made to "
+                "fill the memory. Check where it comes from; if it is a trace, unpack it first."
+            )
+        return piece
+
+    @contextmanager
+    def _unpacking(self) -> Iterator[None]:
+        try:
+            yield
+        except _DAMAGED as error:
+            raise TraceFormatError(
+                f"{shown_path(self._path)} is not a whole packed file ({error}): it is damaged, or "
+                "its writer was interrupted. Write it again."
+            ) from error
+        except OSError as error:
+            raise unreadable(self._path, error) from error
+
+    def __enter__(self) -> UnpackedFile:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._raw.close()
+
+
+def head_of(path: Path, size: int) -> bytes:
+    """The first bytes of what is in a file; of a damaged one as many as there are.
+
+    Raises:
+        TraceFormatError: as :class:`UnpackedFile`.
+    """
+    pieces: list[bytes] = []
+    with UnpackedFile(path) as file, suppress(TraceFormatError):
+        while size > 0 and (piece := file.read(min(size, _CHUNK_BYTES))):
+            pieces.append(piece)
+            size -= len(piece)
+    return b"".join(pieces)
+
+
+def pieces_of(path: Path, piece_bytes: int) -> Iterator[bytes]:
+    """A file's bytes, unpacked, a piece at a time; says how far it is.
+
+    Raises:
+        TraceFormatError: as :class:`UnpackedFile`.
+    """
+    with UnpackedFile(path) as file:
+        while piece := file.read(piece_bytes):
+            yield piece
+            tell(file.at_bytes, file.size_bytes)  # once it was worked with
+
+
+class _Ahead:
+    """A source of which the first bytes are known before they are read."""
+
+    def __init__(self, below: _Source) -> None:
+        self.below = below
+        self._known = self.head = _first(below)
+
+    def read(self, size: int = -1) -> bytes:
+        if not self._known:
+            return self.below.read(size)
+        taken = self._known if size < 0 else self._known[:size]
+        self._known = self._known[len(taken) :]
+        return taken
+
+
+def _first(source: _Source) -> bytes:
+    head = b""
+    while len(head) < _HEAD_BYTES and (piece := source.read(_HEAD_BYTES - len(head))):
+        head += piece
+    return head
+
+
+class _Gzip:
+    """Gzip members one after the other; one that was cut is read as far as it goes."""
+
+    def __init__(self, below: _Source) -> None:
+        self._below, self._unpack = below, zlib.decompressobj(_GZIP)
+        self._packed = b""
+
+    def read(self, size: int) -> bytes:
+        while True:
+            if self._unpack.eof:
+                self._packed = (self._unpack.unused_data or self._below.read(_CHUNK_BYTES)).lstrip(
+                    b"\0"
+                )
+                self._unpack = zlib.decompressobj(_GZIP)
+            packed = self._packed or self._below.read(_CHUNK_BYTES)
+            if not packed:
+                return self._unpack.flush()
+            piece = self._unpack.decompress(packed, size)
+            self._packed = self._unpack.unconsumed_tail
+            if piece:
+                return piece
+
+
+class _Tar:
+    """The one file in a tar archive, as the archive is read."""
+
+    def __init__(self, path: Path, below: _Source) -> None:
+        self._path = path
+        archive = tarfile.open(fileobj=_Whole(below), mode="r|")  # noqa: SIM115
+        self._members = self._files(archive)
+        self._file = next(self._members, None)
+
+    def read(self, size: int) -> bytes:
+        piece = b"" if self._file is None else self._file.read(size)
+        if not piece and self._file is not None and next(self._members, None) is not None:
+            raise _of_several(self._path)
+        return piece
+
+    @staticmethod
+    def _files(archive: tarfile.TarFile) -> Iterator[Any]:
+        for member in archive:
+            if member.isfile() and not _is_hidden(member.name):
+                yield archive.extractfile(member)
+
+
+class _Whole(io.RawIOBase):
+    """Reads as much as was asked for: tar's blocks are of one size."""
+
+    def __init__(self, below: _Source) -> None:
+        self._below = below
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        found = b""
+        while len(found) < size and (piece := self._below.read(size - len(found))):
+            found += piece
+        return found
+
+
+def _in_zip(path: Path, raw: BinaryIO) -> _Source:
+    """The one file in a zip archive."""
+    archive = zipfile.ZipFile(raw)
+    files = [one for one in archive.infolist() if not one.is_dir() and not _is_hidden(one.filename)]
+    if len(files) != 1:
+        raise _of_several(path, [one.filename for one in files])
+    return archive.open(files[0])
+
+
+def _zstd(below: _Source) -> _Source:
+    import pyarrow as pa  # takes longer to import than all of opscope
+
+    found: _Source = pa.CompressedInputStream(pa.PythonFile(_Whole(below), mode="r"), "zstd")
+    return found
+
+
+_LAYERS: tuple[tuple[bytes, Callable[[Any], Any]], ...] = (
+    (b"\x1f\x8b", _Gzip),
+    (b"BZh", bz2.BZ2File),
+    (b"\xfd7zXZ\0", lzma.LZMAFile),
+    (b"\x28\xb5\x2f\xfd", _zstd),
+)
+
+
+def _unpacked(path: Path, source: _Ahead) -> _Ahead:
+    for _ in range(_MOST_LAYERS):
+        head = source.head
+        opened = next((layer for magic, layer in _LAYERS if head.startswith(magic)), None)
+        if opened is not None:
+            source = _Ahead(opened(source))
+        elif head.startswith(_ZIP) and isinstance(source.below, io.BufferedReader):
+            source = _Ahead(_in_zip(path, source.below))
+        elif head[_TAR_MARK] == b"ustar":
+            source = _Ahead(_Tar(path, source))
+        else:
+            break
+    return source
+
+
+def _is_hidden(name: str) -> bool:
+    """What archives have beside their files, such as a Mac's attributes."""
+    return os.path.basename(name).startswith(".") or name.startswith("__MACOSX/")
+
+
+def _of_several(path: Path, names: list[str] | None = None) -> TraceFormatError:
+    named = f" ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''})" if names else ""
+    how_many = "several files" if names is None else f"{len(names)} files"
+    return TraceFormatError(
+        f"{shown_path(path)} is an archive of {how_many}{named}, and a trace is one. Unpack it, "
+        "and load the file or the folder that is in it."
+    )

@@ -1,0 +1,76 @@
+"""What of a trace's numbers is doubtful, in sentences for the lines that print them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from opscope.base.printable import printable
+from opscope.base.quantity_text import time_text
+from opscope.columns.doubts import Doubt, doubts_in
+from opscope.columns.ledger import LOSS
+from opscope.columns.ledger_rows import END_MISSING, WITHOUT_DURATION
+from opscope.columns.trace_data import TraceData
+from opscope.errors import UsageError
+
+_FEW = 0.01
+"""So small a share of the durations may be missing from what is said of times without any."""
+
+NO_TIMES = "no times were recorded"
+
+
+def require_times(trace: TraceData) -> None:
+    """Refuse a question about time where nothing says how long anything took.
+
+    Raises:
+        UsageError: that is so.
+    """
+    if not trace.has_times:
+        raise UsageError(
+            f"Here {NO_TIMES}, only what ran and in which order, so where time went is not known. "
+            "`opscope summary` counts calls, shapes, FLOPs and bytes."
+        )
+
+
+def doubts(trace: TraceData) -> list[str]:
+    """One for each kind; empty for nearly all traces."""
+    ledger = trace.ledger
+    found = [sentence(doubt) for doubt in doubts_in(ledger)]
+    unknown = int(ledger.get("import", {}).get(WITHOUT_DURATION, 0))
+    if unknown > _FEW * len(trace.events):
+        found.append(f"{unknown:,} {WITHOUT_DURATION}")
+    if END_MISSING in ledger.get("import", {}):
+        found.append(f"{END_MISSING}: this is what was whole of it")
+    return found
+
+
+def doubts_text(trace: TraceData, losses: bool = True) -> str:
+    """The same in one line, with what was not recorded; empty for nearly all traces.
+
+    Args:
+        trace: any.
+        losses: with what the recorder lost; not where that is said with more about it.
+    """
+    found = doubts(trace)
+    lost = [
+        f"{count:,.0f} ({printable(what.removeprefix(f'{LOSS}: '))})"
+        for _, what, count in _lost(trace)
+    ]
+    parts = [
+        "" if trace.has_times else NO_TIMES,
+        "" if len(trace.events) or trace.is_empty else "only the work of devices was recorded",
+        f"DOUBTFUL: {'; '.join(found)}" if found else "",
+        f"DROPPED: {'; '.join(lost)}" if lost and losses else "",
+    ]
+    return ". ".join(part for part in parts if part)
+
+
+def _lost(trace: TraceData) -> Iterator[tuple[str, str, float]]:
+    """What a recorder lost; what a reader left out of a file is said with the counts of it."""
+    return (loss for loss in trace.ledger.losses() if loss[0] != "import")
+
+
+def sentence(doubt: Doubt) -> str:
+    """It in words, with how many of how many and by how much."""
+    of = f" of {doubt.of:,}" if doubt.of else ""
+    by = f", by up to {time_text(doubt.longest_ns)}" if doubt.longest_ns else ""
+    return f"{doubt.count:,}{of} {printable(doubt.what)}{by}"

@@ -1,0 +1,160 @@
+"""Which events torch.profiler would list, and how they nest.
+
+torch leaves some events out: bookkeeping operators, garbage collections, and an event whose parent
+has the same name and no other child (``aten::sum`` calling ``aten::sum``), which is folded into
+that parent. Asynchronous events are listed, but neither have nor are children. The averages, the
+tables and the ``EventList`` are all made from this one listing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope import _native
+from opscope.base.cached_property import cached_property
+from opscope.columns.schema import AllocationAction
+from opscope.columns.step_names import STEP_PREFIX
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.tree.ancestry import Index, nearest_ancestor
+from opscope.timeline.tree.event_tree import EventTree, event_tree
+from opscope.timeline.tree.frame_text import event_texts
+from opscope.timeline.tree.line_nesting import line_nesting, nest
+from opscope.timeline.tree.self_time import minus_children
+
+MEMORY_NAME = "[memory]"
+OUT_OF_MEMORY_NAME = "[OutOfMemory]"
+HIDDEN_NAMES = frozenset(
+    {
+        MEMORY_NAME,
+        OUT_OF_MEMORY_NAME,
+        "profiler::_record_function_enter",
+        "profiler::_record_function_enter_new",
+        "profiler::_record_function_exit",
+        "aten::is_leaf",
+        "aten::output_nr",
+        "aten::_version",
+    }
+)
+"""Names torch keeps out of its lists: bookkeeping, and memory inside an event."""
+
+Values = npt.NDArray[np.int64]
+Labels = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
+
+
+class TorchListing:
+    """The listed events of a trace. Arrays have shape (events,) unless said otherwise.
+
+    Attributes:
+        trace: where the events are.
+        tree: how they were recorded to nest.
+        is_async: events that overlap others: they have no self time, parent or children.
+        label: row in ``texts`` of the name an event is shown under.
+        texts: names, each once.
+        listed: whether the event is listed.
+        nested: listed and not asynchronous: has a parent and children.
+        parent: the nearest ``nested`` ancestor of every event, listed or not; -1 none.
+    """
+
+    _hidden_names = HIDDEN_NAMES
+    _hides_collections = True
+
+    def __init__(self, trace: TraceData) -> None:
+        self.trace = trace
+        self.tree: EventTree = event_tree(trace)
+        self.label, self.texts = self._names()
+        self._group_of_label, self.group_texts = self._averaged_names()
+        # An event of the name of what it runs in, alone there, is folded into that.
+        self.is_async: Flags = trace.events["is_async"]
+        self.listed: Flags
+        self.nested: Flags
+        self.parent: Index
+        self.listed, self.nested, self.parent = _native.listing(
+            np.ascontiguousarray(self.tree.parent),
+            np.ascontiguousarray(trace.events["kind"]),
+            np.ascontiguousarray(self.is_async),
+            self.label,
+            self._group_of_label,
+            np.array([text in self._hidden_names for text in self.texts], dtype=np.bool_),
+            self._hides_collections,
+        )
+
+    def _names(self) -> tuple[Labels, list[str]]:
+        """Of every event the row in ``texts`` of what it is called."""
+        return event_texts(self.trace)
+
+    def _averaged_names(self) -> tuple[Labels, list[str]]:
+        """Of every label a row in names as averages group them: all ``ProfilerStep#N`` are
+        ``ProfilerStep*``."""
+        rows: dict[str, int] = {}
+        group = [rows.setdefault(averaged_name(text), len(rows)) for text in self.texts]
+        return np.array(group, dtype=np.int32), list(rows)
+
+    @cached_property
+    def group_label(self) -> Labels:
+        """Of every event the row in ``group_texts`` of the name that averages collect it under."""
+        if len(self.group_texts) == len(self.texts):
+            return self.label
+        return self._group_of_label[self.label]
+
+    @cached_property
+    def rows(self) -> Values:
+        """Events that are listed, in order of start. Shape (listed,)."""
+        return np.flatnonzero(self.listed)
+
+    @property
+    def duration_ns(self) -> Values:
+        """Duration of every event."""
+        return self.tree.duration_ns
+
+    @cached_property
+    def counted_ns(self) -> Values:
+        """What totals are sums of: the duration of every event."""
+        return self.counted(self.duration_ns)
+
+    def counted(self, total: Values) -> Values:
+        """Of a value per event, with what ran in it, what sums by name take: all of it."""
+        return total
+
+    @cached_property
+    def self_ns(self) -> Values:
+        """Duration minus that of listed children; 0 for asynchronous events.
+
+        Of listed events that do not nest by time, each instant is that of the one begun last.
+        """
+        if len(line_nesting(self.trace).moved):
+            return nest(self.trace, ~self.nested, self.parent).own_ns
+        return self.minus_children(self.duration_ns)
+
+    def minus_children(self, value: Values) -> Values:
+        """A value per event minus those of its listed children; 0 for asynchronous events."""
+        own = minus_children(self.parent, value, self.nested)
+        return own if self.nested.all() else np.where(self.nested, own, 0)
+
+    @property
+    def listed_parent(self) -> Index:
+        """``parent`` of listed events as torch reports it: -1 for asynchronous ones."""
+        return np.where(self.nested, self.parent, -1)
+
+    @cached_property
+    def holder(self) -> Values:
+        """The nested event that each event's own activity counts for: itself or ``parent``."""
+        return np.where(self.nested, np.arange(len(self.nested)), self.parent)
+
+    @cached_property
+    def loose_allocations(self) -> Values:
+        """Allocations and frees outside every listed event, and all failed ones. Rows."""
+        table = self.trace.table("allocations")
+        failed = table["action"] == AllocationAction.OUT_OF_MEMORY
+        event = self.trace.table("allocations")["event"]
+        inside = event >= 0
+        if not self.listed.all():
+            around = nearest_ancestor(self.tree.parent, self.listed)
+            inside = inside & (self.listed[event] | (around[event] >= 0))
+        return np.flatnonzero(failed | ~inside)
+
+
+def averaged_name(name: str) -> str:
+    """The name under which averages collect an event."""
+    return "ProfilerStep*" if name.startswith(STEP_PREFIX) else name

@@ -1,0 +1,134 @@
+"""Which nn.Module every event worked for, in the forward pass and in the backward pass.
+
+An event of the forward pass belongs to the module whose call is closest around it. The backward
+pass runs outside all modules, on other threads; there autograd's sequence numbers tell which
+forward operator made each node, and the node with all that it calls belongs to the module of that
+operator. Storing a gradient in its parameter has no number; the engine does it right after the node
+that computed the gradient, so it belongs to the same module.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope import _native
+from opscope.columns.derived import derived
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.tree.frame_text import MODULE_PREFIX, ModuleName, event_texts, module_names
+from opscope.timeline.tree.links import forward_backward_links
+from opscope.timeline.tree.native_events import event_arrays, numbers_of_threads
+
+Rows = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
+
+NONE = -1
+
+_ENGINE = "autograd::engine::evaluate_function: "
+_STORES = _ENGINE + "torch::autograd::AccumulateGrad"
+
+
+@dataclass(frozen=True)
+class ModuleAttribution:
+    """The module of every event.
+
+    Attributes:
+        paths: what modules are called, part by part, in order of first call: their paths as
+            ``named_modules()`` gives them, or else class and number after what is around them.
+        classes: the class of each.
+        path: of every event, a position in ``paths``; -1 for no module. Shape (events,).
+        call: the module call of every event, a row in events; -1 for none. Shape (events,).
+        is_backward: whether it belongs to the module through the backward pass. Shape (events,).
+    """
+
+    paths: list[tuple[str, ...]]
+    classes: list[str]
+    path: Rows
+    call: Rows
+    is_backward: Flags
+
+    def name(self, event: int) -> str:
+        """What an event's module is called, as in ``blocks.3.mlp.0 (Linear)``; empty for none."""
+        path = int(self.path[event])
+        return self.text(path) if path >= 0 else ""
+
+    def text(self, path: int) -> str:
+        """One of ``paths``, with its class where it does not say that itself."""
+        return module_text(".".join(self.paths[path]), self.classes[path])
+
+
+def module_text(path: str, class_name: str) -> str:
+    """``blocks.3.mlp.0 (Linear)``; class and number, as in ``Linear_22``, say the class."""
+    says_it = path.rpartition(".")[2].rpartition("_")[0] == class_name
+    return path if says_it else f"{path} ({class_name})"
+
+
+@derived
+def attribute_to_modules(trace: TraceData) -> ModuleAttribution:
+    """Find the module of every event; the same object for the same trace.
+
+    Without recorded module calls (``with_modules`` or ``with_stack``) no event has one.
+    """
+    label, texts = event_texts(trace)
+    names = trace.names
+    is_engine = [name.startswith(_ENGINE) for name in names]
+    found = _native.module_calls(
+        event_arrays(trace),
+        numbers_of_threads(trace),
+        label,
+        _linked_makers(trace),
+        names.find(_STORES),
+        np.array([*is_engine, False]),
+    )
+    number, paths, classes = _paths(trace, texts, found["label"], found["around"])
+    path = _native.rows_of_keys(found["place"], number)
+    return ModuleAttribution(paths, classes, path, found["call"], found["is_backward"])
+
+
+def _linked_makers(trace: TraceData) -> npt.NDArray[np.int32]:
+    """The forward operator behind spans of the backward pass by the arrows of the trace, which
+    stand in where there are no sequence numbers; else -1. Shape (events,)."""
+    maker = np.full(len(trace.events), NONE, dtype=np.int32)
+    if len(trace.table("links")):
+        links = forward_backward_links(trace)
+        earlier = links.source < links.target
+        maker[links.target[earlier]] = links.source[earlier]
+    return maker
+
+
+def _paths(
+    trace: TraceData,
+    texts: list[str],
+    labels: npt.NDArray[np.int32],
+    around: npt.NDArray[np.int32],
+) -> tuple[Rows, list[tuple[str, ...]], list[str]]:
+    """The paths of places, and their classes; and which one each place has, shape (places,).
+
+    A place is calls of one label within those of the place around it, which stands before it.
+    """
+    known = module_names(trace)
+    numbers: dict[tuple[str, ...], int] = {}
+    found: dict[tuple[int, int], int] = {}  # of a label in the call of a path
+    classes: list[str] = []
+    paths: list[tuple[str, ...]] = []
+    of_place: list[int] = []
+    for label, place in zip(labels.tolist(), around.tolist(), strict=True):
+        outer = of_place[place] if place >= 0 else NONE
+        number = found.get((label, outer), NONE)
+        if number == NONE:
+            numbered = texts[label].removeprefix(MODULE_PREFIX)
+            name = known.get(numbered) or ModuleName("", numbered.rpartition("_")[0], numbered)
+            path = tuple(name.path.split(".")) if name.path else _after(paths, outer, numbered)
+            number = found[label, outer] = numbers.setdefault(path, len(paths))
+            if number == len(paths):
+                paths.append(path)
+                classes.append(name.class_name)
+        of_place.append(number)
+    return np.array(of_place, dtype=np.int32), paths, classes
+
+
+def _after(paths: list[tuple[str, ...]], outer: int, numbered: str) -> tuple[str, ...]:
+    """Class and number after what is around: of a module that is in no network, or made in it."""
+    return (*(paths[outer] if outer >= 0 else ()), numbered)

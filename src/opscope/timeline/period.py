@@ -1,0 +1,153 @@
+"""What opscope's own views of a trace speak of, and what every share in them is of.
+
+That is the steady state: the recording without its start-up and what runs when the program is over,
+or all of it where no start-up can be told. A share is always of the time from the first start to
+the last end in it (:func:`wall_ns`), in the tables, the headline, the findings, the report and its
+pictures alike. So shares of one thread add up to 100 % at most; what several threads do at a time
+adds up to more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.base.quantity_text import time_text
+from opscope.base.row_blocks import row_blocks
+from opscope.columns.derived import derive, derived
+from opscope.columns.part import LATEST_NS, Part, part_from, part_until
+from opscope.columns.trace_data import TraceData
+from opscope.errors import UsageError
+from opscope.timeline.doubts import doubts_text, require_times
+from opscope.timeline.program_steps import count_steps
+from opscope.timeline.share_of_program import what_passes_between
+from opscope.timeline.steady_state import StartUp, find_start_up
+from opscope.timeline.tree.event_tree import event_tree
+
+
+class Which(str, Enum):
+    """Parts of a recording that can be asked for."""
+
+    STEADY = "steady"
+    START_UP = "start-up"
+    ALL = "all"
+
+
+@dataclass(frozen=True, eq=False)
+class Period:
+    """Part of a recording.
+
+    Attributes:
+        which: what was asked for.
+        trace: that part alone; the recording itself where the part is all of it.
+        rows: of its events the rows in the recording; None: the same rows.
+        start_ns: the first start in it, Unix nanoseconds.
+        end_ns: the last end in it.
+        start_up: that of the recording.
+    """
+
+    which: Which
+    trace: TraceData
+    rows: npt.NDArray[np.int64] | None
+    start_ns: int
+    end_ns: int
+    start_up: StartUp
+
+    @property
+    def wall_ns(self) -> int:
+        """What every share is of; at least 1.
+
+        Raises:
+            UsageError: no times were recorded.
+        """
+        require_times(self.trace)
+        return max(self.end_ns - self.start_ns, 1)
+
+    def in_recording(self, events: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Rows in the recording of events of this part."""
+        return events if self.rows is None else self.rows[events]
+
+    def __str__(self) -> str:
+        """In one line: what it is, how long, how many steps, and what of its times is doubtful."""
+        if not self.trace.has_times:
+            return f"recording; {doubts_text(self.trace)}"
+        if self.trace.is_empty:
+            return "recording without events"
+        count, of_what = count_steps(self.trace)
+        what = "recording"
+        if self.start_up.took_ns and self.which is not Which.ALL:
+            what = "steady state" if self.which is Which.STEADY else "start-up"
+        # Two steps may be anything; a program that makes a few more is a loop.
+        steps = f", {count:,} {of_what}" if count > 1 and what != "start-up" else ""
+        between = what_passes_between(self.trace)
+        steps += f" ({between})" if between else ""
+        doubtful = doubts_text(self.trace)
+        return f"{what}, {time_text(self.wall_ns)}{steps}{'. ' * bool(doubtful)}{doubtful}"
+
+
+def no_start_up() -> UsageError:
+    """The error for a recording of whose start-up something is asked."""
+    return UsageError(
+        "This recording has no start-up that could be told from the rest: it takes five steps "
+        "of an optimizer or calls of a network to see where one ends. Ask for all of it."
+    )
+
+
+def period_of(trace: TraceData, which: Which | str = Which.STEADY) -> Period:
+    """One part of a recording; those of one recording are made once.
+
+    Raises:
+        UsageError: there is no such part.
+    """
+    which, start_up = find_which(which), find_start_up(trace)
+    if which is Which.START_UP and not start_up.took_ns:
+        raise no_start_up()
+    if which is Which.ALL or not start_up.is_any:
+        return _period(which, trace, None, start_up)
+    part = derive(trace, which, lambda: _part(trace, which, start_up))
+    return _period(which, part.trace, part.rows, start_up)
+
+
+def _part(trace: TraceData, which: Which, start_up: StartUp) -> Part:
+    """One that is not the whole trace; it refers to its names and nothing else of it."""
+    if which is Which.STEADY:
+        return part_from(trace, start_up.end_ns, start_up.over_ns or LATEST_NS)
+    return part_until(trace, start_up.end_ns)
+
+
+def find_which(which: Which | str) -> Which:
+    """The part that a word means.
+
+    Raises:
+        UsageError: it means none.
+    """
+    try:
+        return Which(which)
+    except ValueError as error:
+        known = ", ".join(one.value for one in Which)
+        raise UsageError(
+            f"There is no period {which!r} of a recording. Choose one of: {known}."
+        ) from error
+
+
+@derived
+def wall_bounds(trace: TraceData) -> tuple[int, int]:
+    """The first start and the last end of what ran on threads and devices; 0 and 0 for nothing."""
+    tree, gpu = event_tree(trace), trace.table("gpu")
+    spans = ((tree.start_ns, tree.duration_ns), (gpu["start_ns"], gpu["duration_ns"]))
+    starts = [int(start.min()) for start, _ in spans if len(start)]
+    ends = [
+        int((start[rows] + took[rows]).max())
+        for start, took in spans
+        for rows in row_blocks(len(start))
+    ]
+    return min(starts, default=0), max(ends, default=0)
+
+
+def _period(
+    which: Which, trace: TraceData, rows: npt.NDArray[np.int64] | None, start_up: StartUp
+) -> Period:
+    return Period(which, trace, rows, *wall_bounds(trace), start_up)

@@ -1,0 +1,95 @@
+"""Which part of a training step each event belongs to: loading data, forward, backward, optimizer.
+
+Read off the spans torch itself emits (``enumerate(DataLoader)#...``, ``Optimizer.step#...``, the
+autograd engine's nodes), so it works for programs that annotate nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope import _native
+from opscope.columns.derived import derived
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.tree.event_tree import event_tree
+from opscope.timeline.tree.native_events import event_arrays
+
+
+class Phase(IntEnum):
+    """Part of a step; the order in which reports show them."""
+
+    DATA_LOADING = 0
+    FORWARD = 1
+    BACKWARD = 2
+    OPTIMIZER = 3
+    GARBAGE_COLLECTION = 4
+
+
+PHASE_NAMES = ("data loading", "forward", "backward", "optimizer", "garbage collection")
+"""By ``Phase``."""
+
+NO_PHASE = -1
+
+_PREFIXES = (
+    ("enumerate(DataLoader)#", Phase.DATA_LOADING),
+    ("Optimizer.step#", Phase.OPTIMIZER),
+    ("Optimizer.zero_grad#", Phase.OPTIMIZER),
+    ("autograd::engine::", Phase.BACKWARD),
+    # When the engine has run all nodes, in what DDP left to be called then.
+    ("torch.distributed.ddp.reducer::copy_bucket_to_grad", Phase.BACKWARD),
+)
+_ANY_PREFIX = tuple(prefix for prefix, _ in _PREFIXES)
+
+
+@dataclass(frozen=True)
+class Phases:
+    """The phase of every event.
+
+    Attributes:
+        phase: ``Phase`` or ``NO_PHASE``, shape (events,).
+        outermost: where a phase is entered: the event directly around it is in another, or in
+            none. The union of their times is the time spent in the phase. Shape (events,).
+        around: phase of what is around each event, ``NO_PHASE`` for none. Shape (events,).
+    """
+
+    phase: npt.NDArray[np.int8]
+    outermost: npt.NDArray[np.bool_]
+    around: npt.NDArray[np.int8]
+
+
+@derived
+def find_phases(trace: TraceData) -> Phases:
+    """Mark the spans that say what they are; what runs inside them is in the same phase.
+
+    The same object for the same trace.
+
+    Inside means by nesting, or else by time: where Python calls are recorded, an annotation begins
+    within the call that opens it and outlives that, so what follows is not nested in it. An
+    operator inside none of them is forward work. Python calls and annotations that are inside none
+    have no phase.
+    """
+    tree, events = event_tree(trace), trace.events
+    threads = max(len(trace.table("threads")), int(events["thread"].max(initial=-1)) + 1)
+    phase, outermost, around = _native.phases(
+        event_arrays(trace),
+        threads,
+        np.ascontiguousarray(tree.start_ns),
+        np.ascontiguousarray(tree.duration_ns),
+        _by_name(trace),
+        tree.by_start,
+        (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.GARBAGE_COLLECTION),
+    )
+    return Phases(phase, outermost, around)
+
+
+def _by_name(trace: TraceData) -> npt.NDArray[np.int8]:
+    """The phase that every name says of its events, and last that no name says none."""
+    found = np.full(len(trace.names) + 1, NO_PHASE, dtype=np.int8)
+    for row, text in enumerate(trace.names):
+        if text.startswith(_ANY_PREFIX):
+            found[row] = next(phase for prefix, phase in _PREFIXES if text.startswith(prefix))
+    return found

@@ -1,0 +1,117 @@
+"""One 64-bit number per event for its argument shapes, scalar values or stack.
+
+Grouping a million events by their argument shapes means comparing ragged lists; comparing mixed
+hashes instead takes a few array passes. Two different lists share a number with probability 2**-64.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope import _native
+from opscope.columns.schema import Role
+from opscope.columns.table import Table
+from opscope.columns.trace_data import TraceData
+
+Signature = npt.NDArray[np.uint64]
+Flags = npt.NDArray[np.bool_]
+
+
+def mix(values: npt.NDArray[np.integer[Any]]) -> Signature:
+    """Spread each value over 64 bits (the finaliser of SplitMix64). Same shape as ``values``."""
+    return _native.mix(np.ascontiguousarray(values).astype(np.uint64, copy=False))
+
+
+def shape_signatures(trace: TraceData, wanted: Flags | None = None) -> Signature:
+    """Number of the input shapes of every event; 0 for one without arguments. Shape (events,).
+
+    Scalars, lists and zero-dim tensors count alike, as they are all shown as ``[]``. ``wanted``
+    (shape (events,)) narrows the work to some events; the others get 0.
+    """
+    tensors, scalars = trace.table("tensors"), trace.table("scalars")
+    result = np.zeros(len(trace.events), dtype=np.uint64)
+    rows = _input_rows(tensors, wanted)
+    rows = rows[tensors["element"][rows] <= 0]  # the first element stands for a list
+    argument = mix(tensors["argument"][rows])
+    _add(result, tensors["event"][rows], argument)
+    plain = tensors["element"][rows] < 0
+    _add(result, *_sizes(tensors, rows[plain], argument[plain]))
+    rows = _input_rows(scalars, wanted)
+    _add(result, scalars["event"][rows], mix(scalars["argument"][rows]))
+    return result
+
+
+def scalar_signatures(trace: TraceData, wanted: Flags | None = None) -> Signature:
+    """Number of the scalar input values of every event; 0 for none. Shape (events,)."""
+    scalars = trace.table("scalars")
+    rows = _input_rows(scalars, wanted)
+    result = np.zeros(len(trace.events), dtype=np.uint64)
+    argument = mix(scalars["argument"][rows])
+    # Only one side of each sum is mixed: were both, value 0 of argument 1 and value 1 of argument 0
+    # would be the same number.
+    _add(result, scalars["event"][rows], mix(scalars["value"][rows].astype(np.uint64) + argument))
+    return result
+
+
+def first_of_each(key: Signature) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Number equal keys in order of first appearance.
+
+    Returns the number of every key, shape (keys,), and the position each number first appears at,
+    shape (groups,).
+    """
+    try:
+        import pyarrow as pa
+    except ImportError:  # slower, and the same
+        return _first_of_each_sorted(key)
+
+    from opscope.columns.arrow_values import numbers_of  # with Arrow
+
+    # Of its buffer: `pa.array` would import pandas, to see whether it was given one of its objects.
+    keys = pa.Array.from_buffers(pa.uint64(), len(key), [None, pa.py_buffer(key)])
+    group = numbers_of(keys.dictionary_encode().indices).astype(np.int64)
+    first = np.zeros(int(group.max()) + 1 if len(group) else 0, dtype=np.int64)
+    first[group[::-1]] = np.arange(len(group))[
+        ::-1
+    ]  # NumPy keeps the last of several writes: the first row
+    return group, first
+
+
+def _first_of_each_sorted(key: Signature) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    place = np.empty(len(first), dtype=np.int64)
+    place[order] = np.arange(len(first))
+    return place[group.reshape(-1)], first[order].astype(np.int64, copy=False)
+
+
+def _input_rows(table: Table, wanted: Flags | None) -> npt.NDArray[np.int64]:
+    chosen = table["role"] == Role.INPUT
+    return np.flatnonzero(chosen if wanted is None else chosen & wanted[table["event"]])
+
+
+def _sizes(
+    tensors: Table, rows: npt.NDArray[np.int64], argument: Signature
+) -> tuple[npt.NDArray[np.int64], Signature]:
+    """For every dimension of the given tensors: the event, and what it adds to its number."""
+    sizes = tensors.lists("sizes")
+    start, count = sizes.offsets[rows], np.diff(sizes.offsets)[rows]
+    first = np.cumsum(count) - count
+    dimension = np.arange(int(count.sum())) - np.repeat(first, count)
+    value = sizes.values[np.repeat(start, count) + dimension]
+    place = mix(dimension.astype(np.uint64) + np.repeat(argument, count))
+    event = np.repeat(tensors["event"][rows], count)
+    return event, mix(value.astype(np.uint64) + place)
+
+
+def _add(total: Signature, event: npt.NDArray[np.integer[Any]], value: Signature) -> None:
+    """Add each value to its event's number, wrapping around."""
+    if not len(event):
+        return
+    if (event[1:] >= event[:-1]).all():
+        first = np.flatnonzero(np.diff(event, prepend=-1))
+        total[event[first]] += np.add.reduceat(value, first)
+    else:
+        np.add.at(total, event, value)

@@ -1,0 +1,216 @@
+"""Where a program's start-up ends: imports, what is made once, the first step; and when it is over.
+
+Steps are what an optimizer's ``step`` ends, or else the outermost calls of modules; a program that
+marks its steps with a schedule has left its start-up out itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.base.quantity_text import time_text
+from opscope.columns.derived import derived
+from opscope.columns.metadata_kinds import OVER, WARM
+from opscope.columns.row_groups import group_rows
+from opscope.columns.schema import EventKind
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.grouped_medians import medians
+from opscope.timeline.program_steps import module_calls, optimizer_steps
+from opscope.timeline.step_times import covered
+from opscope.timeline.steps import find_steps
+from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.event_tree import event_tree
+from opscope.timeline.tree.frame_text import event_texts
+
+Values = npt.NDArray[np.int64]
+
+_FEWEST_STEPS = 5
+_WORTH_LEAVING_OUT = 0.02
+"""Of the recording; a shorter start-up changes no share that is worth showing."""
+
+_MUCH = 0.5
+"""Of the rest of the recording: a program that does so much before its first step is not only
+starting, unless nearly all of that was importing."""
+
+_LITTLE = 0.1
+"""Of what is after the last step: operators that still are part of leaving."""
+
+_NEARLY_ALL = 0.75
+"""Of what is before the first step: a few steps after long imports are what the program is for."""
+
+_UNUSUAL = 10
+"""An operator that takes so many times its median is doing something for the first time."""
+
+_SLOW_START = 3
+"""A first call of a module is part of the start-up if it takes so many times the median."""
+
+
+@dataclass(frozen=True)
+class StartUp:
+    """How long a program took to start, and to leave.
+
+    Attributes:
+        took_ns: from the first event on; 0 where there is no start-up, or none could be told.
+        end_ns: Unix nanoseconds; 0 for none.
+        imports_ns: of that, importing modules; -1 where Python calls were not recorded.
+        ends_with: what it ends with, in words; empty for none.
+        over_ns: when the program's own code was over, if functions that were registered for its
+            exit ran after that, Unix nanoseconds; 0 if none did, or that was not recorded.
+        exit_ns: how long these took.
+    """
+
+    took_ns: int = 0
+    end_ns: int = 0
+    imports_ns: int = -1
+    ends_with: str = ""
+    over_ns: int = 0
+    exit_ns: int = 0
+
+    @property
+    def is_any(self) -> bool:
+        """Whether there is something to leave out."""
+        return self.took_ns > 0 or self.exit_ns > 0
+
+    def __str__(self) -> str:
+        """In one line; empty for none."""
+        if not self.took_ns:
+            return f"shut-down, {time_text(self.exit_ns)}" if self.exit_ns else ""
+        took, imports = time_text(self.took_ns), ""
+        if self.imports_ns > 0:
+            imports = f", of which imports {time_text(self.imports_ns)}"
+        leaving = f", and {time_text(self.exit_ns)} after its end" if self.exit_ns else ""
+        return f"start-up, until {self.ends_with}: {took}{imports}{leaving}"
+
+
+@derived
+def find_start_up(trace: TraceData) -> StartUp:
+    """Find it; none where there are no steps, or hardly any start-up.
+
+    The same object for the same trace.
+    """
+    if not len(trace.events) or len(find_steps(trace)) or trace.metadata.get(WARM):
+        return StartUp()
+    start = _before_the_steps(trace)
+    over, leaving = _after_the_program(trace)
+    tree = event_tree(trace)
+    last = _end_of_steps(trace, start.end_ns or int(tree.start_ns.min()), over)
+    if last:
+        over, leaving = last, int((tree.start_ns + tree.duration_ns).max()) - last
+    return replace(start, over_ns=over, exit_ns=leaving)
+
+
+def _end_of_steps(trace: TraceData, begin_ns: int, over_ns: int) -> int:
+    """When the last step of the optimizer ended, if the program only leaves after that; else 0.
+
+    As before the first: what does much then, or what operators do, is more than leaving.
+    """
+    tree, rows = event_tree(trace), optimizer_steps(trace)
+    if len(rows) < _FEWEST_STEPS:
+        return 0
+    ends = tree.start_ns + tree.duration_ns
+    last, finish = int(ends[rows].max()), over_ns or int(ends.max())
+    leaving_ns = finish - last
+    if not _WORTH_LEAVING_OUT * (finish - begin_ns) <= leaving_ns <= _MUCH * (last - begin_ns):
+        return 0
+    is_late_operator = (trace.events["kind"] == EventKind.OPERATOR) & (ends > last)
+    late = np.flatnonzero(is_late_operator & (nearest_ancestor(tree.parent, is_late_operator) < 0))
+    busy_ns = int(covered(np.maximum(tree.start_ns[late], last), ends[late], late * 0, 1)[0])
+    return last if busy_ns <= _LITTLE * leaving_ns else 0
+
+
+def _before_the_steps(trace: TraceData) -> StartUp:
+    tree = event_tree(trace)
+    end, words = _end_of_start_up(trace)
+    begin = int(tree.start_ns.min())
+    finish = int((tree.start_ns + tree.duration_ns).max())
+    if not end or end - begin < _WORTH_LEAVING_OUT * (finish - begin):
+        return StartUp()
+    imports = _imports(trace, end)
+    only_imports = imports > _NEARLY_ALL * (end - begin)
+    if not only_imports and _busy_before(trace, end, begin, imports) > _MUCH * (finish - end):
+        return StartUp()
+    return StartUp(end - begin, end, imports, words)
+
+
+def _end_of_start_up(trace: TraceData) -> tuple[int, str]:
+    """Unix nanoseconds, and what happens then; 0 where there are no steps."""
+    tree = event_tree(trace)
+    ends = tree.start_ns + tree.duration_ns
+    steps = optimizer_steps(trace)
+    if len(steps) >= _FEWEST_STEPS:
+        return int(ends[steps[0]]), "the first step of the optimizer"
+    calls = module_calls(trace)
+    if len(calls) < _FEWEST_STEPS:
+        return 0, ""
+    took = tree.duration_ns[calls]
+    if took[0] > _SLOW_START * np.median(took[1:]):
+        return int(ends[calls[0]]), "the first call of the network"
+    return int(tree.start_ns[calls[0]]), "the beginning of the first call of the network"
+
+
+def _after_the_program(trace: TraceData) -> tuple[int, int]:
+    """When the program's own code was over, and how long something ran then; 0 for nothing."""
+    tree, over = event_tree(trace), trace.metadata.get(OVER)
+    if over is None:
+        return _after_its_module(trace)
+    late = tree.start_ns >= over
+    if not late.any() or late.all():
+        return 0, 0
+    return over, int((tree.start_ns + tree.duration_ns)[late].max()) - over
+
+
+def _after_its_module(trace: TraceData) -> tuple[int, int]:
+    """Likewise where that was not noted: when its main module was over, and then on its thread."""
+    tree, events = event_tree(trace), trace.events
+    is_python = events["kind"] == EventKind.PYTHON_CALL
+    outermost = np.flatnonzero((tree.parent < 0) & is_python)
+    if not len(outermost):
+        return 0, 0
+    label, texts = event_texts(trace)
+    is_program = [texts[label[row]].endswith(": <module>") for row in outermost.tolist()]
+    ends = tree.start_ns + tree.duration_ns
+    program = outermost[is_program]
+    over = int(ends[program].max()) if len(program) else 0
+    late = np.flatnonzero(tree.start_ns >= over)
+    at_exit = np.isin(events["thread"][late], events["thread"][program])
+    if not over or not len(late) or not at_exit.all():
+        return 0, 0
+    return over, int(ends[late].max()) - over
+
+
+def _imports(trace: TraceData, end_ns: int) -> int:
+    """Time in which modules were imported before a moment; -1: not recorded."""
+    if not (trace.events["kind"] == EventKind.PYTHON_CALL).any():
+        return -1
+    label, texts = event_texts(trace)
+    importing = np.array(["importlib._bootstrap>" in text for text in texts], dtype=np.bool_)
+    tree = event_tree(trace)
+    rows = np.flatnonzero(importing[label] & (tree.start_ns < end_ns))
+    ends = np.minimum(tree.start_ns[rows] + tree.duration_ns[rows], end_ns)
+    return int(covered(tree.start_ns[rows], ends, rows * 0, 1)[0]) if len(rows) else 0
+
+
+def _busy_before(trace: TraceData, end_ns: int, begin_ns: int, imports_ns: int) -> int:
+    """What was not importing before a moment; where that is not known, time in operators.
+
+    Without what operators take longer when they are first called: libraries are set up then.
+    """
+    tree, events = event_tree(trace), trace.events
+    is_operator = events["kind"] == EventKind.OPERATOR
+    outer = np.flatnonzero(is_operator & (nearest_ancestor(tree.parent, is_operator) < 0))
+    usual = np.minimum(tree.duration_ns[outer], _UNUSUAL * _medians(trace, outer))
+    before = tree.start_ns[outer] < end_ns
+    if imports_ns < 0:
+        return int(usual[before].sum())
+    unusual = int((tree.duration_ns[outer] - usual)[before].sum())
+    return end_ns - begin_ns - imports_ns - unusual
+
+
+def _medians(trace: TraceData, rows: Values) -> Values:
+    """The median duration of the events of each one's name."""
+    took = event_tree(trace).duration_ns[rows]
+    alike = group_rows(trace.events["name"][rows])
+    return medians(took, alike.group, len(alike))[alike.group]

@@ -1,0 +1,151 @@
+"""How long every training step took, and what it spent the time on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.device_time import WORK_KINDS
+from opscope.timeline.listing import TorchListing
+from opscope.timeline.phases import Phase, find_phases
+from opscope.timeline.steps import Steps, find_steps, step_of_events
+from opscope.timeline.tree.event_tree import event_tree
+
+Values = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """One row per step, in order of start.
+
+    Attributes:
+        steps: their numbers and bounds.
+        duration_ns: shape (steps,).
+        phase_ns: time during which at least one thread was in each phase, pauses of the garbage
+            collector apart; shape (steps, phases).
+        busy_ns: time during which any was in any phase; the rest is Python, or waiting.
+        device_ns: time during which a device computed or copied.
+        events: how many started in each.
+        labels: the operators that took most time of their own over all steps.
+        label_ns: self time of each of ``labels`` in each step, shape (steps, labels).
+    """
+
+    steps: Steps
+    duration_ns: Values
+    phase_ns: Values
+    busy_ns: Values
+    device_ns: Values
+    events: Values
+    labels: list[str]
+    label_ns: Values
+
+
+def step_times(
+    trace: TraceData,
+    listing: TorchListing | None = None,
+    label_limit: int = 20,
+    steps: Steps | None = None,
+) -> StepTimes:
+    """Time per step and phase; empty if there are no steps.
+
+    Args:
+        trace: the recording.
+        listing: of ``trace``, where it has been made already.
+        label_limit: how many operators to follow from step to step.
+        steps: which; those that ``ProfilerStep#N`` spans mark by default.
+    """
+    tree = event_tree(trace)
+    if steps is None:
+        steps = find_steps(trace)
+        row = _row_of_step(steps, step_of_events(trace))
+    else:
+        row = _row_by_time(steps, tree.start_ns)
+    phases = find_phases(trace)
+    entered = np.flatnonzero(phases.outermost & (row >= 0))
+    start, step = tree.start_ns[entered], row[entered]
+    # An event that ends after its step counts up to the end of the step.
+    end = np.minimum(start + tree.duration_ns[entered], steps.end_ns[step])
+    phase = phases.phase[entered].astype(np.int64)
+    by_phase = covered(start, end, step * len(Phase) + phase, len(steps) * len(Phase))
+    # The time of a garbage collection does not count for the phase that it interrupts.
+    pause = (phase == Phase.GARBAGE_COLLECTION) & (phases.around[entered] >= 0)
+    interrupted = step[pause] * len(Phase) + phases.around[entered][pause]
+    np.subtract.at(by_phase, interrupted, (end - start)[pause])
+    labels, label_ns = _labels_by_step(listing or TorchListing(trace), row, len(steps), label_limit)
+    return StepTimes(
+        steps=steps,
+        duration_ns=steps.end_ns - steps.start_ns,
+        phase_ns=np.maximum(by_phase, 0).reshape(len(steps), len(Phase)),
+        busy_ns=covered(start, end, step, len(steps)),
+        device_ns=_device_busy(trace, steps),
+        events=np.bincount(row[row >= 0], minlength=len(steps)),
+        labels=labels,
+        label_ns=label_ns,
+    )
+
+
+def _device_busy(trace: TraceData, steps: Steps) -> Values:
+    """By the step that was going on when the work ran, not by the one that launched it."""
+    gpu = trace.table("gpu")
+    work = np.flatnonzero(np.isin(gpu["kind"], WORK_KINDS))
+    start = gpu["start_ns"][work]
+    latest = np.searchsorted(steps.start_ns, start, side="right") - 1
+    work, start, latest = work[latest >= 0], start[latest >= 0], latest[latest >= 0]
+    end = np.minimum(start + gpu["duration_ns"][work], steps.end_ns[latest])
+    inside = end > start
+    return covered(start[inside], end[inside], latest[inside], len(steps))
+
+
+def covered(start: Values, end: Values, group: Values, groups: int) -> Values:
+    """Length of the union of the intervals of every group. Shape (groups,)."""
+    if not len(start):
+        return np.zeros(groups, dtype=np.int64)
+    order = np.lexsort((start, group))
+    group, origin = group[order], start.min()
+    # Every group gets a stretch of its own, so one running maximum serves them all.
+    stretch = end.max() - origin + 1
+    shift = (np.cumsum(np.diff(group, prepend=group[0]) != 0)) * stretch
+    begin, finish = start[order] - origin + shift, end[order] - origin + shift
+    reached = np.concatenate([[0], np.maximum.accumulate(finish)[:-1]])
+    # Of times that are far apart the stretches overflow; no interval adds more than itself.
+    added = np.clip(finish - np.maximum(begin, reached), 0, end[order] - start[order])
+    return np.bincount(group, weights=added, minlength=groups).astype(np.int64)
+
+
+def _row_of_step(steps: Steps, number: Values) -> Values:
+    """Row in ``steps`` of every event, -1 outside all."""
+    if not len(steps):
+        return np.full(len(number), -1, dtype=np.int64)
+    by_number = np.argsort(steps.number, kind="stable")
+    position = np.searchsorted(steps.number[by_number], number)
+    candidate = by_number[np.minimum(position, len(steps) - 1)]
+    return np.where(steps.number[candidate] == number, candidate, -1)
+
+
+def _row_by_time(steps: Steps, start_ns: Values) -> Values:
+    """Row in ``steps`` of the one that was going on at each moment, -1 outside all."""
+    if not len(steps):
+        return np.full(len(start_ns), -1, dtype=np.int64)
+    row = np.searchsorted(steps.start_ns, start_ns, side="right") - 1
+    return np.where((row >= 0) & (start_ns < steps.end_ns[row]), row, -1)
+
+
+def _labels_by_step(
+    listing: TorchListing, row: Values, steps: int, limit: int
+) -> tuple[list[str], Values]:
+    inside = np.flatnonzero(listing.listed & (row >= 0))
+    label, own = listing.group_label[inside], listing.self_ns[inside]
+    total = np.bincount(label, weights=own, minlength=len(listing.group_texts))
+    step_labels = [i for i, text in enumerate(listing.group_texts) if text == "ProfilerStep*"]
+    total[step_labels] = 0
+    top = np.argsort(-total, kind="stable")[:limit]
+    top = top[total[top] > 0]
+    place = np.full(len(total), -1, dtype=np.int64)
+    place[top] = np.arange(len(top))
+    known = place[label] >= 0
+    key = row[inside][known] * len(top) + place[label[known]]
+    sums = np.bincount(key, weights=own[known], minlength=steps * len(top)).astype(np.int64)
+    return [listing.group_texts[i] for i in top], sums.reshape(steps, len(top))

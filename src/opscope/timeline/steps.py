@@ -1,0 +1,72 @@
+"""The training steps of a trace: its ``ProfilerStep#N`` spans, and what ran in each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.columns.derived import derived
+from opscope.columns.step_names import step_number
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.tree.event_tree import event_tree
+
+
+@dataclass(frozen=True)
+class Steps:
+    """One row per ``ProfilerStep#N``, in order of start. All arrays have shape (steps,).
+
+    Attributes:
+        number: N.
+        event: the span, row in events.
+        start_ns: Unix nanoseconds.
+        end_ns: Unix nanoseconds.
+    """
+
+    number: npt.NDArray[np.int64]
+    event: npt.NDArray[np.int64]
+    start_ns: npt.NDArray[np.int64]
+    end_ns: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+
+@derived
+def find_steps(trace: TraceData) -> Steps:
+    """The steps of ``trace``; empty if the program never called ``step()``.
+
+    The same object for the same trace.
+    """
+    number_of = _step_numbers(trace)
+    is_step = np.zeros(len(trace.names) + 1, dtype=np.bool_)  # and last, that no name is none
+    is_step[list(number_of)] = True
+    event = np.flatnonzero(is_step[trace.events["name"]])
+    rows = trace.events["name"][event].tolist()
+    number = np.array([number_of[row] for row in rows], dtype=np.int64)
+    start = trace.events["start_ns"][event]
+    return Steps(number, event, start, start + event_tree(trace).duration_ns[event])
+
+
+def step_of_events(trace: TraceData) -> npt.NDArray[np.int64]:
+    """N of the step every event started in, -1 outside all. Shape (events,).
+
+    The recorded ``step`` column where there is one; otherwise by start time, over all threads.
+    """
+    recorded = trace.events["step"]
+    if (recorded >= 0).any():
+        return recorded.astype(np.int64)
+    steps, start = find_steps(trace), trace.events["start_ns"]
+    if not len(steps):
+        return np.full(len(start), -1, dtype=np.int64)
+    latest = np.searchsorted(steps.start_ns, start, side="right") - 1
+    inside = (latest >= 0) & (start < steps.end_ns[latest])
+    inside[steps.event] = True  # a step of no duration still contains itself
+    return np.where(inside, steps.number[latest], -1)
+
+
+def _step_numbers(trace: TraceData) -> dict[int, int]:
+    """N of every row in ``names`` that is a step's."""
+    numbers = ((row, step_number(text)) for row, text in enumerate(trace.names))
+    return {row: number for row, number in numbers if number is not None}

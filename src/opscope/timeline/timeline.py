@@ -1,0 +1,118 @@
+"""The lines of a timeline: one per thread and stream, with lanes beside it where spans overlap.
+
+Spans on one line nest, so viewers that draw by nesting (Perfetto, the HTML report) show all of
+them. The Chrome writer places spans by the same rule, but numbers its lines as that format needs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope import _native
+from opscope.columns.derived import derived
+from opscope.columns.row_groups import group_rows
+from opscope.columns.table import Table
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.tree.frame_text import PYTHON_KINDS
+from opscope.timeline.tree.line_nesting import Line, line_nesting, rows_by_line
+
+Indices = npt.NDArray[np.int32]
+Values = npt.NDArray[np.int64]
+Yields = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The rows of one table on their lines.
+
+    Attributes:
+        lines: lane 0 of every thread or stream first, then the others.
+        line: row in ``lines``, shape (rows,).
+        duration_ns: as drawn: never negative, and unfinished spans close with their parent.
+        by_start: rows in order of start; None where they are in that order already.
+    """
+
+    lines: list[Line]
+    line: Indices
+    duration_ns: Values
+    by_start: Values | None
+
+    def by_line(self) -> tuple[Indices, Values]:
+        """Rows line by line in order of start, and where each line begins, shape (lines + 1,)."""
+        return rows_by_line(self.line, len(self.lines), self.by_start)
+
+
+@derived
+def place_events(trace: TraceData) -> Placement:
+    """Every event on a line of its thread; the same object for the same trace."""
+    nesting = line_nesting(trace)
+    home, line, order = nesting.threads, nesting.thread, nesting.by_start
+    if nesting.is_as_recorded:
+        return Placement(home, line, nesting.took_ns, order)
+    return _place(home, line, nesting.start_ns, nesting.took_ns, order, yields(trace.events))
+
+
+def place_gpu(trace: TraceData) -> Placement:
+    """Every row of ``gpu`` on a line of its stream."""
+    gpu = trace.table("gpu")
+    streams = group_rows(gpu["device_index"], gpu["stream"])
+    home = [
+        Line(f"stream {stream}", stream, device, 0, i)
+        for i, (device, stream) in enumerate(streams.rows())
+    ]
+    never = np.broadcast_to(np.uint8(0), len(gpu))
+    start, took = gpu["start_ns"], gpu["duration_ns"]
+    return _place(home, streams.group.astype(np.int32), start, took, _by_start(start), never)
+
+
+def yields(events: Table) -> Yields:
+    """How readily an event leaves its line: Python frames first, then asynchronous spans.
+
+    A step begins inside one call of ``step()`` and ends inside the next. It is the frames of those
+    calls that have to go, not the step that everything else is looked up in.
+    """
+    of_kind = np.zeros(256, dtype=np.uint8)  # by any kind, also one of a newer opscope
+    of_kind[list(PYTHON_KINDS)] = 2
+    found: Yields = of_kind[events["kind"]]
+    return np.maximum(found, events["is_async"]) if events["is_async"].any() else found
+
+
+def _place(
+    home: list[Line],
+    line: Indices,
+    start: Values,
+    duration: Values,
+    order: Values | None,
+    yielding: Yields,
+) -> Placement:
+    if len(duration) and duration.min() < 0:
+        duration = np.maximum(duration, 0)
+    columns: dict[str, npt.NDArray[Any]] = {
+        "track": line,
+        "start_ns": start,
+        "duration_ns": duration,
+        "yields": yielding,
+        "order": np.arange(len(start), dtype=np.int32) if order is None else order.astype(np.int32),
+    }
+    lanes = _native.assign_lanes(columns, tracks=len(home))
+    if lanes is None:
+        return Placement(home, line, duration, order)
+    moved = np.flatnonzero(lanes)
+    groups = group_rows(line[moved], lanes[moved])
+    beside = [
+        Line(home[h].name, home[h].number, home[h].device, lane, h) for h, lane in groups.rows()
+    ]
+    spread = line.copy()
+    spread[moved] = len(home) + groups.group
+    return Placement(home + beside, spread, duration, order)
+
+
+def _by_start(start_ns: Values) -> npt.NDArray[np.int64] | None:
+    """Rows in order of start; None if they are in that order already."""
+    if np.all(start_ns[1:] >= start_ns[:-1]):
+        return None
+    return np.argsort(start_ns, kind="stable")

@@ -1,0 +1,1 @@
+"""How events nest, and what one event is."""

@@ -1,0 +1,84 @@
+"""The call tree of a trace as arrays: children, roots, true ends."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.base.cached_property import cached_property
+from opscope.columns.derived import derived
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.tree.ancestry import Index
+
+
+class EventTree:
+    """The structure the ``parent`` column spells out; every array is made on first use.
+
+    Row numbers are event ids. All arrays have shape (events,) unless said otherwise.
+
+    Attributes:
+        parent: the event each ran directly inside, -1 at top level.
+        start_ns: start, Unix nanoseconds.
+    """
+
+    def __init__(self, trace: TraceData) -> None:
+        # The trace itself is not kept: this object lives in a cache keyed by it.
+        events = trace.events
+        self.parent: Index = events["parent"]
+        self.start_ns: npt.NDArray[np.int64] = events["start_ns"]
+        self._duration_ns: npt.NDArray[np.int64] = events["duration_ns"]
+        self._unfinished: npt.NDArray[np.bool_] = events["unfinished"]
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    @cached_property
+    def duration_ns(self) -> npt.NDArray[np.int64]:
+        """Duration, where an event that never ended closes with its parent."""
+        if not self._unfinished.any():
+            return self._duration_ns
+        left_open = np.flatnonzero(self._unfinished & (self.parent >= 0))
+        end = self.start_ns + self._duration_ns
+        for row in left_open:  # in order of start: a parent's end is settled before its children's
+            end[row] = max(self.start_ns[row], min(end[row], end[self.parent[row]]))
+        duration: npt.NDArray[np.int64] = end - self.start_ns
+        return duration
+
+    @cached_property
+    def by_start(self) -> npt.NDArray[np.int64] | None:
+        """Rows in order of start; None where they are in that order already."""
+        in_order = bool((self.start_ns[1:] >= self.start_ns[:-1]).all())
+        return None if in_order else np.argsort(self.start_ns, kind="stable")
+
+    @cached_property
+    def roots(self) -> npt.NDArray[np.int64]:
+        """Rows without a parent, in order of start. Shape (roots,)."""
+        return np.flatnonzero(self.parent < 0)
+
+    @cached_property
+    def children(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Children as (offsets, rows): those of e are ``rows[offsets[e]:offsets[e + 1]]``.
+
+        Shapes (events + 1,) and (events - roots,); children are in order of start.
+        """
+        return group_by_parent(self.parent)
+
+    def children_of(self, event: int) -> npt.NDArray[np.int64]:
+        """Rows that ran directly inside ``event``, in order of start."""
+        offsets, rows = self.children
+        return rows[offsets[event] : offsets[event + 1]]
+
+
+@derived
+def event_tree(trace: TraceData) -> EventTree:
+    """The tree of ``trace``; the same object for the same trace."""
+    return EventTree(trace)
+
+
+def group_by_parent(
+    parent: Index,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Rows grouped by parent: offsets of shape (rows + 1,), and the rows that have a parent."""
+    order = np.argsort(parent, kind="stable")
+    counts = np.bincount(parent + 1, minlength=len(parent) + 1)
+    return np.cumsum(counts) - counts[0], order[counts[0] :]

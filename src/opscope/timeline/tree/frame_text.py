@@ -1,0 +1,129 @@
+"""How events that are Python calls are written: torch's ``file(line): function``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope import _native
+from opscope.columns.derived import derived
+from opscope.columns.schema import EventKind
+from opscope.columns.table import Table
+from opscope.columns.trace_data import TraceData
+
+MODULE_PREFIX = "nn.Module: "
+PYTHON_KINDS = (
+    EventKind.PYTHON_CALL,
+    EventKind.C_CALL,
+    EventKind.MODULE_CALL,
+    EventKind.OPTIMIZER_CALL,
+)
+"""Kinds that are frames of a Python stack."""
+
+
+def python_events(trace: TraceData) -> npt.NDArray[np.bool_]:
+    """Which events are frames of a Python stack. Shape (events,)."""
+    return is_python(trace.events)
+
+
+def is_python(events: Table) -> npt.NDArray[np.bool_]:
+    """As :func:`python_events`, of the table alone."""
+    of_kind = np.zeros(256, dtype=np.bool_)  # by any kind, also one of a newer opscope
+    of_kind[list(PYTHON_KINDS)] = True
+    found: npt.NDArray[np.bool_] = of_kind[events["kind"]]
+    return found
+
+
+@derived
+def event_texts(trace: TraceData) -> tuple[npt.NDArray[np.int32], list[str]]:
+    """The text each event is shown under, as (row in texts, texts).
+
+    That is its name; module calls get torch's prefix, and calls that were recorded by frame alone
+    are written from the frame. The array has shape (events,); equal texts have equal rows. The same
+    ones for the same trace.
+    """
+    events, names = trace.events, len(trace.names)
+    name = np.ascontiguousarray(events["name"])
+    frames = _frames(trace) if name.min(initial=0) < 0 else None
+    keys, used = _native.text_keys(
+        name, np.ascontiguousarray(events["kind"]), frames, names, len(trace.table("frames"))
+    )
+    rows: dict[str, int] = {}
+    row_of_key = np.zeros(int(used.max(initial=-1)) + 1, dtype=np.int32)
+    for key in used.tolist():
+        row_of_key[key] = rows.setdefault(_text(trace, key, names + 1), len(rows))
+    label = _native.rows_of_keys(keys, row_of_key)
+    label.flags.writeable = False
+    return label, list(rows)
+
+
+def own_texts(trace: TraceData) -> tuple[npt.NDArray[np.int32], list[str]]:
+    """As :func:`event_texts` for opscope's own views: modules as the program calls them."""
+    label, texts = event_texts(trace)
+    names = module_names(trace)
+    shown = [names[name].text if (name := _module_of(text)) in names else text for text in texts]
+    rows: dict[str, int] = {}
+    number = np.array([rows.setdefault(text, len(rows)) for text in shown], dtype=np.int32)
+    return (number[label] if len(number) else label), list(rows)
+
+
+@dataclass(frozen=True)
+class ModuleName:
+    """What a module is called.
+
+    Attributes:
+        path: ``blocks.3.mlp.0``; empty for the outermost, and where it is not known.
+        class_name: ``Linear``.
+        numbered: class and number, ``Linear_22``.
+    """
+
+    path: str
+    class_name: str
+    numbered: str
+
+    @property
+    def text(self) -> str:
+        """``blocks.3.mlp.0 (Linear)``, or class and number."""
+        return f"{self.path} ({self.class_name})" if self.path else self.numbered
+
+
+def module_names(trace: TraceData) -> dict[str, ModuleName]:
+    """The names of all modules by class and number."""
+    table, names = trace.table("modules"), trace.names
+    columns = (table[column].tolist() for column in ("path", "class_name", "name"))
+    found = (
+        ModuleName(names[path], names[class_name], names[name])
+        for path, class_name, name in zip(*columns, strict=True)
+    )
+    return {name.numbered: name for name in found}
+
+
+def _module_of(text: str) -> str | None:
+    return text.removeprefix(MODULE_PREFIX) if text.startswith(MODULE_PREFIX) else None
+
+
+def frame_text(trace: TraceData, frame: int) -> str:
+    """One row of ``frames``; C functions, which have no line, by name alone."""
+    frames, names = trace.table("frames"), trace.names
+    function, line = names[frames["function"][frame]], int(frames["line"][frame])
+    file = names[frames["file"][frame]]
+    return f"{file}({line}): {function}" if file and line >= 0 else function
+
+
+def _text(trace: TraceData, key: int, size: int) -> str:
+    if key >= 2 * size:
+        frame = key - 2 * size - 1
+        return frame_text(trace, frame) if frame >= 0 else ""
+    if key < size:
+        return trace.names[key - 1]
+    return MODULE_PREFIX + trace.names[key - size - 1].removeprefix(MODULE_PREFIX)
+
+
+def _frames(trace: TraceData) -> npt.NDArray[np.int64]:
+    """Row in frames of each event, -1 where it has none."""
+    calls = trace.table("python_calls")
+    frame = np.full(len(trace.events), -1, dtype=np.int64)
+    frame[calls["event"]] = calls["frame"]
+    return frame

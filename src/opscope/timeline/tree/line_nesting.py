@@ -1,0 +1,158 @@
+"""How the spans of each thread nest by time, and whose every instant is.
+
+Recorded parents do not say that: an annotation begins within the Python call that opens it and
+outlives that, times in files are rounded, and files of other tools hold spans that overlap in any
+way. Here each instant of a thread belongs to the span that began last of those that run then. A
+span that another one begins in and outlasts has no time from then on: for this question it ends
+there, and so spans nest. Only where a recorded child ends within rounding after its parent it is
+inside all the same. Asynchronous spans are not what a thread does: they have no time of their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope import _native
+from opscope.base.cached_property import cached_property
+from opscope.columns.derived import derived
+from opscope.columns.row_groups import group_rows
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.tree.event_tree import event_tree
+
+Indices = npt.NDArray[np.int32]
+Values = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a timeline.
+
+    Attributes:
+        name: the thread's name, or ``stream 7``; empty if a thread has none.
+        number: of the thread in the system, or of the stream.
+        device: index of the device of a stream; -1 for a thread.
+        lane: 0 for the thread or stream itself, from 1 for lanes beside it.
+        home: row in the same list of the line this lane is beside; its own row if it is lane 0.
+        process: of a thread; -1 for the one that the trace is of.
+    """
+
+    name: str
+    number: int
+    device: int
+    lane: int
+    home: int
+    process: int = -1
+
+
+@dataclass(frozen=True, eq=False)
+class LineNesting:
+    """The threads of a trace, and their spans. Arrays have shape (events,) unless said otherwise.
+
+    Attributes:
+        threads: one line per thread of the system.
+        thread: row in ``threads`` of every event.
+        start_ns: as recorded.
+        took_ns: as recorded, never negative; unfinished spans close with their parent.
+        parent: as recorded.
+        around: the span directly around each by time, -1 for none; of asynchronous ones the parent.
+        own_ns: time in which it was the innermost span of its thread.
+        is_async: spans that are not what their thread does.
+        by_start: rows in order of start; None where they are in that order already.
+        moved: rows of spans that do not nest as recorded, in the order of ``moved_until_ns``. Of a
+            row that is there twice, the last counts.
+        moved_until_ns: until when each has time of its own.
+    """
+
+    threads: list[Line]
+    thread: Indices
+    start_ns: Values
+    took_ns: Values
+    parent: Indices
+    around: Indices
+    own_ns: Values
+    is_async: Flags
+    by_start: Values | None
+    moved: Indices
+    moved_until_ns: Values
+
+    @property
+    def is_as_recorded(self) -> bool:
+        """Whether all spans nest by the times that they were recorded with."""
+        return not len(self.moved) and not self.is_async.any()
+
+    @cached_property
+    def until_ns(self) -> Values:
+        """Until when each span has time of its own, so that spans nest."""
+        until = self.start_ns + self.took_ns
+        until[self.moved] = self.moved_until_ns
+        return until
+
+    @cached_property
+    def rows(self) -> list[Indices]:
+        """Of every thread its spans in order of start, without asynchronous ones."""
+        rows, begin = rows_by_line(self.thread, len(self.threads), self.by_start)
+        found = [rows[first:last] for first, last in pairwise(begin.tolist())]
+        if not self.is_async.any():
+            return found
+        return [own[~self.is_async[own]] for own in found]
+
+
+@derived
+def line_nesting(trace: TraceData) -> LineNesting:
+    """That of a trace; the same object for the same trace."""
+    return nest(trace, trace.events["is_async"], trace.events["parent"])
+
+
+def nest(trace: TraceData, left_out: Flags, parent: npt.NDArray[np.signedinteger]) -> LineNesting:
+    """The nesting of some spans of a trace alone.
+
+    Args:
+        trace: any.
+        left_out: of every event, whether it is none of these.
+        parent: of every event another, or -1.
+    """
+    tree = event_tree(trace)
+    threads, thread = thread_lines(trace)
+    start, took = np.ascontiguousarray(tree.start_ns), np.ascontiguousarray(tree.duration_ns)
+    if len(took) and took.min() < 0:
+        took = np.maximum(took, 0)
+    line = np.ascontiguousarray(thread)
+    if any_left_out := bool(left_out.any()):
+        line = np.where(left_out, np.int32(len(threads)), line)
+    parents = np.ascontiguousarray(parent, dtype=np.int32)
+    around, own, moved, until = _native.nest_on_lines(
+        start, took, parents, line, len(threads), tree.by_start
+    )
+    if any_left_out:
+        around = np.where(left_out, parents, around)
+    return LineNesting(
+        threads, thread, start, took, parents, around, own, left_out, tree.by_start, moved, until
+    )
+
+
+def thread_lines(trace: TraceData) -> tuple[list[Line], Indices]:
+    """A line for every thread of the system, and the row of every event's."""
+    threads, thread = trace.table("threads"), trace.events["thread"]
+    if not len(threads):  # a foreign trace without a threads table
+        return [Line("", 0, -1, 0, 0)], np.zeros(len(thread), dtype=np.int32)
+    groups = group_rows(threads["process_id"], threads["system_thread_id"])
+    names = [trace.names[threads["name"][t]] for t in groups.first]
+    lines = [
+        Line(name, number, -1, 0, i, process)
+        for i, (name, (process, number)) in enumerate(zip(names, groups.rows(), strict=True))
+    ]
+    own = groups.group.astype(np.int32)
+    # Mostly each thread of torch's is one of the system, in the same order.
+    return lines, thread if np.array_equal(own, np.arange(len(own))) else own[thread]
+
+
+def rows_by_line(line: Indices, lines: int, by_start: Values | None) -> tuple[Indices, Values]:
+    """Rows line by line in order of start, and where each line begins, shape (lines + 1,)."""
+    ordered = line if by_start is None else line[by_start]
+    rows, begin = _native.rows_by_line(np.ascontiguousarray(ordered), lines)
+    return (rows if by_start is None else by_start[rows].astype(np.int32)), begin

@@ -1,0 +1,111 @@
+"""Which backward operator belongs to which forward operator, and other arrows between events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.columns.codes import LinkKind
+from opscope.columns.schema import EventKind, RecordScope
+from opscope.columns.trace_data import TraceData
+
+
+@dataclass(frozen=True)
+class Links:
+    """Arrows between events, those of a kind in order of their targets.
+
+    Attributes:
+        source: where they begin, as forward operators, shape (links,).
+        target: where they end, as the backward operator that each caused, shape (links,).
+    """
+
+    source: npt.NDArray[np.int64]
+    target: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+def forward_backward_links(trace: TraceData) -> Links:
+    """Forward→backward arrows, from the ``links`` table if it has any, else by sequence number.
+
+    torch gives a forward operator and the backward node it creates the same sequence number.
+    Operators nested in one another share a number: the innermost, which started last, made the
+    node. A node that runs twice (``retain_graph``) is linked the first time only. A recording whose
+    metadata say so (``left_out``) has none.
+    """
+    if "forward_backward" in trace.metadata.get("left_out", ()):
+        return Links(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    table = trace.table("links")
+    given = np.flatnonzero(table["kind"] == LinkKind.FORWARD_BACKWARD)
+    if given.size:
+        order = given[np.argsort(table["target"][given], kind="stable")]
+        return Links(_rows(table["source"][order]), _rows(table["target"][order]))
+    return _by_sequence_number(trace)
+
+
+def rank_links(trace: TraceData) -> Links:
+    """In a trace of several ranks, from each that waited in a collective to the awaited one."""
+    table = trace.table("links")
+    given = np.flatnonzero(table["kind"] == LinkKind.COLLECTIVE)
+    order = given[np.argsort(table["target"][given], kind="stable")]
+    return Links(_rows(table["source"][order]), _rows(table["target"][order]))
+
+
+def arrows(trace: TraceData) -> Links:
+    """All of them, those from forward to backward first."""
+    both = forward_backward_links(trace), rank_links(trace)
+    return Links(
+        np.concatenate([one.source for one in both]), np.concatenate([one.target for one in both])
+    )
+
+
+def thread_numbers(trace: TraceData) -> npt.NDArray[np.int64]:
+    """torch's thread id of every event, as ``forward_thread`` uses it. Shape (events,)."""
+    known = trace.table("threads")["torch_thread_id"]
+    thread = trace.events["thread"]
+    if not len(known):  # traces of other tools may have no threads table: take the row as the id
+        return thread.astype(np.int64)
+    numbers: npt.NDArray[np.int64] = known[thread]
+    return numbers
+
+
+def _by_sequence_number(trace: TraceData) -> Links:
+    rows, is_backward = _numbered(trace)
+    thread = thread_numbers(trace)[rows]
+    thread = np.where(is_backward, trace.events["forward_thread"][rows], thread)
+    number = trace.events["sequence_number"][rows]
+    order = np.lexsort((rows, number, thread))
+    same = (np.diff(thread[order]) == 0) & (np.diff(number[order]) == 0)
+    # Among events with one sequence number: a backward node that follows a forward operator.
+    hit = np.flatnonzero(same & is_backward[order][1:] & ~is_backward[order][:-1])
+    source, target = rows[order[hit]], rows[order[hit + 1]]
+    by_target = np.argsort(target)
+    return Links(_rows(source[by_target]), _rows(target[by_target]))
+
+
+def _numbered(trace: TraceData) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Backward operators, and the forward ones of the same numbers; whether each is backward.
+
+    Most programs number far more operators than a backward pass ever reaches, and sorting them all
+    would take longer than everything else about links.
+    """
+    events = trace.events
+    is_backward = events["scope"] == RecordScope.BACKWARD_FUNCTION
+    is_backward &= events["forward_thread"] > 0
+    backward = np.flatnonzero(is_backward & (events["sequence_number"] >= 0))
+    if not backward.size:
+        return np.zeros(0, np.int64), np.zeros(0, np.bool_)
+    wanted = np.isin(events["sequence_number"], events["sequence_number"][backward])
+    wanted &= (events["scope"] == RecordScope.FUNCTION) & (events["forward_thread"] == 0)
+    wanted &= events["kind"] == EventKind.OPERATOR
+    wanted[backward] = True
+    rows = np.flatnonzero(wanted)
+    return rows, is_backward[rows]
+
+
+def _rows(values: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
+    return values.astype(np.int64)

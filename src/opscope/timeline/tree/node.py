@@ -1,0 +1,288 @@
+"""The event tree as objects, made when they are looked at.
+
+    for node in build_tree(trace).depth_first():
+        print(node.name, node.duration_ns)
+
+Memory events are nodes too, inside the span they happened in. A node is two words and holds no
+copies: ask it a second time and it reads the columns a second time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.base.cached_property import cached_property
+from opscope.columns.schema import AllocationAction, EventKind, RecordScope
+from opscope.columns.table import Table
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.tree.ancestry import Index
+from opscope.timeline.tree.arguments import Arguments, RowsOfEvent
+from opscope.timeline.tree.detail import (
+    Detail,
+    Frame,
+    MemoryDetail,
+    NodeKind,
+    OperatorDetail,
+    PythonDetail,
+)
+from opscope.timeline.tree.event_tree import event_tree, group_by_parent
+from opscope.timeline.tree.frame_text import event_texts
+
+_KINDS = {int(kind): NodeKind(kind.name.lower()) for kind in EventKind}
+_MEMORY_NAMES = {False: "[memory]", True: "[OutOfMemory]"}
+
+
+class Node:
+    """One event of a tree; see :class:`Tree`.
+
+    Attributes:
+        tree: the tree it belongs to.
+        row: row in events; memory events are numbered after them.
+    """
+
+    __slots__ = ("row", "tree")
+
+    def __init__(self, tree: Tree, row: int) -> None:
+        self.tree = tree
+        self.row = row
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Node) and (self.tree, self.row) == (other.tree, other.row)
+
+    def __hash__(self) -> int:
+        return hash((id(self.tree), self.row))
+
+    def __repr__(self) -> str:
+        return f"<Node {self.row} {self.kind.value} {self.name!r}>"
+
+    @property
+    def is_memory(self) -> bool:
+        """Whether this is an allocation, a free or a failed allocation."""
+        return self.row >= self.tree.event_count
+
+    @property
+    def kind(self) -> NodeKind:
+        """What it is."""
+        if self.is_memory:
+            return NodeKind.OUT_OF_MEMORY if self._out_of_memory else NodeKind.ALLOCATION
+        kind = int(self.tree.trace.events["kind"][self.row])
+        return _KINDS.get(kind, NodeKind.UNKNOWN)
+
+    @property
+    def name(self) -> str:
+        """As torch shows it: ``aten::mm``, ``file(line): function``, ``[memory]``."""
+        if self.is_memory:
+            return _MEMORY_NAMES[self._out_of_memory]
+        rows, texts = self.tree.texts
+        return texts[int(rows[self.row])]
+
+    @property
+    def parent(self) -> Node | None:
+        """The span it ran directly inside."""
+        row = int(self.tree.parent[self.row])
+        return Node(self.tree, row) if row >= 0 else None
+
+    @property
+    def children(self) -> list[Node]:
+        """What ran directly inside, in order of start."""
+        return [Node(self.tree, int(row)) for row in self.tree.children_of(self.row)]
+
+    @property
+    def start_ns(self) -> int:
+        """Unix nanoseconds."""
+        return int(self.tree.start_ns[self.row])
+
+    @property
+    def duration_ns(self) -> int:
+        """0 for memory; up to the parent's end if it never ended."""
+        return 0 if self.is_memory else int(self.tree.arrays.duration_ns[self.row])
+
+    @property
+    def end_ns(self) -> int:
+        """Unix nanoseconds."""
+        return self.start_ns + self.duration_ns
+
+    @property
+    def thread(self) -> int:
+        """Row in threads."""
+        table, row = self._table
+        return int(table["thread"][row])
+
+    @property
+    def system_thread_id(self) -> int:
+        """The kernel's thread id; -1 if the trace does not know."""
+        threads = self.tree.trace.table("threads")["system_thread_id"]
+        return int(threads[self.thread]) if self.thread < len(threads) else -1
+
+    @property
+    def correlation_id(self) -> int:
+        """The id other views of the trace show this event under: row + 1; 0 for memory."""
+        return 0 if self.is_memory else self.row + 1
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether it was still open when the recording stopped, or closed with its parent."""
+        return not self.is_memory and bool(self.tree.trace.events["unfinished"][self.row])
+
+    @property
+    def detail(self) -> Detail:
+        """What is known beyond the span; None for a garbage collection."""
+        if self.is_memory:
+            return _memory_detail(*self._table)
+        kind = self.kind
+        if kind in (NodeKind.OPERATOR, NodeKind.ANNOTATION):
+            return _operator_detail(self.tree, self.row)
+        return None if kind == NodeKind.GC_PAUSE else _python_detail(self.tree, self.row)
+
+    @property
+    def _table(self) -> tuple[Table, int]:
+        if self.is_memory:
+            return self.tree.trace.table("allocations"), self.row - self.tree.event_count
+        return self.tree.trace.events, self.row
+
+    @property
+    def _out_of_memory(self) -> bool:
+        table, row = self._table
+        return bool(table["action"][row] == AllocationAction.OUT_OF_MEMORY)
+
+
+class Tree:
+    """All events of a trace and how they nest.
+
+    Attributes:
+        trace: where everything is read from.
+        arrays: the same tree as columns.
+        event_count: rows below this are events, the rest allocations.
+    """
+
+    def __init__(self, trace: TraceData) -> None:
+        self.trace = trace
+        self.arrays = event_tree(trace)
+        self.event_count = len(trace.events)
+        self.arguments = Arguments(trace)
+        self.python_calls = RowsOfEvent(trace.table("python_calls"))
+
+    def __repr__(self) -> str:
+        return f"<Tree of {self.event_count:,} events>"
+
+    @cached_property
+    def parent(self) -> Index:
+        """Parents of events and memory events, shape (events + allocations,)."""
+        return np.concatenate([self.arrays.parent, self.trace.table("allocations")["event"]])
+
+    @cached_property
+    def start_ns(self) -> npt.NDArray[np.int64]:
+        """Times of events and memory events, shape (events + allocations,)."""
+        return np.concatenate([self.arrays.start_ns, self.trace.table("allocations")["time_ns"]])
+
+    @cached_property
+    def texts(self) -> tuple[npt.NDArray[np.int32], list[str]]:
+        """Names of events; see ``frame_text.event_texts``."""
+        return event_texts(self.trace)
+
+    @cached_property
+    def _children(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        if len(self.parent) == self.event_count:
+            return self.arrays.children
+        by_time = np.argsort(self.start_ns, kind="stable")
+        _, rows = group_by_parent(self.parent[by_time])
+        counts = np.bincount(self.parent + 1, minlength=len(self.parent) + 1)
+        return np.cumsum(counts) - counts[0], by_time[rows]
+
+    def children_of(self, row: int) -> npt.NDArray[np.int64]:
+        """Rows directly inside ``row``, in order of start."""
+        offsets, rows = self._children
+        return rows[offsets[row] : offsets[row + 1]]
+
+    def node(self, row: int) -> Node:
+        """The node of one row.
+
+        Raises:
+            IndexError: there is no such row.
+        """
+        if not 0 <= row < len(self.parent):
+            raise IndexError(f"row {row}, but the tree has {len(self.parent)} nodes")
+        return Node(self, row)
+
+    @property
+    def roots(self) -> list[Node]:
+        """Nodes at top level, in order of start over all threads."""
+        return [Node(self, row) for row in self._root_rows()]
+
+    def depth_first(self) -> Iterator[Node]:
+        """Every node, parents before their children."""
+        pending = self._root_rows()[::-1]
+        while pending:
+            row = pending.pop()
+            yield Node(self, row)
+            pending.extend(self.children_of(row)[::-1].tolist())
+
+    def breadth_first(self) -> Iterator[Node]:
+        """Every node, level by level."""
+        pending = deque(self._root_rows())
+        while pending:
+            row = pending.popleft()
+            yield Node(self, row)
+            pending.extend(self.children_of(row).tolist())
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    def _root_rows(self) -> list[int]:
+        rows = np.flatnonzero(self.parent < 0)
+        ordered: list[int] = rows[np.argsort(self.start_ns[rows], kind="stable")].tolist()
+        return ordered
+
+
+def build_tree(trace: TraceData) -> Tree:
+    """The tree of ``trace``; costs nothing until it is walked."""
+    return Tree(trace)
+
+
+def _operator_detail(tree: Tree, event: int) -> OperatorDetail:
+    events, arguments = tree.trace.events, tree.arguments
+    return OperatorDetail(
+        scope=RecordScope(int(events["scope"][event])),
+        overload=tree.trace.names[events["overload"][event]],
+        sequence_number=int(events["sequence_number"][event]),
+        forward_thread=int(events["forward_thread"][event]),
+        inputs=arguments.inputs(event),
+        keywords=arguments.keywords(event),
+        outputs=arguments.outputs(event),
+    )
+
+
+def _memory_detail(table: Table, row: int) -> MemoryDetail:
+    fields = MemoryDetail.__dataclass_fields__
+    return MemoryDetail(**{name: int(table[name][row]) for name in fields})
+
+
+def _python_detail(tree: Tree, event: int) -> PythonDetail:
+    names, calls = tree.trace.names, tree.python_calls.table
+    rows = tree.python_calls.rows(event)
+    if not rows.size:
+        return PythonDetail(None, None, -1, -1, "", "", 0)
+    row = int(rows[0])
+    module, optimizer = int(calls["module"][row]), int(calls["optimizer"][row])
+    class_name, instance, address = "", "", 0
+    for table, owner in (("modules", module), ("optimizers", optimizer)):
+        if owner >= 0:
+            class_name = names[tree.trace.table(table)["class_name"][owner]]
+            address = int(tree.trace.table(table)["address"][owner])
+    if module >= 0:
+        instance = names[tree.trace.table("modules")["name"][module]]
+    caller = _frame(tree.trace, int(calls["caller"][row]), int(calls["caller_line"][row]))
+    frame = _frame(tree.trace, int(calls["frame"][row]))
+    return PythonDetail(frame, caller, module, optimizer, class_name, instance, address)
+
+
+def _frame(trace: TraceData, row: int, line: int | None = None) -> Frame | None:
+    if row < 0:
+        return None
+    frames, names = trace.table("frames"), trace.names
+    line = int(frames["line"][row]) if line is None else line
+    return Frame(names[frames["file"][row]], line, names[frames["function"][row]])

@@ -1,0 +1,1 @@
+"""Everything shaped like ``torch.profiler``: profiles, schedules, observers, their events and tables."""

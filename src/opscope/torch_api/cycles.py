@@ -1,0 +1,242 @@
+"""When a profile records: from start to stop, through the steps of a schedule.
+
+A signal handler may raise an exception at any instruction in here. Afterwards the profile either
+runs and can be stopped, or it does not run; what was recorded is kept in both cases. For that,
+every fact is stored once: whether a recording runs is known to the last cycle's Recording alone,
+which is listed before it starts. Each change runs in a native section that undoes or completes it
+when it is interrupted. The user's ``on_trace_ready`` is called outside of sections, because it may
+take long.
+"""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from opscope import _native
+from opscope.columns.step_names import STEP_PREFIX
+from opscope.errors import UsageError
+from opscope.recorder.recorder import Recording
+from opscope.recorder.sources import RecordingOptions
+from opscope.recorder.streams.stream import Stream
+from opscope.torch_api.annotate import record_function
+from opscope.torch_api.announced_steps import announce_step
+from opscope.torch_api.observer import ExecutionTraceObserver
+from opscope.torch_api.schedule import ProfilerAction, Schedule
+
+_RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """One recording of a profile, and what belongs to its trace."""
+
+    recording: Recording
+    trace_id: str
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+class Cycles:
+    """The life cycle of a profile, which is derived from this and holds its options."""
+
+    schedule: Schedule
+    record_steps: bool
+    acc_events: bool
+    on_trace_ready: Callable[..., Any] | None
+    execution_trace_observer: Any
+    custom_trace_id_callback: Callable[[], str] | None
+    step_num: int
+    current_action: ProfilerAction
+    _options: RecordingOptions
+    _max_memory_bytes: int | None = None
+
+    def __init__(self) -> None:
+        self.step_num = 0
+        self.current_action = self._scheduled(0)
+        self._section = _native.Section()
+        self._cycles: tuple[Cycle, ...] = ()
+        self._started = False
+        self._before_start: tuple[Cycle, ...] | None = None  # the cycles, while it is being started
+        self._is_ending = False  # the recording has to end, also after an interruption
+        self._ready: Iterator[bool] = iter(())  # yields True once if a cycle is to be handed over
+        self._step_span: record_function | None = None
+
+    @property
+    def _finished(self) -> list[Cycle]:
+        """The cycles that there are traces of, oldest first."""
+        return [cycle for cycle in self._cycles if cycle.recording.has_ended]
+
+    @property
+    def _recording(self) -> Recording | None:
+        """What is being recorded now."""
+        last = self._cycles[-1].recording if self._cycles else None
+        return last if last is not None and last.running else None
+
+    def _start(self) -> None:
+        if self.current_action is not ProfilerAction.NONE:
+            Recording(self._options).prepare()  # may take seconds: not while others wait
+        self._section.run(self._begin, self._begin_not)
+
+    def _stop(self) -> None:
+        self._section.run(self._end, self._end)
+        self._hand_over()
+
+    def _step(self) -> None:
+        announce_step()
+        previous = self._section.run(self._leave_step, self._end_recording)
+        self._hand_over()
+        _warn_of(previous, self.current_action)
+        self._section.run(self._enter_step, self._enter_not)
+
+    def _cancel(self) -> None:
+        """Stop, and hand nothing over."""
+        self._section.run(self._end, self._end)
+        self._ready = iter(())
+
+    def _begin(self) -> None:
+        if self._started:
+            return
+        self._before_start = self._cycles
+        self._started = True
+        self._enter_step()
+        self._before_start = None
+
+    def _begin_not(self) -> None:
+        if self._before_start is None:
+            return
+        self._close_step_span()
+        self._started = False
+        self._is_ending = self._recording is not None
+        self._end_recording()
+        self._enter_not()
+        self._cycles = self._before_start
+        self._before_start = None
+
+    def _end(self) -> None:
+        if self._started or self._recording is not None:
+            self._plan_end(self.current_action, None)
+        self._close_step_span()
+        self._started = False
+        self._end_recording()
+
+    def _leave_step(self) -> ProfilerAction:
+        """End the step, and the recording if it is its last; what was done in it."""
+        self._close_step_span()
+        previous, action = self.current_action, self._scheduled(self.step_num + 1)
+        if self._started:
+            self._plan_end(previous, action)
+        # In one call, so that an interruption leaves both as they were or changes both.
+        vars(self).update(current_action=action, step_num=self.step_num + 1)
+        self._end_recording()
+        return previous if self._started else action
+
+    def _enter_step(self) -> None:
+        if not self._started:  # on_trace_ready stopped it
+            return
+        if self.current_action is ProfilerAction.WARMUP:
+            Recording(self._options).prepare()
+        if self.current_action in _RECORDING and self._recording is None:
+            self._start_recording()
+        if self.record_steps and self._step_span is None:
+            self._step_span = record_function(f"{STEP_PREFIX}{self.step_num}")
+            self._step_span.__enter__()
+
+    def _enter_not(self) -> None:
+        """Stop the observer if the recording that it was started with does not run."""
+        if self._recording is None and self.execution_trace_observer is not None:
+            self.execution_trace_observer.stop()
+
+    def _plan_end(self, previous: ProfilerAction, action: ProfilerAction | None) -> None:
+        """Whether the recording ends between these two; None is the end of profiling."""
+        if self._recording is None:
+            return
+        is_last = previous is ProfilerAction.RECORD_AND_SAVE or action is None
+        if is_last or action not in _RECORDING:
+            if is_last:
+                self._ready = iter((True,))
+            self._is_ending = True
+
+    def _end_recording(self) -> None:
+        if self._is_ending:
+            self._cycles[-1].recording.stop()
+            if self.execution_trace_observer is not None:
+                self.execution_trace_observer.stop()
+            self._is_ending = False
+
+    def _hand_over(self) -> None:
+        if self.on_trace_ready is not None:
+            # The flag is taken and the callback called in one native call, so that a signal handler
+            # can neither have the callback skipped nor have it called twice.
+            next(
+                map(self.on_trace_ready, itertools.compress(itertools.repeat(self), self._ready)), 0
+            )
+
+    def _start_recording(self) -> None:
+        observer = self.execution_trace_observer
+        shared = self._recording_shared_with(observer)
+        stream = self._next_stream() if shared is None else None
+        recording = shared or Recording(
+            self._options, stream=stream, max_memory_bytes=self._max_memory_bytes
+        )
+        recording.prepare()
+        callback = self.custom_trace_id_callback
+        cycle = Cycle(recording, callback() if callback is not None else uuid.uuid4().hex.upper())
+        if stream is not None:
+            stream.metadata = self._user_metadata(cycle)
+        earlier = self._finished
+        self._cycles = (*earlier, cycle)
+        if observer is not None and shared is None:
+            observer.start()
+        recording.start()
+        if not self.acc_events:
+            self._cycles = (cycle,)
+        if observer is not None and shared is not None:
+            observer.start()
+
+    def _next_stream(self) -> Stream | None:
+        """Where the next recording goes while it runs; None for memory alone."""
+        return None
+
+    def _user_metadata(self, cycle: Cycle) -> dict[str, Any]:
+        """What the trace of a cycle says beside what was recorded."""
+        return {"trace_id": cycle.trace_id, "user": cycle.metadata}
+
+    def _recording_shared_with(self, observer: Any) -> Recording | None:
+        """One recording for both this and the observer, so that both show the same events."""
+        if not isinstance(observer, ExecutionTraceObserver):
+            return None
+        return observer.shared_recording(self._options)
+
+    def _close_step_span(self) -> None:
+        if self._step_span is not None:
+            self._step_span.__exit__(None, None, None)  # a second time does nothing
+            self._step_span = None
+
+    def _scheduled(self, step: int) -> ProfilerAction:
+        action = self.schedule(step)
+        # Callables written for torch.profiler return its enum; the values are the same.
+        try:
+            known = ProfilerAction(getattr(action, "value", action))
+        except ValueError as error:
+            raise UsageError(
+                f"The schedule returned {action!r} for step {step}. Return a ProfilerAction."
+            ) from error
+        if known is ProfilerAction.DEVICE_STOPPED:
+            raise UsageError(
+                "A schedule must not return DEVICE_STOPPED: the profiler sets that itself. Return "
+                "NONE, WARMUP, RECORD or RECORD_AND_SAVE."
+            )
+        return known
+
+
+def _warn_of(previous: ProfilerAction, action: ProfilerAction) -> None:
+    """Say that the schedule leaves what it should not."""
+    waits = (ProfilerAction.NONE, ProfilerAction.WARMUP)
+    if previous is ProfilerAction.RECORD and action in waits:
+        warnings.warn(f"Incorrect schedule: RECORD followed by {action.name}", stacklevel=4)
+    if previous is ProfilerAction.WARMUP and action is ProfilerAction.NONE:
+        warnings.warn("Incorrect schedule: WARMUP followed by NONE", stacklevel=4)

@@ -1,0 +1,1 @@
+"""opscope in the place of torch.profiler; see ``opscope.drop_in``."""

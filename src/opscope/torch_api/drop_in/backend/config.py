@@ -1,0 +1,113 @@
+"""``ProfilerConfig``, and what an activity filter says."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from opscope.base.cached_property import cached_property
+from opscope.columns.device_kinds import DEVICE_KINDS, OTHER_DEVICE_KINDS, device_kinds
+from opscope.torch_api.activities import CPU_KINDS, records_cuda
+from opscope.torch_api.experimental_switches import experimental_switches
+from opscope.torch_api.settings import ProfileSettings
+
+# Kinds of event that torch accepts in a filter for the CPU and never records there.
+_KINDS_ELSEWHERE = frozenset({
+    "CUDA_RUNTIME", "CUDA_DRIVER", "XPU_RUNTIME", "XPU_DRIVER", "MTIA_RUNTIME",
+    "PRIVATEUSE1_RUNTIME", "PRIVATEUSE1_DRIVER", "EXTERNAL_CORRELATION",
+})  # fmt: skip
+
+# Kinds of event that torch accepts in a filter for devices and opscope does not record.
+_DEVICE_KINDS_ELSEWHERE = frozenset({"COLLECTIVE_COMM", "CUDA_PROFILER_RANGE", "GPU_PM_COUNTER"})
+
+_UNSUPPORTED = {
+    "profiler_metrics": "hardware counters of kernels",
+    "profiler_measure_per_kernel": "hardware counters of kernels",
+    "performance_events": "performance counters of the processor",
+    "custom_profiler_config": "another backend of torch's profiler",
+}
+"""Switches that ask for what opscope cannot record, and for what."""
+
+
+@dataclass(frozen=True)
+class ProfilerConfig:
+    """torch's ``ProfilerConfig``, with readable fields."""
+
+    state: Any
+    report_input_shapes: bool = False
+    profile_memory: bool = False
+    with_stack: bool = False
+    with_flops: bool = False
+    with_modules: bool = False
+    experimental_config: Any = None
+    trace_id: str = ""
+
+    def switches(self) -> tuple[bool, bool, bool, bool, bool]:
+        """As torch's constructor takes them."""
+        return (
+            self.report_input_shapes,
+            self.profile_memory,
+            self.with_stack,
+            self.with_flops,
+            self.with_modules,
+        )
+
+    @cached_property
+    def settings(self) -> ProfileSettings:
+        """What is asked for."""
+        return ProfileSettings(
+            record_shapes=self.report_input_shapes,
+            profile_memory=self.profile_memory,
+            with_stack=self.with_stack,
+            with_flops=self.with_flops,
+            with_modules=self.with_modules,
+            as_torch=True,
+            switches=experimental_switches(self.experimental_config),
+        )
+
+
+def warn_of_unsupported(switches: Mapping[str, Any]) -> None:
+    """Say which of the switches that are on ask for what is not going to be recorded."""
+    asked = [name for name in _UNSUPPORTED if switches.get(name)]
+    if asked:
+        what = ", ".join(dict.fromkeys(_UNSUPPORTED[name] for name in asked))
+        warnings.warn(
+            f"_ExperimentalConfig({', '.join(asked)}): opscope records no {what}; everything else "
+            "is recorded. For these, run the program on torch's own profiler, without the drop-in.",
+            stacklevel=5,
+        )
+
+
+def kinds_of_cpu_events(filters: Mapping[Any, set[str]]) -> frozenset[str] | None:
+    """What an activity filter says of the CPU; None if it says nothing.
+
+    Raises:
+        RuntimeError: a kind is unknown, in torch's words.
+    """
+    for activity, kinds in filters.items():
+        if activity.name != "CPU":
+            continue
+        for kind in kinds:
+            if kind not in CPU_KINDS and kind not in _KINDS_ELSEWHERE:
+                raise RuntimeError(f"Unknown or non-member activity type name: '{kind}'")
+        return frozenset(kinds)
+    return None
+
+
+def kinds_of_device_activity(filters: Mapping[Any, set[str]]) -> frozenset[str] | None:
+    """What an activity filter says of devices; None if it says nothing.
+
+    Raises:
+        RuntimeError: devices are recorded and a kind is unknown, in torch's words.
+    """
+    kinds = device_kinds(filters)
+    unknown = (kinds or frozenset()) - {
+        *DEVICE_KINDS,
+        *OTHER_DEVICE_KINDS,
+        *_DEVICE_KINDS_ELSEWHERE,
+    }
+    if unknown and records_cuda(filters):
+        raise RuntimeError(f"Unknown or non-member activity type name: '{min(unknown)}'")
+    return kinds

@@ -1,0 +1,66 @@
+"""The functions torch's ExecutionTraceObserver calls into C++ for, on opscope's recorder.
+
+As in torch there is at most one observer in a process; a second one registers without effect.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import warnings
+
+from opscope import _native
+from opscope.errors import OpscopeError
+from opscope.torch_api.observed_file import ObservedFile
+
+_section = _native.Section()
+_file: ObservedFile | None = None
+
+
+def add_observer(output_file_name: str) -> bool:
+    """Begin a file; False if there is one already or, with a warning, if it cannot be written."""
+    return _section.run(functools.partial(_add, output_file_name))
+
+
+def _add(output_file_name: str) -> bool:
+    global _file
+    if _file is not None:
+        return False
+    try:
+        file = ObservedFile(output_file_name)
+    except OpscopeError as error:
+        warnings.warn(f"No execution trace will be recorded: {error}", stacklevel=4)
+        return False
+    atexit.register(remove_observer)
+    _file = file
+    return True
+
+
+def remove_observer() -> None:
+    """Write the file."""
+    _section.run(_remove)
+
+
+def _remove() -> None:
+    global _file
+    if _file is not None:
+        _file.stop()
+        _file.close()
+        atexit.unregister(remove_observer)
+        _file = None
+
+
+def enable_observer() -> None:
+    """Record from now on."""
+    _section.run(_enable)
+
+
+def _enable() -> None:
+    if _file is not None and not _file.is_showing:
+        _file.start()
+
+
+def disable_observer() -> None:
+    """Record no more, until enabled again."""
+    if _file is not None:
+        _file.stop()

@@ -1,0 +1,306 @@
+"""The functions torch's Python profilers call into C++ for, on opscope's recorder.
+
+torch.profiler and torch.autograd.profiler are Python over a few functions of
+``torch._C._autograd``: prepare, enable, disable, toggle. Standing in for those few leaves every
+class, signature and import of torch.profiler as it is, also in programs that imported them earlier.
+A session is a profile or a legacy profile. A second one at the same time is refused where torch
+refuses it. Ranges for Nsight Systems and VTune (``emit_nvtx``, ``emit_itt``) stay torch's.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from opscope import _native
+from opscope.columns.device_kinds import keep_device_kinds
+from opscope.columns.names import Names
+from opscope.columns.trace_data import TraceData
+from opscope.recorder.recorder import Recording
+from opscope.torch_api.activities import ChosenActivities
+from opscope.torch_api.activity_configs import asked_by_extensions, warn_of_not_recorded
+from opscope.torch_api.drop_in.backend import ranges, switches
+from opscope.torch_api.drop_in.backend.config import (
+    ProfilerConfig,
+    kinds_of_cpu_events,
+    kinds_of_device_activity,
+    warn_of_unsupported,
+)
+from opscope.torch_api.drop_in.backend.legacy import LegacyRecord, legacy_records
+from opscope.torch_api.drop_in.backend.result import ProfilerResult
+from opscope.torch_api.event.listed_trace import EXPOSES_METADATA
+from opscope.torch_api.event_list.torch_terms import in_torch_terms
+from opscope.torch_api.settings import FLAGS
+
+LEGACY = "LEGACY"
+_ALREADY = "Profiler is already enabled on this thread"
+
+
+@dataclass
+class _Session:
+    """The session of a profile or a legacy profile.
+
+    Attributes:
+        config: as given by torch.
+        kind: ``KINETO``, or the member of ActiveProfilerType that tells it from that.
+        recording: None where nothing ran.
+        kept: the user's metadata, and whether switches asked for something to be left out.
+        device_kinds: what a filter leaves of device activity; None for all.
+        around: the session in which it was begun, and which goes on after it.
+        owner: torch's object that began it, where that is known.
+        ended: what was recorded may still be asked for.
+    """
+
+    config: ProfilerConfig
+    kind: str
+    recording: Recording | None = None
+    kept: dict[str, Any] = field(default_factory=dict)
+    device_kinds: frozenset[str] | None = None
+    around: _Session | None = None
+    owner: weakref.ref[Any] | None = None
+    ended: bool = False
+
+    def stop(self) -> None:
+        """Switch off what is on. May be interrupted anywhere and called again."""
+        if self.recording is not None:
+            self.recording.stop()
+        self.ended = True
+        _native.show_profile(False)  # also of one around it, as torch says then
+
+    def load(self) -> TraceData:
+        """The trace, with what torch's files say about a recording."""
+        if self.recording is None:
+            return TraceData({}, Names.from_strings([]), {"start_ns": 0})
+        settings = self.config.settings
+        own = {"trace_id": self.config.trace_id, **settings.metadata(), **switches.metadata()}
+        own["user"] = {key: value for key, value in self.kept.items() if key not in FLAGS}
+        if settings.switches.get("expose_kineto_event_metadata"):
+            own[EXPOSES_METADATA] = True
+        trace = self.recording.trace
+        if self.device_kinds is not None:
+            trace = keep_device_kinds(trace, self.device_kinds)
+        trace = trace.with_metadata(own)
+        return in_torch_terms(trace, bool(settings.switches.get("adjust_profiler_step")))
+
+
+_section = _native.Section()
+_current: _Session | None = None
+# Given to prepare_profiler(): kinds of CPU events and of device activity.
+_kinds: frozenset[str] | None = None
+_device_kinds: frozenset[str] | None = None
+
+
+def prepare_profiler(
+    config: ProfilerConfig,
+    activities: set[Any],
+    activity_filter: Mapping[Any, set[str]] | None = None,
+    profiler_extensions: Mapping[str, str] | None = None,
+) -> None:
+    """Do what is slow, ahead of ``enable_profiler``; warns of what cannot be recorded.
+
+    Args:
+        config: as for ``enable_profiler``.
+        activities: what to record.
+        activity_filter: which kinds of event of these.
+        profiler_extensions: of torch 2.15: what configurations of activities ask for beyond it.
+
+    Raises:
+        RuntimeError: the filter names an unknown kind of event.
+    """
+    global _kinds, _device_kinds
+    _kinds = kinds_of_cpu_events(activity_filter or {})
+    _device_kinds = kinds_of_device_activity(activity_filter or {})
+    warn_of_unsupported(config.settings.switches)
+    warn_of_not_recorded(asked_by_extensions(profiler_extensions or {}), stacklevel=4)
+    _recording(config, activities).prepare()
+
+
+def enable_profiler(
+    config: ProfilerConfig, activities: set[Any], scopes: Any = frozenset()
+) -> None:
+    """Start recording, or have torch push ranges to another tool.
+
+    Raises:
+        RuntimeError: something runs already, in torch's words.
+    """
+    if config.state.name in ranges.KINDS:
+        if _current is not None and not _current.ended:
+            raise RuntimeError(_ALREADY)
+        ranges.enable(config, activities, scopes)
+        return
+    recording = _recording(config, activities, _kinds, _device_kinds)
+    session = _Session(config, "KINETO", recording, device_kinds=_device_kinds)
+    _begin(session, recording.start)
+
+
+def enable_profiler_legacy(config: ProfilerConfig) -> None:
+    """Start recording for ``torch.autograd.profiler_legacy``.
+
+    Raises:
+        RuntimeError: something runs already, in torch's words.
+    """
+    from torch.profiler import ProfilerActivity
+
+    recording = _recording(config, {ProfilerActivity.CPU})
+    _begin(_Session(config, LEGACY, recording), recording.start)
+
+
+def _recording(
+    config: ProfilerConfig,
+    activities: set[Any],
+    cpu_kinds: frozenset[str] | None = None,
+    device_kinds: frozenset[str] | None = None,
+) -> Recording:
+    names = {activity.name for activity in activities}
+    chosen = ChosenActivities(
+        cpu="CPU" in names, cuda="CUDA" in names, cpu_kinds=cpu_kinds, device_kinds=device_kinds
+    )
+    return Recording(config.settings.recording_options(chosen))
+
+
+def _begin(session: _Session, start: Callable[[], object]) -> None:
+    session.owner = _weakly(sys._getframe(2).f_locals.get("self"))
+
+    def begin() -> None:
+        global _current
+        if ranges.are_pushed():
+            raise RuntimeError(_ALREADY)
+        if _current is not None and not _current.ended:
+            if not (_takes_a_second() and _current.kind == session.kind == "KINETO"):
+                raise RuntimeError(_ALREADY)
+            session.around = _current
+        _current = session
+        start()
+        _native.show_profile(True)  # to whoever asks torch, until it stops
+
+    def begin_not() -> None:
+        global _current
+        if _current is session:
+            session.stop()
+            _current = session.around
+
+    _section.run(begin, begin_not)
+
+
+def _takes_a_second() -> bool:
+    """Whether this torch begins a profile in a profile: from 2.13 on, where the first loses all."""
+    version = sys.modules["torch"].torch_version.TorchVersion(sys.modules["torch"].__version__)
+    return bool(version >= (2, 13))
+
+
+def _weakly(owner: Any) -> weakref.ref[Any] | None:
+    try:
+        return None if owner is None else weakref.ref(owner, _owner_has_gone)
+    except TypeError:
+        return None
+
+
+def _owner_has_gone(owner: weakref.ref[Any]) -> None:
+    """Stop the session of a ``torch.profiler.profile`` that was interrupted and then deleted."""
+    global _current
+    if _current is not None and _current.owner is owner:
+        _current.stop()
+        _current = _current.around
+
+
+def disable_profiler() -> Any:
+    """Stop, and hand over what was recorded. Where nothing runs, what torch does then.
+
+    Raises:
+        RuntimeError: nothing runs, in torch's words.
+    """
+    if ranges.are_pushed():
+        return ranges.disable()
+    if _current is None and _takes_a_second():
+        return _nothing()
+    session = _end("Can't disable Kineto profiler when it's not running")
+    return ProfilerResult(session.load, session.config.settings.list_options())
+
+
+def _nothing() -> ProfilerResult:
+    """What torch from 2.13 on hands over where nothing runs, with a warning in its log."""
+    from torch._C._profiler import ProfilerState, _ExperimentalConfig
+
+    off = (False, False, False, False, False)
+    config = ProfilerConfig(ProfilerState.KINETO, *off, _ExperimentalConfig())
+    return ProfilerResult(_Session(config, "KINETO").load, config.settings.list_options())
+
+
+def disable_profiler_legacy(options: Any = None) -> list[list[LegacyRecord]]:
+    """Stop, and hand over what was recorded as records of the legacy profiler, by thread.
+
+    Raises:
+        RuntimeError: nothing runs.
+    """
+    session = _end("Can't disable the legacy profiler when it's not running")
+    return legacy_records(session.load(), session.config.with_flops)
+
+
+def _end(complaint: str) -> _Session:
+    taken: list[_Session] = []
+
+    def end() -> _Session:
+        global _current
+        if _current is None:
+            raise RuntimeError(complaint)
+        taken.append(_current)
+        _current.stop()
+        _current = _current.around
+        return taken[0]
+
+    def give_back() -> None:
+        # It was interrupted: calling disable again gives the recording, and starting anew works.
+        global _current
+        if taken:
+            taken[0].stop()
+            _current = taken[0]
+
+    return _section.run(end, give_back)
+
+
+def abandon() -> bool:
+    """Stop whatever runs, and throw away what was recorded; False if nothing ran."""
+    global _current
+    was_running = False
+    while _current is not None:
+        was_running |= not _current.ended
+        _current.stop()
+        _current = _current.around
+    if was_running:  # torch sets its flag where a profile stops, and this one never will
+        sys.modules["torch.autograd.profiler"]._run_on_profiler_stop()
+    return was_running
+
+
+def active_kind() -> str:
+    """``LEGACY`` while a legacy profile runs; else empty."""
+    session = _current
+    if session is None or session.ended or session.kind == "KINETO":
+        return ""
+    return session.kind
+
+
+def toggle_collection_dynamic(enable: bool, activities: set[Any]) -> None:
+    """Leave activities out for a while."""
+    session = _current
+    if session is None or session.recording is None:
+        return
+    if any(activity.name == "CPU" for activity in activities):
+        session.recording.pause(not enable)
+    if any(activity.name == "CUDA" for activity in activities):
+        session.recording.pause_devices(not enable)
+
+
+def add_metadata_json(key: str, value: str) -> None:
+    """Keep a JSON value with the recording that is running."""
+    session = _current
+    if session is not None:
+        session.kept[key] = json.loads(value)
+
+
+def is_kineto_stopped() -> bool:
+    """Whether device recording ended early: it does not here, it drops and counts."""
+    return False

@@ -1,0 +1,225 @@
+"""Putting opscope beneath torch.profiler, and taking it away again.
+
+What is replaced are the functions torch's Python profiler calls into C++ for, the classes of what
+they return, and the few Python methods that would turn columns into objects. Classes such as
+``torch.profiler.profile`` stay what they are, so a program that imported them before the switch is
+switched as well. A module that imported one of the replaced names, under whatever name, has it
+replaced too; what is held elsewhere (in a default argument, as a base class) stays torch's.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from types import ModuleType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+from opscope import _native
+from opscope.base.notice import notice
+from opscope.errors import LifecycleError
+from opscope.launch.kineto_switch import hidden_from_kineto, is_asked_for, show_again
+
+if TYPE_CHECKING:
+    from opscope.torch_api.drop_in.daemon.client import DaemonClient
+    from opscope.torch_api.drop_in.replacements import Replacements
+
+_section = _native.Section()
+_saved: list[tuple[Any, str, Any]] = []  # owner, name and value before
+_added: list[str] = []  # names of modules that torch has no more
+_installed: Replacements | None = None
+_daemon: DaemonClient | None = None
+_had_ours: set[tuple[str, str]] = set()  # globals that held one of ours before install()
+
+
+class Installed:
+    """What :func:`install` returns: in a ``with`` block, takes opscope away at its end."""
+
+    def __enter__(self) -> Installed:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        uninstall()
+
+
+def install() -> Installed:
+    """Have torch.profiler record with opscope, until :func:`uninstall`. Idempotent.
+
+    Raises:
+        BridgeError: there is no torch.
+        LifecycleError: torch's own profiler is running.
+    """
+    with hidden_from_kineto() as is_ours:
+        originals = _section.run(_install, _install_not)
+    _warn_of_subclasses(originals)
+    if is_asked_for():
+        _answer_daemon(is_ours)
+    return Installed()
+
+
+def install_and_answer() -> None:
+    """As :func:`install`, once torch is imported; the daemon's switch was hidden until now."""
+    if show_again():
+        answer_daemon()
+    install()
+
+
+def answer_daemon() -> None:
+    """Answer Dynolog's daemon from now on, instead of Kineto, which must not do so."""
+    global _daemon
+    if _daemon is not None:
+        return
+    from opscope.torch_api.drop_in.daemon.client import DaemonClient
+
+    try:
+        _daemon = DaemonClient()
+        _daemon.begin()
+    except OSError as error:
+        notice(f"KINETO_USE_DAEMON has no effect: {error}")
+
+
+def _answer_daemon(is_ours: bool) -> None:
+    if is_ours:
+        answer_daemon()
+    elif _daemon is None:
+        notice(
+            "KINETO_USE_DAEMON=1 was there when torch was imported, so its own profiler answers "
+            "Dynolog. Call opscope.drop_in.install() before torch is imported."
+        )
+
+
+def _install() -> dict[int, tuple[Any, Any]]:
+    """What was replaced now, by ``id()``."""
+    global _installed
+    if _installed is not None:
+        return {}
+    from opscope.torch_api.drop_in.replacements import find_replacements
+
+    found = find_replacements()
+    _refuse_while_torch_profiles()
+    _had_ours.clear()
+    _had_ours.update((m.__name__, name) for m, name, _ in _globals_among(found.news))
+    for owner, name, value in found.methods:
+        _replace(owner, name, value)
+    for name, module in found.modules.items():
+        _add_module(name, module)
+    for module, name, value in _globals_among(found.originals):
+        _replace(module, name, found.originals[id(value)][1])
+    _installed = found
+    return found.originals
+
+
+def _install_not() -> None:
+    if _installed is None:
+        _restore()
+
+
+def uninstall() -> None:
+    """Put every name back, also in modules imported meanwhile. Idempotent.
+
+    A profile that is running is stopped, with a warning: torch knows nothing of it.
+    """
+    _leave_daemon()
+    if _section.run(_uninstall, _uninstall):
+        warnings.warn(
+            "opscope.drop_in.uninstall() was called while a profile was running; what it recorded "
+            "is lost. Stop the profile first.",
+            stacklevel=2,
+        )
+
+
+def _leave_daemon() -> None:
+    global _daemon
+    daemon, _daemon = _daemon, None
+    if daemon is not None:
+        daemon.end()
+
+
+def _uninstall() -> bool:
+    """Whether a profile was running. May be interrupted anywhere and called again."""
+    global _installed
+    found = _installed
+    if found is None:
+        return False
+    from opscope.torch_api.drop_in.backend import session
+
+    was_running = session.abandon()
+    _restore()
+    for module, name, value in list(_globals_among(found.news)):
+        if (module.__name__, name) not in _had_ours:
+            setattr(module, name, found.news[id(value)][1])
+    _installed = None
+    return was_running
+
+
+def is_installed() -> bool:
+    """Whether torch.profiler records with opscope."""
+    return _installed is not None
+
+
+def _replace(owner: Any, name: str, value: Any) -> None:
+    _saved.append((owner, name, vars(owner)[name]))
+    setattr(owner, name, value)
+
+
+def _add_module(name: str, module: ModuleType) -> None:
+    package, _, last = name.rpartition(".")
+    _added.append(name)
+    sys.modules[name] = module
+    setattr(sys.modules[package], last, module)
+
+
+def _restore() -> None:
+    for owner, name, value in reversed(_saved):
+        setattr(owner, name, value)
+    _saved.clear()
+    for module in _added:
+        package, _, last = module.rpartition(".")
+        sys.modules.pop(module, None)
+        vars(sys.modules[package]).pop(last, None)
+    _added.clear()
+
+
+def _globals_among(values: dict[int, tuple[Any, Any]]) -> Iterator[tuple[ModuleType, str, Any]]:
+    """Module, name and value of every global of a module not ours that is one of ``values``."""
+    for module_name, module in list(sys.modules.items()):
+        if module_name.partition(".")[0] == "opscope":
+            continue
+        # Lazy modules answer getattr by importing; only what they already hold counts.
+        for name, value in list(getattr(module, "__dict__", {}).items()):
+            if id(value) in values and values[id(value)][0] is value:
+                yield module, name, value
+
+
+def _warn_of_subclasses(originals: dict[int, tuple[Any, Any]]) -> None:
+    """Say which classes were derived from torch's own before the switch, and stay so."""
+    children: list[type] = []
+    for original, _ in originals.values():
+        if isinstance(original, type):
+            children += type.__subclasses__(original)
+    derived = sorted(
+        f"{child.__module__}.{child.__qualname__}"
+        for child in children
+        if child.__module__.partition(".")[0] not in ("torch", "opscope")
+    )
+    if derived:
+        warnings.warn(
+            f"{', '.join(derived)}: derived from a class of torch's profiler before opscope took "
+            "its place, and stays torch's. Call opscope.drop_in.install() before importing it.",
+            stacklevel=3,
+        )
+
+
+def _refuse_while_torch_profiles() -> None:
+    from torch._C import _autograd
+
+    if _autograd._profiler_enabled() and _native.statistics()["wanted"] == 0:
+        raise LifecycleError(
+            "torch's own profiler is running, and could not be stopped any more once opscope "
+            "stands in its place. Stop it, then call opscope.drop_in.install()."
+        )

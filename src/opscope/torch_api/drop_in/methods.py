@@ -1,0 +1,147 @@
+"""The few methods of torch's classes that would make objects of columns, or need a GPU."""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from collections.abc import Mapping
+from time import perf_counter, perf_counter_ns
+from typing import Any
+
+from opscope.columns.concat import concat_traces
+from opscope.torch_api.drop_in.backend.result import ProfilerResult
+from opscope.torch_api.event_list.event_list import EventList
+
+_logger = logging.getLogger("torch.autograd.profiler")  # where torch says so, too
+
+
+def ensure_function_events(self: Any) -> None:
+    """``profile._ensure_function_events``: the events as a lazy view."""
+    if getattr(self.experimental_config, "trace_only", False):
+        raise RuntimeError(
+            "events() is not available when trace_only=True in ExperimentalConfig. Use "
+            "export_chrome_trace() instead."
+        )
+    if self._function_events is not None:
+        return
+    self._needs_processing = False
+    self._old_function_events = None
+    started_ns = perf_counter_ns()
+    result = _accumulated(self) if self.acc_events else self.kineto_results
+    trace_ready_ns = perf_counter_ns()
+    timeout_s = getattr(self, "post_processing_timeout_s", None)
+    if result is None:
+        events = EventList()
+    elif timeout_s is None:
+        events = result.function_events
+    else:
+        events = EventList(self._parse_kineto_results(result, timeout_s=timeout_s))
+    self._function_events = events
+    self._stats.parse_kineto_call_duration_us = _microseconds(started_ns, trace_ready_ns)
+    self._stats.function_events_build_tree_call_duration_us = _microseconds(
+        trace_ready_ns, perf_counter_ns()
+    )
+    self._stats.number_of_events = len(events)
+
+
+def _accumulated(self: Any) -> ProfilerResult | None:
+    """The results of all cycles so far as one."""
+    result = self.kineto_results
+    if result is None:
+        return None
+    previous = getattr(self, "_opscope_accumulated", None)
+    trace = result.trace if previous is None else concat_traces([previous, result.trace])
+    self._opscope_accumulated = trace
+    return ProfilerResult(lambda: trace, result.options)
+
+
+def _microseconds(start_ns: int, end_ns: int) -> int:
+    """Rounded up, so that a step that ran never takes 0."""
+    return -((start_ns - end_ns) // 1000)
+
+
+def parse_kineto_results(self: Any, result: Any, timeout_s: float | None = None) -> list[Any]:
+    """``profile._parse_kineto_results``: the events of a result, those made within the time."""
+    events = result.function_events
+    if timeout_s is None:
+        return list(events)
+    if timeout_s < 0:
+        raise ValueError("timeout_s must be non-negative")
+    deadline = perf_counter() + timeout_s
+    made: list[Any] = []
+    for event in events:
+        if perf_counter() >= deadline:
+            _logger.warning(
+                "Post-processing timed out after %s s: partial results, %d of %d events. Raise "
+                "post_processing_timeout_s, or leave it out: events are made when looked at.",
+                timeout_s,
+                len(made),
+                len(events),
+            )
+            break
+        made.append(event)
+    return made
+
+
+def export_chrome_trace(
+    self: Any,
+    path: str,
+    metadata: dict[str, str] | None = None,
+    use_python_export: bool = False,
+    cuda_graph_annotations: Mapping[int, Any] | None = None,
+    graph_lanes: str = "none",
+    default_stream: int = 7,
+) -> None:
+    """``torch.autograd.profiler.profile.export_chrome_trace``: any number of times."""
+    _warn_of_lanes(cuda_graph_annotations, graph_lanes)
+    self.kineto_results.save(path, _parsed(metadata))
+
+
+def export_last_cycle(
+    self: Any,
+    path: str,
+    use_python_export: bool = False,
+    cuda_graph_annotations: Mapping[int, Any] | None = None,
+    graph_lanes: str = "none",
+    default_stream: int = 7,
+) -> None:
+    """``torch.profiler.profile.export_chrome_trace``: the writer itself knows ``.gz``."""
+    _warn_of_lanes(cuda_graph_annotations, graph_lanes)
+    if self.profiler is None:
+        raise AssertionError("Profiler must be initialized before exporting chrome trace")
+    added = getattr(self, "_trace_metadata", None)
+    self.profiler.kineto_results.save(path, _parsed(added))
+
+
+def export_result(
+    result: Any,
+    path: str,
+    metadata: dict[str, str] | None = None,
+    annotations: Mapping[int, Any] | None = None,
+    graph_lanes: str = "none",
+    default_stream: int = 7,
+) -> None:
+    """``torch.profiler._chrome_trace_export.export_chrome_trace``."""
+    _warn_of_lanes(annotations, graph_lanes)
+    result.save(path, _parsed(metadata))
+
+
+def _warn_of_lanes(annotations: Mapping[int, Any] | None, graph_lanes: str) -> None:
+    """Refuse what torch refuses, and say that work of CUDA graphs stays where it ran."""
+    if graph_lanes not in ("none", "all"):
+        raise ValueError(f"graph_lanes must be 'all' or 'none', got {graph_lanes!r}")
+    if graph_lanes == "all" and not annotations:
+        raise ValueError("graph_lanes='all' needs cuda_graph_annotations")
+    if annotations:
+        warnings.warn(
+            "export_chrome_trace(cuda_graph_annotations=...): opscope shows work of CUDA graphs "
+            "on the streams that it ran on, without these annotations. For them, run the program "
+            "on torch's own profiler, without the drop-in.",
+            stacklevel=3,
+        )
+
+
+def _parsed(metadata: dict[str, str] | None) -> dict[str, Any]:
+    """Values are JSON texts."""
+    return {key: json.loads(value) for key, value in (metadata or {}).items()}

@@ -1,0 +1,164 @@
+"""The list of what :func:`opscope.drop_in.install` replaces, and by what."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from opscope.recorder.bridge import bridge
+from opscope.torch_api.drop_in import anti_patterns, cuspy, methods
+from opscope.torch_api.drop_in.backend import observer_functions, ranges, session, switches
+from opscope.torch_api.drop_in.backend.config import ProfilerConfig
+from opscope.torch_api.drop_in.backend.kineto_event import KinetoEvent
+from opscope.torch_api.drop_in.backend.legacy import LegacyRecord
+from opscope.torch_api.drop_in.backend.result import ProfilerResult
+from opscope.torch_api.drop_in.backend.trace_activity import TraceActivity
+from opscope.torch_api.drop_in.memory_profile import memory_profile
+from opscope.torch_api.event import metadata, parts
+from opscope.torch_api.event.formatted_times import FormattedTimesMixin
+from opscope.torch_api.event.function_event import FunctionEvent
+from opscope.torch_api.event.function_event_avg import FunctionEventAvg
+from opscope.torch_api.event_list.event_list import EventList
+from opscope.torch_api.event_tree import extra_fields
+from opscope.torch_api.event_tree.profiler_event import ProfilerEvent
+from opscope.torch_api.observer import ExecutionTraceObserver
+
+_PROFILER = {
+    "_ExtraFields_TorchOp": extra_fields.ExtraFieldsTorchOp,
+    "_ExtraFields_Allocation": extra_fields.ExtraFieldsAllocation,
+    "_ExtraFields_OutOfMemory": extra_fields.ExtraFieldsOutOfMemory,
+    "_ExtraFields_PyCall": extra_fields.ExtraFieldsPyCall,
+    "_ExtraFields_PyCCall": extra_fields.ExtraFieldsPyCCall,
+    "_ExtraFields_Kineto": extra_fields.ExtraFieldsKineto,
+    "_TensorMetadata": extra_fields.TensorMetadata,
+    "_NNModuleInfo": extra_fields.NNModuleInfo,
+    "_OptimizerInfo": extra_fields.OptimizerInfo,
+    "_PyFrameState": extra_fields.PyFrameState,
+    "_ProfilerEvent": ProfilerEvent,
+    "ProfilerConfig": ProfilerConfig,
+    "_set_fwd_bwd_enabled_val": switches.set_forward_backward_enabled,
+    "_set_record_concrete_inputs_enabled_val": switches.set_concrete_inputs_enabled,
+    "_add_execution_trace_observer": observer_functions.add_observer,
+    "_remove_execution_trace_observer": observer_functions.remove_observer,
+    "_enable_execution_trace_observer": observer_functions.enable_observer,
+    "_disable_execution_trace_observer": observer_functions.disable_observer,
+}
+_BACKEND = {
+    "_prepare_profiler": session.prepare_profiler,
+    "_enable_profiler": session.enable_profiler,
+    "_disable_profiler": session.disable_profiler,
+    "_enable_profiler_legacy": session.enable_profiler_legacy,
+    "_disable_profiler_legacy": session.disable_profiler_legacy,
+    "ProfilerEvent": LegacyRecord,
+    "_toggle_collection_dynamic": session.toggle_collection_dynamic,
+    "_add_metadata_json": session.add_metadata_json,
+    "_kineto_step": switches.kineto_step,
+    "_is_kineto_stopped": session.is_kineto_stopped,
+    "_ProfilerResult": ProfilerResult,
+    "_KinetoEvent": KinetoEvent,
+    "_ITraceActivity": TraceActivity,
+}
+_EVENTS = {
+    "EventList": EventList,
+    "FunctionEvent": FunctionEvent,
+    "FunctionEventAvg": FunctionEventAvg,
+    "FormattedTimesMixin": FormattedTimesMixin,
+    "Interval": parts.Interval,
+    "Kernel": parts.Kernel,
+    "EventMetadata": metadata.EventMetadata,
+}
+
+
+@dataclass(frozen=True)
+class Replacements:
+    """What stands in for what.
+
+    Attributes:
+        methods: class, name and function, of methods.
+        originals: by ``id()`` of each of torch's functions and classes: it, and what replaces it.
+        news: the other way round, by ``id()`` of ours.
+        modules: by name those that this torch has no more.
+    """
+
+    methods: tuple[tuple[type, str, Any], ...]
+    originals: dict[int, tuple[Any, Any]]
+    news: dict[int, tuple[Any, Any]]
+    modules: dict[str, ModuleType]
+
+
+def find_replacements() -> Replacements:
+    """What to replace in the torch that is installed; what it does not have is left out.
+
+    Raises:
+        BridgeError: there is no torch.
+    """
+    bridge.load()
+    import torch.autograd.profiler_util as profiler_util
+    import torch.profiler
+    from torch._C import _autograd, _profiler
+
+    pairs = [
+        (getattr(home, name), new)
+        for home, values in (
+            (_autograd, _BACKEND),
+            (_profiler, _PROFILER),
+            (profiler_util, _EVENTS),
+        )
+        for name, new in values.items()
+        if hasattr(home, name)
+    ]
+    pairs.append((_autograd._profiler_type, _profiler_type(_autograd._profiler_type)))
+    ranges.keep(_autograd, _profiler.ProfilerConfig)
+    if importlib.util.find_spec("torch.profiler._chrome_trace_export") is not None:
+        exporter = importlib.import_module("torch.profiler._chrome_trace_export")
+        pairs.append((exporter.export_chrome_trace, methods.export_result))
+    news = {id(new): (new, original) for original, new in pairs}
+    # Not undone by uninstall(): a program may have imported it from opscope itself.
+    pairs.append((torch.profiler.ExecutionTraceObserver, ExecutionTraceObserver))
+    originals = {id(original): (original, new) for original, new in pairs}
+    return Replacements(_methods(), originals, news, _modules())
+
+
+def _modules() -> dict[str, ModuleType]:
+    name = "torch.profiler._pattern_matcher"
+    there = sys.modules.get(name)
+    if there is None:
+        is_torchs = importlib.util.find_spec(name) is not None
+    else:
+        is_torchs = there is not anti_patterns
+    return {} if is_torchs else {name: anti_patterns}
+
+
+def _methods() -> tuple[tuple[type, str, Any], ...]:
+    from torch.autograd.profiler import profile
+    from torch.profiler.profiler import _KinetoProfile
+
+    return (
+        (profile, "_ensure_function_events", methods.ensure_function_events),
+        (profile, "_parse_kineto_results", methods.parse_kineto_results),
+        (profile, "export_chrome_trace", methods.export_chrome_trace),
+        (_KinetoProfile, "export_chrome_trace", methods.export_last_cycle),
+        (_KinetoProfile, "_memory_profile", memory_profile),
+        (
+            _KinetoProfile,
+            "prepare_trace",
+            cuspy.prepare_trace_of_ours(vars(_KinetoProfile)["prepare_trace"]),
+        ),
+    )
+
+
+def _profiler_type(original: Callable[[], Any]) -> Callable[[], Any]:
+    """``_profiler_type`` that says which kind of session opscope runs; torch sees only one kind."""
+    from torch._C._profiler import ActiveProfilerType
+
+    def profiler_type() -> Any:
+        """What runs, as torch names it."""
+        kind = session.active_kind()
+        return getattr(ActiveProfilerType, kind) if kind else original()
+
+    return profiler_type

@@ -1,0 +1,205 @@
+"""Where the events of an ``EventList`` come from: the listed rows of a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.flops import FlopCounts, count_flops
+from opscope.analysis.torch_listing.averages import Averages, key_averages
+from opscope.analysis.torch_listing.rows import ListedRows, RowSource, list_rows
+from opscope.base.cached_property import cached_property
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.device_time import measure_device_time
+from opscope.timeline.listing import TorchListing
+from opscope.timeline.stacks import Stacks
+from opscope.timeline.tree.arguments import Arguments
+from opscope.timeline.tree.event_tree import group_by_parent
+from opscope.timeline.tree.frame_text import python_events
+from opscope.timeline.tree.links import forward_backward_links, thread_numbers
+from opscope.torch_api.event.parts import Kernel
+
+Values = npt.NDArray[np.int64]
+
+EXPOSES_METADATA = "exposes_metadata"  # key in a trace's metadata
+
+
+class ListedTrace:
+    """A trace as positions 0, 1, … of torch's event list; everything is worked out on first use.
+
+    Attributes:
+        trace: the recording.
+        use_device: ``cuda`` or another device, None without one.
+        with_flops: whether operations are counted.
+        with_stack: whether events have stacks.
+    """
+
+    trace: TraceData
+    use_device: str | None
+
+    def __init__(
+        self,
+        trace: TraceData,
+        use_device: str | None,
+        with_flops: bool,
+        with_stack: bool,
+        make_event: Callable[[ListedTrace, int], Any],
+    ) -> None:
+        """``make_event`` gives the object that stands for the event at a position."""
+        self.trace = trace
+        self.use_device = use_device
+        self.with_flops = with_flops
+        self.with_stack = with_stack
+        self._make_event = make_event
+        self._made: dict[int, Any] = {}
+
+    def event(self, position: int) -> Any:
+        """The event at a position; the same object every time."""
+        event = self._made.get(position)
+        if event is None:
+            event = self._made[position] = self._make_event(self, position)
+        return event
+
+    def averages(
+        self, by_shape: bool, stack_n: int, by_overload: bool, python_functions: bool
+    ) -> Averages:
+        """Averages of all events, or of all but Python calls."""
+        averages = key_averages(
+            self.trace, by_shape, stack_n, by_overload, self.flops, self.listing, self.rows
+        )
+        if python_functions:
+            return averages
+        first = averages.first
+        event = np.where(self.rows.source[first] == RowSource.EVENT, self.rows.row[first], -1)
+        return averages.of(np.flatnonzero((event < 0) | ~python_events(self.trace)[event]))
+
+    @cached_property
+    def listing(self) -> TorchListing:
+        """Which events are listed, and how they nest."""
+        return TorchListing(self.trace)
+
+    @cached_property
+    def rows(self) -> ListedRows:
+        """What is at each position."""
+        return list_rows(self.listing, self.flops)
+
+    @cached_property
+    def flops(self) -> FlopCounts | None:
+        """Operations of every event, where they are wanted."""
+        return count_flops(self.trace) if self.with_flops else None
+
+    @cached_property
+    def stacks(self) -> Stacks | None:
+        """Python stacks, where they are wanted."""
+        return Stacks(self.listing) if self.with_stack else None
+
+    @cached_property
+    def arguments(self) -> Arguments:
+        """Arguments of events."""
+        return Arguments(self.trace)
+
+    @cached_property
+    def origin_ns(self) -> int:
+        """The moment that times are counted from: the start of the recording."""
+        start = self.trace.metadata.get("start_ns")
+        if isinstance(start, int):
+            return start
+        times = self.trace.events["start_ns"]
+        return int(times[0]) if len(times) else 0
+
+    @cached_property
+    def process_id(self) -> int:
+        """The process that was recorded; 0 if the trace does not say."""
+        known = self.trace.metadata.get("process_id")
+        return known if isinstance(known, int) else 0
+
+    @cached_property
+    def exposes_metadata(self) -> bool:
+        """Whether events say what a file says of them beyond their attributes."""
+        return bool(self.trace.metadata.get(EXPOSES_METADATA))
+
+    @cached_property
+    def thread_numbers(self) -> Values:
+        """torch's thread id of every event."""
+        return thread_numbers(self.trace)
+
+    @cached_property
+    def positions(self) -> Values:
+        """Position of every row of ``events``, -1 if it is not listed. Shape (events,)."""
+        where = np.full(len(self.trace.events), -1, dtype=np.int64)
+        is_event = np.flatnonzero(self.rows.source == RowSource.EVENT)
+        where[self.rows.row[is_event]] = is_event
+        return where
+
+    @cached_property
+    def parent(self) -> Values:
+        """Listed parent of every listed event, as rows of ``events``; -1 none."""
+        return np.where(self.listing.nested, self.listing.parent, -1)
+
+    @cached_property
+    def _children(self) -> tuple[Values, Values]:
+        return group_by_parent(self.parent)
+
+    def children(self, event: int) -> list[Any]:
+        """What ran directly inside an event, in order of start."""
+        offsets, rows = self._children
+        inside = rows[offsets[event] : offsets[event + 1]]
+        return [self.event(int(position)) for position in self.positions[inside]]
+
+    def parent_of(self, event: int) -> Any:
+        """What an event ran directly inside."""
+        parent = int(self.parent[event])
+        return self.event(int(self.positions[parent])) if parent >= 0 else None
+
+    @cached_property
+    def _launched(self) -> tuple[Values, Values]:
+        """Rows of ``gpu`` by the event they count for: sorted events, and the rows."""
+        launched = measure_device_time(self.listing).launched
+        rows = np.argsort(launched, kind="stable")
+        return launched[rows], rows
+
+    def kernels(self, event: int) -> list[Kernel]:
+        """Device work an event launched."""
+        events, rows = self._launched
+        first, last = np.searchsorted(events, [event, event + 1])
+        gpu, names = self.trace.table("gpu"), self.trace.names
+        return [
+            Kernel(
+                names[gpu["name"][row]],
+                int(gpu["device_index"][row]),
+                float(gpu["duration_ns"][row]) / 1000,
+            )
+            for row in rows[first:last]
+        ]
+
+    def device_time_total_us(self, position: int) -> float:
+        """Device time of the event at a position, everything inside it included."""
+        total = self.rows.quantities.device_total_ns
+        return 0 if total is None else float(total[position]) / 1000
+
+    @cached_property
+    def flows(self) -> dict[int, tuple[int, bool]]:
+        """Forward to backward arrows: event to (id from 1, whether the arrow starts there)."""
+        links = forward_backward_links(self.trace)
+        found: dict[int, tuple[int, bool]] = {}
+        pairs = zip(links.source.tolist(), links.target.tolist(), strict=True)
+        for number, (source, target) in enumerate(pairs, start=1):
+            found[source], found[target] = (number, True), (number, False)
+        return found
+
+    @cached_property
+    def python_numbers(self) -> Values:
+        """Number from 1 of every event that is a Python call, else -1. Shape (events,)."""
+        is_python = python_events(self.trace)
+        return np.where(is_python, np.cumsum(is_python), -1)
+
+    @cached_property
+    def module_rows(self) -> dict[int, int]:
+        """Row in ``modules`` of every event that is a module call."""
+        calls = self.trace.table("python_calls")
+        with_module = np.flatnonzero(calls["module"] >= 0)
+        rows = calls["event"][with_module].tolist(), calls["module"][with_module].tolist()
+        return dict(zip(*rows, strict=True))

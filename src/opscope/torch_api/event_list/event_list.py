@@ -1,0 +1,304 @@
+"""``EventList``: a trace as the list of events that torch.profiler returns."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opscope.columns.trace_data import TraceData
+from opscope.export.chrome.writer import write_chrome_trace
+from opscope.export.collapsed_stacks import METRICS, check_metric, write_collapsed, write_stacks
+from opscope.export.output_file import write_file
+from opscope.torch_api.event.function_event import FunctionEvent
+from opscope.torch_api.event.function_event_avg import AverageObjects, FunctionEventAvg
+from opscope.torch_api.event.listed_trace import ListedTrace
+from opscope.torch_api.event_list.lazy_list import LazyList
+from opscope.torch_api.event_list.nesting import (
+    give_backward_stacks,
+    nest_events,
+    without_duplicates,
+)
+from opscope.torch_api.event_list.notebook import event_list_html
+from opscope.torch_api.event_list.table_footer import footer
+from opscope.torch_api.event_list.table_rows import (
+    TableRows,
+    rows_of_averages,
+    rows_of_objects,
+    rows_of_source,
+)
+from opscope.torch_api.event_list.text_table import TableOptions, format_table
+from opscope.torch_api.event_list.torch_terms import averages_python_functions
+
+Event = Any  # a FunctionEvent in lists of events, a FunctionEventAvg in lists of averages
+
+
+class EventList(LazyList[Event]):
+    """Events, or averages of events, with tables and exports.
+
+    A list made from a trace works on the trace's columns and makes an event only when it is looked
+    at. Changed by hand, or made from given events, it works on the events it holds.
+    """
+
+    def __init__(
+        self,
+        events: Iterable[Event] = (),
+        *,
+        use_device: str | None = None,
+        profile_memory: bool = False,
+        with_flops: bool = False,
+    ) -> None:
+        super().__init__(events)
+        self._use_device = use_device
+        self._profile_memory = profile_memory
+        self._with_flops = with_flops
+        self._tree_built = False
+        self._source: ListedTrace | None = None
+        self._averages: AverageObjects | None = None
+
+    def _build_tree(self) -> None:
+        """Nest the events by thread and time, as torch does; those of a trace are nested."""
+        self._populate_cpu_children()
+        self._remove_dup_nodes()
+        self._set_backward_stacktraces()
+        self._tree_built = True
+
+    def _populate_cpu_children(self) -> None:
+        if self._columns is None:
+            nest_events(self)
+
+    def _remove_dup_nodes(self) -> None:
+        if self._columns is None:
+            self[:] = without_duplicates(self)
+
+    def _set_backward_stacktraces(self) -> None:
+        if self._columns is None:
+            give_backward_stacks(self)
+
+    @property
+    def _columns(self) -> ListedTrace | None:
+        """The trace, as long as the list is what was made from it: all its events."""
+        return self._source if self.as_made and self._averages is None else None
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def _repr_html_(self) -> str:
+        return event_list_html(self)
+
+    def table(
+        self,
+        sort_by: str | None = None,
+        row_limit: int | None = 100,
+        max_src_column_width: int | None = 75,
+        max_name_column_width: int | None = 55,
+        max_shapes_column_width: int | None = 80,
+        header: str | None = None,
+        top_level_events_only: bool = False,
+        time_unit: str | None = None,
+    ) -> str:
+        """The events as text.
+
+        Args:
+            sort_by: column to sort by, largest first, as in ``self_cpu_time_total``; by default
+                rows are in order of first appearance.
+            row_limit: print at most this many rows; -1 or None for all.
+            max_src_column_width: of the source location.
+            max_name_column_width: of names.
+            max_shapes_column_width: of argument shapes.
+            header: a line to print above.
+            top_level_events_only: leave out what ran inside something else.
+            time_unit: ``s``, ``ms`` or ``us``; by default what suits each value.
+
+        Raises:
+            UsageError: unknown sort key or time unit; the message lists the known ones.
+        """
+        options = TableOptions(
+            sort_by=sort_by,
+            row_limit=row_limit,
+            max_src_column_width=max_src_column_width,
+            max_name_column_width=max_name_column_width,
+            max_shapes_column_width=max_shapes_column_width,
+            header=header,
+            top_level_events_only=top_level_events_only,
+            time_unit=time_unit,
+            profile_memory=self._profile_memory,
+            with_flops=self._with_flops,
+        )
+        below = footer(self._source.trace, self._source.flops) if self._source is not None else ""
+        return format_table(self._rows(top_level_events_only), options) + below
+
+    def _rows(self, needs_parents: bool) -> TableRows:
+        averages = self._averages
+        if self._columns is not None:
+            return rows_of_source(self._columns)
+        if averages is not None and self.as_made and averages.are_untouched:
+            return rows_of_averages(averages.averages, averages.source)
+        return rows_of_objects(self, needs_parents)
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """Sum of self CPU times, microseconds."""
+        if self._columns is not None:
+            return self._total("cpu_self_ns") / 1000
+        total: float = sum(event.self_cpu_time_total for event in self)
+        return total
+
+    def key_averages(
+        self,
+        group_by_input_shapes: bool = False,
+        group_by_stack_n: int = 0,
+        group_by_overload_name: bool = False,
+        include_python_functions: bool | None = None,
+    ) -> EventList:
+        """Averages by name, as a list of :class:`FunctionEventAvg`.
+
+        Args:
+            group_by_input_shapes: other argument shapes are another row.
+            group_by_stack_n: another stack, in its innermost n frames, is another row.
+            group_by_overload_name: another operator overload is another row.
+            include_python_functions: average Python calls too; by default as the torch that is
+                installed does: until 2.13.
+        """
+        if include_python_functions is None:
+            include_python_functions = averages_python_functions()
+        grouping = (group_by_input_shapes, group_by_stack_n, group_by_overload_name)
+        source = self._columns
+        if source is not None:
+            averages = source.averages(*grouping, include_python_functions)
+            listed = self._like(())
+            listed._averages = made = AverageObjects(averages, source)
+            listed.fill_lazily(len(made), made.at)
+            return listed
+        groups: defaultdict[tuple[Any, ...], FunctionEventAvg] = defaultdict(FunctionEventAvg)
+        for event in self:
+            if not include_python_functions and getattr(event, "is_python_function", False):
+                continue
+            groups[_key(event, *grouping)].add(event)
+        for average in groups.values():
+            average.stack = (average.stack or [])[:group_by_stack_n]
+            average.input_shapes = average.input_shapes if group_by_input_shapes else ""
+            average.overload_name = average.overload_name if group_by_overload_name else ""
+        return self._like(groups.values())
+
+    def total_average(self) -> FunctionEventAvg:
+        """One average over all events, called ``Total``."""
+        if self._columns is not None:
+            return self.key_averages(include_python_functions=True).total_average()
+        total = FunctionEventAvg()
+        for event in self:
+            total.add(event)
+            total.key = None
+        total.key = "Total"
+        return total
+
+    def export_chrome_trace(self, path: str | Path) -> None:
+        """Write a Chrome trace: the whole recording, or the given events where there is none.
+
+        Raises:
+            UsageError: the path cannot be written.
+        """
+        if self._source is not None:
+            write_chrome_trace(self._source.trace, path)
+        else:
+            _write_events(self, path)
+
+    def supported_export_stacks_metrics(self) -> list[str]:
+        """What ``export_stacks`` takes for ``metric``."""
+        return list(METRICS)
+
+    def export_stacks(self, path: str | Path, metric: str) -> None:
+        """Write collapsed stacks, weighed by ``metric`` in microseconds.
+
+        Raises:
+            UsageError: unknown metric, no stacks, or the path cannot be written.
+        """
+        check_metric(metric)
+        if self._columns is not None:
+            write_stacks(self._columns.trace, path, metric)
+            return
+        attribute = "self_cpu_time_total" if metric == METRICS[0] else "self_device_time_total"
+        pairs = ((event.stack, int(getattr(event, attribute))) for event in self if event.stack)
+        write_collapsed(((stack, value) for stack, value in pairs if value > 0), path)
+
+    def _like(self, events: Iterable[Event]) -> EventList:
+        """A list of other events of the same recording."""
+        made = EventList(
+            events,
+            use_device=self._use_device,
+            profile_memory=self._profile_memory,
+            with_flops=self._with_flops,
+        )
+        made._source = self._source
+        return made
+
+    def _total(self, quantity: str) -> float:
+        assert self._source is not None, "only called for lists made from a trace"
+        values = getattr(self._source.rows.quantities, quantity)
+        return 0.0 if values is None else float(np.sum(values))
+
+
+def make_event_list(
+    trace: TraceData,
+    *,
+    use_device: str | None = None,
+    profile_memory: bool = False,
+    with_flops: bool = False,
+    with_stack: bool = False,
+) -> EventList:
+    """The events of ``trace`` as torch.profiler lists them; none is made until it is looked at.
+
+    Args:
+        trace: the recording.
+        use_device: name of the device columns; by default that of the device in the trace.
+        profile_memory: show memory columns.
+        with_flops: count floating point operations and show them.
+        with_stack: give events their Python stacks.
+    """
+    events = EventList(
+        use_device=use_device or _device_in(trace),
+        profile_memory=profile_memory,
+        with_flops=with_flops,
+    )
+    source = ListedTrace(trace, events._use_device, with_flops, with_stack, FunctionEvent.of_trace)
+    events._source = source
+    events.fill_lazily(len(source.rows), source.event)
+    return events
+
+
+_DEVICE_NAMES = {1: "cuda", 6: "hip", 12: "xpu", 20: "privateuse1"}
+
+
+def _device_in(trace: TraceData) -> str | None:
+    types = trace.table("gpu")["device_type"]
+    return _DEVICE_NAMES.get(int(types[0]), "cuda") if len(types) else None
+
+
+def _key(event: Event, by_shape: bool, stack_n: int, by_overload: bool) -> tuple[Any, ...]:
+    device = getattr(event.device_type, "name", event.device_type)
+    key = [event.key, event.node_id, device, event.is_legacy, event.is_user_annotation]
+    key.append(event.overload_name if by_overload else "")
+    key.append(str(event.input_shapes) if by_shape else "")
+    return (*key, *(event.stack or [])[:stack_n])
+
+
+def _write_events(events: EventList, path: str | Path) -> None:
+    """The slices alone: events that are not from a trace know no more."""
+    slices = [
+        {
+            "name": event.trace_name,
+            "ph": "X",
+            "ts": event.time_range.start,
+            "dur": event.time_range.elapsed_us(),
+            "tid": event.thread,
+            "pid": "CPU functions",
+            "args": {},
+        }
+        for event in events
+        if event.trace_name is not None
+    ]
+    write_file(path, [json.dumps(slices).encode()])

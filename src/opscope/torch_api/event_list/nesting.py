@@ -1,0 +1,88 @@
+"""Nesting of events that are not from a trace: by thread and time, as torch's event lists do it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from opscope.columns.schema import RecordScope
+from opscope.torch_api.event.device_type import is_cpu
+
+Event = Any  # a FunctionEvent
+
+
+def nest_events(events: Iterable[Event]) -> None:
+    """Make each event a child of the shortest one of its thread that is around it.
+
+    Events that only overlap are not nested, nor are asynchronous and device events.
+    """
+    threads: defaultdict[tuple[int, int], list[Event]] = defaultdict(list)
+    for event in events:
+        if not event.is_async and is_cpu(event.device_type):
+            threads[event.thread, event.node_id].append(event)
+    for of_thread in threads.values():
+        of_thread.sort(key=lambda event: (event.time_range.start, -event.time_range.end))
+        around: list[Event] = []
+        for event in of_thread:
+            while around and not _contains(around[-1].time_range, event.time_range):
+                around.pop()
+            if around:
+                around[-1].append_cpu_child(event)
+                event.set_cpu_parent(around[-1])
+            around.append(event)
+
+
+def _contains(outer: Any, inner: Any) -> bool:
+    return bool(inner.start < outer.end and inner.end <= outer.end)
+
+
+def without_duplicates(events: list[Event]) -> list[Event]:
+    """The events without those that repeat their parent: its only child, of the same name.
+
+    The children and device work of one that is left out go to its parent.
+    """
+    kept = list(events)
+    while True:
+        repeated = {id(event) for event in kept if _repeats_parent(event)}
+        if not repeated:
+            return kept
+        for event in kept:
+            # Asked again, because taking out its parent may have changed the answer.
+            if id(event) in repeated and _repeats_parent(event):
+                _replace_by_children(event)
+            else:
+                repeated.discard(id(event))
+        kept = [event for event in kept if id(event) not in repeated]
+
+
+def _repeats_parent(event: Event) -> bool:
+    parent = event.cpu_parent
+    return parent is not None and parent.name == event.name and len(parent.cpu_children) == 1
+
+
+def _replace_by_children(event: Event) -> None:
+    parent = event.cpu_parent
+    parent.cpu_children, parent.kernels = event.cpu_children, event.kernels
+    for child in event.cpu_children:
+        child.cpu_parent = parent
+
+
+def give_backward_stacks(events: Iterable[Event]) -> None:
+    """Give what ran in the backward pass the stack of its forward operator."""
+    forward: dict[tuple[int, int], list[str]] = {}
+    in_backward: list[tuple[Event, Event]] = []
+    for event in events:
+        node = _backward_node(event)
+        if node is not None:
+            in_backward.append((event, node))
+        elif event.stack is not None:
+            forward.setdefault((event.sequence_nr, event.thread), event.stack)
+    for event, node in in_backward:
+        event.stack = forward.get((node.sequence_nr, node.fwd_thread), [])
+
+
+def _backward_node(event: Event) -> Event | None:
+    while event is not None and event.scope != RecordScope.BACKWARD_FUNCTION:
+        event = event.cpu_parent
+    return event

@@ -1,0 +1,90 @@
+"""What torch says differently of the same recording: names, where steps begin, what is averaged."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.columns.names import Names
+from opscope.columns.schema import TABLES, EventKind
+from opscope.columns.table import Table
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.steps import find_steps
+
+GC_PAUSE = "Python GC"
+
+Columns = dict[str, Any]
+
+
+def in_torch_terms(trace: TraceData, adjust_steps: bool) -> TraceData:
+    """``trace`` with torch's name for garbage collections and, if asked for, adjusted steps."""
+    changed, names = _gc_pauses_renamed(trace)
+    if adjust_steps:
+        changed |= _steps_adjusted(trace)
+    if not changed:
+        return trace
+    tables = {name: trace.table(name) for name in TABLES}
+    events = tables["events"]
+    columns = {column.name: events[column.name] for column in events.schema.columns}
+    tables["events"] = Table(events.schema, {**columns, **changed})
+    return TraceData(tables, names)
+
+
+def averages_python_functions() -> bool:
+    """Whether the torch of this process averages Python calls unasked: until 2.13; True without."""
+    profiler = sys.modules.get("torch.profiler.profiler")
+    if profiler is None:
+        return True
+    method = profiler._KinetoProfile.key_averages
+    return "include_python_functions" not in inspect.signature(method).parameters
+
+
+def _gc_pauses_renamed(trace: TraceData) -> tuple[Columns, Names]:
+    names = trace.names
+    pauses = np.flatnonzero(trace.events["kind"] == EventKind.GC_PAUSE)
+    if not len(pauses):
+        return {}, names
+    name = trace.events["name"].copy()
+    name[pauses] = len(names)
+    blob = bytes(names.blob) + GC_PAUSE.encode()
+    return {"name": name}, Names(np.append(names.offsets, len(blob)).astype(np.int64), blob)
+
+
+def _steps_adjusted(trace: TraceData) -> Columns:
+    """Have each step begin with the Python call that it ends in.
+
+    A step begins inside one call of ``step()`` and ends inside the next, which is inside a function
+    that began in between. torch's ``adjust_profiler_step`` lets the step begin 1 ns after the
+    outermost such function, so that the two nest; what ran before is no longer in the step.
+    """
+    events, steps = trace.events, find_steps(trace)
+    start, duration = events["start_ns"].copy(), events["duration_ns"].copy()
+    parent = events["parent"].copy()
+    for step, end_ns in zip(steps.event.tolist(), steps.end_ns.tolist(), strict=True):
+        call = _call_it_ends_in(trace, step, end_ns)
+        if call < 0:
+            continue
+        start[step] = start[call] + 1
+        duration[step] = end_ns - start[step]
+        left = np.flatnonzero((events["parent"] == step) & (events["start_ns"] < start[step]))
+        parent[left] = events["parent"][step]
+    return {"start_ns": start, "duration_ns": duration, "parent": parent}
+
+
+def _call_it_ends_in(trace: TraceData, step: int, end_ns: int) -> int:
+    """The first Python call to begin in a step, on its thread, that outlives it; -1 none."""
+    events = trace.events
+    first = step + 1
+    last = int(np.searchsorted(events["start_ns"], end_ns - 1))
+    rows = slice(first, max(first, last))
+    outlives: npt.NDArray[np.bool_] = (
+        (events["kind"][rows] == EventKind.PYTHON_CALL)
+        & (events["thread"][rows] == events["thread"][step])
+        & (trace.end_ns[rows] > end_ns)
+    )
+    found = np.flatnonzero(outlives)
+    return first + int(found[0]) if len(found) else -1

@@ -1,0 +1,309 @@
+"""The event tree in torch's shape: its nodes are made on access."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from opscope.analysis.memory.written_arguments import takes_optional_tensors
+from opscope.base.cached_property import cached_property
+from opscope.columns.codes import DEVICE_NAMES, LAYOUT_NAMES
+from opscope.columns.dtypes import TORCH_NAMES
+from opscope.columns.schema import ScalarType
+from opscope.columns.table import Table
+from opscope.columns.trace_data import TraceData
+from opscope.recorder.facts.python_source import path_prefixes
+from opscope.timeline.tree.arguments import Argument, Scalar, TensorRecord
+from opscope.timeline.tree.detail import Frame, MemoryDetail, NodeKind, OperatorDetail, PythonDetail
+from opscope.timeline.tree.node import Node, build_tree
+from opscope.torch_api.event_tree.device_event import DeviceEvent, DeviceEvents
+from opscope.torch_api.event_tree.extra_fields import (
+    ExtraFieldsAllocation,
+    ExtraFieldsKineto,
+    ExtraFieldsOutOfMemory,
+    ExtraFieldsPyCall,
+    ExtraFieldsPyCCall,
+    ExtraFieldsTorchOp,
+    NNModuleInfo,
+    OptimizerInfo,
+    PyFrameState,
+    TensorMetadata,
+)
+from opscope.torch_api.event_tree.profiler_event import ProfilerEvent
+
+PARAMETER, GRADIENT, STATE = 0, 1, 2
+_OUT_OF_MEMORY = 4  # torch::profiler::impl::EventType::OutOfMemory
+_PYTHON = (NodeKind.PYTHON_CALL, NodeKind.MODULE_CALL, NodeKind.OPTIMIZER_CALL)
+
+
+class RecordedEvent(ProfilerEvent):
+    """A span or an event of memory."""
+
+    def __init__(self, tree: ProfilerTree, node: Node) -> None:
+        self._tree = tree
+        self._node = node
+
+    @property
+    def name(self) -> str:
+        """As torch shows it."""
+        return self._node.name
+
+    @property
+    def id(self) -> int:
+        """Unique in the tree."""
+        return self._node.row + 1
+
+    @property
+    def correlation_id(self) -> int:
+        """Unique in the process for operators and annotations; 0 for the rest."""
+        is_torch = self._node.kind in (NodeKind.OPERATOR, NodeKind.ANNOTATION)
+        return self._tree.first_id + self._node.row if is_torch else 0
+
+    @property
+    def start_time_ns(self) -> int:
+        """Unix time."""
+        return self._node.start_ns
+
+    @property
+    def duration_time_ns(self) -> int:
+        """From start to end."""
+        return self._node.duration_ns
+
+    @property
+    def start_tid(self) -> int:
+        """System id of its thread."""
+        return self._node.system_thread_id
+
+    @property
+    def overload_name(self) -> str:
+        """Of the operator; empty for anything else, and where it was not recorded."""
+        detail = self._node.detail
+        return detail.overload if isinstance(detail, OperatorDetail) else ""
+
+    @property
+    def parent(self) -> ProfilerEvent | None:
+        """What it ran directly inside."""
+        parent = self._node.parent
+        return None if parent is None else self._tree.event(parent)
+
+    @property
+    def children(self) -> list[ProfilerEvent]:
+        """What ran directly inside or was launched directly there, in order of start."""
+        inside = [self._tree.event(child) for child in self._node.children]
+        return _by_start(inside, self._tree.devices.launched_by(self._node.row))
+
+    @cached_property
+    def typed(self) -> tuple[Any, Any]:
+        """The kind of event, and its extra fields."""
+        from torch._C._profiler import _EventType
+
+        kind, detail = self._node.kind, self._node.detail
+        if isinstance(detail, OperatorDetail):
+            return _EventType.TorchOp, self._tree.operator_fields(self.name, detail)
+        if isinstance(detail, MemoryDetail):
+            if kind is NodeKind.OUT_OF_MEMORY:
+                # torch's enumeration has a value for it, but no name that Python can see.
+                return _EventType(_OUT_OF_MEMORY), ExtraFieldsOutOfMemory()
+            return _EventType.Allocation, self._tree.allocation_fields(detail)
+        if isinstance(detail, PythonDetail) and kind in _PYTHON:
+            return _EventType.PyCall, self._tree.call_fields(detail)
+        if isinstance(detail, PythonDetail) and kind is NodeKind.C_CALL:
+            return _EventType.PyCCall, ExtraFieldsPyCCall(self._tree.place(detail.caller))
+        return _EventType.Kineto, ExtraFieldsKineto()
+
+
+class ProfilerTree:
+    """The tree of a trace in torch's shape.
+
+    Attributes:
+        first_id: correlation id of the trace's first event.
+        devices: the work of devices.
+    """
+
+    def __init__(self, trace: TraceData, first_id: int = 1) -> None:
+        self.first_id = first_id
+        self._trace = trace
+        self._tree = build_tree(trace)
+        self.devices = DeviceEvents(trace, len(self._tree) + 1, self._event_of_row)
+        self._events: dict[int, RecordedEvent] = {}
+        self._modules: dict[int, NNModuleInfo] = {}
+        self._optimizers: dict[int, OptimizerInfo] = {}
+        self._prefixes = path_prefixes()
+        self._shown_files: dict[str, str] = {}
+
+    @property
+    def roots(self) -> list[ProfilerEvent]:
+        """Events at top level, in order of start; also work that no recorded call launched."""
+        top = [self.event(node) for node in self._tree.roots]
+        return _by_start(top, self.devices.launched_by(-1))
+
+    def _event_of_row(self, row: int) -> RecordedEvent:
+        return self.event(self._tree.node(row))
+
+    def event(self, node: Node) -> RecordedEvent:
+        """The one object for a node."""
+        event = self._events.get(node.row)
+        if event is None:
+            event = self._events[node.row] = RecordedEvent(self, node)
+        return event
+
+    def operator_fields(self, name: str, detail: OperatorDetail) -> ExtraFieldsTorchOp:
+        """Extra fields of an operator or annotation."""
+        from torch._C._profiler import RecordScope
+
+        return ExtraFieldsTorchOp(
+            name=name,
+            inputs=_inputs(name, detail.inputs),
+            scope=getattr(RecordScope, detail.scope.name),
+            sequence_number=detail.sequence_number,
+            allow_tf32_cublas=False,
+        )
+
+    def allocation_fields(self, detail: MemoryDetail) -> ExtraFieldsAllocation:
+        """Extra fields of an allocation or free."""
+        return ExtraFieldsAllocation(
+            ptr=detail.address,
+            alloc_size=detail.size_bytes,
+            total_allocated=detail.total_allocated_bytes,
+            total_reserved=detail.total_reserved_bytes,
+            device=_device(detail.device_type, detail.device_index),
+            id=_known(detail.tensor_id),
+            allocation_id=_known(detail.allocation_id),
+        )
+
+    def call_fields(self, detail: PythonDetail) -> ExtraFieldsPyCall:
+        """Extra fields of a Python call."""
+        return ExtraFieldsPyCall(
+            callsite=self.place(detail.frame),
+            caller=self.place(detail.caller),
+            module=self._module(detail) if detail.module >= 0 else None,
+            optimizer=self._optimizer(detail) if detail.optimizer >= 0 else None,
+        )
+
+    def place(self, frame: Frame | None) -> PyFrameState:
+        """Where a function is, as names of events say it."""
+        if frame is None:
+            return PyFrameState("", 0, "")
+        file = self._shown_files.get(frame.file)
+        if file is None:
+            folder = next((p for p in self._prefixes if frame.file.startswith(p)), "")
+            file = self._shown_files[frame.file] = frame.file.removeprefix(folder)
+        return PyFrameState(file, frame.line, frame.function)
+
+    def _module(self, detail: PythonDetail) -> NNModuleInfo:
+        info = self._modules.get(detail.module)
+        if info is None:
+            held = _held(self._trace, "module", detail.module)
+            info = self._modules[detail.module] = NNModuleInfo(
+                self_ptr=detail.address,
+                cls_ptr=int(self._trace.table("modules")["class_address"][detail.module]),
+                cls_name=detail.class_name,
+                parameters=[
+                    (name, tensors[PARAMETER], tensors.get(GRADIENT)) for name, tensors, _ in held
+                ],
+            )
+        return info
+
+    def _optimizer(self, detail: PythonDetail) -> OptimizerInfo:
+        info = self._optimizers.get(detail.optimizer)
+        if info is None:
+            held = _held(self._trace, "optimizer", detail.optimizer)
+            info = self._optimizers[detail.optimizer] = OptimizerInfo(
+                self_ptr=detail.address,
+                parameters=[
+                    (tensors[PARAMETER], tensors.get(GRADIENT), state) for _, tensors, state in held
+                ],
+            )
+        return info
+
+
+def _by_start(events: list[RecordedEvent], work: list[DeviceEvent]) -> list[ProfilerEvent]:
+    """Both in one list; each is in order of start."""
+    if not work:
+        return [*events]
+    return sorted([*events, *work], key=lambda event: event.start_time_ns)
+
+
+Held = tuple[str, dict[int, TensorMetadata], list[tuple[str, TensorMetadata]]]
+
+
+def _held(trace: TraceData, column: str, owner: int) -> list[Held]:
+    """Per parameter of an owner: its name, parameter and gradient by role, and state."""
+    table = trace.table("parameters")
+    held: dict[int, Held] = {}
+    for row in np.flatnonzero(table[column] == owner):
+        name = trace.names[table["name"][row]]
+        entry = held.setdefault(int(table["parameter"][row]), (name, {}, []))
+        role, tensor = int(table["role"][row]), _metadata_of_row(table, int(row))
+        if role == STATE:
+            entry[2].append((name, tensor))
+        else:
+            entry[1][role] = tensor
+    return [entry for entry in held.values() if PARAMETER in entry[1]]
+
+
+def _metadata_of_row(table: Table, row: int) -> TensorMetadata:
+    import torch
+
+    return TensorMetadata(
+        impl_ptr=int(table["impl"][row]),
+        storage_data_ptr=int(table["storage"][row]),
+        id=_known(int(table["tensor_id"][row])),
+        allocation_id=_known(int(table["allocation_id"][row])),
+        sizes=table.lists("sizes")[row],
+        strides=table.lists("strides")[row],
+        dtype=getattr(torch, TORCH_NAMES.get(int(table["dtype"][row]), ""), None),
+        layout=getattr(torch, LAYOUT_NAMES[int(table["layout"][row])]),
+        device=_device(int(table["device_type"][row]), int(table["device_index"][row])),
+    )
+
+
+# torch keeps the values of these, and None of any other argument that is not a tensor.
+_WITH_VALUE = (ScalarType.BOOL, ScalarType.INT, ScalarType.FLOAT, ScalarType.COMPLEX)
+
+
+def _inputs(name: str, arguments: list[Argument | None]) -> list[Any]:
+    found: list[Any] = []
+    for position, argument in enumerate(arguments):
+        if isinstance(argument, TensorRecord):
+            found.append(_metadata(argument))
+        elif isinstance(argument, list) and not takes_optional_tensors(name, position):
+            tensors = [_metadata(tensor) for tensor in argument]
+            found.append(None if None in tensors else tensors)
+        elif isinstance(argument, Scalar) and argument.type is ScalarType.TENSOR_LIST:
+            found.append([])
+        elif isinstance(argument, Scalar) and argument.type in _WITH_VALUE:
+            found.append(argument.value)
+        else:
+            found.append(None)
+    return found
+
+
+def _metadata(record: TensorRecord) -> TensorMetadata | None:
+    import torch
+
+    if record.impl == 0 or not record.dtype:  # undefined; nested, or of symbolic shape
+        return None
+    return TensorMetadata(
+        impl_ptr=record.impl,
+        storage_data_ptr=record.storage,
+        id=_known(record.tensor_id),
+        allocation_id=_known(record.allocation_id),
+        sizes=list(record.sizes),
+        strides=list(record.strides),
+        dtype=getattr(torch, record.dtype, None),
+        layout=getattr(torch, record.layout, None),
+        device=_device(record.device_type, record.device_index),
+    )
+
+
+def _device(device_type: int, index: int) -> Any:
+    import torch
+
+    name = DEVICE_NAMES[device_type]
+    return torch.device(name) if index < 0 else torch.device(name, index)
+
+
+def _known(number: int) -> int | None:
+    return number if number >= 0 else None

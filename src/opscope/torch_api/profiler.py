@@ -1,0 +1,306 @@
+"""``profile``: torch.profiler's interface over opscope's recorder."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Iterable
+from html import escape
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from opscope import _native
+from opscope.columns.concat import concat_traces
+from opscope.columns.trace_data import TraceData
+from opscope.errors import UsageError
+from opscope.export.chrome.writer import write_chrome_trace
+from opscope.export.memory_timeline import write_memory_timeline
+from opscope.export.perfetto import write_perfetto
+from opscope.recorder.facts.neighbours import announce_profile
+from opscope.report.notebook import overview_html
+from opscope.report.page import write_report
+from opscope.torch_api.cycles import Cycles
+from opscope.torch_api.event_list.event_list import EventList, make_event_list
+from opscope.torch_api.profile_recording import ProfileRecording
+
+if TYPE_CHECKING:
+    from torch.profiler import ProfilerActivity
+
+# What methods of Trace import is loaded before anything is recorded: when one is called, the
+# program may have changed its sys.path, and a child that is forked in the middle of an import waits
+# for ever.
+for _stage in ("timeline.tree.node", "analysis.memory.peak", "findings.find", "export.formats"):
+    importlib.import_module(f"opscope.{_stage}")
+
+
+class profile(ProfileRecording):
+    """Records what a PyTorch program does, between ``start`` and ``stop`` or in a ``with`` block.
+
+    Takes torch.profiler.profile's parameters; a script that uses that runs on this unchanged.
+    Beyond it: an object can be started, stopped and exported any number of times, from any thread;
+    ``stop`` returns at once whatever was recorded; every thread of the process is seen; no tensor
+    is kept alive; ``trace`` gives the columns themselves.
+
+    Args:
+        activities: what to record; None for everything the machine has. An item may be a dict from
+            activity to the names of the kinds of event to keep (``{CPU: ["CPU_OP"]}``,
+            ``{CUDA: ["CONCURRENT_KERNEL", "GPU_MEMCPY"]}``), or to a ``ProfilerActivityConfig``,
+            torch's or that of :mod:`opscope.torch_api.activity_configs`.
+        schedule: which steps to record (see :func:`opscope.schedule`); None records all.
+        on_trace_ready: called with this object whenever a cycle's trace is ready.
+        record_shapes: arguments of operators: shapes, strides, dtypes, scalars.
+        profile_memory: allocations and frees.
+        with_stack: Python and C calls.
+        with_flops: estimate floating point operations; implies ``record_shapes``.
+        with_modules: nn.Module and optimizer calls.
+        with_asyncio: runs of asyncio tasks: what each does between two awaits.
+        with_functions: Python function calls without C functions: where the program was, at a
+            fraction of what ``with_stack`` costs, and nothing between calls.
+        with_own_functions: of these the program's own, at the least cost; of installed libraries'
+            only what waits or imports and, before Python 3.12, what the program calls itself. All
+            of them while another recording wants them.
+        experimental_config: torch's ``_ExperimentalConfig``, or a dict of its switches by name,
+            which may be any of any torch; those that mean something here are honoured.
+        execution_trace_observer: anything with ``start``, ``stop`` and ``cleanup``; runs for the
+            same steps. opscope's own shows the same events, under the same ids.
+        acc_events: keep the events of all cycles, not only of the last.
+        use_cuda: deprecated, use ``activities``.
+        custom_trace_id_callback: makes the id of each cycle's trace.
+        post_processing_timeout_s: accepted; post-processing takes no time worth limiting.
+        all_threads: record every thread of the process, not only the one that starts.
+        record_outputs: results of operators and overload names too, all that an execution trace
+            needs; implies ``record_shapes``.
+        source_lines: with ``with_stack``, keep the text of the program's own lines that made calls,
+            so that whoever has the trace can read them; False keeps file and number alone.
+
+        stream_to: a folder that the recording is in while it runs, so that it outlives its process,
+            however that ends; ``opscope recover`` and :func:`opscope.load` read it then. When it
+            stops, its trace is saved there, or with a schedule in ``cycle-1`` and so on.
+        max_disk: bytes that the file of one recording may take, or a text such as ``"2GiB"``; by
+            default half of what is free.
+        max_memory: likewise what is recorded may take of this process's memory, besides what other
+            recordings have; by default half of what is free. What finds no room is counted. Of
+            recordings that go on together the one that may have most decides for all.
+        keeper: have a process wait that writes the trace if this one ends first.
+
+    Raises:
+        UsageError: an option or activity makes no sense.
+    """
+
+    _view: tuple[TraceData, EventList] | None = None
+
+    # -- Life cycle ------------------------------------------------------------------------------
+
+    def _start_recording(self) -> None:
+        super()._start_recording()
+        announce_profile(self._recording)
+
+    def _enter(self) -> profile:
+        self.start()
+        return self
+
+    def _exit(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self.stop()
+        finally:
+            if self.execution_trace_observer is not None:
+                self.execution_trace_observer.cleanup()
+
+    # Native, so that a signal handler's exception leaves no recording running when the `with` block
+    # was not entered, or has been left.
+    __enter__ = _native.method(_enter, Cycles._cancel)
+    __exit__ = _native.method(_exit, Cycles._stop)
+
+    def toggle_collection_dynamic(
+        self, enable: bool, activities: Iterable[ProfilerActivity]
+    ) -> None:
+        """Leave out some activities for a while, without ending the recording.
+
+        Args:
+            enable: False leaves them out, True takes them up again.
+            activities: those concerned.
+        """
+        concerned = set(activities)
+        recording = self._recording
+        if recording is None:
+            return
+        if any(a.name == "CPU" for a in concerned):
+            recording.pause(not enable)
+        if any(a.name == "CUDA" for a in concerned):
+            recording.pause_devices(not enable)
+
+    # -- Results ---------------------------------------------------------------------------------
+
+    def events(self) -> EventList:
+        """The events, as torch.profiler's FunctionEvent objects, made when they are looked at.
+
+        Raises:
+            LifecycleError: nothing has been recorded yet.
+        """
+        last, finished, view = self.trace, self._finished, self._view
+        recorded = finished[-1].recording.trace
+        if view is None or view[0] is not recorded:
+            accumulated = [self._view_of(cycle) for cycle in finished[:-1]]
+            trace = concat_traces([*accumulated, last]) if self.acc_events else last
+            events = make_event_list(
+                trace,
+                use_device=self.use_device,
+                **self._settings.list_options(),
+            )
+            self._view = view = (recorded, events)
+        return view[1]
+
+    def key_averages(
+        self,
+        group_by_input_shape: bool = False,
+        group_by_stack_n: int = 0,
+        group_by_overload_name: bool = False,
+        include_python_functions: bool | None = None,
+    ) -> EventList:
+        """Averages by operator name and, where asked for, input shapes, stack, overload.
+
+        Args:
+            group_by_input_shape: needs ``record_shapes``.
+            group_by_stack_n: the innermost n frames; needs ``with_stack``.
+            group_by_overload_name: needs overload names (``capture_overload_names``).
+            include_python_functions: Python calls too, which need ``with_stack``; by default as the
+                torch that is installed does: until 2.13.
+
+        Raises:
+            LifecycleError: nothing has been recorded yet.
+        """
+        return self.events().key_averages(
+            group_by_input_shape,
+            group_by_stack_n,
+            group_by_overload_name,
+            include_python_functions,
+        )
+
+    def export_chrome_trace(self, path: str | Path, use_python_export: bool = False) -> None:
+        """Write the last cycle as Chrome JSON, as often as wanted.
+
+        Args:
+            path: ends in ``.json`` or ``.json.gz``.
+            use_python_export: accepted; there is one writer, and it is fast.
+
+        Raises:
+            LifecycleError: nothing has been recorded yet.
+            UsageError: the path cannot be written.
+        """
+        write_chrome_trace(self.trace, path)
+
+    def export_perfetto(self, path: str | Path) -> None:
+        """Write the last cycle in Perfetto's own format, a tenth of the size of Chrome JSON.
+
+        Args:
+            path: ends in ``.pftrace`` or ``.pftrace.gz``; open it with ui.perfetto.dev.
+
+        Raises:
+            LifecycleError: nothing has been recorded yet.
+            UsageError: the path cannot be written.
+        """
+        write_perfetto(self.trace, path)
+
+    def export_report(self, path: str | Path, title: str = "", period: str = "steady") -> None:
+        """Write the last cycle as an HTML page: one file, no network, open it from disk.
+
+        Args:
+            path: ends in ``.html``.
+            title: shown at the top; the program's name by default.
+            period: what tables and findings speak of: ``steady`` (the recording without its
+                start-up), ``start-up`` or ``all``.
+
+        Raises:
+            LifecycleError: nothing has been recorded yet.
+            UsageError: the path cannot be written, or there is no such period.
+        """
+        write_report(self.trace, path, title=title, period=period)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the top of the averages, once something has been recorded."""
+        return overview_html(self.trace) if self._finished else escape(repr(self))
+
+    def export_stacks(self, path: str | Path, metric: str = "self_cpu_time_total") -> None:
+        """Write collapsed stacks (``frame;frame;frame value``), one line per stack.
+
+        Args:
+            path: of the text file.
+            metric: ``self_cpu_time_total`` or ``self_cuda_time_total``, in microseconds.
+
+        Raises:
+            UsageError: unknown metric, or the path cannot be written.
+        """
+        self.events().export_stacks(str(path), metric)
+
+    def export_memory_timeline(self, path: str | Path, device: str | None = None) -> None:
+        """Write what each category of memory held over time, on one device.
+
+        Args:
+            path: ``.json`` or ``.json.gz``: ``[times, sizes by category]``; ``.raw.json.gz``: every
+                action; ``.html``: a page; ``.png``: a picture.
+            device: such as ``cpu`` or ``cuda:0``; None is the first accelerator that was used or,
+                without one, the CPU.
+
+        Raises:
+            LifecycleError: nothing has been recorded yet.
+            UsageError: this profiler does not record what it takes, the device was not used, or the
+                path cannot be written.
+            MissingDependencyError: a ``.png`` is drawn with matplotlib.
+        """
+        needed = {
+            "record_shapes=True": self._options.shapes,
+            "profile_memory=True": self._options.memory,
+            "with_stack=True": self._options.stack or self._options.modules,
+        }
+        missing = ", ".join(flag for flag, is_set in needed.items() if not is_set)
+        if missing:
+            raise UsageError(
+                f"{missing} required for memory profiling. Pass this to profile() and record again."
+            )
+        write_memory_timeline(self.trace, path, device)
+
+    # -- Metadata --------------------------------------------------------------------------------
+
+    def add_metadata(self, key: str, value: str) -> None:
+        """Keep a text with the trace being recorded, or just recorded."""
+        self._metadata()[key] = value
+
+    def add_metadata_json(self, key: str, value: str) -> None:
+        """Keep a JSON value with the trace.
+
+        Raises:
+            UsageError: ``value`` is not JSON.
+        """
+        self._metadata()[key] = _parse_json(key, value)
+
+    def preset_metadata_json(self, key: str, value: str) -> None:
+        """Keep a JSON value with every trace to come.
+
+        Raises:
+            UsageError: ``value`` is not JSON.
+        """
+        self.preset_metadata[key] = _parse_json(key, value)
+
+    def get_trace_id(self) -> str | None:
+        """The id of the current or last cycle's trace; None before the first."""
+        return self._cycles[-1].trace_id if self._cycles else None
+
+    def set_custom_trace_id_callback(self, callback: Callable[[], str]) -> None:
+        """Use ``callback`` for the ids of later cycles."""
+        self.custom_trace_id_callback = callback
+
+
+def _parse_json(key: str, value: str) -> Any:
+    try:
+        return json.loads(value)
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"The metadata {key!r} is not JSON ({error}). Pass a JSON text such as '[1, 2]' or "
+            "'\"text\"', or use add_metadata for plain text."
+        ) from error

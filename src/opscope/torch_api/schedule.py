@@ -1,0 +1,111 @@
+"""Which steps to record: the profiler's schedule."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from opscope.errors import UsageError
+
+
+class ProfilerAction(Enum):
+    """What the profiler does during one step. Values as in torch.profiler."""
+
+    NONE = 0
+    WARMUP = 1
+    RECORD = 2
+    RECORD_AND_SAVE = 3
+    DEVICE_STOPPED = 4
+
+
+Schedule = Callable[[int], ProfilerAction]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _CyclicSchedule:
+    """A schedule that explains itself when printed."""
+
+    wait: int
+    warmup: int
+    active: int
+    repeat: int
+    skip_first: int
+    skip_first_wait: int
+
+    def __call__(self, step: int) -> ProfilerAction:
+        if step < 0:
+            raise UsageError(f"Steps are counted from 0, got {step}.")
+        if step < self.skip_first:
+            return ProfilerAction.NONE
+        step -= self.skip_first
+        if self.skip_first_wait != 0:
+            step += self.wait
+        cycle, position = divmod(step, self.wait + self.warmup + self.active)
+        if self.repeat > 0 and cycle >= self.repeat:
+            return ProfilerAction.NONE
+        if position < self.wait:
+            return ProfilerAction.NONE
+        if position < self.wait + self.warmup:
+            return ProfilerAction.WARMUP
+        last = position == self.wait + self.warmup + self.active - 1
+        return ProfilerAction.RECORD_AND_SAVE if last else ProfilerAction.RECORD
+
+    def __str__(self) -> str:
+        first_wait = 0 if self.skip_first_wait else self.wait
+        parts = [f"skip {self.skip_first}"] if self.skip_first else []
+        parts += [f"wait {first_wait}", f"warm up {self.warmup}", f"record {self.active}"]
+        again = f"{self.repeat} times" if self.repeat else "until the end"
+        later = f", waiting {self.wait} before each later cycle" if self.skip_first_wait else ""
+        return f"steps: {', '.join(parts)}; {again}{later}"
+
+
+def schedule(
+    *,
+    wait: int,
+    warmup: int,
+    active: int,
+    repeat: int = 0,
+    skip_first: int = 0,
+    skip_first_wait: int = 0,
+) -> Schedule:
+    """A schedule of cycles: wait, warm up, record; meant for ``profile(schedule=...)``.
+
+    Args:
+        wait: steps to do nothing, in each cycle.
+        warmup: steps to have everything ready but keep nothing.
+        active: steps to record; the trace is ready after the last of them.
+        repeat: number of cycles; 0 repeats until profiling ends.
+        skip_first: steps to do nothing once, before the first cycle.
+        skip_first_wait: non-zero leaves out the first cycle's ``wait``.
+
+    Returns:
+        A callable from step number to :class:`ProfilerAction`; ``print`` explains it.
+
+    Raises:
+        UsageError: a negative number, or ``active`` below 1.
+    """
+    counts = {"wait": wait, "warmup": warmup, "repeat": repeat, "skip_first": skip_first}
+    for name, value in counts.items():
+        if value < 0:
+            raise UsageError(f"schedule({name}={value}): must be 0 or more.")
+    if active <= 0:
+        raise UsageError(f"schedule(active={active}): at least one step must be recorded.")
+    if warmup == 0:
+        warnings.warn(
+            "Profiler won't be using warmup, this can skew profiler results", stacklevel=2
+        )
+    return _CyclicSchedule(
+        wait=wait,
+        warmup=warmup,
+        active=active,
+        repeat=repeat,
+        skip_first=skip_first,
+        skip_first_wait=skip_first_wait,
+    )
+
+
+def record_every_step(step: int) -> ProfilerAction:
+    """The schedule of a profile that was given none: record from start to stop."""
+    return ProfilerAction.RECORD

@@ -1,0 +1,160 @@
+"""Whatever stands where a trace should: read at once, or refused at once, in a sentence."""
+
+import gzip
+import os
+import resource
+import socket
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+
+from opscope.base import input_file, memory_limit
+from opscope.errors import InsufficientMemoryError, TraceFormatError
+from opscope.recorder.streams.load import load_trace
+from opscope.storage import unpacked_file
+from opscope.storage.read_part import ranks
+from support.hostile_sources import built_trace
+from support.rewritten_trace import write_table
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/null", "/dev/random"])
+def test_a_device_is_no_trace(device):
+    with pytest.raises(TraceFormatError, match="is a device, and a trace is a folder"):
+        load_trace(device)
+
+
+NULL = "null character" if sys.version_info >= (3, 13) else "null byte"
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TraceFormatError, match=r"is a pipe.*to a file first"):
+        load_trace(tmp_path / "pipe")
+
+
+def test_a_socket_is_no_trace(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # names of sockets are short
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("socket")
+        with pytest.raises(TraceFormatError, match="is a socket"):
+            load_trace("socket")
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "events.parquet", "names.parquet"])
+@pytest.mark.parametrize("device", ["pipe", "/dev/zero", "folder", "loop"])
+def test_files_of_a_trace_are_plain_files(tmp_path, name, device):
+    rank = built_trace().save(tmp_path / "t")
+    (rank / name).unlink()
+    if device == "pipe":
+        os.mkfifo(rank / name)
+    elif device == "folder":
+        (rank / name).mkdir()
+    else:
+        (rank / name).symlink_to(name if device == "loop" else device)
+    with pytest.raises(TraceFormatError, match=rf"{name}.* (is a|cannot be read: Too many levels)"):
+        load_trace(tmp_path / "t")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("x" * 300, "File name too long"), ("a\0b", NULL), ("\ud800", "surrogates"),
+     ("d/" * 3000, "File name too long"), ("loop", "Too many levels of symbolic links"),
+     ("loop/below", "Too many levels of symbolic links")],
+)  # fmt: skip
+def test_paths_that_cannot_be_looked_at_say_why(tmp_path, name, reason):
+    (tmp_path / "loop").symlink_to("loop")
+    for look in (load_trace, ranks):
+        with pytest.raises(TraceFormatError, match=f"cannot be read: .*{reason}"):
+            look(f"{tmp_path}/{name}")
+
+
+def test_a_path_without_permission_says_so(tmp_path, monkeypatch):
+    def forbidden(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(input_file.os, "stat", forbidden)
+    with pytest.raises(TraceFormatError, match="cannot be read: Permission denied"):
+        load_trace(tmp_path / "locked" / "t")
+
+
+def test_a_path_may_be_bytes(tmp_path):
+    built_trace().save(tmp_path / "t")
+    assert len(load_trace(os.fsencode(tmp_path / "t")).events)
+
+
+def test_a_path_below_a_file_is_not_there(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TraceFormatError, match="There is no trace at"):
+        load_trace(tmp_path / "file" / "t")
+
+
+def bomb(path, *, before: bytes, megabytes: int):
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(before)
+        for _ in range(megabytes):
+            file.write(b" " * (1 << 20))
+    return path
+
+
+@pytest.mark.parametrize("before", [b'{"traceEvents": [', b'{"nodes": ['])
+def test_a_gzip_file_that_unpacks_to_too_much_is_left_alone(tmp_path, monkeypatch, before):
+    monkeypatch.setattr(unpacked_file, "_SMALL_BYTES", 1 << 20)
+    path = bomb(tmp_path / "t.json.gz", before=before, megabytes=30)
+    assert path.stat().st_size * 200 < 30 << 20
+    monkeypatch.setattr(unpacked_file, "_MOST_EXPANSION", 100)
+    with pytest.raises(TraceFormatError, match=r"MB in .* kB, which no trace does"):
+        load_trace(path)
+
+
+def test_a_file_larger_than_memory_is_not_begun(tmp_path, monkeypatch):
+    monkeypatch.setattr(memory_limit, "memory_left", lambda: 1000)
+    with open(tmp_path / "t.json", "wb") as file:
+        file.truncate(1 << 40)  # of nothing: it takes no room on the disk
+    with pytest.raises(InsufficientMemoryError, match=r"not enough memory .*t\.json.*GB are left"):
+        load_trace(tmp_path / "t.json")
+
+
+def test_a_parquet_file_is_measured_before_it_is_unpacked(tmp_path, monkeypatch):
+    rank = built_trace().save(tmp_path / "t")
+    monkeypatch.setattr(memory_limit, "memory_left", lambda: 1 << 20)
+    rows = 10_000_000
+    lists = pa.FixedSizeListArray.from_arrays(pa.nulls(rows, pa.int64()).fill_null(0), 10_000)
+    write_table(rank, "gpu", pa.table({"grid": lists.cast(pa.list_(pa.int64()))}))
+    assert (rank / "gpu.parquet").stat().st_size < 200_000
+    with pytest.raises(InsufficientMemoryError, match=r"gpu\.parquet: it needs about 0\.1 GB"):
+        load_trace(rank)
+
+
+def test_a_text_that_is_repeated_counts_each_time(tmp_path, monkeypatch):
+    rank = built_trace().save(tmp_path / "t")
+    monkeypatch.setattr(memory_limit, "memory_left", lambda: 1 << 26)
+    names = pa.DictionaryArray.from_arrays(pa.nulls(1000, pa.int32()).fill_null(0), ["x" * 100_000])
+    write_table(rank, "names", pa.table({"text": names}))
+    assert (rank / "names.parquet").stat().st_size < 100_000
+    with pytest.raises(InsufficientMemoryError, match=r"names\.parquet: it needs about 0\.1 GB"):
+        load_trace(rank)
+
+
+def test_memory_that_runs_out_while_reading_is_said(tmp_path, monkeypatch):
+    def full(*arguments, **options):
+        raise pa.ArrowMemoryError("malloc of size 64 failed")
+
+    rank = built_trace().save(tmp_path / "t")
+    monkeypatch.setattr("opscope.storage.read_part.ParquetColumns", full)
+    with pytest.raises(InsufficientMemoryError, match=r"not enough memory for reading .*ulimit"):
+        load_trace(rank)
+
+
+def test_a_bomb_under_a_memory_limit_ends_in_a_sentence(tmp_path):
+    path = bomb(tmp_path / "t.json.gz", before=b'{"traceEvents": [', megabytes=1500)
+    limit = 1200 << 20
+    done = subprocess.run(
+        [sys.executable, "-m", "opscope", "summary", str(path)],
+        capture_output=True, text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "no trace does" in done.stderr or "not enough memory" in done.stderr
+    assert "Traceback" not in done.stderr

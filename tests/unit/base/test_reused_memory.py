@@ -1,0 +1,174 @@
+"""Arrays in the memory of those that were dropped, and what is left of it afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from opscope import _native
+from opscope.base.reused_memory import reusing_memory
+
+COUNT = 1 << 18
+"""Of 8 bytes each: as large as what is used again."""
+
+Array = npt.NDArray[np.float64]
+
+
+def kept_bytes() -> int:
+    return _native.reused_memory()[1]
+
+
+def used_bytes() -> int:
+    return _native.reused_memory()[0]
+
+
+def make() -> Array:
+    return np.arange(COUNT, dtype=np.float64)
+
+
+@reusing_memory
+def make_and_drop() -> tuple[Array, int]:
+    first = make()
+    address = first.ctypes.data
+    del first
+    kept = kept_bytes()
+    second = make()
+    assert second.ctypes.data == address
+    return second, kept
+
+
+def test_an_array_takes_the_memory_of_the_one_before_and_outlives_the_function() -> None:
+    used = used_bytes()
+    array, kept = make_and_drop()
+    assert kept >= COUNT * 8
+    assert kept_bytes() == 0
+    assert used_bytes() >= used + COUNT * 8
+    np.testing.assert_array_equal(array, make())
+    del array
+    assert used_bytes() == used
+
+
+def test_arrays_of_others_are_not_concerned() -> None:
+    used = used_bytes()
+    here, there = threading.Event(), threading.Event()
+    found: list[int] = []
+
+    def elsewhere() -> None:
+        here.wait(10)
+        array = make()
+        found.append(used_bytes())
+        del array
+        there.set()
+
+    @reusing_memory
+    def wait() -> bool:
+        here.set()
+        return there.wait(10)
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    assert wait()
+    thread.join()
+    assert found == [used]
+
+
+def test_one_in_another_leaves_it_to_the_outer() -> None:
+    @reusing_memory
+    def outer() -> int:
+        make_and_drop()
+        kept = kept_bytes()
+        make()
+        return min(kept, kept_bytes())
+
+    assert outer() >= COUNT * 8
+    assert kept_bytes() == 0
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_error_ends_it_too(error: type[BaseException]) -> None:
+    @reusing_memory
+    def fail() -> None:
+        make()
+        raise error("in the middle")
+
+    used = used_bytes()
+    with pytest.raises(error, match="in the middle"):
+        fail()
+    assert kept_bytes() == 0
+    array = make()
+    assert used_bytes() == used
+    del array
+
+
+def test_zeros_are_zeros_where_something_else_was() -> None:
+    @reusing_memory
+    def zeros() -> Array:
+        ones = np.ones(COUNT)
+        del ones
+        return np.zeros(COUNT)
+
+    assert not zeros().any()
+
+
+def test_an_array_may_grow() -> None:
+    @reusing_memory
+    def grow() -> Array:
+        array = np.arange(10.0)
+        array.resize(COUNT, refcheck=False)
+        array.resize(2 * COUNT, refcheck=False)
+        return array
+
+    array = grow()
+    array.resize(20, refcheck=False)
+    assert array.tolist() == [*np.arange(10.0), *np.zeros(10)]
+
+
+def test_in_a_task_only_that_task_is_concerned() -> None:
+    used = used_bytes()
+
+    async def task() -> int:
+        array, _ = make_and_drop()
+        await asyncio.sleep(0)
+        later = make()
+        size = used_bytes() - used
+        del array, later
+        return size
+
+    async def both() -> list[int]:
+        return await asyncio.gather(task(), task())
+
+    assert all(size < 4 * COUNT * 8 for size in asyncio.run(both()))
+    assert used_bytes() == used
+
+
+def test_in_a_forked_child() -> None:
+    @reusing_memory
+    def fork() -> int:
+        make()
+        child = os.fork()
+        if child == 0:
+            try:
+                make_and_drop()
+                os._exit(0 if kept_bytes() >= COUNT * 8 else 1)
+            finally:
+                os._exit(2)
+        return os.waitpid(child, 0)[1]
+
+    assert fork() == 0
+
+
+def test_what_a_function_is_given_and_gives() -> None:
+    @reusing_memory
+    def say(what: str, *, loud: bool = False) -> str:
+        """Says it."""
+        return what.upper() if loud else what
+
+    assert say("so", loud=True) == "SO"
+    assert say.__doc__ == "Says it."
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        say("so", aloud=True)  # type: ignore[call-arg]

@@ -1,0 +1,74 @@
+"""What the process does that a program asks at its end; here with a trace that is saved already."""
+
+import os
+from dataclasses import replace
+
+import pytest
+
+import opscope
+from opscope.cli.destination import Destination
+from opscope.cli.session import end_of_run as module
+from opscope.cli.session.end_of_run import end_of_run
+from opscope.cli.session.end_request import EndRequest
+from opscope.cli.session.run_options import RunOptions
+from opscope.cli.shown.console import Messages
+from opscope.columns.metadata_kinds import STEPS
+from opscope.columns.schema import EventKind
+from support.build_trace import ORIGIN_NS, build_trace, span
+
+
+@pytest.fixture
+def asked(tmp_path, monkeypatch):
+    """About a trace of a few operators, and of steps that take 100 µs each."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(module, "_NEVER_FIRST", 0)
+    name = "Optimizer.step#SGD.step"
+    steps = [span(name, 100 * n, 100 * n + 100, kind=EventKind.ANNOTATION) for n in range(4)]
+    saved = build_trace([*steps, span("aten::mm", 500, 600)]).save(tmp_path / "t")
+    files = Destination(tmp_path / "t", tmp_path / "t.json")
+    made = EndRequest.of(RunOptions(table=True), files, tmp_path, None, None, with_children=False)
+    return replace(made, saved=saved)
+
+
+def test_all_that_was_asked_for_is_made(asked, capfd):
+    end_of_run(asked, Messages(animated=False))
+    lines = capfd.readouterr().err
+    assert "aten::mm" in lines and "trace written to" in lines and "most time: " in lines
+    assert "Chrome trace written to" in lines and asked.destination.chrome.exists()
+
+
+def test_what_fails_costs_nothing_else(asked, monkeypatch, capfd):
+    def fail(*_, **__):
+        raise RuntimeError("no table today")
+
+    monkeypatch.setattr(module, "find_top_operators", fail)
+    end_of_run(asked, Messages(animated=False))
+    said = capfd.readouterr().err
+    assert "no table today" in said and "most time: " in said
+    assert asked.destination.chrome.exists()
+
+
+def test_what_is_known_at_the_end_gets_into_a_trace_that_was_shown_before(asked, capfd):
+    seen = {"ended": 11, "first_ns": ORIGIN_NS, "last_ns": ORIGIN_NS + 10_000_000}
+    more = replace(asked, is_more=True, facts={"metadata": {STEPS: seen}})
+    end_of_run(more, Messages(animated=False))
+    assert opscope.load(asked.destination.trace).metadata[STEPS] == seen
+    assert "steps like these are 10% of the program's time" in capfd.readouterr().err
+
+
+def test_a_trace_that_went_meanwhile_is_no_error(asked, tmp_path, capfd):
+    gone = Destination(tmp_path / "gone")
+    end_of_run(
+        replace(asked, is_more=True, destination=gone, facts={"metadata": {}}),
+        Messages(animated=False),
+    )
+    assert capfd.readouterr().err == ""
+
+
+def test_a_recording_that_cannot_be_read_is_kept(asked, tmp_path, capfd):
+    recording = tmp_path / "t" / ".recording-1-1.opscope"
+    recording.write_bytes(b"nothing")
+    end_of_run(replace(asked, saved=None, recording=recording), Messages(animated=False))
+    said = capfd.readouterr().err
+    assert "could not be written" in said and "opscope recover" in said
+    assert recording.exists() and os.listdir(tmp_path / "t")

@@ -1,0 +1,103 @@
+"""Rules that device activity has to keep."""
+
+from opscope.analysis.device_account import describe_devices
+from opscope.columns.device_rules import check_device_rules
+from support.build_trace import build_trace, kernel
+
+
+def test_sound_work_keeps_all_rules():
+    trace = build_trace(
+        "a 0..100",
+        gpu=[kernel("k", 10, 30, launch=0), kernel("l", 30, 50, launch=0)],
+    )
+
+    rules = check_device_rules(trace)
+
+    assert rules.doubts == []
+    assert (rules.work, rules.streams) == (2, 1)
+    assert (rules.busy_ns, rules.wall_ns) == (40_000, 40_000)
+    assert describe_devices(trace) == [
+        "2 pieces of device work, busy 100.0% from the first to the last, all rules kept"
+    ]
+
+
+def test_work_before_its_launch_is_found():
+    trace = build_trace("a 50..100", gpu=[kernel("k", 40, 60, launch=0)])
+
+    assert check_device_rules(trace).before_launch == 1
+
+
+def test_overlap_on_a_stream_is_found_and_too_much_work_with_it():
+    trace = build_trace(
+        "a 0..10",
+        gpu=[kernel("k", 10, 30, launch=0), kernel("l", 12, 32, launch=0)],
+    )
+
+    rules = check_device_rules(trace)
+
+    assert rules.overlapping == 1
+    assert rules.too_busy
+    assert (
+        "BROKEN RULES: 1 of 2 pieces of device work overlap others on their stream, by up to"
+        in (describe_devices(trace)[0])
+    )
+
+
+def test_what_may_overlap_does_not_break_the_rules():
+    branches = [
+        kernel("k", 10, 30, launch=0, graph_node=1),
+        kernel("l", 12, 32, launch=0, graph_node=2),
+    ]
+    trace = build_trace(
+        """
+        cudaLaunchKernelExC 0..10
+        cudaLaunchKernel    40..50
+        cudaLaunchKernelExC 52..60
+        """,
+        gpu=[
+            *branches,
+            kernel("first", 50, 70, launch=1),
+            kernel("dependent", 62, 80, launch=2),
+        ],
+    )
+
+    rules = check_device_rules(trace)
+
+    assert rules.doubts == []
+    assert (rules.work_ns, rules.ordered_ns) == (78_000, 20_000)
+
+
+def test_the_ledger_has_every_rule():
+    trace = build_trace("a 50..100", gpu=[kernel("k", 40, 60, launch=0), kernel("l", 61, 62)])
+
+    assert check_device_rules(trace).ledger == {
+        "work checked": 2,
+        "broken: begins before its launch": 1,
+        "broken: overlaps others on its stream": 0,
+        "broken: there twice": 0,
+        "broken: streams busy for longer than passed": 0,
+    }
+
+
+def test_idle_time_is_not_busy():
+    trace = build_trace(
+        "a 0..10",
+        gpu=[kernel("k", 10, 30, launch=0), kernel("l", 70, 90, launch=0)],
+    )
+
+    rules = check_device_rules(trace)
+
+    assert (rules.busy_ns, rules.wall_ns) == (40_000, 80_000)
+
+
+def test_the_same_work_twice_is_found():
+    work = kernel("k", 10, 30, launch=0)
+    trace = build_trace("a 0..10", gpu=[work, work])
+
+    assert check_device_rules(trace).twice == 1
+
+
+def test_nothing_to_check_is_said():
+    rules = check_device_rules(build_trace("a 0..10"))
+
+    assert (rules.work, rules.doubts) == (0, [])

@@ -1,0 +1,52 @@
+import pytest
+import torch
+
+import opscope
+from opscope.columns import overloads, registered_operators
+from opscope.columns.registered_operators import registered_overloads, registered_schema
+from opscope.export import schema_text
+
+
+def test_every_overload_is_listed():
+    listed = torch._C._jit_get_schemas_for_operator("aten::mm")
+    assert registered_overloads("aten::mm") == tuple(sorted(one.overload_name for one in listed))
+    assert {"", "out"} <= set(registered_overloads("aten::mm"))
+
+
+def test_overloads_for_tensors_come_first():
+    listed = registered_overloads("aten::add")
+    assert listed.index("Tensor") < listed.index("Scalar")
+
+
+@pytest.mark.parametrize("name", ["step", "my::label", "autograd::engine::run: Mm", "aten::mm.out"])
+def test_what_is_no_operator_has_none(name):
+    assert registered_overloads(name) == ()
+
+
+def test_an_operator_that_is_registered_later_is_found():
+    assert registered_overloads("opscope_test::late") == ()
+    library = torch.library.Library("opscope_test", "DEF")
+    library.define("late(Tensor x) -> Tensor")
+    try:
+        assert registered_overloads("opscope_test::late") == ("",)
+        assert str(registered_schema("opscope_test::late", "")).endswith("(Tensor x) -> Tensor")
+    finally:
+        library._destroy()
+
+
+def test_a_recording_asks_nothing_behind_torchscripts_lock(monkeypatch, tmp_path):
+    def refuse(*arguments):
+        pytest.fail("a forked child may find this registry locked for ever")
+
+    for name in ("_jit_get_schemas_for_operator", "_jit_get_all_schemas", "_get_schema"):
+        monkeypatch.setattr(torch._C, name, refuse)
+    overloads._known.clear()
+    schema_text._registered_text.cache_clear()
+    registered_operators._overloads.clear()
+
+    with opscope.profile(record_shapes=True, profile_memory=True) as prof:
+        torch.ones(3).add_(1)
+    prof.export_chrome_trace(str(tmp_path / "trace.json"))
+
+    assert prof.trace.peak_memory().by_category
+    assert "aten::copy_(" in str(schema_text.schemas_of_events(prof.trace)[1])

@@ -1,0 +1,118 @@
+"""The line of a function's own code that time passes at, between two calls."""
+
+import numpy as np
+import pytest
+
+from opscope.columns.codes import EventKind
+from opscope.findings.gaps import gap_lines
+from opscope.findings.subject import Subject
+from support.build_trace import build_trace, span
+
+
+def line_of_gap(tmp_path, source, *calls, took=1000):
+    """What is named for the time between calls at lines: each is a line, and when it begins."""
+    file = tmp_path / "train.py"
+    file.write_text(source)
+    own = {"frame": (str(file), 1, "f"), "caller": (str(file), 99, "<module>"), "line": 99}
+    function = span("f", 0, took, kind=EventKind.PYTHON_CALL, **own)
+    inside = [
+        span("aten::add", at, at + 1, line=line, caller=(str(file), 1, "f")) for line, at in calls
+    ]
+    subject = Subject(build_trace([function, *inside]))
+    is_call = np.asarray(subject.sites.defined_here)
+    group = np.zeros(len(is_call), np.int32)
+    return gap_lines(subject, is_call, group, [(str(file), 1)])[0]
+
+
+ENDS_WITH_IT = """\
+def f():
+    a = torch.ones(3)
+    if flag: raise ValueError("flag")
+    time.sleep(0.1)
+"""
+
+
+def test_the_last_line_of_a_function_is_named(tmp_path):
+    assert line_of_gap(tmp_path, ENDS_WITH_IT, (2, 0)) == 4
+
+
+ROUND = """\
+def f():
+    for i in range(100):
+        step()
+        if i == 60: raise ValueError("boom")
+        time.sleep(0.003)
+"""
+
+
+def test_the_last_line_of_a_round_is_named(tmp_path):
+    assert line_of_gap(tmp_path, ROUND, (3, 0), (3, 400), (3, 999)) == 5
+
+
+ARGUMENTS = """\
+def f():
+    if FIX: return ready[i]
+    return torch.tensor(pickle.loads(blob))
+"""
+
+
+def test_arguments_of_the_next_call_are_named_if_nothing_before_calls(tmp_path):
+    assert line_of_gap(tmp_path, ARGUMENTS, (3, 999)) == 3
+
+
+@pytest.mark.parametrize(
+    ("between", "named"),
+    [
+        ("    slow()\n    b.mul(2)\n", 3),
+        ("    if x: return other()\n    slow()\n    b.mul(2)\n", 4),
+        ("    n = 3\n    b.mul(slow())\n", 4),
+        ("    n = 3\n    b.mul(2)\n", 2),
+        ("    n = c * d\n    b.mul(2)\n", 3),
+        ("    slow()\n    for c in d: g(c)\n    b.mul(2)\n", 4),
+        ("    r = os.pipe()\n    select.select([r], [], [])\n    b.mul(2)\n", 4),
+        ("    r = os.pipe()\n    use(r)\n    b.mul(2)\n", 3),
+        ("    try: raise E()\n    except E: slow()\n    b.mul(2)\n", 3),
+        ("    for c in d:\n        b.mul(2)\n", 2),
+        ("    for c in d():\n        b.mul(2)\n", 3),
+        ("    n = lambda: slow()\n    b.mul(2)\n", 2),
+        ("    match n:\n        case 1: return g()\n        case _: slow()\n    b.mul(2)\n", 5),
+    ],
+)
+def test_what_stands_between_two_calls(tmp_path, between, named):
+    source = "def f():\n    a = torch.ones(3)\n" + between
+    assert line_of_gap(tmp_path, source, (2, 0), (2 + between.count("\n"), 999)) == named
+
+
+def test_what_is_inside_of_a_with_does_not_run_after_it(tmp_path):
+    source = "def f():\n    with no_grad():\n        slow()\n    other()\n    b.mul(2)\n"
+    assert line_of_gap(tmp_path, source, (2, 0), (5, 999)) == 4
+
+
+def test_a_branch_that_goes_on_with_the_next_round_is_not_between(tmp_path):
+    source = """\
+def f():
+    for i in data:
+        a = torch.ones(3)
+        if skip:
+            log(i)
+            continue
+        slow()
+        a.mul(2)
+"""
+    assert line_of_gap(tmp_path, source, (3, 0), (8, 999)) == 7
+
+
+COUNTED = """\
+def f():
+    right = 0
+    for _ in range(6):
+        predicted = network(data).tolist()
+        for one, other in zip(predicted, target.tolist()):
+            right += one == other
+    return right
+"""
+
+
+def test_a_loop_whose_source_was_called_last_is_named(tmp_path):
+    calls = [(4, 0), (5, 10), (4, 400), (5, 410), (4, 800), (5, 810)]
+    assert line_of_gap(tmp_path, COUNTED, *calls) == 5

@@ -1,0 +1,142 @@
+"""Times without what recording cost, and without what the program waited for a processor."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from opscope.columns.codes import EventKind, WaitsFor
+from opscope.columns.ledger_rows import KIND_COST, CostKind
+from opscope.columns.processor_rows import COMPUTED, SOURCE, WAITED
+from opscope.columns.schema import THREAD_SAMPLES
+from opscope.columns.table import Table
+from opscope.findings.find import find_findings
+from opscope.findings.program_time import program_time
+from opscope.timeline.period import wall_bounds
+from support.build_trace import ORIGIN_NS, build_trace, kernel, span
+
+MAIN = 1001
+"""What ``build_trace`` calls the first thread in the system."""
+
+COSTS = {
+    CostKind.OPERATOR: 250.0,
+    CostKind.INNER_OPERATOR: 100.0,
+    CostKind.TENSOR: 30.0,
+    CostKind.PYTHON_CALL: 150.0,
+}
+IN_PROGRAMS = 1.3
+"""Of what was measured, it is so much more where caches hold what is needed."""
+
+KNOWN_COST = {"recorder": {f"{KIND_COST}{kind.value}": ns for kind, ns in COSTS.items()}}
+COST_UNKNOWN = {"recorder": {"stopped early by a fault": 1.0}}
+CALL = {"kind": EventKind.PYTHON_CALL}
+
+
+def sampled(trace, *rows):
+    """With samples of the main thread: (µs, µs computed, µs delayed)."""
+    columns = {
+        "system_thread_id": [MAIN] * len(rows),
+        "time_ns": [ORIGIN_NS + row[0] * 1000 for row in rows],
+        "computed_ns": [row[1] * 1000 for row in rows],
+        "delayed_ns": [row[2] * 1000 for row in rows],
+        "system_ns": [0] * len(rows),
+        "faults": [0] * len(rows),
+        "waits_for": [int(WaitsFor.NOTHING)] * len(rows),
+    }
+    return trace.with_tables({"thread_samples": Table(THREAD_SAMPLES, columns)})
+
+
+def wall_us(trace):
+    first, last = wall_bounds(trace)
+    return (last - first) / 1000
+
+
+def test_a_trace_that_says_nothing_of_its_cost_stays_as_it_is():
+    trace = build_trace("aten::mm 0..100, aten::add 110..120")
+    assert program_time(trace) is trace
+    empty = build_trace([], ledger=KNOWN_COST)
+    assert program_time(empty) is empty
+
+
+def test_work_of_a_device_takes_no_longer_for_being_recorded():
+    spans = [span("aten::mm", 0, 100), span("aten::add", 10, 20)]
+    trace = build_trace(spans, gpu=[kernel("gemm", 110, 190)], ledger=KNOWN_COST)
+    alone = program_time(trace)
+    assert alone.events["duration_ns"][0] < 100_000
+    assert alone.table("gpu")["duration_ns"][0] == pytest.approx(80_000, rel=0.01)
+
+
+def test_what_recording_costs_is_between_the_spans():
+    spans = [span("aten::add", 10 * i, 10 * i + 4) for i in range(100)]
+    trace = build_trace(spans, ledger=KNOWN_COST)
+    alone = program_time(trace)
+    assert (alone.events["duration_ns"] == trace.events["duration_ns"]).all()
+    assert wall_us(trace) - wall_us(alone) == pytest.approx(99 * 0.25 * IN_PROGRAMS, rel=0.02)
+
+
+def test_an_operator_in_another_costs_less_than_one_that_python_calls():
+    pairs = [(10 * i, 10 * i + 8, 10 * i + 2, 10 * i + 6) for i in range(100)]
+    both = [
+        one
+        for first, last, begin, end in pairs
+        for one in (span("aten::t", first, last), span("aten::transpose", begin, end))
+    ]
+    trace = build_trace(both, ledger=KNOWN_COST)
+    # What is inside counts between the two, so that the outer one becomes shorter.
+    inner = 0.1 * IN_PROGRAMS
+    took = program_time(trace).events["duration_ns"][10::2] / 1000
+    assert took == pytest.approx(np.full(95, 8 - inner), rel=0.02)
+
+
+def test_a_trace_that_does_not_say_what_it_cost_keeps_its_times():
+    trace = build_trace("aten::mm 0..100, aten::add 110..120", ledger=COST_UNKNOWN)
+    assert program_time(trace) is trace
+
+
+def test_no_more_is_taken_away_than_there_is():
+    spans = [span("aten::add", 5 * i, 5 * i + 5) for i in range(100)]
+    alone = program_time(build_trace(spans, ledger={"recorder": {f"{KIND_COST}operator": 1e6}}))
+    assert (np.diff(alone.events["start_ns"]) >= 0).all()
+    assert (alone.events["duration_ns"] >= 0).all()
+
+
+def test_what_takes_less_without_recording_ends_later_events_sooner_on_all_threads():
+    spans = [span("aten::add", 10 * i, 10 * i + 4) for i in range(100)]
+    spans.insert(50, span("work", 495, 985, "other", **CALL))
+    trace = build_trace(spans, ledger=KNOWN_COST)
+    alone = program_time(trace)
+    assert (np.argsort(alone.events["start_ns"], kind="stable") == np.arange(101)).all()
+    other = trace.events["kind"] == EventKind.PYTHON_CALL
+    assert alone.events["duration_ns"][other][0] < trace.events["duration_ns"][other][0]
+
+
+def test_waiting_for_a_processor_is_taken_from_where_it_was():
+    spans = [span("aten::mm", 1000 * i, 1000 * i + 900) for i in range(9)]
+    spans.append(span("aten::mm", 9_000, 14_000))
+    trace = build_trace(spans, ledger={SOURCE: {COMPUTED: 9_900_000, WAITED: 4_100_000}})
+    trace = sampled(trace, (0, 0, 0), (7_000, 7_000, 0), (14_000, 10_000, 4_000))
+    took = program_time(trace).events["duration_ns"] / 1000
+    assert took[:7] == pytest.approx([900] * 7)
+    assert took[9] == pytest.approx(1_200, rel=0.2)
+    assert wall_us(program_time(trace)) == pytest.approx(10_000, rel=0.01)
+
+
+def test_findings_speak_of_the_program_and_still_say_that_the_machine_was_busy():
+    spans = [span("aten::add", 10 * i, 10 * i + 2) for i in range(1_000)]
+    ledger = {**KNOWN_COST, SOURCE: {COMPUTED: 5_000_000, WAITED: 5_000_000}}
+    trace = sampled(build_trace(spans, ledger=ledger), (0, 0, 0), (10_000, 5_000, 5_000))
+    findings = find_findings(trace)
+    assert findings.waited_share == 0.5
+    assert findings.wall_ns == pytest.approx(5_000_000 - 1_000 * 250 * IN_PROGRAMS, rel=0.01)
+    assert all(0 <= (one.saved_share or 0) <= 1 for one in findings)
+
+
+def test_opening_the_window_is_no_time_of_the_function_that_does_it():
+    main = span("main", 0, 30_000, frame=("train.py", 1, "main"), **CALL)
+    spans = [main, span("aten::mm", 8_000, 9_000), span("aten::mm", 29_000, 30_000)]
+    opened = build_trace(spans, ledger=KNOWN_COST, metadata={"start_ns": ORIGIN_NS})
+    assert wall_us(program_time(opened)) == pytest.approx(22_000, rel=0.01)
+    divided = sampled(opened, *((at, at, 0) for at in (0, 3_000, 6_000, 30_000)))
+    assert wall_us(program_time(divided)) == pytest.approx(22_000, rel=0.01)
+    part = build_trace(spans, ledger=KNOWN_COST, metadata={"start_ns": ORIGIN_NS - 1_000})
+    assert wall_us(program_time(part)) == pytest.approx(30_000, rel=0.01), "it begins in the middle"

@@ -1,0 +1,242 @@
+"""Rollups beside traces: written when one of several is saved, and believed only where they fit."""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+import opscope
+from opscope.errors import TraceFormatError
+from opscope.jobs.rollup import mark as mark_module
+from opscope.jobs.rollup import workers
+from opscope.jobs.rollup import write as write_module
+from opscope.jobs.rollup.mark import right_mark
+from opscope.jobs.rollup.read import Rollup
+from opscope.jobs.rollup.schema import ROLLUP_TABLES
+from opscope.jobs.rollup.several import roll_up_several
+from opscope.jobs.rollup.write import write_rollup
+from opscope.recorder.streams.load import load_trace
+from opscope.storage.manifest import MANIFEST, ROLLUP
+from support.build_trace import build_trace, span
+
+
+def step_trace(steps=3, **metadata):
+    spans = [span("ProfilerStep#0", 0, 10)]
+    for number in range(1, steps):
+        spans += [
+            span(f"ProfilerStep#{number}", number * 10, number * 10 + 10),
+            span("aten::mm", number * 10 + 1, number * 10 + 4),
+        ]
+    return build_trace(spans, metadata=metadata)
+
+
+@pytest.fixture
+def part(tmp_path):
+    return step_trace().save(tmp_path / "job", rank=2)
+
+
+def rollup_files(folder):
+    return sorted(entry.name for entry in folder.iterdir() if "rollup" in entry.name)
+
+
+ALL_FILES = sorted([ROLLUP, *(f"{name}.parquet" for name in ROLLUP_TABLES)])
+
+
+def test_one_of_several_processes_is_added_up_when_it_is_saved(part, tmp_path):
+    assert rollup_files(part) == ALL_FILES
+    assert Rollup.of(part).table("rollup_steps")["step"].tolist() == [0, 1, 2]
+    process = step_trace().save(tmp_path / "job", process=99)
+    assert Rollup.of(process).table("rollup_steps")["process"].tolist() == [99] * 3
+    job = {"rank": 1, "world_size": 4}
+    of_job = step_trace(distributedInfo=job).save(tmp_path / "recorded")
+    assert of_job.name == "rank=00001" and rollup_files(of_job) == ALL_FILES
+
+
+def test_a_process_alone_is_not(tmp_path):
+    assert rollup_files(step_trace().save(tmp_path / "alone")) == []
+    alone = {"rank": 0, "world_size": 1}
+    assert rollup_files(step_trace(distributedInfo=alone).save(tmp_path / "one")) == []
+
+
+def test_readers_of_traces_do_not_see_it(part):
+    with_it = load_trace(part.parent)
+    for name in rollup_files(part):
+        (part / name).unlink()
+    without = load_trace(part.parent)
+    assert with_it.ledger == without.ledger
+    assert "rollup" not in json.loads((part / MANIFEST).read_text())["tables"]
+
+
+def test_a_trace_that_replaces_another_leaves_nothing_of_it(part, capsys):
+    (part / ".rollup_steps.parquet.123").touch()  # of a process that was killed
+    step_trace(steps=2).save(part.parent, rank=2)
+    assert rollup_files(part) == ALL_FILES
+    assert Rollup.of(part).mark.tables["rollup_steps"]["rows"] == 2
+    assert not list(part.parent.glob("*earlier*")) and capsys.readouterr().err == ""
+
+
+def damage_json(folder):
+    (folder / ROLLUP).write_text("{")
+
+
+def nested_json(folder):
+    (folder / ROLLUP).write_text("[" * 100_000)
+
+
+def without_tables(folder):
+    said = json.loads((folder / ROLLUP).read_text())
+    del said["tables"]["rollup_lines"]
+    (folder / ROLLUP).write_text(json.dumps(said))
+
+
+def older_version(folder):
+    said = json.loads((folder / ROLLUP).read_text())
+    (folder / ROLLUP).write_text(json.dumps({**said, "version": 0}))
+
+
+def other_trace(folder):
+    (folder / MANIFEST).write_text((folder / MANIFEST).read_text() + " ")
+
+
+def shorter_file(folder):
+    file = folder / "rollup_steps.parquet"
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def missing_file(folder):
+    (folder / "rollup_memory.parquet").unlink()
+
+
+def missing_mark(folder):
+    (folder / ROLLUP).unlink()
+
+
+DAMAGES = [
+    damage_json, nested_json, without_tables, older_version, other_trace, shorter_file,
+    missing_file, missing_mark,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_what_does_not_fit_is_not_believed_and_made_again(part, damage):
+    assert Rollup.of(part) is not None
+    damage(part)
+    assert Rollup.of(part) is None
+    assert roll_up_several({part: part}) == {}
+    assert Rollup.of(part).table("rollup_steps")["step"].tolist() == [0, 1, 2]
+
+
+def test_the_rollup_of_another_process_is_not_believed(part):
+    other = part.with_name("rank=00005")
+    shutil.copytree(part, other)
+    assert Rollup.of(part) is not None and Rollup.of(other) is None
+
+
+def test_damage_within_a_file_is_found_when_it_is_read(part):
+    file = part / "rollup_steps.parquet"
+    content = bytearray(file.read_bytes())
+    content[8:200] = b"\xff" * 192
+    file.write_bytes(content)
+    rollup = Rollup.of(part)
+    with pytest.raises(TraceFormatError, match=r"steps\.parquet is damaged.*rollup --again"):
+        rollup.table("rollup_steps")
+
+
+def test_a_rollup_can_lie_elsewhere(part, tmp_path):
+    into = tmp_path / "elsewhere"
+    before = {entry.name: entry.stat().st_mtime_ns for entry in part.iterdir()}
+    assert roll_up_several({part: into}) == {}
+    assert {entry.name: entry.stat().st_mtime_ns for entry in part.iterdir()} == before
+    assert rollup_files(into) == ALL_FILES and right_mark(into, part) is not None
+    assert Rollup.of(part, into).folder == into
+
+
+def test_what_cannot_be_read_is_said_and_the_rest_made(part):
+    broken = step_trace().save(part.parent, rank=3)
+    (broken / "events.parquet").write_bytes(b"nothing")
+    (part / ROLLUP).unlink()
+    failed = roll_up_several({part: part, broken: broken})
+    assert list(failed) == [broken] and "events.parquet is damaged" in failed[broken]
+    assert Rollup.of(part) is not None
+    assert roll_up_several({}) == {}
+
+
+def test_an_interrupt_waits_for_those_under_way_and_not_for_all(part, tmp_path, monkeypatch):
+    begun = []
+
+    def do(_worker, task):
+        begun.append(task)
+        time.sleep(0.05)
+        return ""
+
+    def interrupt(count, _):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(workers._Worker, "do", do)
+    monkeypatch.setattr(workers, "tell", interrupt)
+    wanted = {part.with_name(f"rank={rank:05d}"): part for rank in range(200)}
+    with pytest.raises(KeyboardInterrupt):
+        roll_up_several(wanted)
+    assert len(begun) < 50
+
+
+def test_where_nothing_can_be_written_is_said(part, tmp_path):
+    (tmp_path / "file").touch()
+    failed = roll_up_several({part: tmp_path / "file" / "below"})
+    assert "cannot be written to" in failed[part] and "Set TMPDIR" in failed[part]
+
+
+def test_where_a_part_itself_cannot_be_written_to_no_other_place_is_proposed(part):
+    (part / ROLLUP).unlink()
+    (part / ROLLUP).mkdir()  # nobody takes its place, not even who may write anywhere
+    failed = roll_up_several({part: part})
+    assert "cannot be written" in failed[part] and "TMPDIR" not in failed[part]
+
+
+def test_saving_does_not_fail_where_adding_up_does(tmp_path, monkeypatch):
+    def fails(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(write_module, "contents_of", fails)
+    part = step_trace().save(tmp_path / "job", rank=0)
+    assert Rollup.of(part) is None and rollup_files(part) == []
+    assert len(load_trace(tmp_path / "job").events) == 5
+
+
+def test_nothing_is_left_of_a_rollup_that_failed_halfway(part, monkeypatch):
+    def fails(self, folder):
+        raise OSError("no room")
+
+    monkeypatch.setattr(mark_module.RollupMark, "write", fails)
+    with pytest.raises(OSError, match="no room"):
+        write_rollup(part, part)
+    assert Rollup.of(part) is None  # the earlier one goes first
+
+
+def test_only_the_folder_of_a_process_has_one(tmp_path):
+    folder = step_trace().save(tmp_path / "job", rank=0).rename(tmp_path / "copied")
+    with pytest.raises(TraceFormatError, match="not the folder of a process"):
+        write_rollup(folder, folder)
+
+
+def test_torch_is_not_imported_for_what_is_saved(tmp_path):
+    """By a process that has none, and may be one that ends; a worker may import it."""
+    torch = pytest.importorskip("torch", reason="records operators of torch")
+    recorded = tmp_path / "recorded"
+    with opscope.profile(record_shapes=True, profile_memory=True) as profile:
+        torch.ones(64, 64) @ torch.ones(64, 64)
+    profile.trace.save(recorded, rank=0)
+    program = (
+        "import sys, opscope\n"
+        f"opscope.load({str(recorded)!r}).save({str(tmp_path / 'saved')!r}, rank=0)\n"
+        "assert 'torch' not in sys.modules, 'torch was imported'\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert Rollup.of(recorded / "rank=00000") is not None
+    assert Rollup.of(tmp_path / "saved" / "rank=00000") is None

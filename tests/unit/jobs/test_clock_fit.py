@@ -1,0 +1,123 @@
+"""Lines between conditions: what is true is always within the bound, and close to the middle."""
+
+import numpy as np
+import pytest
+
+from opscope.jobs.clock_fit import EVEN, fit_course
+
+ORIGIN = 1_700_000_000_000_000_000
+
+
+def conditions(random, count, span_ns, offset_ns, drift, slowness_ns=2e5, bend=None):
+    """What ``count`` collectives between two machines say, in the order of ``fit_course``."""
+    at = np.sort(random.uniform(0, span_ns, count))
+    arrives = at + random.exponential(3e6, (2, count))
+    ends = arrives.max(axis=0) + 1e5 + random.exponential(slowness_ns, (2, count))
+    true = bend or (lambda time: offset_ns + drift * time)
+    starts_there, ends_there = (time + true(time) for time in (arrives[1], ends[1]))
+    here_end, here_start = (time.astype(np.int64) + ORIGIN for time in (ends[0], arrives[0]))
+    above = starts_there.astype(np.int64) + ORIGIN - here_end
+    below = ends_there.astype(np.int64) + ORIGIN - here_start
+    # As moments the other machine's count, which are the true ones here.
+    moments = (time.astype(np.int64) + ORIGIN for time in (arrives[1], ends[1]))
+    return (next(moments), above), (next(moments), below), true
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_bound_holds_and_the_middle_is_near(seed):
+    random = np.random.default_rng(seed)
+    offset, drift = random.uniform(-50e6, 50e6), random.uniform(-50e-6, 50e-6)
+    count, span = int(random.integers(30, 400)), random.uniform(1e9, 60e9)
+    above, below, true = conditions(random, count, span, offset, drift)
+    line = fit_course(above, below)
+    times = np.linspace(0, span, 50)
+    moments = times.astype(np.int64) + ORIGIN
+    error = np.abs(line.ahead_ns(moments) - true(times))
+    assert (error <= line.bound_ns(moments) + 2).all()
+    assert np.median(error) < 50_000
+
+
+def test_more_conditions_never_make_the_bound_larger():
+    above, below, _ = conditions(np.random.default_rng(1), 200, 1e10, 3e6, 1e-5)
+    few = fit_course(*((times[::20], values[::20]) for times, values in (above, below)))
+    all_of_them = fit_course(above, below)
+    moments = np.array([ORIGIN, ORIGIN + 10**10])
+    assert (all_of_them.bound_ns(moments) < few.bound_ns(moments)).all()
+
+
+def test_beyond_what_was_compared_the_bound_grows():
+    line = fit_course(*conditions(np.random.default_rng(2), 50, 1e9, 0, 0)[:2])
+    near, far = line.bound_ns(np.array([ORIGIN, ORIGIN + 600 * 10**9]))
+    assert far > 10 * near
+
+
+def test_one_collective_is_enough_for_a_bound():
+    one, nothing = (
+        (np.array([ORIGIN]), np.array([-50_000])),
+        (np.array([ORIGIN]), np.array([90_000])),
+    )
+    line = fit_course(one, nothing)
+    assert line.ahead_ns(np.array([ORIGIN])) == 20_000
+    assert line.bound_ns(np.array([ORIGIN])) == pytest.approx(70_000)
+
+
+def test_one_side_alone_says_nothing():
+    none = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    some = np.array([ORIGIN]), np.array([5])
+    assert fit_course(some, none) is None and fit_course(none, some) is None
+
+
+def test_the_bound_of_what_no_line_satisfies_is_how_much_it_contradicts():
+    moments = np.array([ORIGIN, ORIGIN + 1000])
+    course = fit_course((moments, np.array([100, 100])), (moments, np.array([50, 50])))
+    assert course.ahead_ns(moments) == pytest.approx([75, 75], abs=1)
+    assert course.bound_ns(moments) == pytest.approx([25, 25], abs=1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_bound_of_a_clock_that_was_set_spans_both_times(seed):
+    def true(time):
+        return np.where(time < 5e9, 1e6, 30e6)
+
+    above, below, _ = conditions(np.random.default_rng(seed), 400, 1e10, 0, 0, bend=true)
+    course = fit_course(above, below)
+    times = np.linspace(0, 1e10, 50)
+    moments = times.astype(np.int64) + ORIGIN
+    error = np.abs(course.ahead_ns(moments) - true(times))
+    bound = course.bound_ns(moments)
+    assert (error <= bound + 2).all() and np.isfinite(bound).all()
+
+
+def test_one_collective_in_a_hundred_that_is_another_changes_little():
+    above, below, true = conditions(np.random.default_rng(6), 400, 1e10, 3e6, 1e-5)
+    above[1][200] += 10**9
+    course = fit_course(above, below)
+    moments = np.linspace(0, 1e10, 20).astype(np.int64) + ORIGIN
+    error = np.abs(course.ahead_ns(moments) - true(moments - ORIGIN))
+    assert (error <= course.bound_ns(moments) + 2).all() and course.worst_ns < 1e6
+
+
+def test_a_clock_that_runs_unevenly_is_followed():
+    above, below, true = conditions(
+        np.random.default_rng(4), 2000, 3600e9, 0, 0, bend=lambda time: 2e6 * np.sin(time / 900e9)
+    )
+    course = fit_course(above, below)
+    times = np.linspace(0, 3600e9, 200)
+    moments = times.astype(np.int64) + ORIGIN
+    assert (np.abs(course.ahead_ns(moments) - true(times)) <= course.bound_ns(moments) + 2).all()
+    assert np.median(np.abs(course.ahead_ns(moments) - true(times))) < 100_000
+
+
+def test_clocks_that_can_agree_are_taken_to_where_that_is_asked():
+    random = np.random.default_rng(5)
+    agreeing = fit_course(*conditions(random, 50, 1e9, 0, 0)[:2]).agreeing()
+    moments = np.array([ORIGIN, ORIGIN + 10**9])
+    assert agreeing.ahead_ns(moments).tolist() == [0, 0]
+    assert (agreeing.bound_ns(moments) > 0).all()
+    apart = fit_course(*conditions(random, 50, 1e9, 5e6, 0)[:2])
+    assert apart.agreeing() is apart
+
+
+def test_a_clock_is_as_itself():
+    moments = np.array([ORIGIN])
+    assert EVEN.ahead_ns(moments).tolist() == [0] and EVEN.bound_ns(moments).tolist() == [0.0]

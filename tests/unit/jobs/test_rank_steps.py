@@ -1,0 +1,100 @@
+"""Steps of ranks side by side: by their numbers, with and without waiting for others."""
+
+import numpy as np
+import pytest
+
+from opscope.analysis.account.causes import Cause
+from opscope.api.job import Job
+from opscope.jobs.rank_steps import NONE, RankSteps
+from opscope.storage.partition import Partition
+from support.build_trace import build_trace, span
+from support.rolled_up import rank_steps
+
+
+def rank_trace(steps, first=0, work_us=100, wait_us=50, last_us=0):
+    """Steps of one operator and one collective each; the last operator takes ``last_us`` more."""
+    spans, each = [], work_us + wait_us
+    for number in range(steps):
+        start = number * each
+        worked = start + work_us + (last_us if number == steps - 1 else 0)
+        spans += [
+            span(f"ProfilerStep#{first + number}", start, worked + wait_us),
+            span("aten::mm", start, worked),
+            span("c10d::allreduce_", worked, worked + wait_us),
+        ]
+    return build_trace(spans)
+
+
+def ranks(*traces):
+    return rank_steps(traces)
+
+
+def test_own_time_is_without_collectives():
+    found = ranks(rank_trace(3), rank_trace(3, work_us=140, wait_us=10))
+    assert found.number.tolist() == [0, 1, 2]
+    assert found.wall_ns.tolist() == [[150_000] * 3, [150_000] * 3]
+    assert found.own_ns.tolist() == [[100_000] * 3, [140_000] * 3]
+    assert found.cause_ns[:, Cause.COLLECTIVE].tolist() == [150_000, 30_000]
+    assert found.mean_own_ns.tolist() == [100_000, 140_000]
+
+
+def test_steps_are_beside_those_of_the_same_number():
+    found = ranks(rank_trace(2), rank_trace(2, first=1))
+    assert found.number.tolist() == [0, 1, 2]
+    assert (found.wall_ns == NONE).tolist() == [[False, False, True], [True, False, False]]
+    assert (found.own_ns == NONE).tolist() == (found.wall_ns == NONE).tolist()
+
+
+def test_a_rank_without_steps_has_causes_only():
+    found = ranks(rank_trace(2), build_trace([span("aten::mm", 0, 7)]))
+    assert found.wall_ns[1].tolist() == [NONE, NONE]
+    assert np.isnan(found.mean_own_ns[1])
+    assert found.cause_ns[1, Cause.OPERATOR] == 7_000
+
+
+def test_what_a_rank_takes_is_the_mean_as_where_it_is_said_to_be_slow():
+    steps = ranks(rank_trace(4), rank_trace(4, last_us=40))
+    assert steps.mean_own_ns.tolist() == [100_000, 110_000]
+    assert "rank 1: 110 µs" in repr(steps)
+
+
+def test_a_job_of_nobody_has_no_steps():
+    found = ranks()
+    assert found.number.size == 0 and found.wall_ns.shape == (0, 0)
+
+
+def test_of_ranks_and_others_the_ranks_are_compared(tmp_path):
+    for rank in range(2):
+        rank_trace(2).save(tmp_path, rank=rank)
+    rank_trace(2).save(tmp_path, process=5)
+    assert [str(one) for one in Job(tmp_path).steps().processes] == ["rank 0", "rank 1"]
+    only = Job(tmp_path, [Partition("process", 5)]).steps()
+    assert [str(one) for one in only.processes] == ["process 5"]
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 3, 8])
+def test_a_picture_of_few_has_who_matters(most):
+    own_ns = np.array([[50], [10], [30], [90], [40], [20], [70], [60], [80]])
+    processes = tuple(Partition("rank", n) for n in range(9))
+    steps = RankSteps(
+        processes,
+        np.zeros(1, dtype=np.int64),
+        own_ns,
+        own_ns,
+        np.zeros((9, 1, len(Cause))),
+        np.zeros((9, len(Cause))),
+        "",
+    )
+    shown = {part.number for part in steps.worth_showing(most)}
+    assert len(shown) == most
+    if most > 2:
+        assert {3, 0, 1} <= shown  # slowest, middle, quickest
+    assert steps.worth_showing(9) == list(processes)
+
+
+def test_it_reads_as_lines():
+    found = ranks(rank_trace(2), build_trace([span("aten::mm", 0, 7)]))
+    assert repr(found) == (
+        "<RankSteps of 2 processes, 2 steps; without others a step takes\n"
+        "  rank 0: 100 µs\n  rank 1: no steps>"
+    )

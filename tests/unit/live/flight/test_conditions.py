@@ -1,0 +1,147 @@
+"""Code of the program's that a flight recorder calls: nothing waits for it for long."""
+
+import threading
+import time
+from collections import Counter
+
+import pytest
+
+from opscope.live.flight import conditions
+from opscope.live.flight.conditions import (
+    AskedCondition,
+    LimitedCalls,
+    NotReturnedError,
+    end_triggers,
+)
+from opscope.live.flight.triggers.trigger import Trigger
+from opscope.live.flight.triggers.when import When
+
+
+class Recorder:
+    """What a condition has of one."""
+
+    def __init__(self):
+        self.dumps, self.faults = [], Counter()
+        self.has_dumped = threading.Event()
+
+    def dump(self, trigger, detail):
+        self.dumps.append((trigger.name, detail))
+        self.has_dumped.set()
+
+    def failed(self, what, error):
+        self.faults[what, type(error).__name__] += 1
+        self.has_dumped.set()
+
+    def asking(self, trigger):
+        return AskedCondition(trigger, self.dump, self.failed)
+
+
+@pytest.fixture
+def recorder():
+    return Recorder()
+
+
+def ended(condition):
+    condition.ask_to_end()
+    condition.join(time.monotonic() + 20)
+
+
+def test_what_a_condition_says_becomes_a_dump(recorder):
+    condition = recorder.asking(When(lambda: "full", every="10ms", name="queue"))
+    condition.begin()
+    assert recorder.has_dumped.wait(20)
+    ended(condition)
+    assert recorder.dumps == [("queue", "full")] and not recorder.faults
+
+
+@pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt])
+def test_one_that_raises_is_counted_and_asked_again(recorder, error):
+    calls = []
+
+    def condition():
+        calls.append(1)
+        if len(calls) == 1:
+            raise error
+        return "now"
+
+    asking = recorder.asking(When(condition, every="10ms", name="queue"))
+    asking.begin()
+    while not recorder.dumps:
+        assert recorder.has_dumped.wait(20)
+        recorder.has_dumped.clear()
+    ended(asking)
+    assert recorder.faults == {("the trigger 'queue'", error.__name__): 1}
+
+
+def test_one_that_waits_is_called_once_and_counted_at_the_end(recorder):
+    called, goes_on, calls = threading.Event(), threading.Event(), []
+
+    def condition():
+        calls.append(1)
+        called.set()
+        goes_on.wait()
+        return "late"
+
+    asking = recorder.asking(When(condition, every="10ms", name="queue"))
+    asking.begin()
+    assert called.wait(20)
+    asking.ask_to_end()
+    asking.join(time.monotonic())
+    assert recorder.faults == {("the trigger 'queue'", "NotReturnedError"): 1}
+    goes_on.set()
+    asking.join(time.monotonic() + 20)
+    assert calls == [1] and recorder.dumps == []  # what it says after the end is nobody's
+
+
+def test_a_text_that_is_none_is_a_fault_and_a_long_one_is_cut(recorder):
+    class Odd(Trigger):
+        name, every_s = "odd", 0.01
+        said = [17, "x" * 5000]
+
+        def look(self):
+            return self.said.pop(0) if self.said else None
+
+    asking = recorder.asking(Odd())
+    asking.begin()
+    while not recorder.dumps:
+        assert recorder.has_dumped.wait(20)
+        recorder.has_dumped.clear()
+    ended(asking)
+    assert recorder.faults == {("the trigger 'odd'", "TypeError"): 1}
+    assert recorder.dumps == [("odd", "x" * 1000)]
+
+
+def test_a_call_that_does_not_return_is_waited_for_once():
+    goes_on, calls = threading.Event(), LimitedCalls()
+    with pytest.raises(NotReturnedError, match="within"):
+        calls.call(goes_on.wait, 0.01)
+    with pytest.raises(NotReturnedError, match="an earlier call"):
+        calls.call(lambda: 1, 20)
+    goes_on.set()
+    calls._thread.join(20)
+    assert calls.call(lambda: 1, 20) == 1
+    with pytest.raises(ZeroDivisionError):
+        calls.call(lambda: 1 // 0, 20)
+
+
+def test_a_trigger_of_the_programs_that_does_not_end_keeps_no_other_from_it(monkeypatch):
+    goes_on, ends = threading.Event(), []
+
+    class Waits(Trigger):
+        def end(self):
+            goes_on.wait()
+
+    class Fails(Trigger):
+        def end(self):
+            ends.append("fails")
+            raise SystemExit
+
+    class Ours(Trigger):
+        def end(self):
+            ends.append("ours")
+
+    Ours.end.__module__ = "opscope.live.flight.triggers.ours"
+    monkeypatch.setattr(conditions, "LIMIT_S", 0.05)
+    end_triggers([Ours(), Fails(), Waits(), Ours()])
+    goes_on.set()
+    assert ends == ["ours", "fails", "ours"]

@@ -1,0 +1,400 @@
+"""Chrome JSON to traces: what each kind of event becomes."""
+
+import json
+
+import pytest
+
+from opscope.cli.shown.completeness import describe_completeness
+from opscope.columns.codes import DeviceType
+from opscope.columns.device_rules import check_device_rules
+from opscope.columns.schema import AllocationAction, EventKind, RecordScope, Role, ScalarType
+from opscope.recorder.streams.load import load_trace
+from support.chrome_files import names, op
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Load a list of events as torch.profiler would have written them."""
+
+    def load_events(events, **top):
+        path = tmp_path / "trace.json"
+        path.write_text(json.dumps({**top, "traceEvents": events}))
+        return load_trace(path)
+
+    return load_events
+
+
+def text(trace, table, column):
+    return [trace.names[i] for i in trace.table(table)[column]]
+
+
+def test_spans_are_put_in_start_order_with_parents_per_thread(read):
+    trace = read([
+        op("inner", 12.5, 2),
+        op("other thread", 11, 100, tid=2),
+        op("outer", 10, 20.25),
+        op("python", 10, 20.25, cat="python_function"),
+    ])  # fmt: skip
+    assert names(trace) == ["python", "outer", "other thread", "inner"]
+    assert trace.events["parent"].tolist() == [-1, 0, -1, 1]
+    assert trace.events["start_ns"].tolist() == [10_000, 10_000, 11_000, 12_500]
+    assert trace.events["duration_ns"].tolist() == [20_250, 20_250, 100_000, 2_000]
+    assert trace.table("threads")["system_thread_id"].tolist() == [1, 2]
+
+
+def test_times_are_exact_to_the_nanosecond(tmp_path):
+    # As doubles these two times, and the sum of the first time and duration, are a nanosecond off.
+    path = tmp_path / "t.json"
+    path.write_text(
+        '{"baseTimeNanoseconds": 1790857026000000000, "traceEvents": ['
+        '{"ph":"X","name":"a","pid":1,"tid":1,"ts":7771632580123.457,"dur":25993.641},'
+        '{"ph":"X","name":"b","pid":1,"tid":1,"ts":7771632580123.459,"dur":25993.639}]}'
+    )
+    events = load_trace(path).events
+    assert events["start_ns"].tolist() == [1798628658580123457, 1798628658580123459]
+    assert events["duration_ns"].tolist() == [25993641, 25993639]
+    assert events["parent"].tolist() == [-1, 0]
+
+
+@pytest.mark.parametrize(
+    ("ts", "expected"),
+    [(5, 5000), (5.0004, 5000), ("7.5", 7500), (1e-3, 1), (-3.25, -3250), (2.5e3, 2_500_000),
+     (0.1, 100)],
+)  # fmt: skip
+def test_every_way_to_write_a_time(read, ts, expected):
+    assert read([op("a", ts, 1)]).events["start_ns"].tolist() == [expected]
+
+
+@pytest.mark.parametrize("ts", [None, "soon", [1], {}, 1e300, float("nan"), 10**30, "1e999999999"])
+def test_events_without_a_usable_time_are_counted(read, ts):
+    trace = read([op("bad", ts, 1), op("good", 1, 1)])
+    assert names(trace) == ["good"]
+    assert trace.ledger["import"]["dropped: no usable time"] == 1
+    assert trace.ledger["events"]["recorded"] == 1
+
+
+def test_kinds_scopes_and_steps(read):
+    trace = read([
+        op("ProfilerStep#3", 0, 50, cat="user_annotation"),
+        op("aten::mm", 1, 2),
+        op("autograd::engine::evaluate_function: MmBackward0", 5, 9, **{"Sequence number": 7,
+            "Fwd thread id": 1}),
+        op("MmBackward0", 6, 2, **{"Sequence number": 7, "Fwd thread id": 1}),
+        op("cudaLaunchKernel", 20, 1, cat="cuda_runtime"),
+        op("anything else", 60, 1, cat="my tool"),
+    ])  # fmt: skip
+    events = trace.events
+    assert events["kind"].tolist() == [
+        EventKind.ANNOTATION, EventKind.OPERATOR, EventKind.OPERATOR, EventKind.OPERATOR,
+        EventKind.RUNTIME_CALL, EventKind.ANNOTATION,
+    ]  # fmt: skip
+    assert events["scope"].tolist() == [
+        RecordScope.USER_SCOPE, 0, 0, RecordScope.BACKWARD_FUNCTION, 0, RecordScope.USER_SCOPE,
+    ]  # fmt: skip
+    assert events["step"].tolist() == [3, 3, 3, 3, 3, -1]
+    assert events["sequence_number"].tolist() == [-1, -1, 7, 7, -1, -1]
+    assert events["forward_thread"].tolist() == [0, 0, 1, 1, 0, 0]
+
+
+def test_backward_nodes_without_a_sequence_number_are_known_by_the_engine_around_them(read):
+    trace = read([
+        op("autograd::engine::evaluate_function: AccumulateGrad", 0, 9),
+        op("AccumulateGrad", 1, 7),
+        op("AccumulateGrad", 2, 3),
+        op("AccumulateGrad", 20, 3),
+    ])  # fmt: skip
+    backward = RecordScope.BACKWARD_FUNCTION
+    assert trace.events["scope"].tolist() == [0, backward, 0, 0]
+
+
+def test_overload_names_have_their_own_column(read):
+    trace = read([op("aten::add.Tensor", 0, 1), op("mod.f", 2, 1, cat="user_annotation")])
+    assert names(trace) == ["aten::add", "mod.f"]
+    assert text(trace, "events", "overload") == ["Tensor", ""]
+
+
+def test_arguments(read):
+    trace = read([
+        op("aten::cat", 0, 1, **{
+            "Input Dims": [[[2, 3], [4, 3]], [], [], [], []],
+            "Input type": ["TensorList", "Scalar", "float", "ScalarList", ""],
+            "Input Strides": [[[3, 1], [3, 1]], [], [], [], []],
+            "Concrete Inputs": ["", "0", "", "[1, 2]", ""]}),
+        op("aten::_foreach_add", 2, 1, **{"Input type": ["TensorList"], "Input Dims": [[]],
+            "Input Strides": [[]], "Concrete Inputs": [""]}),
+        op("fast", 4, 1, **{"Input type": ["c10::BFloat16"], "Input Dims": [[5]],
+            "Input Strides": [[1]], "Concrete Inputs": [""], "stream": 7, "flag": True,
+            "grid": "gg", "Ev Idx": 3}),
+    ])  # fmt: skip
+    tensors, scalars = trace.table("tensors"), trace.table("scalars")
+    assert tensors["event"].tolist() == [0, 0, 0, 2]
+    assert tensors["argument"].tolist() == [0, 0, 2, 0]
+    assert tensors["element"].tolist() == [0, 1, -1, -1]
+    assert tensors["dtype"].tolist() == [-1, -1, 6, 15]
+    assert [tensors.lists("sizes")[i] for i in range(4)] == [[2, 3], [4, 3], [], [5]]
+    assert [tensors.lists("strides")[i] for i in range(4)] == [[3, 1], [3, 1], [], [1]]
+    inputs = [
+        (int(e), int(a), ScalarType(t).name, v)
+        for e, a, t, v in zip(scalars["event"], scalars["argument"], scalars["type"],
+                              text(trace, "scalars", "value"), strict=True)
+    ]  # fmt: skip
+    assert inputs[:4] == [
+        (0, 1, "INT", "0"),
+        (0, 3, "INT_LIST", "[1, 2]"),
+        (0, 4, "OTHER", ""),
+        (1, 0, "TENSOR_LIST", ""),
+    ]
+    keywords = dict(zip(text(trace, "scalars", "keyword"), inputs, strict=True))
+    assert keywords["stream"] == (2, -1, "INT", "7")
+    assert keywords["flag"] == (2, -1, "BOOL", "True")
+    assert keywords["grid"] == (2, -1, "STRING", "gg")
+    assert scalars["role"][-1] == Role.KEYWORD
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        ("Scalar", "6", ScalarType.INT), ("Scalar", "-1", ScalarType.INT),
+        ("Scalar", "True", ScalarType.BOOL), ("Scalar", "0.", ScalarType.FLOAT),
+        ("Scalar", "1e-05", ScalarType.FLOAT), ("Scalar", "inf", ScalarType.FLOAT),
+        ("Scalar", "2+1j", ScalarType.COMPLEX), ("Scalar", "", ScalarType.OTHER),
+        ("ScalarList", "[]", ScalarType.INT_LIST), ("ScalarList", "[0.5]", ScalarType.FLOAT_LIST),
+        ("ScalarList", "[True, False]", ScalarType.BOOL_LIST),
+        ("ScalarList", "[?]", ScalarType.OTHER_LIST), ("Device", "cpu", ScalarType.OTHER),
+    ],
+)  # fmt: skip
+def test_scalars(read, kind, value, expected):
+    trace = read([op("f", 0, 1, **{"Input type": [kind], "Concrete Inputs": [value]})])
+    assert trace.table("scalars")["type"].tolist() == [expected]
+    assert text(trace, "scalars", "value") == [value]
+
+
+def test_argument_rows_follow_their_events_when_the_file_is_not_in_order(read):
+    shape = {"Input type": ["float", "Scalar"], "Concrete Inputs": ["", "1"]}
+    trace = read([
+        op("late", 10, 1, **shape, **{"Input Dims": [[7, 7], []]}),
+        op("early", 0, 1, **shape, **{"Input Dims": [[3], []]}),
+    ])  # fmt: skip
+    tensors = trace.table("tensors")
+    assert names(trace) == ["early", "late"]
+    assert tensors["event"].tolist() == [0, 1]
+    assert [tensors.lists("sizes")[i] for i in range(2)] == [[3], [7, 7]]
+    assert trace.table("scalars")["event"].tolist() == [0, 1]
+
+
+def memory(ts, size, address, ph="i", name="[memory]"):
+    return {"ph": ph, "cat": "cpu_instant_event", "name": name, "pid": 9, "tid": 1, "ts": ts,
+            "args": {"Addr": address, "Bytes": size, "Total Allocated": 64, "Device Type": 0,
+                     "Device Id": -1}}  # fmt: skip
+
+
+def test_allocations_are_paired_and_find_their_span(read):
+    high = (1 << 64) - 16
+    trace = read([
+        op("aten::empty", 0, 10),
+        op("aten::resize_", 2, 3),
+        memory(20, -64, high),
+        memory(3, 64, high),
+        memory(6, 32, 0x20, ph="X"),  # as torch's Python writer has them
+        memory(30, 64, high),
+        memory(40, -8, 0x99),
+        memory(50, 1 << 50, 0, name="[OutOfMemory]"),
+    ])  # fmt: skip
+    table = trace.table("allocations")
+    assert table["time_ns"].tolist() == [3000, 6000, 20000, 30000, 40000, 50000]
+    assert table["event"].tolist() == [1, 0, -1, -1, -1, -1]
+    assert table["allocation_id"].tolist() == [0, 1, 0, 2, -1, -1]
+    assert table["address"][0] == high
+    assert table["action"].tolist() == [
+        AllocationAction.ALLOCATE, AllocationAction.ALLOCATE, AllocationAction.FREE,
+        AllocationAction.ALLOCATE, AllocationAction.FREE, AllocationAction.OUT_OF_MEMORY,
+    ]  # fmt: skip
+
+
+def test_python_spans_become_functions_modules_and_pauses(read):
+    trace = read([
+        op("train.py(12): main", 0, 100, cat="python_function"),
+        op("nn.Module: Linear_0", 10, 50, cat="python_function"),
+        op("aten::linear", 20, 10),
+        op("<built-in function linear>", 15, 30, cat="python_function"),
+        op("Python GC", 70, 5, cat="python_function"),
+        op("gc: generation 2", 80, 5, cat="python_function"),
+    ])  # fmt: skip
+    kinds = [EventKind(kind).name for kind in trace.events["kind"]]
+    assert kinds == ["PYTHON_CALL", "MODULE_CALL", "C_CALL", "OPERATOR", "GC_PAUSE", "GC_PAUSE"]
+    calls = trace.table("python_calls")
+    assert calls["event"].tolist() == [0, 1, 2]
+    frames = [trace.names[i] for i in trace.table("frames")["function"]]
+    assert [frames[i] if i >= 0 else None for i in calls["frame"]] == [
+        "main", None, "<built-in function linear>",
+    ]  # fmt: skip
+    assert [frames[i] if i >= 0 else None for i in calls["caller"]] == [None, "main", "main"]
+    assert text(trace, "modules", "name") == ["Linear_0"]
+    assert text(trace, "modules", "class_name") == ["Linear"]
+    main = frames.index("main")
+    assert trace.table("frames")["line"][main] == 12
+    assert trace.names[trace.table("frames")["file"][main]] == "train.py"
+
+
+def test_device_activities_find_their_launch(read):
+    gpu = {"device": 0, "stream": 7, "context": 1}
+    trace = read([
+        op("aten::mm", 0, 10, **{"External id": 5}),
+        op("cudaLaunchKernel", 3, 1, cat="cuda_runtime", correlation=77, **{"External id": 5}),
+        op("gemm", 20, 5, tid=7, cat="kernel", correlation=77, grid=[2, 1, 1], block=[128, 1, 1],
+           **gpu),
+        op("Memcpy HtoD", 18, 1, tid=7, cat="gpu_memcpy", correlation=78, bytes=4096,
+           **{"External id": 5}, **gpu),
+        op("forward", 18, 9, tid=7, cat="gpu_user_annotation"),
+    ])  # fmt: skip
+    table = trace.table("gpu")
+    assert text(trace, "gpu", "name") == ["Memcpy HtoD", "forward", "gemm"]
+    assert table["kind"].tolist() == [1, 4, 0]
+    assert table["launch"].tolist() == [0, -1, 1]
+    assert table["size_bytes"].tolist() == [4096, 0, 0]
+    assert table.lists("grid")[2] == [2, 1, 1]
+    assert table["stream"].tolist() == [7, 7, 7]
+    assert len(trace.table("threads")) == 1, "streams are not threads"
+
+
+def test_arrows_link_forward_to_backward(read):
+    def arrow(ph, ts, number):
+        return {"ph": ph, "cat": "fwdbwd", "id": number, "pid": 9, "tid": 1, "ts": ts}
+
+    trace = read([
+        op("aten::mm", 0, 10, **{"Sequence number": 4, "Fwd thread id": 0}),
+        op("aten::add", 12, 3, **{"Sequence number": 5, "Fwd thread id": 0}),
+        op("evaluate", 20, 10),
+        op("MmBackward0", 21, 5, **{"Sequence number": 4, "Fwd thread id": 3}),
+        arrow("s", 0, 1), arrow("f", 21, 1), arrow("s", 12, 2),
+    ])  # fmt: skip
+    links = trace.table("links")
+    assert (links["source"].tolist(), links["target"].tolist()) == ([0], [3])
+    assert trace.table("threads")["torch_thread_id"].tolist() == [3]
+
+
+def test_begin_and_end_events(read):
+    def mark(ph, name, ts):
+        return {"ph": ph, "name": name, "pid": 1, "tid": 1, "ts": ts}
+
+    trace = read([
+        mark("B", "outer", 0), mark("B", "inner", 2), mark("E", "", 5), mark("E", "outer", 9),
+        mark("E", "nothing open", 10), mark("B", "open", 11), op("last", 12, 8, tid=2),
+    ])  # fmt: skip
+    assert names(trace)[:2] == ["outer", "inner"]
+    assert trace.events["duration_ns"].tolist() == [9000, 3000, 9000, 8000]
+    assert trace.events["unfinished"].tolist() == [False, False, True, False]
+    assert trace.ledger["import"]["dropped: an end without a beginning"] == 1
+
+
+def test_overlapping_spans_keep_a_sane_tree(read):
+    trace = read([op("around", 0, 100), op("first", 10, 20), op("second", 20, 30)])
+    assert trace.events["parent"].tolist() == [-1, 0, 0]
+    assert not trace.events["is_async"].any()
+    assert trace.ledger["import"]["spans that overlap others of their thread"] == 1
+
+
+def test_names_of_threads_and_processes_and_the_files_own_metadata(read):
+    def name(what, pid, tid, text):
+        return {"ph": "M", "name": what, "pid": pid, "tid": tid, "ts": 0, "args": {"name": text}}
+
+    trace = read(
+        [op("a", 0, 1), name("thread_name", 9, 1, "thread 1 (pt_autograd_0)"),
+         name("process_name", 9, 0, "python")],
+        schemaVersion=1, distributedInfo={"rank": 3}, ratio=0.25, nested=[{"x": [1.5]}],
+    )  # fmt: skip
+    assert text(trace, "threads", "name") == ["pt_autograd_0"]
+    assert trace.metadata == {
+        "schemaVersion": 1,
+        "distributedInfo": {"rank": 3},
+        "ratio": 0.25,
+        "nested": [{"x": [1.5]}],
+        "imported_from": "trace.json",
+        "process_names": {"9": "python"},
+    }
+
+
+def test_what_is_left_out_is_counted(read):
+    trace = read([
+        op("PyTorch Profiler (0)", 0, 10, cat="Trace"),
+        {"ph": "C", "name": "counter", "pid": 1, "ts": 0, "args": {"x": 1}},
+        {"ph": "i", "name": "Record Window End", "pid": "", "tid": "", "ts": 1},
+        {"ph": "i", "name": "a mark of the program's", "pid": 1, "tid": 1, "ts": 1},
+        {"ph": "f", "cat": "ac2g", "id": 1, "pid": 0, "tid": 7, "ts": 0},
+        {"ph": "s", "cat": "other", "id": 1, "pid": 1, "tid": 1, "ts": 0},
+    ])  # fmt: skip
+    assert trace.ledger["import"] == {
+        "events in the file": 6,
+        "marks of the profiler that wrote the file": 2,
+        "not shown: samples of counters": 1,
+        "not shown: instants": 1,
+        "dropped: arrows to what a device did, which is not in the file": 1,
+        "not shown: arrows of kind 'other'": 1,
+    }
+
+
+def test_of_a_healthy_file_of_a_device_nothing_is_dropped(read):
+    def arrow(ph, tid, ts):
+        return {"ph": ph, "cat": "ac2g", "name": "ac2g", "id": 77, "pid": 9, "tid": tid, "ts": ts}
+
+    trace = read([
+        op("cudaLaunchKernel", 3, 1, cat="cuda_runtime", correlation=77),
+        arrow("s", 1, 3),
+        op("gemm", 20, 5, tid=7, cat="kernel", correlation=77, device=0, stream=7),
+        arrow("f", 7, 20),
+        op("Buffer Flush", 30, 4, tid=1, cat="overhead"),
+        op("PyTorch Profiler (0)", 0, 10, cat="Trace"),
+    ])  # fmt: skip
+    assert trace.table("gpu")["launch"].tolist() == [0]
+    assert describe_completeness(trace) == "1 events, none dropped"
+    overheads = trace.table("gpu_overheads")
+    assert overheads["kind"].tolist() == [1 << 16]
+    assert (overheads["duration_ns"].tolist(), overheads["thread"].tolist()) == ([4000], [0])
+
+
+CATEGORIES = {
+    "cpu_op": "aten::mm", "user_annotation": "step", "python_function": "f.py(1): f",
+    "cuda_runtime": "cudaLaunchKernel", "cuda_driver": "cuLaunchKernel",
+    "hip_runtime": "hipLaunchKernel", "mtia_runtime": "launch", "privateuse1_driver": "launch",
+    "mtia_ccp_events": "gemm", "kernel": "gemm", "gpu_memcpy": "Memcpy DtoH",
+    "gpu_memset": "Memset", "gpu_user_annotation": "step", "cuda_profiler_range": "gemm",
+    "hpu_op": "matmul", "of another tool": "anything", "overhead": "Buffer Flush",
+}  # fmt: skip
+
+
+def test_every_category_is_written_again_as_it_was(read, tmp_path):
+    spans = [
+        op(name, 10 * i, 5, tid=i + 1, cat=category)
+        for i, (category, name) in enumerate(CATEGORIES.items())
+    ]
+    trace = read(spans)
+    trace.export("chrome", tmp_path / "again.json")
+
+    rows = json.loads((tmp_path / "again.json").read_text())["traceEvents"]
+    written = {(row["cat"], row["name"]) for row in rows if row["ph"] == "X"}
+    assert written - {("Trace", "PyTorch Profiler (0)")} == set(CATEGORIES.items())
+
+
+def test_what_kineto_does_not_call_an_annotation_is_none(read):
+    trace = read([
+        op("step", 0, 9, cat="user_annotation"),
+        op("gemm", 1, 2, cat="cuda_event"),
+        op("of another tool", 4, 2, cat="anything"),
+    ])  # fmt: skip
+    assert trace.events["kind"].tolist() == [EventKind.ANNOTATION, 255, EventKind.ANNOTATION]
+    assert text(trace, "events", "category") == ["", "cuda_event", "anything"]
+
+
+def test_devices_that_are_not_cuda_are_not_called_so(read):
+    trace = read([op("a", 0, 1, cat="mtia_ccp_events"), op("b", 2, 1, cat="kernel")])
+
+    assert trace.table("gpu")["device_type"].tolist() == [DeviceType.MTIA, DeviceType.CUDA]
+
+
+def test_how_long_a_device_was_idle_is_told_to_the_nanosecond(read):
+    # Tools that cut times to microseconds take each of these kernels for 1 us, and half of it idle.
+    trace = read(
+        [op(f"kernel {i}", 2 * i, 1.9, tid=7, cat="kernel", device=0, stream=7) for i in range(10)]
+    )
+    rules = check_device_rules(trace)
+    assert (rules.wall_ns, rules.wall_ns - rules.busy_ns) == (19_900, 900)

@@ -1,0 +1,124 @@
+"""What stands for times, numbers, names and threads in Chrome files, usual or not."""
+
+import json
+
+import pytest
+
+from opscope.columns.schema import UNKNOWN_KIND, EventKind, ScalarType
+from opscope.recorder.streams.load import load_trace
+from opscope.storage.chrome import read_json
+from opscope.storage.chrome.vocabulary import meaning_of, vocabulary
+from opscope.timeline.tree.own_time import own_times
+
+
+@pytest.fixture
+def read(tmp_path):
+    def load(*events, top=""):
+        path = tmp_path / "t.json"
+        path.write_text(f'{{{top}"traceEvents": [{", ".join(events)}]}}')
+        return load_trace(path)
+
+    return load
+
+
+def event(**fields):
+    given = {"ph": '"X"', "ts": "1", "pid": "1", "tid": "1", **fields}
+    return "{" + ", ".join(f'"{key}": {value}' for key, value in given.items()) + "}"
+
+
+@pytest.mark.parametrize("name", ["null", "true", "12", "1.50", "NaN", '[1, "a"]', '{"a": 2}'])
+def test_names_that_are_no_texts_are_what_stands_there(read, name):
+    assert read(event(name=name, cat='"x"')).event_name(0) == name
+
+
+@pytest.mark.parametrize(
+    ("time", "expected"),
+    [("0.0015000000000000000000000000000000001", 2), ('"5."', 5000), ('"007.5"', 7500),
+     ("25e-4", 2), ("35e-4", 4), ("2305843009213692.9", 2305843009213692900)],
+)  # fmt: skip
+def test_times_in_every_way_that_json_has(read, time, expected):
+    assert read(event(ts=time)).events["start_ns"].tolist() == [expected]
+
+
+@pytest.mark.parametrize(
+    "time",
+    ["2305843009213693.99", '"nan"', '"--5"', '"5 5"', '" 7 "', '"1_0"', '"+5"', '"٣"', "true",
+     "-Infinity", "1e19"],
+)  # fmt: skip
+def test_what_is_no_time(read, time):
+    trace = read(event(ts=time))
+    assert trace.ledger["import"]["dropped: no usable time"] == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [('"-7"', -7), ('"--7"', -1), ("7.0", -1), ("true", -1), ('"007"', 7), ('"٣"', -1),
+     ("9223372036854775808", -1), ('"9223372036854775807"', 2**63 - 1), ("[7]", -1),
+     ('"' + "0" * 20 + '7"', -1), ('"\\u0037"', 7)],
+)  # fmt: skip
+def test_integers_in_every_way_that_json_has(read, value, expected):
+    trace = read(event(cat='"cpu_op"', args=f'{{"Sequence number": {value}}}'))
+    assert trace.events["sequence_number"].tolist() == [expected]
+
+
+def test_threads_are_told_by_what_stands_there(read):
+    same = [event(tid="1"), event(tid="1"), event(pid='"a"', tid="null"), event(pid='"\\u0061"')]
+    other = [event(tid='"1"'), event(tid="1.0"), event(tid="true"), event(tid="[1]")]
+    trace = read(*same, *other)
+    assert trace.events["thread"].tolist() == [0, 0, 1, 2, 3, 4, 5, 6]
+    names = [trace.names[i] for i in trace.table("threads")["name"]]
+    assert names[1] == " (process a)"
+    assert len(set(trace.table("threads")["system_thread_id"].tolist())) == 7
+
+
+def test_threads_with_names_for_ids_have_times_of_their_own(read):
+    trace = read(event(tid='"main"', dur="50"), event(tid='"loader"', dur="50"))
+    assert own_times(trace).tolist() == [50_000, 50_000]
+
+
+def test_a_border_between_process_and_thread_is_seen(read):
+    trace = read(event(pid='"as1"', tid='"b"'), event(pid='"a"', tid='"1sb"'))
+    assert trace.events["thread"].tolist() == [0, 1]
+
+
+def test_a_line_beside_another_is_of_its_thread_from_then_on(read):
+    said = event(ph='"M"', name='"thread_name"', tid="5", args='{"name": "n", "overlaps tid": 1}')
+    trace = read(event(tid="5"), said, event(tid="1"), event(tid="5"))
+    assert trace.events["thread"].tolist() == [0, 1, 1]
+
+
+def test_how_arguments_are_printed_says_their_kinds(read):
+    kinds = {
+        "True": ScalarType.BOOL, "-5": ScalarType.INT, "(1+2j)": ScalarType.COMPLEX,
+        "1.5e-3": ScalarType.FLOAT, "-inf": ScalarType.FLOAT, "cpu": ScalarType.STRING,
+        "": ScalarType.OTHER, "[1.5, 2]": ScalarType.STRING,
+    }  # fmt: skip
+    args = {"Input type": ["Scalar"] * len(kinds), "Concrete Inputs": list(kinds)}
+    trace = read(event(cat='"cpu_op"', args=json.dumps(args)))
+    assert trace.table("scalars")["type"].tolist() == list(kinds.values())
+
+
+def test_categories_are_asked_for_once_each(read, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        read_json, "meaning_of", lambda text: asked.append(text) or meaning_of(text)
+    )
+    trace = read(*[event(cat='"Mine"')] * 9, *[event(cat='"mtia_insight"')] * 9, event())
+    assert asked == ["Mine", "mtia_insight", ""]
+    assert set(trace.events["kind"].tolist()) == {EventKind.ANNOTATION, UNKNOWN_KIND}
+
+
+def test_an_error_in_an_answer_ends_the_reading(read, monkeypatch):
+    def interrupted(text):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(read_json, "meaning_of", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        read(event())
+
+
+def test_what_the_reader_knows_is_what_python_knows():
+    known = vocabulary()
+    assert known["dtypes"]["float"] == 6
+    assert "Buffer Flush" in known["overheads"]
+    assert known["beside"] in known["known_keys"]

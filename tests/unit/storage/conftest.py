@@ -1,0 +1,16 @@
+"""A small trace, in memory and on disk."""
+
+import pytest
+
+from opscope.storage.store import save
+from support.saved_trace import small_trace
+
+
+@pytest.fixture
+def small():
+    return small_trace()
+
+
+@pytest.fixture
+def saved(small, tmp_path):
+    return save(small, tmp_path / "t")

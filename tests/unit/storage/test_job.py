@@ -1,0 +1,81 @@
+"""Which ranks of its job a trace was read without."""
+
+import pytest
+
+import opscope
+from opscope.report.run_section import run_section
+from opscope.storage.job import missing_ranks
+from support.build_trace import build_trace, span
+
+WINDOW = type("Window", (), {"start_ns": 0, "end_ns": 1})()
+
+
+@pytest.fixture
+def job(tmp_path):
+    """Makes a folder of a job of so many ranks, of which these were written."""
+
+    def make(size, *ranks, name="job"):
+        for rank in ranks:
+            save_rank(tmp_path / name, rank, size)
+        return tmp_path / name
+
+    return make
+
+
+def save_rank(folder, own, size, under=None):
+    info = {"distributedInfo": {"rank": own, "world_size": size}}
+    ledger = {"events": {"recorded": 1}}
+    build_trace([span("a", 0, 1)], metadata=info, ledger=ledger).save(folder, rank=under)
+
+
+@pytest.mark.parametrize(
+    ("size", "there", "said"),
+    [
+        (1, [0], ""),
+        (2, [0, 1], ""),
+        (2, [0], "rank 1 of 2 is not in this folder"),
+        (3, [2], "ranks 0-1 of 3 are not in this folder"),
+        (9, [1, 2, 5], "ranks 0, 3-4, 6-8 of 9 are not in this folder"),
+        (40, range(0, 40, 2), "ranks 1, 3, 5, 7, 9, 11, 13, 15, ... of 40 are not in this folder"),
+    ],
+)
+def test_they_are_named(job, size, there, said):
+    trace = opscope.load(job(size, *there), rank=there[-1])
+    assert missing_ranks(trace.ledger) == said
+    assert trace.ledger["events"] == {"recorded": 1.0}
+
+
+def test_they_are_counted_in_the_ledger(job):
+    ranks = opscope.load(job(4, 0)).ledger["ranks of the job"]
+    assert ranks == {"in all": 4.0, "not in this folder: 1-3": 3.0}
+
+
+def test_the_report_and_the_notebook_say_it(job):
+    trace = opscope.load(job(2, 1))
+    said = "rank 0 of 2 is not in this folder"
+    assert ["job", said] in run_section(trace, trace.metadata, WINDOW)["machine"]
+    assert said in trace._repr_html_()
+
+
+def test_it_is_said_of_the_folder_that_is_read(job, tmp_path):
+    """Not of the one that the trace was read from before."""
+    opscope.load(job(2, 0)).save(tmp_path / "whole")
+    save_rank(tmp_path / "whole", 1, 2)
+    assert "ranks of the job" not in opscope.load(tmp_path / "whole", rank=0).ledger
+
+
+def test_traces_put_side_by_side_are_no_job(tmp_path):
+    for under in (3, 5):
+        save_rank(tmp_path / "t", 0, 8, under)
+    assert missing_ranks(opscope.load(tmp_path / "t", rank=5).ledger) == ""
+
+
+def test_a_ranks_own_folder_says_nothing_of_the_others(job):
+    assert missing_ranks(opscope.load(job(2, 0) / "rank=00000").ledger) == ""
+
+
+def test_one_of_several_processes_without_ranks_is_of_no_job(tmp_path):
+    trace = build_trace([span("aten::mm", 0, 10)])
+    for process in (4711, 4712):
+        trace.save(tmp_path, process=process)
+    assert missing_ranks(opscope.load(tmp_path, process=4711).ledger) == ""

@@ -1,0 +1,67 @@
+"""Signatures: equal for equal arguments, different for different ones."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opscope.analysis.torch_listing.argument_lists import plain_shapes
+from opscope.timeline.signatures import first_of_each, mix, scalar_signatures, shape_signatures
+from opscope.timeline.tree.arguments import Arguments
+from support.build_trace import build_trace, span, tensor
+
+argument = st.one_of(
+    st.lists(st.integers(0, 3), max_size=3).map(lambda sizes: tensor(*sizes)),
+    st.lists(st.integers(1, 3).map(tensor), min_size=1, max_size=2),
+    st.integers(0, 2),
+)
+
+
+@given(st.lists(st.lists(argument, max_size=3), min_size=1, max_size=12))
+def test_shape_signatures_are_equal_exactly_where_the_shapes_shown_are(calls):
+    trace = build_trace([span("f", i, i + 1, inputs=inputs) for i, inputs in enumerate(calls)])
+    arguments = Arguments(trace)
+    shown = [str(plain_shapes(arguments.inputs(event))) for event in range(len(calls))]
+
+    signature = shape_signatures(trace)
+
+    for a in range(len(calls)):
+        for b in range(len(calls)):
+            assert (signature[a] == signature[b]) == (shown[a] == shown[b])
+
+
+def test_scalar_values_and_their_positions_count():
+    inputs = [[1, 2], [2, 1], [1, 2], [1], []]
+    trace = build_trace([span("f", i, i + 1, inputs=row) for i, row in enumerate(inputs)])
+
+    signature = scalar_signatures(trace)
+
+    assert signature[0] == signature[2]
+    assert len(set(signature.tolist())) == 4 and signature[4] == 0
+
+
+def test_only_wanted_events_are_worked_out():
+    trace = build_trace([span("f", i, i + 1, inputs=[tensor(2), 3]) for i in range(3)])
+    wanted = np.array([False, True, False])
+
+    assert (shape_signatures(trace, wanted) != 0).tolist() == [False, True, False]
+    assert (scalar_signatures(trace, wanted) != 0).tolist() == [False, True, False]
+
+
+def test_first_of_each_numbers_keys_by_first_appearance():
+    group, first = first_of_each(np.array([9, 4, 9, 7, 4], dtype=np.uint64))
+
+    assert group.tolist() == [0, 1, 0, 2, 1]
+    assert first.tolist() == [0, 1, 3]
+
+
+def test_first_of_each_of_nothing():
+    group, first = first_of_each(np.array([], dtype=np.uint64))
+
+    assert group.tolist() == [] and first.tolist() == []
+
+
+def test_mix_spreads_neighbours():
+    mixed = mix(np.arange(10_000))
+
+    assert len(np.unique(mixed)) == 10_000
+    assert len(np.unique(mixed >> np.uint64(48))) > 9000

@@ -1,0 +1,58 @@
+"""What waits, is a step or a hook of ours is known by its name."""
+
+from __future__ import annotations
+
+import pytest
+
+from opscope.timeline.time_kind import TimeKind, is_idle, time_kind
+
+WAITING = (
+    "<built-in method acquire of _thread.lock object at 0x7f>",
+    "<built-in method acquire of _thread.RLock object at 0x7f>",
+    "<built-in method poll of select.epoll object at 0x7f>",
+    "<built-in method get of _queue.SimpleQueue object at 0x7f>",
+    "<built-in method recv_into of _socket.socket object at 0x7f>",
+    "<built-in function sleep>",
+    "<built-in function waitpid>",
+    "threading.py(611): wait",
+    "/usr/lib/python3.11/selectors.py(451): select",
+    "queue.py(154): get",
+    "multiprocessing/connection.py(917): wait",
+    "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__",
+    "cudaDeviceSynchronize",
+    "cudaStreamSynchronize",
+)
+WORK = (
+    "aten::mm",
+    "<built-in method release of _thread.lock object at 0x7f>",
+    "<built-in method get of dict object at 0x7f>",
+    "<built-in function len>",
+    "train.py(3): wait",
+    "my_queue.py(154): get",
+    "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
+    "cudaLaunchKernel",
+    "Optimizer.step#Adam.step",
+)
+
+
+@pytest.mark.parametrize("name", WAITING)
+def test_waiting(name):
+    assert time_kind(name) is TimeKind.WAITING
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_work(name):
+    assert time_kind(name) is TimeKind.WORK
+
+
+def test_steps_and_hooks():
+    assert time_kind("ProfilerStep#12") is time_kind("ProfilerStep*") is TimeKind.STEP
+    hook = "torch/optim/optimizer.py(502): _optimizer_step_code"
+    assert time_kind(hook) is TimeKind.RECORDING
+
+
+def test_loops_of_events_idle_and_sleepers_do_not():
+    assert is_idle("selectors.py(451): select")
+    assert is_idle("<built-in method poll of select.epoll object at 0x7f>")
+    assert not is_idle("<built-in function sleep>")
+    assert not is_idle("aten::mm")

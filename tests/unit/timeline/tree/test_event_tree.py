@@ -1,0 +1,59 @@
+"""Structure arrays: children, and where events that never ended end."""
+
+import numpy as np
+
+from opscope.timeline.tree.event_tree import event_tree, group_by_parent
+from support.build_trace import build_trace, span
+
+TIMELINE = """
+    a          0..100
+      b        1..50
+        c      2..10
+        d     11..20
+      e       60..90
+    f        200..300   @worker
+      g      210..220   @worker
+"""
+
+
+def test_children_are_in_order_of_start():
+    tree = event_tree(build_trace(TIMELINE))
+
+    assert tree.roots.tolist() == [0, 5]
+    assert [tree.children_of(row).tolist() for row in range(7)] == [
+        [1, 4],
+        [2, 3],
+        [],
+        [],
+        [],
+        [6],
+        [],
+    ]
+
+
+def test_the_tree_of_a_trace_is_made_once_and_goes_with_it():
+    trace = build_trace(TIMELINE)
+
+    assert event_tree(trace) is event_tree(trace)
+    assert event_tree(build_trace(TIMELINE)) is not event_tree(trace)
+
+
+def test_what_never_ended_closes_with_its_parent():
+    # GIVEN annotations without an exit; the recording went on until 900
+    trace = build_trace([
+        span("outer", 0, 100),
+        span("no exit", 10, None, parent=0),
+        span("no exit either", 20, None, parent=1),
+        span("inside", 30, 40, parent=2),
+        span("at top level", 500, None, parent=-1),
+        span("last", 600, 900, parent=-1),
+    ])  # fmt: skip
+
+    # THEN they end with what they ran in, and at top level with the recording
+    assert (event_tree(trace).duration_ns // 1000).tolist() == [100, 90, 80, 10, 400, 300]
+
+
+def test_group_by_parent_of_nothing():
+    offsets, rows = group_by_parent(np.array([], dtype=np.int32))
+
+    assert offsets.tolist() == [0] and rows.tolist() == []

@@ -1,0 +1,159 @@
+"""Tree nodes: made lazily, complete in detail, walked without recursion."""
+
+from enum import Enum
+
+import numpy as np
+import pytest
+
+from opscope.api.trace import Trace
+from opscope.columns.names import Names
+from opscope.columns.schema import AllocationAction, EventKind, RecordScope, ScalarType
+from opscope.timeline.tree.arguments import Scalar, TensorRecord
+from opscope.timeline.tree.detail import Frame, MemoryDetail, NodeKind, OperatorDetail, PythonDetail
+from opscope.timeline.tree.node import build_tree
+from support.build_trace import ORIGIN_NS, allocation, build_trace, span, tensor
+
+TIMELINE = """
+    a          0..100
+      b        1..50
+        c      2..10
+      e       60..90
+    f        200..300   @worker
+"""
+
+
+def test_nodes_know_their_relatives_and_times():
+    tree = build_tree(build_trace(TIMELINE))
+    a, f = tree.roots
+
+    assert [child.name for child in a.children] == ["b", "e"]
+    assert a.children[0].children[0].parent == a.children[0]
+    assert a.parent is None and a.kind is NodeKind.OPERATOR
+    assert (a.start_ns, a.end_ns, a.duration_ns) == (ORIGIN_NS, ORIGIN_NS + 100_000, 100_000)
+    assert (f.thread, f.system_thread_id, f.correlation_id) == (1, 1002, 5)
+    assert len({a, tree.node(0), f}) == 2
+
+
+def test_traversals():
+    tree = build_tree(build_trace(TIMELINE))
+
+    assert [node.name for node in tree.depth_first()] == ["a", "b", "c", "e", "f"]
+    assert [node.name for node in tree.breadth_first()] == ["a", "f", "b", "e", "c"]
+
+
+def test_no_such_row():
+    with pytest.raises(IndexError, match="5 nodes"):
+        build_tree(build_trace(TIMELINE)).node(5)
+
+
+def test_memory_events_are_children_of_the_span_they_happened_in():
+    trace = build_trace(
+        [span("aten::add", 0, 100), span("aten::empty", 10, 20), span("aten::fill_", 40, 50)],
+        allocations=[
+            allocation(15, 64, address=0xA0, tensor_id=3, allocation_id=2),
+            allocation(30, -64, address=0xA0),
+            allocation(200, 32, action=AllocationAction.OUT_OF_MEMORY),
+        ],
+    )
+    tree = build_tree(trace)
+
+    names = [(node.name, node.kind.value) for node in tree.depth_first()]
+
+    assert names == [
+        ("aten::add", "operator"),
+        ("aten::empty", "operator"),
+        ("[memory]", "allocation"),
+        ("[memory]", "allocation"),
+        ("aten::fill_", "operator"),
+        ("[OutOfMemory]", "out_of_memory"),
+    ]
+    memory = tree.node(1).children[0]
+    assert memory.parent == tree.node(1)
+    assert (memory.duration_ns, memory.correlation_id, memory.unfinished) == (0, 0, False)
+    assert memory.detail == MemoryDetail(0xA0, 64, 64, 0, 0, -1, 2, 3)
+
+
+def test_operators_carry_their_arguments():
+    trace = build_trace([
+        span(
+            "aten::cat", 0, 10,
+            overload="dim",
+            sequence_number=9,
+            scope=RecordScope.FUNCTION,
+            inputs=[[tensor(2, 3), tensor(4, 3)], 1, None, tensor(5, dtype="int64", tensor_id=8)],
+            outputs=[tensor(6, 3)],
+            keywords={"out": tensor(1), "flag": True},
+        ),
+    ])  # fmt: skip
+
+    detail = build_tree(trace).roots[0].detail
+
+    assert isinstance(detail, OperatorDetail)
+    assert (detail.overload, detail.sequence_number, detail.scope) == ("dim", 9, 0)
+    pieces, dim, nothing, index = detail.inputs
+    assert isinstance(pieces, list) and [piece.sizes for piece in pieces] == [(2, 3), (4, 3)]
+    assert dim == Scalar(ScalarType.INT, 1)
+    assert nothing == Scalar(ScalarType.NONE, None)
+    assert isinstance(index, TensorRecord)
+    assert (index.dtype, index.tensor_id, index.strides) == ("int64", 8, (1,))
+    assert isinstance(detail.outputs[0], TensorRecord) and detail.outputs[0].sizes == (6, 3)
+    assert detail.keywords["flag"] == Scalar(ScalarType.BOOL, True)
+
+
+def test_python_calls_carry_frames_modules_and_optimizers():
+    trace = build_trace([
+        span("forward", 0, 50, kind=EventKind.PYTHON_CALL, frame=("model.py", 3, "forward"),
+             caller=("train.py", 17, "step")),
+        span("Linear_0", 1, 40, kind=EventKind.MODULE_CALL, module="Linear_0"),
+        span("SGD.step", 60, 90, kind=EventKind.OPTIMIZER_CALL, optimizer="SGD"),
+        span("len", 95, 96, kind=EventKind.C_CALL),
+        span("collect", 97, 98, kind=EventKind.GC_PAUSE),
+    ])  # fmt: skip
+    call, module, optimizer, builtin, pause = build_tree(trace).depth_first()
+
+    assert isinstance(call.detail, PythonDetail)
+    assert call.detail.frame == Frame("model.py", 3, "forward")
+    assert call.detail.caller == Frame("train.py", 17, "step")
+    assert module.name == "nn.Module: Linear_0"
+    assert isinstance(module.detail, PythonDetail)
+    assert (module.detail.class_name, module.detail.instance) == ("Linear", "Linear_0")
+    assert isinstance(optimizer.detail, PythonDetail) and optimizer.detail.class_name == "SGD"
+    assert builtin.detail == PythonDetail(None, None, -1, -1, "", "", 0)
+    assert (pause.kind, pause.detail) == (NodeKind.GC_PAUSE, None)
+
+
+def test_an_annotation_without_exit_closes_with_its_parent_and_keeps_its_children():
+    trace = build_trace([
+        span("outer", 0, 100),
+        span("no exit", 10, None, kind=EventKind.ANNOTATION, parent=0),
+        span("aten::mm", 20, 30, parent=1),
+        span("later", 200, 900, parent=-1),
+    ])  # fmt: skip
+    annotation = build_tree(trace).roots[0].children[0]
+
+    assert (annotation.unfinished, annotation.end_ns) == (True, ORIGIN_NS + 100_000)
+    assert [child.name for child in annotation.children] == ["aten::mm"]
+
+
+def test_walking_100_000_levels():
+    depth = 100_000
+    columns = {"parent": np.arange(-1, depth - 1), "name": np.zeros(depth, dtype=np.int32)}
+    tree = build_tree(Trace({"events": columns}, Names.from_strings(["f"])))
+
+    assert sum(1 for _ in tree.depth_first()) == depth
+    *_, last = tree.breadth_first()
+    assert last.row == depth - 1 and last.children == []
+
+
+def test_every_kind_of_event_is_a_kind_of_node():
+    spans = [span(kind.name, i, i + 1, kind=kind) for i, kind in enumerate(EventKind)]
+    nodes = build_tree(build_trace(spans)).roots
+    assert [node.kind.name for node in nodes] == [kind.name for kind in EventKind]
+
+
+def test_a_kind_that_no_code_names_is_the_same_whenever_it_is_asked_for(monkeypatch):
+    monkeypatch.setattr("opscope.timeline.tree.detail.EventKind", Enum("EventKind", ["WALTZ"]))
+    kind = NodeKind("waltz")
+    assert kind is NodeKind("waltz") and kind.name == "WALTZ" and kind != NodeKind.OPERATOR
+    with pytest.raises(ValueError, match="tango"):
+        NodeKind("tango")

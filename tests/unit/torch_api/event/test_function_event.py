@@ -1,0 +1,186 @@
+"""Events in torch's shape: made by hand, and read from a trace."""
+
+import copy
+import pickle
+
+import pytest
+
+from opscope.columns.schema import EventKind, RecordScope
+from opscope.errors import UsageError
+from opscope.torch_api.event.attributes import READERS
+from opscope.torch_api.event.function_event import FunctionEvent
+from opscope.torch_api.event.parts import Interval, Kernel
+from opscope.torch_api.event_list.event_list import make_event_list
+from support.build_trace import allocation, build_trace, kernel, span, tensor
+
+TRAIN = [
+    span("fwd", 0, 100, kind=EventKind.ANNOTATION),
+    span("aten::mul", 10, 40, overload="Tensor", sequence_number=3, inputs=[tensor(2, 3), 2.0]),
+    span("aten::empty", 15, 20, inputs=[[2, 3]], keywords={"stream": 7}),
+    span("MulBackward0", 200, 230, "worker", sequence_number=3, forward_thread=1,
+         scope=RecordScope.BACKWARD_FUNCTION),
+]  # fmt: skip
+
+
+def events(**options):
+    allocations = [allocation(17, 24), allocation(150, -24)]
+    trace = build_trace(
+        TRAIN, allocations=allocations, metadata={"start_ns": 1_700_000_000_000_000_000}
+    )
+    return make_event_list(trace, profile_memory=True, **options)
+
+
+def test_attributes_are_read_from_the_trace():
+    fwd, mul, empty, memory, backward = events()
+
+    assert (mul.id, mul.name, mul.key, mul.trace_name) == (2, "aten::mul", "aten::mul", "aten::mul")
+    assert (mul.overload_name, mul.sequence_nr, mul.count) == ("Tensor", 3, 1)
+    assert (mul.time_range.start, mul.time_range.end, mul.time_range.elapsed_us()) == (10, 40, 30)
+    assert (mul.input_shapes, mul.concrete_inputs) == ([[2, 3], []], [None, 2.0])
+    assert (mul.input_dtypes, mul.structured_input_strides) == (["float", "Scalar"], [[3, 1], []])
+    assert (mul.thread, mul.device_resource_id, backward.thread) == (1, 1001, 2)
+    assert (backward.fwd_thread, backward.scope, mul.fwd_thread) == (1, 1, 0)
+    assert (mul.flow_id, mul.flow_type, mul.flow_start) == (1, 1, True)
+    assert (backward.flow_id, backward.flow_type, backward.flow_start) == (1, 1, False)
+    assert (fwd.activity_type, fwd.is_user_annotation) == ("user_annotation", True)
+    assert (mul.activity_type, mul.is_user_annotation) == ("cpu_op", False)
+    assert empty.kwinputs == {"stream": 7} and empty.concrete_inputs == [[2, 3]]
+    assert (memory.name, memory.trace_name, memory.cpu_memory_usage) == ("[memory]", None, -24)
+    assert memory.time_range.elapsed_us() == 0
+
+
+def test_relatives_and_what_they_leave():
+    listed = events()
+    fwd, mul, empty, _, _ = listed
+
+    assert fwd.cpu_parent is None and mul.cpu_parent is fwd and empty.cpu_parent is mul
+    assert [child.name for child in fwd.cpu_children] == ["aten::mul"]
+    assert listed[1] is mul
+    assert (fwd.cpu_time_total, fwd.self_cpu_time_total) == (100, 70)
+    assert (mul.cpu_memory_usage, mul.self_cpu_memory_usage) == (24, 0)
+    assert (fwd.cpu_time, fwd.cpu_time_str) == (100, "100.000us")
+
+
+def test_steps_keep_their_number_only_in_trace_name():
+    step = make_event_list(build_trace("ProfilerStep#4 0..10"))[0]
+
+    assert (step.name, step.trace_name) == ("ProfilerStep*", "ProfilerStep#4")
+
+
+def test_device_work():
+    trace = build_trace(
+        [("aten::linear", 0, 100), ("aten::addmm", 10, 50)],
+        gpu=[kernel("gemm", 60, 90, launch=1, correlation_id=5, grid=[4, 1, 1], block=[32, 1, 1])],
+    )
+    linear, addmm, gemm = make_event_list(trace)
+
+    assert addmm.kernels == [Kernel("gemm", 0, 30.0)] and linear.kernels == []
+    assert (linear.use_device, linear.device_time_total, linear.self_device_time_total) == (
+        "cuda",
+        30,
+        0,
+    )
+    assert (gemm.cpu_time_total, gemm.device_time_total, gemm.self_cpu_time_total) == (0, 30, 0)
+    assert (gemm.activity_type, gemm.linked_correlation_id) == ("kernel", 2)
+    assert gemm.event_metadata.grid == [4, 1, 1] and gemm.event_metadata.stream == 7
+    assert gemm.device_type.name == "CUDA"
+
+
+def test_python_calls():
+    trace = build_trace([
+        span("main.py(1): f", 0, 100, kind=EventKind.PYTHON_CALL),
+        span("Linear_3", 10, 90, kind=EventKind.MODULE_CALL, module="Linear_3"),
+        span("aten::linear", 20, 80),
+    ])  # fmt: skip
+    call, module, linear = make_event_list(trace, with_stack=True)
+
+    assert (call.python_id, call.python_parent_id, call.python_module_id) == (1, -1, -1)
+    assert (module.python_id, module.python_parent_id, module.python_module_id) == (2, 1, 3)
+    assert (linear.python_id, linear.python_parent_id) == (-1, -1)
+    assert (module.activity_type, module.is_python_function) == ("python_function", True)
+    assert linear.stack == ["nn.Module: Linear_3", "main.py(1): f"]
+    assert make_event_list(trace)[2].stack == []
+
+
+def test_an_asynchronous_event_has_no_self_time():
+    trace = build_trace([span("a", 0, 100), span("async", 10, 300, parent=0, is_async=True)])
+    a, late = make_event_list(trace)
+
+    assert (late.is_async, late.cpu_time_total, late.self_cpu_time_total) == (True, 290, 0)
+    assert (a.cpu_children, late.cpu_parent) == ([], None)
+
+
+def test_every_attribute_of_every_kind_of_row_can_be_read():
+    trace = build_trace(
+        TRAIN, allocations=[allocation(150, -24)], gpu=[kernel("k", 300, 310, launch=1)]
+    )
+
+    for event in make_event_list(trace, with_flops=True, with_stack=True):
+        for name in READERS:
+            getattr(event, name)
+        assert name in vars(event)
+
+
+def test_unknown_attributes():
+    with pytest.raises(AttributeError, match="no attribute 'colour'"):
+        _ = events()[0].colour
+
+
+def test_made_by_hand():
+    event = FunctionEvent(7, "f", 1, 10.0, 30.0, extra_meta={"stream": "3"}, flops=5)
+    child = FunctionEvent(8, "g", 1, 12.0, 20.0, cpu_memory_usage=3)
+    event.append_cpu_child(child)
+    child.set_cpu_parent(event)
+    event.append_kernel("k", 0, 4.0)
+
+    assert (event.cpu_time_total, event.self_cpu_time_total) == (20, 12)
+    assert (event.self_cpu_memory_usage, child.cpu_parent) == (-3, event)
+    assert event.device_time_total == 0, "no device"
+    event.use_device = child.use_device = "cuda"
+    assert (event.device_time_total, event.self_device_time_total) == (4, 4)
+    assert (event.event_metadata.stream, event.device_resource_id, event.flops) == (3, 1, 5)
+    assert isinstance(event.time_range, Interval)
+
+
+def test_device_events_take_no_children():
+    from opscope.torch_api.event.device_type import device_type
+
+    device_event = FunctionEvent(1, "k", 1, 0.0, 1.0, device_type=device_type(1))
+
+    with pytest.raises(UsageError, match="only CPU events"):
+        device_event.append_kernel("k", 0, 1.0)
+    with pytest.raises(UsageError, match="only CPU events"):
+        FunctionEvent(2, "f", 1, 0.0, 1.0).append_cpu_child(device_event)
+    with pytest.raises(UsageError, match="only CPU events"):
+        device_event.set_cpu_parent(FunctionEvent(2, "f", 1, 0.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("cuda_time_total", "device_time_total"),
+        ("self_cuda_time_total", "self_device_time_total"),
+        ("self_cuda_memory_usage", "self_device_memory_usage"),
+        ("cuda_time", "device_time"),
+        ("metadata_json", "_metadata_json"),
+    ],
+)
+def test_deprecated_names_warn(old, new):
+    event = events()[1]
+
+    with pytest.warns(FutureWarning):
+        assert getattr(event, old) == getattr(event, new)
+
+
+@pytest.mark.parametrize("clone", [copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
+def test_a_copy_is_complete_and_leaves_the_trace_behind(clone):
+    mul = clone(events()[1])
+
+    assert (mul.input_shapes, mul.cpu_parent.name) == ([[2, 3], []], "fwd")
+    assert [child.name for child in mul.cpu_children] == ["aten::empty"]
+    assert "_source" not in vars(mul)
+    assert mul.self_cpu_time_total == 25
+
+
+def test_repr_shows_what_identifies_it():
+    assert "id=2 name=aten::mul overload_name=Tensor" in repr(events()[1])

@@ -1,0 +1,30 @@
+"""Metadata of device activity from Kineto's texts."""
+
+from opscope.torch_api.event.metadata import EventMetadata, metadata_from_kineto
+
+
+def test_known_texts_become_typed_fields():
+    metadata = metadata_from_kineto(
+        {
+            "grid": "[4, 1, 1]",
+            "stream": "7",
+            "est. achieved occupancy %": "50.5",
+            "Collective name": '"all_reduce"',
+            "Is asynchronized op": "true",
+            "something else": "x",
+        }
+    )
+
+    assert metadata is not None
+    assert (metadata.grid, metadata.stream, metadata.est_occupancy_pct) == ([4, 1, 1], 7, 50.5)
+    assert (metadata.collective_name, metadata.is_async) == ("all_reduce", True)
+    assert metadata.block is None
+
+
+def test_nothing_known_is_none():
+    assert metadata_from_kineto({"something else": "x"}) is None
+
+
+def test_fields_are_torchs():
+    assert EventMetadata._fields[:4] == ("registers_per_thread", "shared_memory", "grid", "block")
+    assert len(EventMetadata._fields) == 36, "those of torch 2.15"
