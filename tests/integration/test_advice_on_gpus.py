@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opscope.api.trace import Trace
 from opscope.columns.part import part_from
 from opscope.storage.read_part import load_folder
 
@@ -32,7 +33,7 @@ def recorded(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("recorded")
     with tarfile.open(KEPT / f"{request.param}.tar.xz") as file:
         file.extractall(folder, filter="data")
-    return request.param, load_folder(folder / f"{request.param}.opscope")
+    return request.param, Trace.of(load_folder(folder / f"{request.param}.opscope"))
 
 
 def test_what_is_promised_was_saved(recorded):

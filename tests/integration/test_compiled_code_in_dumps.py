@@ -148,7 +148,7 @@ def test_a_recording_whose_process_is_killed_has_them(tmp_path, cache, drained):
         tmp_path,
         """
         import os, signal
-        from opscope.recorder import segments
+        from opscope.recorder.streams import segments
         from opscope.recorder.streams.segments import draining
         from opscope.recorder.streams.recovered import about_of
         from opscope.storage.unfinished_recordings import unfinished_recordings

@@ -15,7 +15,7 @@ from torch.profiler import ProfilerActivity
 
 import opscope
 from opscope.analysis.kernel_occupancy import kernel_occupancy
-from opscope.recorder.streams.load import load_trace
+from support.loaded import load_trace
 
 SAMPLED = JOBS / "sampled_training_rank_0.json.gz"
 

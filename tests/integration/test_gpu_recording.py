@@ -19,7 +19,7 @@ from opscope.api.trace import Trace
 from opscope.columns.device_rules import check_device_rules
 from opscope.columns.schema import EventKind
 from opscope.columns.table import Table
-from opscope.recorder.streams.load import load_trace
+from support.loaded import load_trace
 from opscope.torch_api.event_tree.profiler_tree import ProfilerTree
 
 BOTH = [ProfilerActivity.CPU, ProfilerActivity.CUDA]

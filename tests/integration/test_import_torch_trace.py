@@ -6,7 +6,7 @@ import json
 import pytest
 
 from opscope.columns.schema import EventKind, RecordScope
-from opscope.recorder.streams.load import load_trace
+from support.loaded import load_trace
 
 torch = pytest.importorskip("torch")
 

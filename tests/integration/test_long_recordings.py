@@ -245,7 +245,7 @@ def test_threads_that_go_on_while_it_is_drained(tmp_path, monkeypatch):
 
 DRAINS = """
 import sys
-from opscope.recorder import segments
+from opscope.recorder.streams import segments
 from opscope.recorder.streams.segments import draining
 from opscope.recorder.streams.recovered import about_of
 from pathlib import Path

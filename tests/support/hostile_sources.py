@@ -44,7 +44,7 @@ def write_sources(folder: Path, random: np.random.Generator, recorded: bool) -> 
     if recorded:
         path = folder / "recorded"
         subprocess.run([sys.executable, "-c", _RECORD, str(path)], check=True)
-        from opscope.recorder.streams.load import load_trace
+        from support.loaded import load_trace
 
         _write(load_trace(path), "recorded", folder)
 

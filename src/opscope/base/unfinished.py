@@ -1,4 +1,4 @@
-"""Names of what is being written, beside its final place. Whose it is: see ``leftover``."""
+"""Names of what is being written, beside its final place. Whose it is: see ``artefacts``."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Control of the native recorder: the torch bridge, windows, assembling traces."""
+"""Recording: the torch bridge, windows, and trace data made of what these recorded."""

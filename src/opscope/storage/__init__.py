@@ -1,1 +1,1 @@
-"""The trace: immutable tables of columns, and the only thing downstream code sees."""
+"""Recordings outside of memory: Parquet folders, SQL, remote stores, and importers of other formats."""

@@ -1,1 +1,1 @@
-"""How events relate: nesting, forward to backward, steps; as columns and as objects."""
+"""What all need of a recording: how events nest, steps, phases, modules, periods, doubts."""

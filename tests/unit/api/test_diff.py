@@ -30,10 +30,10 @@ def test_as_much_of_a_place_as_tells_recordings_apart(places):
 
 
 def test_passwords_are_not_in_names(places, monkeypatch):
-    from opscope.analysis.diff import side
+    from opscope.api import diff
 
     trace = build_trace("aten::mm 0..9")
-    monkeypatch.setattr(side, "load_trace", lambda place: trace)
+    monkeypatch.setattr(diff, "load_trace", lambda place: trace)
     found = names("ftp://me:secret@here/a/run.opscope", "ftp://me:secret@there/a/run.opscope")
     assert all(name.endswith("/a/run.opscope") for side_names in found for name in side_names)
     assert found[0] != found[1] and "secret" not in str(found)

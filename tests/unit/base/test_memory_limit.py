@@ -68,7 +68,7 @@ def test_a_limit_of_the_process_counts():
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_what_the_machine_has_no_memory_for_fails_instead_of_being_killed():
     program = """
-from opscope import memory_limit
+from opscope.base import memory_limit
 memory_limit._of_machine = lambda: 1 << 28
 with memory_limit.no_more_than_is_free():
     few = bytearray(1 << 26)

@@ -7,7 +7,7 @@ import pytest
 from opscope.base import replacing
 from opscope.base.replacing import read_unreplaced, replace_folder
 from opscope.errors import TraceFormatError
-from opscope.recorder.streams.load import load_trace
+from support.loaded import load_trace
 from opscope.storage.store import save
 from support.build_trace import build_trace, span
 

@@ -6,7 +6,7 @@ import pytest
 
 from opscope.columns.schema import TABLES
 from opscope.errors import TraceFormatError
-from opscope.recorder.streams.load import load_trace
+from support.loaded import load_trace
 from support.hostile_sources import built_trace
 from support.rewritten_trace import change_row, rewrite_column, write_table
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from opscope.findings import patterns
 
-CONTRIBUTING = Path(__file__).parents[4] / "CONTRIBUTING.md"
+CONTRIBUTING = Path(__file__).parents[3] / "CONTRIBUTING.md"
 
 
 def test_the_recipe_for_a_finding_adds_one(tmp_path, monkeypatch):

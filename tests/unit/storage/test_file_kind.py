@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from opscope.errors import TraceFormatError
-from opscope.recorder.streams.load import load_trace
+from support.loaded import load_trace
 from opscope.storage.file_kind import FileKind, file_kind, kind_of_json
 
 EVENT = {"ph": "X", "name": "a", "ts": 1, "dur": 2, "pid": 1, "tid": 1,

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from opscope.errors import TraceFormatError
-from opscope.recorder.streams.load import load_trace
+from support.loaded import load_trace
 from opscope.storage import encoding, read_parquet, read_part
 from opscope.storage.read_part import part_as_needed
 from opscope.storage.store import save

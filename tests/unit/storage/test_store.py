@@ -19,7 +19,7 @@ from opscope.api.trace import Trace
 from opscope.columns.names import Names
 from opscope.columns.schema import SCHEMA_VERSION, TABLES
 from opscope.errors import TraceFormatError, UsageError
-from opscope.recorder.streams.load import load_trace
+from support.loaded import load_trace
 from opscope.storage import interop, read_parquet, store
 from opscope.storage.manifest import read_manifest
 from opscope.storage.read_part import ranks

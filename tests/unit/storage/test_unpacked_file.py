@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from opscope.errors import TraceFormatError
-from opscope.recorder.streams.load import load_trace
+from support.loaded import load_trace
 from opscope.storage import unpacked_file
 from opscope.storage.unpacked_file import UnpackedFile, head_of, pieces_of
 from support.chrome_files import names, op

@@ -116,7 +116,7 @@ def test_whoever_ends_the_program_does_not_wait(request_, number):
     program = """
 import os, socket, sys
 from pathlib import Path
-from opscope.cli import finisher
+from opscope.cli.session import finisher
 from opscope.cli.shown.console import Messages
 from opscope.cli.session.end_request import EndRequest
 from opscope.cli.session.termination import LastAction

@@ -10,7 +10,7 @@ from opscope.api.trace import Trace
 from opscope.columns.names import Names
 from opscope.columns.schema import EventKind
 from opscope.export.chrome.writer import chrome_blocks
-from opscope.recorder.streams.load import load_trace
+from support.loaded import load_trace
 from support.build_trace import build_trace, kernel, span
 
 

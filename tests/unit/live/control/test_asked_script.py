@@ -152,7 +152,7 @@ print(sys.modules["opscope.live.control.server"].__file__)
     done = subprocess.run(
         [sys.executable, "-c", program, str(package)], cwd=tmp_path, capture_output=True, text=True
     )
-    assert done.stdout.strip() == str(package / "control" / "server.py"), done.stderr
+    assert done.stdout.strip() == str(package / "live" / "control" / "server.py"), done.stderr
 
 
 def test_a_folder_that_others_can_enter_is_not_looked_into(asked):

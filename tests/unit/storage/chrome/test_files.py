@@ -7,7 +7,7 @@ import pytest
 
 from opscope.columns.ledger_rows import WITHOUT_DURATION
 from opscope.errors import TraceFormatError, UsageError
-from opscope.recorder.streams.load import load_trace
+from support.loaded import load_trace
 from opscope.timeline.doubts import doubts
 from support.chrome_files import names, op
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from opscope.columns.validate import check_tables
 from opscope.errors import TraceFormatError
-from opscope.recorder.streams.load import load_trace
+from support.loaded import load_trace
 
 KEYS = ["ph", "ts", "dur", "pid", "tid", "name", "cat", "args", "id", "Input Dims", "Input type",
         "Input Strides", "Concrete Inputs", "Sequence number", "Fwd thread id", "External id",

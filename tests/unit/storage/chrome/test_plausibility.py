@@ -5,7 +5,7 @@ import json
 import pytest
 
 from opscope.columns.doubts import DOUBTFUL
-from opscope.recorder.streams.load import load_trace
+from support.loaded import load_trace
 from opscope.storage.chrome.plausibility import (
     FAR_AWAY,
     LEFT_OUT,

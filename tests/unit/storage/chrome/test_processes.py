@@ -7,7 +7,7 @@ import pytest
 from opscope import load
 from opscope.columns.codes import DeviceType, GpuKind
 from opscope.errors import TraceFormatError, UsageError
-from opscope.recorder.streams.load import load_trace
+from support.loaded import load_trace
 from opscope.storage.chrome import load_chrome_processes
 from opscope.storage.partition import RANK, Partition
 from support.chrome_files import names, op

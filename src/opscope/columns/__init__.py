@@ -1,0 +1,1 @@
+"""What a recording is as data: schema, tables, names, ledger."""
