@@ -406,8 +406,8 @@ class JsonProblem(TypedDict):
 class ChromeReader:
     """Events of a Chrome JSON, as columns; reads without the GIL.
 
-    ``meaning_of`` is called once for each category (``storage/chrome/vocabulary.py``); with ``mends``
-    bare quotes in names are mended. Of a text that was cut, what is whole is read.
+    ``meaning_of`` is called once for each category (``storage/chrome/vocabulary.py``); with
+    ``mends`` bare quotes in names are mended. Of a text that was cut, what is whole is read.
     """
 
     def __init__(

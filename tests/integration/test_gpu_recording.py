@@ -19,8 +19,8 @@ from opscope.api.trace import Trace
 from opscope.columns.device_rules import check_device_rules
 from opscope.columns.schema import EventKind
 from opscope.columns.table import Table
-from support.loaded import load_trace
 from opscope.torch_api.event_tree.profiler_tree import ProfilerTree
+from support.loaded import load_trace
 
 BOTH = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
 

@@ -19,7 +19,12 @@ from matrix.results import RESULTS, read_outcomes, summary, with_mended, write_p
 from matrix.rows import ROWS, parse_row
 
 WITH_TORCH = (
-    *("tests/integration", "tests/unit/recording", "tests/unit/drop_in", "tests/unit/replay"),
+    *(
+        "tests/integration",
+        "tests/unit/recording",
+        "tests/unit/torch_api/drop_in",
+        "tests/unit/replay",
+    ),
     *("tests/unit/launch", "tests/unit/columns/test_overloads.py", "tests/unit/export"),
     *("tests/unit/columns/test_registered_operators.py", "tests/unit/torch_api/test_settings.py"),
     *(
@@ -52,8 +57,9 @@ CLOSEST = (
         *("compilations", "compiled_lines", "compiled_annotations", "chrome_parity"),
         *("gpu_recording", "gpu_filters", "ranges", "script_calls", "process_groups"),
     )),
-    *("tests/unit/drop_in", "tests/unit/recorder/bridge/test_bridge.py", "tests/unit/replay"),
-    *("tests/unit/torch_api/test_activity_configs.py", "tests/unit/torch_api/test_experimental_switches.py"),
+    *("tests/unit/torch_api/drop_in", "tests/unit/recorder/bridge/test_bridge.py", "tests/unit/replay"),
+    *("tests/unit/torch_api/test_activity_configs.py",),
+    "tests/unit/torch_api/test_experimental_switches.py",
     "tests/unit/columns/test_registered_operators.py",
 )  # fmt: skip
 _OPTIONS = ("--closest", "--failed")

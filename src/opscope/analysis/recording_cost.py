@@ -40,28 +40,48 @@ def costs_of_events_ns(trace: TraceData) -> Amounts | None:
 
     Shape (events,). The same array for the same trace.
     """
-    rows = trace.ledger.get("recorder", {})
-    of_one_ns = {kind: rows.get(KIND_COST + kind.value, 0.0) for kind in CostKind}
-    return _IN_PROGRAMS * _costs(trace, of_one_ns) if any(of_one_ns.values()) else None
-
-
-def cost_of_an_event_ns(trace: TraceData) -> float | None:
-    """What recording one event cost on average, nanoseconds; None: not measured."""
-    costs = costs_of_events_ns(trace)
-    return float(costs.mean()) or None if costs is not None and len(costs) else None
-
-
-def _costs(trace: TraceData, of_one_ns: dict[CostKind, float]) -> Amounts:
-    kind, count = trace.events["kind"], len(trace.events)
-    of_kind = np.zeros(256)  # also for kinds that only a newer opscope knows
-    of_kind[EventKind.OPERATOR] = of_one_ns[CostKind.OPERATOR]
-    for code, cost_kind in _KINDS.items():
-        of_kind[code] = of_one_ns[cost_kind]
-    result = of_kind[kind]
-    is_operator = kind == EventKind.OPERATOR
-    is_inner = is_operator & (nearest_ancestor(event_tree(trace).parent, is_operator) >= 0)
-    result[is_inner] = of_one_ns[CostKind.INNER_OPERATOR]
+    of_one_ns = _of_one_ns(trace)
+    if of_one_ns is None:
+        return None
+    count = len(trace.events)
+    result = _of_code_ns(of_one_ns)[trace.events["kind"]]
+    result[_is_inner_operator(trace)] = of_one_ns[CostKind.INNER_OPERATOR]
     for table, cost_kind in _TABLES.items():
         event = trace.table(table)["event"]
         result += of_one_ns[cost_kind] * np.bincount(event[event >= 0], minlength=count)
-    return np.asarray(result)
+    return np.asarray(_IN_PROGRAMS * result)
+
+
+@derived
+def cost_of_an_event_ns(trace: TraceData) -> float | None:
+    """The mean of these, nanoseconds, by counting kinds of events; None: not measured."""
+    of_one_ns, events = _of_one_ns(trace), len(trace.events)
+    if of_one_ns is None or not events:
+        return None
+    by_code = np.bincount(trace.events["kind"], minlength=256)
+    inner = np.count_nonzero(_is_inner_operator(trace))
+    total = float(by_code @ _of_code_ns(of_one_ns))
+    total += inner * (of_one_ns[CostKind.INNER_OPERATOR] - of_one_ns[CostKind.OPERATOR])
+    for table, cost_kind in _TABLES.items():
+        total += of_one_ns[cost_kind] * np.count_nonzero(trace.table(table)["event"] >= 0)
+    return _IN_PROGRAMS * total / events or None
+
+
+def _of_one_ns(trace: TraceData) -> dict[CostKind, float] | None:
+    rows = trace.ledger.get("recorder", {})
+    found = {kind: rows.get(KIND_COST + kind.value, 0.0) for kind in CostKind}
+    return found if any(found.values()) else None
+
+
+def _of_code_ns(of_one_ns: dict[CostKind, float]) -> Amounts:
+    """By code of the kind of an event, also for kinds that only a newer opscope knows."""
+    of_code = np.zeros(256)
+    of_code[EventKind.OPERATOR] = of_one_ns[CostKind.OPERATOR]
+    for code, cost_kind in _KINDS.items():
+        of_code[code] = of_one_ns[cost_kind]
+    return of_code
+
+
+def _is_inner_operator(trace: TraceData) -> npt.NDArray[np.bool_]:
+    is_operator = trace.events["kind"] == EventKind.OPERATOR
+    return is_operator & (nearest_ancestor(event_tree(trace).parent, is_operator) >= 0)

@@ -1,1 +1,1 @@
-"""What every room uses: text and quantities, own threads, files and locks, what a process leaves."""
+"""What every room uses: text, quantities, own threads, files and locks, what processes leave."""

@@ -2,8 +2,8 @@
 
 A name has the process's number, for people, and a random part, which makes it the process's own: in
 two containers there may be processes of one number. Whether the process is there says a lock alone
-(``locks``). What is made of each kind stands in ``live/flight/recovery.py``. This imports nothing of
-opscope but its neighbours, because the watchdog is run by its path.
+(``locks``). What is made of each kind stands in ``live/flight/recovery.py``. This imports
+nothing of opscope but its neighbours, because the watchdog is run by its path.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A recording as data: tables, names, ledger, metadata. Immutable once built.
 
-Every room takes these. What users hold is ``api.trace.Trace``: the same with what can be asked of it.
+Every room takes these. Users hold ``api.trace.Trace``: the same with what can be asked of it.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Recordings around, outside and after the program: flight recorder, control, children, recovery."""
+"""Recordings around, outside and after the program: flight recorder, control, children."""

@@ -1,1 +1,1 @@
-"""Recordings outside of memory: Parquet folders, SQL, remote stores, and importers of other formats."""
+"""Recordings on disk: Parquet folders, SQL, remote stores, importers of other formats."""

@@ -5,7 +5,7 @@
         manifest.json      versions; rows, bytes, and bytes in memory of every table
         names.parquet      all text
         events.parquet     ... one file per table that has rows
-        rollup.json        of a process of several: what its rollup was made of, see ``jobs/rollup/``
+        rollup.json        of a process of several: of what; see ``jobs/rollup/``
         rollup_steps.parquet   ... and its tables
       process=01234/       likewise of a process without a rank, see ``processes.py``
 

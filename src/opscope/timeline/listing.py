@@ -123,8 +123,11 @@ class TorchListing:
 
         Of listed events that do not nest by time, each instant is that of the one begun last.
         """
-        if len(line_nesting(self.trace).moved):
+        nesting = line_nesting(self.trace)
+        if len(nesting.moved):
             return nest(self.trace, ~self.nested, self.parent).own_ns
+        if nesting.is_as_recorded and self.nested.all():
+            return nesting.own_ns
         return self.minus_children(self.duration_ns)
 
     def minus_children(self, value: Values) -> Values:

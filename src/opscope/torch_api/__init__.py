@@ -1,1 +1,1 @@
-"""Everything shaped like ``torch.profiler``: profiles, schedules, observers, their events and tables."""
+"""What is shaped like ``torch.profiler``: profiles, schedules, observers, events and tables."""

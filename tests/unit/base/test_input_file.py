@@ -12,10 +12,10 @@ import pytest
 
 from opscope.base import input_file, memory_limit
 from opscope.errors import InsufficientMemoryError, TraceFormatError
-from support.loaded import load_trace
 from opscope.storage import unpacked_file
 from opscope.storage.read_part import ranks
 from support.hostile_sources import built_trace
+from support.loaded import load_trace
 from support.rewritten_trace import write_table
 
 

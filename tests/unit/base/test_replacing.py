@@ -7,9 +7,9 @@ import pytest
 from opscope.base import replacing
 from opscope.base.replacing import read_unreplaced, replace_folder
 from opscope.errors import TraceFormatError
-from support.loaded import load_trace
 from opscope.storage.store import save
 from support.build_trace import build_trace, span
+from support.loaded import load_trace
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 

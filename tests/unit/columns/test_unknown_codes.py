@@ -9,10 +9,10 @@ import pytest
 from opscope.columns.ledger import NEWER
 from opscope.columns.schema import TABLES, UNKNOWN_KIND, RecordScope
 from opscope.export.formats import FORMATS
-from support.loaded import load_trace
 from opscope.report.page import report_html
 from opscope.timeline.tree.detail import NodeKind
 from support.hostile_sources import built_trace
+from support.loaded import load_trace
 from support.read_report import read_report
 from support.rewritten_trace import change_row, write_table
 

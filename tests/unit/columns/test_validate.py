@@ -6,8 +6,8 @@ import pytest
 
 from opscope.columns.schema import TABLES
 from opscope.errors import TraceFormatError
-from support.loaded import load_trace
 from support.hostile_sources import built_trace
+from support.loaded import load_trace
 from support.rewritten_trace import change_row, rewrite_column, write_table
 
 

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from opscope.errors import TraceFormatError
-from support.loaded import load_trace
 from opscope.storage import encoding, read_parquet, read_part
 from opscope.storage.read_part import part_as_needed
 from opscope.storage.store import save
+from support.loaded import load_trace
 from support.random_trace import assert_same_trace, random_trace
 from support.saved_trace import edit_manifest, rewrite, small_trace
 

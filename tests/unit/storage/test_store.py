@@ -19,12 +19,12 @@ from opscope.api.trace import Trace
 from opscope.columns.names import Names
 from opscope.columns.schema import SCHEMA_VERSION, TABLES
 from opscope.errors import TraceFormatError, UsageError
-from support.loaded import load_trace
 from opscope.storage import interop, read_parquet, store
 from opscope.storage.manifest import read_manifest
 from opscope.storage.read_part import ranks
 from opscope.storage.store import save
 from support.build_trace import build_trace
+from support.loaded import load_trace
 from support.random_trace import assert_same_table, assert_same_trace, random_trace
 from support.repeat_trace import repeat_trace
 from support.saved_trace import edit_manifest, rewrite

@@ -1,7 +1,7 @@
 """Own time: every instant of a thread belongs to the innermost span that was running then.
 
-That is the one that began last (:mod:`opscope.timeline.tree.line_nesting`), so the own times of a thread add
-up to the time in its spans, however those overlap.
+That is the one that began last (:mod:`opscope.timeline.tree.line_nesting`), so the own times of a
+thread add up to the time in its spans, however those overlap.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from opscope.api.trace import Trace
 from opscope.columns.names import Names
 from opscope.columns.schema import EventKind
 from opscope.export.chrome.writer import chrome_blocks
-from support.loaded import load_trace
 from support.build_trace import build_trace, kernel, span
+from support.loaded import load_trace
 
 
 def document_of(trace):

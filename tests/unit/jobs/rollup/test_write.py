@@ -18,9 +18,9 @@ from opscope.jobs.rollup.read import Rollup
 from opscope.jobs.rollup.schema import ROLLUP_TABLES
 from opscope.jobs.rollup.several import roll_up_several
 from opscope.jobs.rollup.write import write_rollup
-from support.loaded import load_trace
 from opscope.storage.manifest import MANIFEST, ROLLUP
 from support.build_trace import build_trace, span
+from support.loaded import load_trace
 
 
 def step_trace(steps=3, **metadata):

@@ -8,8 +8,8 @@ from opscope.cli.shown.completeness import describe_completeness
 from opscope.columns.codes import DeviceType
 from opscope.columns.device_rules import check_device_rules
 from opscope.columns.schema import AllocationAction, EventKind, RecordScope, Role, ScalarType
-from support.loaded import load_trace
 from support.chrome_files import names, op
+from support.loaded import load_trace
 
 
 @pytest.fixture

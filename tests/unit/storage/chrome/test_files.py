@@ -7,9 +7,9 @@ import pytest
 
 from opscope.columns.ledger_rows import WITHOUT_DURATION
 from opscope.errors import TraceFormatError, UsageError
-from support.loaded import load_trace
 from opscope.timeline.doubts import doubts
 from support.chrome_files import names, op
+from support.loaded import load_trace
 
 
 def test_gzip_and_arrays_and_other_encodings(tmp_path):

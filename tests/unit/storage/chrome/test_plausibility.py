@@ -5,7 +5,6 @@ import json
 import pytest
 
 from opscope.columns.doubts import DOUBTFUL
-from support.loaded import load_trace
 from opscope.storage.chrome.plausibility import (
     FAR_AWAY,
     LEFT_OUT,
@@ -16,6 +15,7 @@ from opscope.storage.chrome.plausibility import (
 from opscope.timeline.doubts import doubts
 from opscope.timeline.period import period_of
 from support.chrome_files import names, op
+from support.loaded import load_trace
 
 BEGIN = 6_107_543_211_234.5
 

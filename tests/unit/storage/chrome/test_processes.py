@@ -5,12 +5,13 @@ import json
 import pytest
 
 from opscope import load
+from opscope.analysis.device_use.device_use import find_device_use
 from opscope.columns.codes import DeviceType, GpuKind
 from opscope.errors import TraceFormatError, UsageError
-from support.loaded import load_trace
 from opscope.storage.chrome import load_chrome_processes
 from opscope.storage.partition import RANK, Partition
 from support.chrome_files import names, op
+from support.loaded import load_trace
 
 
 def of_rank(host, device, kernel_us):
@@ -48,7 +49,7 @@ def test_each_process_has_its_own_devices_and_launches(write, label):
     assert list(found) == [Partition(RANK, 0), Partition(RANK, 1)]
     for rank, trace in enumerate(found.values()):
         assert len(trace.events) == 8
-        assert trace.device_use("all").devices[0].busy_ns == 4 * (50 + 5 * rank) * 1000
+        assert find_device_use(trace, "all").devices[0].busy_ns == 4 * (50 + 5 * rank) * 1000
         launch = trace.table("gpu")["launch"].tolist()
         assert [trace.event_name(row) for row in launch] == ["cudaLaunchKernel"] * 4
     job = load(path)

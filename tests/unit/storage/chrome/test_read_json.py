@@ -10,9 +10,9 @@ import pytest
 from opscope.base import memory_limit
 from opscope.columns.ledger_rows import END_MISSING
 from opscope.errors import InsufficientMemoryError, TraceFormatError
-from support.loaded import load_trace
 from opscope.storage.chrome import read_json
 from opscope.timeline.doubts import doubts
+from support.loaded import load_trace
 from support.random_trace import assert_same_trace
 
 EVENTS = [
