@@ -19,29 +19,20 @@ from matrix.results import RESULTS, read_outcomes, summary, with_mended, write_p
 from matrix.rows import ROWS, parse_row
 
 WITH_TORCH = (
-    *(
-        "tests/integration",
-        "tests/unit/recording",
-        "tests/unit/torch_api/drop_in",
-        "tests/unit/replay",
-    ),
+    *("tests/integration", "tests/unit/recorder", "tests/unit/torch_api", "tests/unit/replay"),
     *("tests/unit/launch", "tests/unit/columns/test_overloads.py", "tests/unit/export"),
-    *("tests/unit/columns/test_registered_operators.py", "tests/unit/torch_api/test_settings.py"),
-    *(
-        "tests/unit/torch_api/test_activity_configs.py",
-        "tests/unit/torch_api/test_experimental_switches.py",
-    ),
+    "tests/unit/columns/test_registered_operators.py",
 )
 WITHOUT_TORCH = ("tests/unit",)
 # The recorder of Python calls, which has other code for other Pythons.
 CALLS = (
-    *(f"tests/unit/recording/test_{name}.py" for name in (
+    *(f"tests/unit/recorder/test_{name}.py" for name in (
         *("python_calls", "python_functions", "own_functions", "python_windows"),
         *("python_modules", "python_module_calls", "asyncio_tasks", "asyncio_windows"),
         "asyncio_eager_tasks",
         *("python_hooks", "free_threads", "gil"),
     )),
-    *("tests/unit/test_lifecycle.py", "tests/unit/tree"),
+    *("tests/unit/test_lifecycle.py", "tests/unit/timeline/tree"),
 )  # fmt: skip
 # What builds on torch's own objects and C++, and so notices first what a version has changed.
 CLOSEST = (
@@ -55,10 +46,11 @@ CLOSEST = (
         *("memory_events", "memory_categories", "event_trees", "fast_annotations"),
         *("outermost_operators", "execution_trace_agreement", "execution_trace_observer"),
         *("compilations", "compiled_lines", "compiled_annotations", "chrome_parity"),
-        *("gpu_recording", "gpu_filters", "ranges", "script_calls", "process_groups"),
+        *("gpu_recording", "gpu_filters", "script_calls", "process_groups"),
     )),
-    *("tests/unit/torch_api/drop_in", "tests/unit/recorder/bridge/test_bridge.py", "tests/unit/replay"),
-    *("tests/unit/torch_api/test_activity_configs.py",),
+    *("tests/unit/torch_api/drop_in", "tests/unit/recorder/bridge/test_bridge.py"),
+    "tests/unit/replay",
+    "tests/unit/torch_api/test_activity_configs.py",
     "tests/unit/torch_api/test_experimental_switches.py",
     "tests/unit/columns/test_registered_operators.py",
 )  # fmt: skip

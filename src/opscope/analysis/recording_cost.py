@@ -83,5 +83,5 @@ def _of_code_ns(of_one_ns: dict[CostKind, float]) -> Amounts:
 
 
 def _is_inner_operator(trace: TraceData) -> npt.NDArray[np.bool_]:
-    is_operator = trace.events["kind"] == EventKind.OPERATOR
+    is_operator: npt.NDArray[np.bool_] = trace.events["kind"] == EventKind.OPERATOR
     return is_operator & (nearest_ancestor(event_tree(trace).parent, is_operator) >= 0)

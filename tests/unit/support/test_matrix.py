@@ -275,3 +275,11 @@ def test_what_is_not_as_the_index_says_is_refused(tmp_path, monkeypatch):
     tmp_path.joinpath("package.deb").write_bytes(b"something else")
     with pytest.raises(interpreters.NoInterpreter, match="not what its index says"):
         interpreters._download("package.deb", "0" * 64)
+
+
+def test_what_rows_run_is_there():
+    from matrix.__main__ import CALLS, CLOSEST, WITH_TORCH, WITHOUT_TORCH
+
+    named = {*CALLS, *CLOSEST, *WITH_TORCH, *WITHOUT_TORCH}
+    root = Path(__file__).parents[3]
+    assert sorted(one for one in named if not (root / one).exists()) == []

@@ -1,7 +1,7 @@
 """Which span is the innermost one on each thread, from one instant to the next.
 
-Spans nest by time as for own times (:mod:`opscope.timeline.tree.line_nesting`); so the segments of a
-thread say the same as own times do, and also when that was. Asynchronous spans have no segment.
+Spans nest by time as for own times (:mod:`opscope.timeline.tree.line_nesting`); so the segments of
+a thread say the same as own times do, and also when that was. Asynchronous spans have no segment.
 """
 
 from __future__ import annotations
