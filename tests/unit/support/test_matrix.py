@@ -9,6 +9,7 @@ import subprocess
 import sys
 import sysconfig
 import urllib.error
+from pathlib import Path
 
 import pytest
 
