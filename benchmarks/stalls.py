@@ -30,7 +30,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import opscope
 from opscope.analysis.account.account import Account
-from opscope.analysis.account.causes import Cause
+from opscope.columns.causes import Cause
 
 _STALL_S = 0.03
 _EVERY = 3

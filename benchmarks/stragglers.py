@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import opscope
-from opscope.analysis.account.causes import Cause
+from opscope.columns.causes import Cause
 from opscope.jobs.slow_ranks import SlowRanks
 
 PROGRAM = Path(__file__).parent / "jobs" / "straggling_job.py"

@@ -20,8 +20,8 @@ import numpy as np
 
 from benchmarks.jobs.generated import GeneratedJob
 from benchmarks.jobs.make import job_of
-from opscope.analysis.account.causes import Cause
 from opscope.api.job import Job
+from opscope.columns.causes import Cause
 from opscope.jobs.questions.answer import JobAnswer
 from opscope.jobs.rollup.schema import OPERATOR_DETAILS
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.account.causes import Cause
 from opscope.api.trace import Trace
+from opscope.columns.causes import Cause
 from opscope.columns.codes import AllocationAction, EventKind, RecordScope
 from opscope.columns.names import Names
 

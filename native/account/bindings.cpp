@@ -97,8 +97,7 @@ class TimeOfThreads {
     account::OperatorLengths lengths;
     const auto add = [&](int64_t event, int64_t length_ns) {
       if (event < 0) return;
-      if (static_cast<account::Cause>(task_.causes[event]) == account::Cause::kOperator)
-        lengths.add(length_ns);
+      if (static_cast<Cause>(task_.causes[event]) == Cause::kOperator) lengths.add(length_ns);
     };
     for (size_t i = 0; i < threads.size(); ++i) {
       const auto& [rows, cuts, intervals, is_main] = threads[i];
@@ -141,7 +140,7 @@ class TimeOfThreads {
     account::Causes causes{};
     for (const int one : wanted) {
       if (one < 0 || static_cast<size_t>(one) >= account::kCauses) throw nb::value_error("no cause");
-      causes.add(static_cast<account::Cause>(one));
+      causes.add(static_cast<Cause>(one));
     }
     account::PiecesByShare found = [&] {
       const WithoutGil without_gil;
@@ -211,16 +210,9 @@ nb::tuple kinds_by_thread(const Numbers<int32_t>& thread, const Numbers<uint8_t>
                         to_array(std::move(forward)), to_array(std::move(python)));
 }
 
-nb::dict account_causes() {
-  nb::dict causes;
-  for (size_t i = 0; i < account::kCauses; ++i) causes[account::kCauseNames[i]] = i;
-  return causes;
-}
-
 }  // namespace
 
 void bind_account(nb::module_& module) {
-  module.def("account_causes", &account_causes);
   module.def("causes_of_events", &causes_of_events, "kind"_a, "scope"_a, "name"_a, "label"_a, "around"_a,
              "by_label"_a, "is_engine"_a);
   module.def("kinds_by_thread", &kinds_by_thread, "thread"_a, "kind"_a, "forward_thread"_a, "threads"_a);

@@ -1,41 +1,19 @@
-// What an instant of a thread may have gone to: the numbers of opscope.analysis.account.causes.Cause.
+// What an instant of a thread may have gone to: opscope.columns.causes.Cause, and sets of these.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
+
+#include "schema/codes.h"
 
 namespace opscope::account {
 
-enum class Cause : int8_t {
-  kAsAround = -1,  // of an event without a cause of its own; no instant has it
-  kOperator,
-  kDispatch,
-  kPython,
-  kCollection,
-  kImport,
-  kCompilation,
-  kLoader,
-  kLock,
-  kGil,
-  kDevice,
-  kCollective,
-  kIo,
-  kTimer,
-  kMemory,
-  kDescheduled,
-  kProfiler,
-  kIdle,
-  kCopy,
-  kUnknown,
-  kBackward,
-};
-inline constexpr size_t kCauses = 20;
+inline constexpr size_t kCauses = std::size(kAllCauses);
 
-inline constexpr const char* kCauseNames[kCauses] = {
-    "OPERATOR",    "DISPATCH", "PYTHON", "COLLECTION", "IMPORT",  "COMPILATION", "LOADER",
-    "LOCK",        "GIL",      "DEVICE", "COLLECTIVE", "IO",      "TIMER",       "MEMORY",
-    "DESCHEDULED", "PROFILER", "IDLE",   "COPY",       "UNKNOWN", "BACKWARD"};
+// Of an event without a cause of its own; no instant has it. In columns of causes it is -1.
+inline constexpr auto kAsAround = static_cast<Cause>(-1);
 
 class Causes {
  public:
@@ -45,15 +23,19 @@ class Causes {
   constexpr bool is_empty() const { return bits_ == 0; }
   constexpr void add(Cause one) { bits_ |= 1U << static_cast<int>(one); }
   constexpr bool has(Cause one) const {
-    return one != Cause::kAsAround && (bits_ >> static_cast<int>(one) & 1U) != 0;
+    return one != kAsAround && (bits_ >> static_cast<int>(one) & 1U) != 0;
   }
 
  private:
   uint32_t bits_ = 0;
 };
 
-// Where a thread is expected to be off its processor.
-inline constexpr Causes kWaits{Cause::kLoader, Cause::kLock,       Cause::kIo,
-                               Cause::kTimer,  Cause::kCollective, Cause::kBackward};
+// Whether a thread is expected to be off its processor.
+inline bool waits(Cause cause) {
+  for (const uint32_t one : kWaits) {
+    if (one == cause) return true;
+  }
+  return false;
+}
 
 }  // namespace opscope::account

@@ -110,7 +110,7 @@ class Divider {
                 segment.event,
                 step_at_(segment.start_ns),
                 0,
-                Cause::kAsAround,
+                kAsAround,
                 segment.is_change,
                 false,
                 in_transfer_(segment.start_ns),
@@ -118,7 +118,7 @@ class Divider {
     if (segment.event >= 0) piece.cause = static_cast<Cause>(task_.causes[segment.event]);
     // What calls the engine runs the pass itself, unless a thread of the engine does.
     if (piece.cause == Cause::kBackward && !piece.in_pass) piece.cause = Cause::kDispatch;
-    if (piece.cause == Cause::kAsAround) {
+    if (piece.cause == kAsAround) {
       piece.is_gap = true;
       piece.cause = !thread_.is_main                ? Cause::kIdle
                     : piece.length_ns < kShortGapNs ? Cause::kPython

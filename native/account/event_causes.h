@@ -49,7 +49,7 @@ inline Cause of_kind(const EventColumns& events, size_t row, bool calls_operator
     case EventKind::kRuntimeCall:
       return Cause::kDispatch;
     default:
-      return Cause::kAsAround;
+      return kAsAround;
   }
 }
 
@@ -59,8 +59,8 @@ inline constexpr Causes kSpreading{Cause::kLoader, Cause::kCollective, Cause::kC
 
 // What is known of an event from those that it runs in.
 struct Surroundings {
-  Causes among{};                    // those of kSpreading that are theirs
-  Cause nearest = Cause::kAsAround;  // of the closest that has one
+  Causes among{};             // those of kSpreading that are theirs
+  Cause nearest = kAsAround;  // of the closest that has one
 };
 
 // What runs in an import is part of it, waiting in a loader is waiting for it, and so on.
@@ -80,7 +80,7 @@ inline Cause in_surroundings(Cause cause, const Surroundings& around) {
 inline Surroundings within(Cause own, Cause settled, const Surroundings& around) {
   Surroundings found = around;
   if (kSpreading.has(own)) found.among.add(own);
-  if (settled != Cause::kAsAround) found.nearest = settled;
+  if (settled != kAsAround) found.nearest = settled;
   return found;
 }
 
@@ -94,7 +94,7 @@ inline std::vector<int8_t> causes_of_events(const EventColumns& events) {
   const auto own_cause = [&](size_t row) {
     if (static_cast<EventKind>(events.kind[row]) == EventKind::kGcPause) return Cause::kCollection;
     const auto named = static_cast<Cause>(events.by_label[events.label[row]]);
-    return named != Cause::kAsAround ? named : of_kind(events, row, calls_operators[row] != 0);
+    return named != kAsAround ? named : of_kind(events, row, calls_operators[row] != 0);
   };
   std::vector<Surroundings> inside(events.rows);  // of every event, what is known of those in it
   std::vector<int8_t> found(events.rows);
@@ -104,7 +104,7 @@ inline std::vector<int8_t> causes_of_events(const EventColumns& events) {
     Cause cause = in_surroundings(own, around);
     inside[row] = within(own, cause, around);
     // Annotations and steps are as the function that they are in.
-    if (cause == Cause::kAsAround) {
+    if (cause == kAsAround) {
       cause = around.nearest == Cause::kOperator ? Cause::kDispatch : around.nearest;
     }
     found[row] = static_cast<int8_t>(cause);

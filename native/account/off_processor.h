@@ -114,7 +114,7 @@ class Layer {
       // Who has what it waited for may then wait for the GIL, which only the kernel says.
       const bool for_gil = is_seen_[i] && found_[i].waits_for == WaitsFor::kGil;
       const auto length = static_cast<double>(piece.length_ns);
-      if (kWaits.has(piece.cause) && !for_gil) {
+      if (waits(piece.cause) && !for_gil) {
         named_ += length;
         continue;
       }

@@ -172,6 +172,7 @@ def main(source: Path, output: Path) -> None:
     package.__path__ = [str(source / "opscope")]
     sys.modules["opscope"] = package
     codes = import_module("opscope.columns.codes")
+    causes = import_module("opscope.columns.causes")
     schema = import_module("opscope.columns.schema")
     device_schema = import_module("opscope.columns.device_schema")
     enums = [
@@ -181,6 +182,7 @@ def main(source: Path, output: Path) -> None:
         and issubclass(value, Enum)
         and value.__module__ == codes.__name__
     ]
+    enums.append(causes.Cause)
     groups = {
         "RecordedTables": schema.RECORDED_TABLES,
         "DeviceTables": device_schema.DEVICE_TABLES,
@@ -194,6 +196,8 @@ def main(source: Path, output: Path) -> None:
         "kWantNames": [str(want.name) for want in codes.Want],
     }
     numbers = {
+        "kAllCauses": [int(cause) for cause in causes.Cause],
+        "kWaits": [int(cause) for cause in causes.WAITS],
         "kWants": [int(want) for want in codes.Want],
         "kWantedBy": [int(codes.WANTED_BY[kind]) for kind in sorted(codes.EventKind)],
     }

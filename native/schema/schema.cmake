@@ -4,7 +4,7 @@
 get_filename_component(SCHEMA_ROOT "${CMAKE_CURRENT_LIST_DIR}/../.." ABSOLUTE)
 set(GENERATED_HEADERS "${CMAKE_CURRENT_BINARY_DIR}/generated")
 set(SCHEMA_GENERATOR "${CMAKE_CURRENT_LIST_DIR}/generate_schema.py")
-set(SCHEMA_SOURCES codes.py column.py device_schema.py schema.py)
+set(SCHEMA_SOURCES causes.py codes.py column.py device_schema.py schema.py)
 list(TRANSFORM SCHEMA_SOURCES PREPEND "${SCHEMA_ROOT}/src/opscope/columns/")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${SCHEMA_GENERATOR} ${SCHEMA_SOURCES})
 

@@ -557,9 +557,6 @@ def nest_on_lines(
     start, None where they stand so.
     """
 
-def account_causes() -> dict[str, int]:
-    """The numbers of causes as native code has them."""
-
 def causes_of_events(
     kind: NDArray[np.uint8],
     scope: NDArray[np.uint8],

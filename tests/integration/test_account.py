@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import opscope
-from opscope.analysis.account.causes import Cause
+from opscope.columns.causes import Cause
 from opscope.recorder.facts.thread_samples import ThreadSamples
 
 torch = pytest.importorskip("torch")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import opscope
-from opscope.analysis.account.causes import Cause
+from opscope.columns.causes import Cause
 from opscope.storage.partition import RANK, Partition
 from support.gloo_jobs import run_gloo_job
 

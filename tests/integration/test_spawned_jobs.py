@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import opscope
-from opscope.analysis.account.causes import Cause
 from opscope.analysis.collectives.kinds import NONE
+from opscope.columns.causes import Cause
 from support.gloo_jobs import run_gloo_job
 
 torch = pytest.importorskip("torch", reason="runs jobs of torch.distributed")

@@ -12,8 +12,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import opscope  # noqa: E402
-from opscope.timeline.time_kind import waiting_ns  # noqa: E402
 from opscope.timeline.tree.own_time import own_times  # noqa: E402
+from opscope.timeline.waits import waiting_ns  # noqa: E402
 
 
 def busy(until):

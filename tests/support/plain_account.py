@@ -10,12 +10,12 @@ from itertools import pairwise
 import numpy as np
 
 from opscope.analysis.account.backward import passes_of_engine
-from opscope.analysis.account.causes import Cause, is_any
 from opscope.analysis.account.collectives import is_within, transfers
-from opscope.analysis.account.event_causes import AS_AROUND, _of_name, waits
+from opscope.analysis.account.event_causes import AS_AROUND, _of_name
 from opscope.analysis.account.pieces import Pieces, main_threads, step_of, thread_of_operators
 from opscope.analysis.account.processor import intervals_by_thread
 from opscope.analysis.recording_cost import cost_of_an_event_ns
+from opscope.columns.causes import WAITS, Cause
 from opscope.columns.codes import EventKind, RecordScope, WaitsFor
 from opscope.timeline.program_steps import program_steps
 from opscope.timeline.tree.ancestry import nearest_ancestor
@@ -115,9 +115,9 @@ def _with_surroundings(cause, kind, around):
     inside = {one: nearest_ancestor(around, cause == one) >= 0 for one in _SPREADS}
     for one in (Cause.COMPILATION, Cause.IMPORT, Cause.COLLECTION):
         cause[inside[one] & (cause != Cause.COLLECTION)] = one
-    waiting = is_any(cause, _WAITS)
+    waiting = np.isin(cause, _WAITS)
     cause[waiting & inside[Cause.LOADER]] = Cause.LOADER
-    passive = waiting | is_any(cause, (Cause.PYTHON, Cause.DISPATCH, Cause.BACKWARD))
+    passive = waiting | np.isin(cause, (Cause.PYTHON, Cause.DISPATCH, Cause.BACKWARD))
     cause[passive & inside[Cause.COLLECTIVE]] = Cause.COLLECTIVE
     # Annotations and steps are as the function that they are in.
     known = nearest_ancestor(around, cause != AS_AROUND).astype(np.int64)
@@ -177,7 +177,7 @@ def _off_processor(pieces, samples, in_transfer):
     segments = pieces.segments
     result = OffProcessor.of_nothing(len(segments))
     begin = np.searchsorted(segments.thread, np.arange(len(segments.threads) + 1))
-    expected = waits(pieces.cause)
+    expected = np.isin(pieces.cause, WAITS)
     computes = pieces.cause == Cause.OPERATOR
     for number, line in enumerate(segments.threads):
         if line.number in samples:
@@ -237,11 +237,11 @@ def _blocked_in(pieces, off, in_transfer, in_pass):
     pass does.
     """
     call = _OF_CALL[off.waits_for]
-    awaits = in_pass & pieces.is_main & is_any(call, _FOR_ANOTHER)
+    awaits = in_pass & pieces.is_main & np.isin(call, _FOR_ANOTHER)
     call = np.where(awaits, Cause.BACKWARD, call)
-    call = np.where(in_transfer & is_any(call, _FOR_ANOTHER), Cause.COLLECTIVE, call)
+    call = np.where(in_transfer & np.isin(call, _FOR_ANOTHER), Cause.COLLECTIVE, call)
     operator = (pieces.cause == Cause.OPERATOR) & (call != Cause.IO)
-    goes_on = is_any(pieces.cause, _LASTING) | operator
+    goes_on = np.isin(pieces.cause, _LASTING) | operator
     rests = ~pieces.is_main & pieces.is_gap
     known = np.select([call == Cause.GIL, goes_on, rests], [call, pieces.cause, Cause.IDLE], call)
     return np.asarray(known, dtype=np.int64)

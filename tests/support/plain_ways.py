@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from opscope import _native
-from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.divided import divide
 from opscope.analysis.account.find import main_time
 from opscope.analysis.sites import Sites
+from opscope.columns.causes import Cause
 from opscope.columns.schema import AllocationAction, EventKind
 from opscope.findings.subject import Subject
 from opscope.jobs.rollup.operators import line_columns, operator_columns

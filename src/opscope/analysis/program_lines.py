@@ -12,10 +12,10 @@ from opscope.base.program_files import is_library
 from opscope.columns.names import Names
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.signatures import first_of_each
-from opscope.timeline.time_kind import waiting_ns
 from opscope.timeline.tree.ancestry import Index, nearest_ancestor, subtree_sums
 from opscope.timeline.tree.event_tree import event_tree
 from opscope.timeline.tree.self_time import minus_children
+from opscope.timeline.waits import waiting_ns
 
 Values = npt.NDArray[np.int64]
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from opscope._native import keep_freed_memory
 from opscope.analysis.account.account import Account, Entry
-from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.find import find_account
 from opscope.analysis.program_lines import line_texts
 from opscope.api.job import Job
@@ -26,6 +25,7 @@ from opscope.cli.trace_argument import (
     TraceArgument,
     choose_trace,
 )
+from opscope.columns.causes import Cause
 from opscope.columns.trace_data import TraceData
 from opscope.findings.find import find_findings
 from opscope.findings.finding import Findings

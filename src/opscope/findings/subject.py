@@ -21,10 +21,10 @@ from opscope.timeline.device_time import WORK_KINDS, launched_work
 from opscope.timeline.grouped_medians import medians
 from opscope.timeline.listing import TorchListing
 from opscope.timeline.period import wall_bounds
-from opscope.timeline.time_kind import waits_for_device
 from opscope.timeline.tree.ancestry import nearest_ancestor, subtree_sums
 from opscope.timeline.tree.event_tree import event_tree
 from opscope.timeline.tree.self_time import minus_children
+from opscope.timeline.waits import waits_for_device
 
 T = TypeVar("T")
 Values = npt.NDArray[np.int64]

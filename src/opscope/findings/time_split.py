@@ -12,10 +12,10 @@ from opscope.columns.schema import EventKind
 from opscope.findings.pattern import has_calls_of_libraries
 from opscope.findings.subject import Flags, Subject, Values
 from opscope.timeline.device_time import launched_work
-from opscope.timeline.time_kind import is_idle, waits_for_device
 from opscope.timeline.tree.ancestry import nearest_ancestor, subtree_sums
 from opscope.timeline.tree.frame_text import python_events
 from opscope.timeline.tree.own_time import own_times
+from opscope.timeline.waits import is_idle, waits_for_device
 
 _OF_A_CALL_NS = 500
 """What the interpreter needs around one call of torch's: that is not the program's own code."""

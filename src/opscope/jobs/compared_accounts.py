@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.account.account import Account
-from opscope.analysis.account.causes import Cause
 from opscope.base.quantity_text import share_text
+from opscope.columns.causes import Cause
 from opscope.jobs.compared_shares import FEWEST, compare_shares_of
 from opscope.jobs.rollup.read import Rollup
 from opscope.storage.partition import RANK, Partition

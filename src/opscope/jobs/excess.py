@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from opscope.analysis.account.causes import Cause
+from opscope.columns.causes import Cause
 from opscope.jobs.rollup.places import ProcessPlaces, ProgramPlace
 
 _BETWEEN = "between them"

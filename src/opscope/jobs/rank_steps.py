@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.account.causes import Cause
 from opscope.base.quantity_text import time_text
+from opscope.columns.causes import Cause
 from opscope.jobs.rollup.schema import STEPS, cause_column
 from opscope.storage.partition import Partition
 from opscope.timeline.period import Which

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.account.causes import Cause
 from opscope.base.quantity_text import share_text, time_text
+from opscope.columns.causes import Cause
 from opscope.jobs.excess import Excess, find_excess
 from opscope.jobs.rank_steps import NONE, RankSteps
 from opscope.jobs.rollup.places import ProcessPlaces

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from opscope.analysis.account.causes import Cause
+from opscope.columns.causes import Cause
 from opscope.jobs.collective_kinds import collective_kinds, rank_waits
 from opscope.jobs.collective_text import kind_table, rank_table, sentences
 from opscope.jobs.collectives import JobCollectives

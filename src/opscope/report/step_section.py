@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.find import find_account
+from opscope.columns.causes import Cause
 from opscope.columns.trace_data import TraceData
 from opscope.report.shown_text import shown
 from opscope.timeline.listing import TorchListing

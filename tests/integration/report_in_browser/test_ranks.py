@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opscope.analysis.account.causes import Cause
+from opscope.columns.causes import Cause
 from opscope.jobs.collectives import job_collectives
 from opscope.jobs.rank_steps import NONE, RankSteps
 from opscope.jobs.slow_ranks import find_slow_ranks

@@ -1,6 +1,6 @@
 """Where one rank spends more than another: the phase, and the line of the program."""
 
-from opscope.analysis.account.causes import Cause
+from opscope.columns.causes import Cause
 from opscope.columns.codes import EventKind
 from opscope.jobs.excess import find_excess
 from support.build_trace import build_trace, span

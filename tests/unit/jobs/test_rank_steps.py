@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from opscope.analysis.account.causes import Cause
 from opscope.api.job import Job
+from opscope.columns.causes import Cause
 from opscope.jobs.rank_steps import NONE, RankSteps
 from opscope.storage.partition import Partition
 from support.build_trace import build_trace, span

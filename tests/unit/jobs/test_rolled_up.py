@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from opscope.analysis.account.causes import Cause
 from opscope.api.job import Job
+from opscope.columns.causes import Cause
 from opscope.errors import TraceFormatError, UnreadableProcessError, UsageError
 from opscope.jobs import rolled_up as rolled_up_module
 from opscope.jobs.compared_accounts import compare_accounts

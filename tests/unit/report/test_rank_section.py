@@ -5,7 +5,7 @@ import zlib
 
 import numpy as np
 
-from opscope.analysis.account.causes import Cause
+from opscope.columns.causes import Cause
 from opscope.jobs.collectives import job_collectives
 from opscope.jobs.rank_steps import NONE, RankSteps
 from opscope.jobs.slow_ranks import find_slow_ranks

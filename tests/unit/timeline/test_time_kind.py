@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opscope.timeline.time_kind import TimeKind, is_idle, time_kind
+from opscope.timeline.time_kind import TimeKind, time_kind
 
 WAITING = (
     "<built-in method acquire of _thread.lock object at 0x7f>",
@@ -49,10 +49,3 @@ def test_steps_and_hooks():
     assert time_kind("ProfilerStep#12") is time_kind("ProfilerStep*") is TimeKind.STEP
     hook = "torch/optim/optimizer.py(502): _optimizer_step_code"
     assert time_kind(hook) is TimeKind.RECORDING
-
-
-def test_loops_of_events_idle_and_sleepers_do_not():
-    assert is_idle("selectors.py(451): select")
-    assert is_idle("<built-in method poll of select.epoll object at 0x7f>")
-    assert not is_idle("<built-in function sleep>")
-    assert not is_idle("aten::mm")

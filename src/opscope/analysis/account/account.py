@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.account.causes import Cause
 from opscope.base.cached_property import cached_property
 from opscope.base.html_table import html_table
 from opscope.base.quantity_text import share_text, time_text
+from opscope.columns.causes import Cause
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.steps import Steps
 

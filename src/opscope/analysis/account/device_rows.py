@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.pieces import step_of
+from opscope.columns.causes import Cause
 from opscope.columns.codes import GpuKind
 from opscope.columns.labels import DEVICES
 from opscope.columns.trace_data import TraceData

@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from opscope import _native
 from opscope.analysis.account.backward import passes_of_engine
-from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.collectives import transfers
 from opscope.analysis.account.event_causes import causes_of_events
 from opscope.analysis.account.pieces import (
@@ -26,6 +25,7 @@ from opscope.analysis.account.pieces import (
 from opscope.analysis.account.processor import Intervals, intervals_by_thread
 from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.base.cached_property import cached_property
+from opscope.columns.causes import Cause
 from opscope.columns.derived import derive
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.period import Period

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.account.account import Account, MainTime
-from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.device_rows import device_rows
 from opscope.analysis.account.divided import divide
 from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.base.reused_memory import reusing_memory
+from opscope.columns.causes import Cause
 from opscope.columns.derived import derive
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.period import Period, Which, period_of

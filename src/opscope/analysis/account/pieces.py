@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from opscope import _native
 from opscope.analysis.account.backward import threads_of_engine
-from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.event_causes import AS_AROUND, causes_of_events
+from opscope.columns.causes import Cause
 from opscope.columns.row_groups import places_in
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.steps import Steps

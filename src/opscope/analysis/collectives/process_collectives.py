@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.find import main_time
 from opscope.analysis.collectives.backend_spans import CalledFor, fill_in_spans
 from opscope.analysis.collectives.calls import MOST_RANKS, Collective, find_collectives
 from opscope.analysis.collectives.kinds import NONE, POINT_TO_POINT
+from opscope.columns.causes import Cause
 from opscope.columns.codes import GpuKind
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.tree.ancestry import nearest_ancestor

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.pieces import Pieces
 from opscope.analysis.critical_path.waits import Waits
+from opscope.columns.causes import Cause
 from opscope.columns.labels import DEVICES
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.device_time import WORK_KINDS

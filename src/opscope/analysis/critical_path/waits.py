@@ -8,9 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.account.backward import is_node
-from opscope.analysis.account.causes import Cause, is_any
-from opscope.analysis.account.event_causes import waits
 from opscope.analysis.account.pieces import Pieces
+from opscope.columns.causes import WAITS, Cause
 from opscope.columns.schema import RecordScope
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.tree.ancestry import nearest_ancestor
@@ -49,7 +48,7 @@ def find_waits(trace: TraceData, pieces: Pieces) -> Waits:
     count = len(segments)
     after, nothing = np.full(count, -1, dtype=np.int64), np.zeros(0, dtype=np.int64)
     backward = _runs_backward(trace, pieces)
-    waiting = is_any(pieces.cause, (Cause.LOCK, Cause.IDLE)) | _waits_for(backward, pieces)
+    waiting = np.isin(pieces.cause, (Cause.LOCK, Cause.IDLE)) | _waits_for(backward, pieces)
     if len(segments.threads) < 2 or not waiting.any():
         return Waits(after, np.zeros(count, dtype=np.bool_), nothing)
     rows = np.flatnonzero(waiting)
@@ -58,7 +57,7 @@ def find_waits(trace: TraceData, pieces: Pieces) -> Waits:
     first, last = rows[np.append(0, turns + 1)], rows[np.append(turns, len(rows) - 1)]
     length = np.bincount(group, weights=segments.length_ns[rows])
     end = segments.start_ns + segments.length_ns
-    busy = ~waiting & ~waits(pieces.cause) & (segments.event >= 0)
+    busy = ~waiting & ~np.isin(pieces.cause, WAITS) & (segments.event >= 0)
     busy &= pieces.cause != Cause.UNKNOWN
     long = last[length >= _SHORTEST_NS]
     begun = end[long] - length[length >= _SHORTEST_NS].astype(np.int64)
@@ -156,7 +155,7 @@ def _waits_for(backward: Flags, pieces: Pieces) -> Flags:
     result = np.zeros(len(segments), dtype=np.bool_)
     if len(segments.threads) < 2 or not backward.any():
         return result
-    idle = is_any(pieces.cause, (Cause.UNKNOWN, Cause.PYTHON, Cause.DISPATCH, Cause.BACKWARD))
+    idle = np.isin(pieces.cause, (Cause.UNKNOWN, Cause.PYTHON, Cause.DISPATCH, Cause.BACKWARD))
     idle &= (segments.length_ns >= _SHORTEST_NS) & ~backward
     for number in np.flatnonzero(np.bincount(segments.thread[backward])).tolist():
         chosen = backward & (segments.thread == number)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.device_rows import what_work_is
 from opscope.analysis.account.pieces import Pieces, pieces_of
 from opscope.analysis.device_use.idle import Idle, idle_by_cause, idle_of_pieces, next_work
@@ -20,6 +19,7 @@ from opscope.analysis.device_use.stretches import Stretches, union_of
 from opscope.analysis.kernel_occupancy import KernelOccupancy, kernel_occupancy
 from opscope.base.quantity_text import share_text
 from opscope.base.reused_memory import reusing_memory
+from opscope.columns.causes import Cause
 from opscope.columns.codes import EventKind, GpuKind
 from opscope.columns.devices import device_name, device_title
 from opscope.columns.trace_data import TraceData

@@ -13,9 +13,9 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.pieces import Pieces
 from opscope.analysis.device_use.stretches import Stretches
+from opscope.columns.causes import Cause
 from opscope.columns.codes import EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.device_time import launched_work

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opscope.analysis.account.account import Account
-from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.find import find_account
 from opscope.analysis.program_lines import line_texts
 from opscope.analysis.top_operators import (
@@ -25,6 +24,7 @@ from opscope.cli.shown.finding_sections import (
     state_of,
 )
 from opscope.cli.shown.results import as_text
+from opscope.columns.causes import Cause
 from opscope.columns.trace_data import TraceData
 from opscope.findings.find import find_findings
 from opscope.timeline.doubts import doubts_text

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.analysis.account.account import MainTime
-from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.find import main_time
 from opscope.base.quantity_text import share_text, time_text
+from opscope.columns.causes import Cause
 from opscope.columns.codes import WaitsFor
 from opscope.columns.thread_text import thread_text
 from opscope.findings.pattern import Evidence, Needs, Pattern

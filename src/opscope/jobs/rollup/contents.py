@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.account.account import Account
-from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.find import find_account
 from opscope.analysis.collectives.process_collectives import ProcessCollectives, process_collectives
 from opscope.analysis.memory.groups import group_blocks
 from opscope.analysis.memory.life_categories import categories_of_lives, category_text
 from opscope.analysis.memory.peak_moment import PeakMoment, alive_at, devices_with_memory, find_peak
 from opscope.analysis.memory.recorded import memory_was_recorded
+from opscope.columns.causes import Cause
 from opscope.columns.column import TableSchema
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.find import time_of_groups
+from opscope.columns.causes import Cause
 from opscope.columns.table import Table
 from opscope.findings.gaps import gap_lines
 from opscope.findings.subject import Subject

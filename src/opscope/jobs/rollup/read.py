@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.account.causes import Cause
 from opscope.analysis.collectives.process_collectives import ProcessCollectives
 from opscope.base.arrow import pa
 from opscope.base.input_file import checked_in_folder, open_in_folder, shown_path
+from opscope.columns.causes import Cause
 from opscope.columns.table import Table
 from opscope.errors import UnreadableProcessError
 from opscope.jobs.rollup.collectives import collectives_of_table

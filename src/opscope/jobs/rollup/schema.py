@@ -6,7 +6,7 @@ thousand processes as they are.
 
 from __future__ import annotations
 
-from opscope.analysis.account.causes import Cause
+from opscope.columns.causes import Cause
 from opscope.columns.column import Column, TableSchema
 
 VERSION = 7

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from opscope.analysis.account.backward import passes_of_engine, threads_of_engine
-from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.find import find_account
+from opscope.columns.causes import Cause
 from opscope.columns.codes import EventKind, WaitsFor
 from opscope.columns.schema import THREAD_SAMPLES
 from opscope.columns.table import Table

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.collectives import is_within, transfers
 from opscope.analysis.account.find import find_account
+from opscope.columns.causes import Cause
 from opscope.columns.codes import WaitsFor
 from opscope.columns.schema import THREAD_SAMPLES
 from opscope.columns.table import Table

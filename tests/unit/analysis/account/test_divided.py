@@ -1,14 +1,9 @@
-"""Native code and Python mean the same causes, and columns that do not fit are refused."""
+"""Columns that do not fit are refused."""
 
 import numpy as np
 import pytest
 
 from opscope import _native
-from opscope.analysis.account.causes import Cause
-
-
-def test_causes_have_the_same_numbers():
-    assert _native.account_causes() == {cause.name: int(cause) for cause in Cause}
 
 
 def time_of_threads(rows, causes=2, steps=0, row=0):

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.find import find_account
+from opscope.columns.causes import Cause
 from opscope.columns.codes import EventKind, RecordScope, WaitsFor
 from opscope.columns.ledger_rows import KIND_COST, CostKind
 from opscope.columns.schema import THREAD_SAMPLES

@@ -5,8 +5,8 @@ from collections import defaultdict
 
 import pytest
 
-from opscope.analysis.account.causes import Cause
 from opscope.api.job import Job
+from opscope.columns.causes import Cause
 from opscope.columns.schema import EventKind
 from opscope.errors import MissingDependencyError, TraceFormatError, UsageError
 from opscope.jobs.questions import engines

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.find import find_account
+from opscope.columns.causes import Cause
 from opscope.columns.schema import EventKind
 from opscope.jobs.rollup.contents import contents_of
 from opscope.jobs.rollup.schema import ROLLUP_TABLES, cause_column

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import IntEnum
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 
 class Cause(IntEnum):
-    """Why time passed; in the order in which views list equal times."""
+    """Why time passed; in the order in which views list equal times. Native code has it, too."""
 
     OPERATOR = 0
     DISPATCH = 1
@@ -99,12 +94,7 @@ _WORDS = {
     Cause.UNKNOWN: ("unknown", "Nothing that was recorded says what passed here."),
 }
 
-
-def is_any(
-    causes: npt.NDArray[np.signedinteger[Any]], wanted: Iterable[Cause]
-) -> npt.NDArray[np.bool_]:
-    """Which of many are among a few; -1, for none, is not. Shape as ``causes``."""
-    table = np.zeros(len(Cause) + 1, dtype=np.bool_)
-    table[list(wanted)] = True
-    found: npt.NDArray[np.bool_] = table[causes]
-    return found
+WAITS = (
+    Cause.LOADER, Cause.LOCK, Cause.IO, Cause.TIMER, Cause.COLLECTIVE, Cause.BACKWARD,
+)  # fmt: skip
+"""Causes of which a thread is expected to be off its processor."""

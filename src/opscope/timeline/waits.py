@@ -1,0 +1,123 @@
+"""What the name of an event says of its own time: its cause, and what it waits for.
+
+What waits is known by what it is: calls of the interpreter and of its libraries that do nothing
+until something else has happened, and those of a device's runtime. Where C functions are not
+recorded, their time is that of the function of Python's library that calls them.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.base.program_files import WAITING_FUNCTIONS
+from opscope.columns.causes import Cause
+from opscope.columns.codes import WaitsFor
+from opscope.columns.ledger_rows import RECORDER_PREFIX
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.tree.frame_text import event_texts
+from opscope.timeline.tree.own_time import own_times
+
+
+class NamedCause(NamedTuple):
+    """The cause of the own time of events of a name, None where the name does not tell; and what
+    they wait for, NOTHING where they work, or may."""
+
+    cause: Cause | None
+    waits_for: WaitsFor
+
+
+def _function(name: str) -> str:
+    """A pattern for events of a function given as in ``queue.py:get``."""
+    file, _, function = name.partition(":")
+    return rf"(^|/){re.escape(file)}\(\d+\): {function}$"
+
+
+_DEVICE = r"^(cuda|cu|hip)"
+_BUILTIN = r"^<built-in (function|method) "
+_METHOD = r"^<built-in method "
+_TRANSFERS = (
+    "read|readline|readlines|readinto|write|writelines|flush|fsync|fdatasync|send|sendall|recv|"
+    "recv_into|recvfrom|accept|connect|poll|open|pread|pwrite"
+)
+_OF_DEVICES = r"(torch\._C\._?\w*)?(Stream|Event|_CudaStreamBase|_CudaEventBase)\b"
+_LOCKS = r"(_thread\.\w+|_multiprocessing\.SemLock) object"
+
+_NO = WaitsFor.NOTHING
+_TABLE = (
+    (Cause.COLLECTIVE, _NO, r"^(c10d::|gloo:|nccl:|mpi:|ucc:|record_param_comms$)"),
+    # Collectives that torch.compile and tensor parallelism call, and waiting for them.
+    (Cause.COLLECTIVE, _NO, r"^(_?c10d_functional(_autograd)?|_dtensor)::"),
+    (Cause.COLLECTIVE, _NO, r"(^|/)torch/distributed/\w*distributed_c10d\.py"),
+    (Cause.COLLECTIVE, _NO, r"(^|/)torch/distributed/_functional_collectives\.py"),
+    (Cause.LOADER, WaitsFor.PROCESS, r"^enumerate\(DataLoader\)#_MultiProcessingDataLoaderIter\."),
+    (Cause.LOADER, _NO, r"^enumerate\(DataLoader\)#"),
+    (Cause.IMPORT, _NO, r"^<frozen importlib\._bootstrap(_external)?>"),
+    (Cause.COMPILATION, _NO, r"^_compile\.compile_inner$|(^|/)torch/_dynamo/convert_frame\.py"),
+    (Cause.COMPILATION, _NO, r"(^|/)torch/_inductor/compile_fx\.py\(\d+\): (_?compile|fx_)"),
+    (Cause.BACKWARD, _NO, _BUILTIN + "run_backward of "),
+    (Cause.MEMORY, _NO, _DEVICE + "(Malloc|Free|Mem(Alloc|Free|Create|Map|Unmap))"),
+    (Cause.DEVICE, WaitsFor.OTHER, _DEVICE + r"(Device|Stream|Event|Ctx)Synchronize(_\w+)?$"),
+    (
+        Cause.DEVICE,
+        WaitsFor.OTHER,
+        r"^<built-in function _(cuda|xpu|mps|mtia)_(s|deviceS)ynchronize>$",
+    ),
+    (Cause.DEVICE, WaitsFor.OTHER, _METHOD + "synchronize of " + _OF_DEVICES),
+    (Cause.DEVICE, _NO, _DEVICE + r"(\w*Synchronize(_|$)|Memcpy(_|HtoD$|DtoH$|DtoD$|$))"),
+    (Cause.TIMER, WaitsFor.TIMER, _BUILTIN + "sleep( of |>)"),
+    (Cause.IO, WaitsFor.READINESS, _BUILTIN + "select( of |>)"),
+    (Cause.IO, WaitsFor.READINESS, _METHOD + r"(poll|control) of select\.\w+ object"),
+    (Cause.IO, WaitsFor.READINESS, _function("selectors.py:select")),
+    (Cause.IO, WaitsFor.READINESS, _function("zmq/sugar/poll.py:poll")),
+    (Cause.IO, WaitsFor.TRANSFER, _METHOD + r"(accept|recv\w*) of _?socket\.socket object"),
+    (Cause.IO, WaitsFor.TRANSFER, _function("socket.py:(accept|readinto)")),
+    (Cause.IO, WaitsFor.TRANSFER, _function("multiprocessing/connection.py:(wait|_?poll|_recv)")),
+    (Cause.IO, _NO, _BUILTIN + f"({_TRANSFERS})( of |>)"),
+    (Cause.IO, _NO, r"(^|/)(zmq/sugar/poll|multiprocessing/connection)\.py\(\d+\): "),
+    (Cause.IO, _NO, r"(^|/)socket\.py\(\d+\): \w+$"),
+    (Cause.LOCK, WaitsFor.PROCESS, _BUILTIN + r"(waitpid|wait[34]?|sig(timed)?wait|pause)( of |>)"),
+    (Cause.LOCK, WaitsFor.LOCK, _METHOD + "(acquire|__enter__|join) of " + _LOCKS),
+    (Cause.LOCK, WaitsFor.LOCK, _METHOD + r"get of _queue\.SimpleQueue object"),
+    *((Cause.LOCK, WaitsFor.LOCK, _function(name)) for name in WAITING_FUNCTIONS),
+    # Hooks that recording needs.
+    (Cause.PROFILER, _NO, "^" + re.escape(RECORDER_PREFIX)),
+    (Cause.PROFILER, _NO, r"(^|/)torch/optim/optimizer\.py\(\d+\): _optimizer_step_code$"),
+)
+"""Of a name the first that fits counts."""
+
+_PATTERNS = [re.compile(pattern) for _, _, pattern in _TABLE]
+_ANY = re.compile("|".join(pattern for _, _, pattern in _TABLE))
+
+
+@lru_cache(maxsize=1 << 16)
+def cause_of_name(name: str) -> NamedCause:
+    """What the name of an event says of its own time."""
+    if not _ANY.search(name):
+        return NamedCause(None, WaitsFor.NOTHING)
+    first = next(row for row, pattern in enumerate(_PATTERNS) if pattern.search(name))
+    return NamedCause(*_TABLE[first][:2])
+
+
+def waits_for_device(name: str) -> bool:
+    """Whether it does nothing until a device is done."""
+    said = cause_of_name(name)
+    return said.cause is Cause.DEVICE and said.waits_for is WaitsFor.OTHER
+
+
+def is_idle(name: str) -> bool:
+    """Whether it waits for whatever comes next, as a loop of events does that has nothing to do."""
+    return cause_of_name(name).waits_for is WaitsFor.READINESS
+
+
+def waiting_ns(trace: TraceData) -> npt.NDArray[np.int64]:
+    """Own time of every event that waits, 0 for others. Shape (events,)."""
+    label, texts = event_texts(trace)
+    waits = np.array([cause_of_name(text).waits_for > 0 for text in texts], dtype=np.bool_)
+    if not waits.any():
+        return np.zeros(len(label), dtype=np.int64)
+    return np.where(waits[label], own_times(trace), 0)
