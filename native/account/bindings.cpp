@@ -134,6 +134,22 @@ class TimeOfThreads {
         [&] { return account::sums_of_groups(task_, task_.threads[thread], group.data(), groups); }));
   }
 
+  // Columns of all pieces of every thread: start, length, event, cause and whether it is a gap.
+  nb::list cut() const {
+    std::vector<account::CutColumns> found;
+    {
+      const WithoutGil without_gil;
+      for (const account::Thread& thread : task_.threads) found.push_back(account::cut(task_, thread));
+    }
+    nb::list result;
+    for (account::CutColumns& one : found) {
+      result.append(nb::make_tuple(to_array(std::move(one.start_ns)), to_array(std::move(one.length_ns)),
+                                   to_array(std::move(one.event)), to_array(std::move(one.cause)),
+                                   to_array(std::move(one.is_gap)).attr("view")("bool")));
+    }
+    return result;
+  }
+
   // Columns of the pieces of a thread, share after share.
   nb::list pieces(size_t thread, const std::vector<int>& wanted) const {
     if (thread >= task_.threads.size()) throw nb::index_error("there is no such thread");
@@ -225,6 +241,7 @@ void bind_account(nb::module_& module) {
       .def("sums", &TimeOfThreads::sums, nb::lock_self())
       .def("sums_of_groups", &TimeOfThreads::sums_of_groups, "thread"_a, "group"_a, "groups"_a,
            nb::lock_self())
+      .def("cut", &TimeOfThreads::cut, nb::lock_self())
       .def("pieces", &TimeOfThreads::pieces, "thread"_a, "wanted"_a, nb::lock_self());
 }
 

@@ -188,6 +188,19 @@ std::vector<int64_t> sums_of_groups(const Task& task, const Thread& thread, cons
   return sums;
 }
 
+CutColumns cut(const Task& task, const Thread& thread) {
+  CutColumns found;
+  const auto take = [&](const Piece& piece, const OffProcessor&) {
+    found.start_ns.push_back(piece.start_ns);
+    found.length_ns.push_back(piece.length_ns);
+    found.event.push_back(piece.event);
+    found.cause.push_back(static_cast<int64_t>(piece.cause));
+    found.is_gap.push_back(piece.is_gap);
+  };
+  Divider<decltype(take)>(task, thread, take).go();
+  return found;
+}
+
 PiecesByShare pieces_of(const Task& task, const Thread& thread, const Causes& wanted) {
   PiecesByShare found;
   divide(task, thread, [&](Share share, const Piece& piece, Cause cause, int64_t time_ns, int64_t) {

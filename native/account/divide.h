@@ -47,6 +47,16 @@ struct PieceColumns {
   std::vector<int64_t> start_ns;
   std::vector<int64_t> end_ns;
 };
+
+// Where and how long every piece is, and what runs in it, before anything is known of the processor.
+struct CutColumns {
+  std::vector<int64_t> start_ns;
+  std::vector<int64_t> length_ns;
+  std::vector<int64_t> event;  // -1 for none
+  std::vector<int64_t> cause;
+  std::vector<uint8_t> is_gap;
+};
+
 // What a piece is divided into.
 enum class Share : uint8_t { kItself, kBlocked, kDelayed, kFaults, kRecording, kDispatch };
 inline constexpr size_t kShares = 6;
@@ -57,6 +67,7 @@ Sums sums_of(const Task& task, const Thread& thread);
 // Nanoseconds of the steps of a thread by the group that the innermost span has, and cause: of no span last.
 std::vector<int64_t> sums_of_groups(const Task& task, const Thread& thread, const int32_t* group,
                                     size_t groups);
+CutColumns cut(const Task& task, const Thread& thread);
 PiecesByShare pieces_of(const Task& task, const Thread& thread, const Causes& wanted);
 
 // How long stretches were in which an operator ran and nothing in it.

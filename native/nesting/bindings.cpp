@@ -126,22 +126,6 @@ nb::tuple contain(const Numbers<int64_t>& thread, const Numbers<int64_t>& start_
   return nb::make_tuple(to_array(std::move(found.parent)), to_array(std::move(found.overlap_ns)));
 }
 
-// Of the spans that `rows` names, in order of start.
-nb::tuple innermost_segments(const Numbers<int64_t>& start_ns, const Numbers<int64_t>& duration_ns,
-                             const Numbers<int32_t>& parent, const Numbers<int32_t>& rows,
-                             const Numbers<int64_t>& cuts, int64_t from_ns, int64_t to_ns) {
-  for (const size_t size : {duration_ns.size(), parent.size()}) check_length(size, start_ns.size());
-  if (!all_below(rows, start_ns.size())) throw nb::value_error("a line has rows that are not there");
-  nesting::Segments found = without_gil([&] {
-    return nesting::innermost_segments(
-        {start_ns.data(), duration_ns.data(), rows.size(), rows.data(), parent.data()}, cuts.data(),
-        cuts.size(), from_ns, to_ns);
-  });
-  return nb::make_tuple(to_array(std::move(found.start_ns)), to_array(std::move(found.length_ns)),
-                        to_array(std::move(found.owner)),
-                        to_array(std::move(found.is_change)).attr("view")("bool"));
-}
-
 }  // namespace
 
 void bind_nesting(nb::module_& m) {
@@ -151,8 +135,6 @@ void bind_nesting(nb::module_& m) {
         "by_start"_a.none());
   m.def("rows_by_line", &rows_by_line, "line"_a, "lines"_a);
   m.def("contain", &contain, "thread"_a, "start_ns"_a, "end_ns"_a, "rounding_ns"_a);
-  m.def("innermost_segments", &innermost_segments, "start_ns"_a, "duration_ns"_a, "parent"_a, "rows"_a,
-        "cuts"_a, "from_ns"_a, "to_ns"_a);
 }
 
 }  // namespace opscope

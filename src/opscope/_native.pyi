@@ -525,19 +525,6 @@ def contain(
     """The innermost earlier span of the same thread that contains each one, -1 for none; and the
     time that it shares with one that it began in and outlasts by more than ``rounding_ns``."""
 
-def innermost_segments(
-    start_ns: NDArray[np.int64],
-    duration_ns: NDArray[np.int64],
-    parent: NDArray[np.int32],
-    rows: NDArray[np.int32],
-    cuts: NDArray[np.int64],
-    from_ns: int,
-    to_ns: int,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Of each segment of a thread its start, its length, the innermost span, -1 for none, and
-    whether a span begins or ends there. ``rows`` are its spans in order of start, ``cuts`` moments
-    in order."""
-
 def rows_by_line(
     line: NDArray[np.int32], lines: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
@@ -628,6 +615,10 @@ class TimeOfThreads:
     ) -> NDArray[np.int64]:
         """Nanoseconds of one thread in steps, by the group that the innermost span has, of no span
         last, and by cause."""
+
+    def cut(self) -> list[tuple[NDArray[np.int64], ...]]:
+        """Of every thread all pieces, before anything is known of the processor: start, length, the
+        innermost span, -1 for none, cause, and whether it is a gap."""
 
     def pieces(self, thread: int, wanted: Sequence[int]) -> list[tuple[NDArray[np.int64], ...]]:
         """Columns of the pieces of one thread that went to causes that are wanted: step, event,

@@ -6,13 +6,14 @@ What native code makes of a trace is compared with this.
 from __future__ import annotations
 
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 
 from opscope.analysis.account.backward import passes_of_engine
 from opscope.analysis.account.collectives import is_within, transfers
 from opscope.analysis.account.event_causes import AS_AROUND, _of_name
-from opscope.analysis.account.pieces import Pieces, main_threads, step_of, thread_of_operators
+from opscope.analysis.account.pieces import main_threads, thread_of_operators
 from opscope.analysis.account.processor import intervals_by_thread
 from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.columns.causes import WAITS, Cause
@@ -20,8 +21,9 @@ from opscope.columns.codes import EventKind, RecordScope, WaitsFor
 from opscope.timeline.program_steps import program_steps
 from opscope.timeline.tree.ancestry import nearest_ancestor
 from opscope.timeline.tree.frame_text import event_texts, is_python
-from opscope.timeline.tree.innermost import innermost_segments
+from opscope.timeline.tree.line_nesting import line_nesting
 from support.plain_lay_over import OffProcessor, lay_over
+from support.plain_own_times import plain_segments
 
 _BLOCKED_IN = {
     WaitsFor.NOTHING: Cause.UNKNOWN,
@@ -58,14 +60,14 @@ def plain_sums(trace, period):
     pieces, parts = divided["pieces"], _parts(divided)
     sums = list(_sums_of_threads(divided, parts))
     main = _main(divided["trace"], pieces)
-    is_own = pieces.segments.thread == main
+    is_own = pieces.thread == main
     columns = []
     for cause, time_ns, _ in parts:
         rows = np.flatnonzero(is_own & (time_ns > 0))
-        start = pieces.segments.start_ns[rows]
+        start = pieces.start_ns[rows]
         columns.append(
-            (pieces.step[rows], pieces.segments.event[rows], cause[rows], time_ns[rows], start,
-             start + pieces.segments.length_ns[rows])
+            (pieces.step[rows], pieces.event[rows], cause[rows], time_ns[rows], start,
+             start + pieces.length_ns[rows])
         )  # fmt: skip
     return sums, main, [np.concatenate(column) for column in zip(*columns, strict=True)]
 
@@ -137,52 +139,55 @@ def _divide(whole, period):
     edges = [steps.start_ns, steps.end_ns, stretches.ravel(), passes.ravel()]
     edges = np.unique(np.concatenate(edges))
     cuts = {key: np.append(one.start_ns, one.end_ns) for key, one in samples.items()}
-    segments = innermost_segments(trace, *bounds, {**cuts, -1: edges.astype(np.int64)})
-    in_pass = is_within(segments.start_ns, passes)
-    pieces = _pieces_of(trace, steps, segments, in_pass)
-    in_transfer = is_within(segments.start_ns, stretches)
+    pieces = _pieces_of(trace, steps, bounds, {**cuts, -1: edges.astype(np.int64)}, passes)
+    in_pass = is_within(pieces.start_ns, passes)
+    in_transfer = is_within(pieces.start_ns, stretches)
     off = _off_processor(pieces, samples, in_transfer)
     return {"trace": trace, "steps": steps, "pieces": pieces, "off": off,
             "in_transfer": in_transfer, "in_pass": in_pass}  # fmt: skip
 
 
-def _pieces_of(trace, steps, segments, in_pass):
-    causes = plain_causes(trace, segments.around)
-    event = segments.event
+def _pieces_of(trace, steps, bounds, cuts, passes):
+    nested = line_nesting(trace)
+    thread, start, length, event, is_first = plain_segments(trace, *bounds, cuts)
+    in_pass = is_within(start, passes)
+    causes = plain_causes(trace, nested.around.astype(np.int64))
     cause = np.where(event >= 0, causes[np.maximum(event, 0)] if len(causes) else 0, AS_AROUND)
     is_gap = cause == AS_AROUND
     cause = np.where((cause == Cause.BACKWARD) & ~in_pass, Cause.DISPATCH, cause)
-    is_main = main_threads(trace, segments.threads)[segments.thread]
-    short = is_gap & (segments.length_ns < _SHORT_GAP_NS)
+    is_main = main_threads(trace, nested.threads)[thread]
+    short = is_gap & (length < _SHORT_GAP_NS)
     known = np.where(is_main, np.where(short, Cause.PYTHON, Cause.UNKNOWN), Cause.IDLE)
     cause = np.where(is_gap, known, cause).astype(np.int64)
-    step = step_of(segments.start_ns, steps)
-    return Pieces(segments, step, cause, is_gap, is_main, _dispatch_ns(segments, causes))
+    return SimpleNamespace(
+        threads=nested.threads, thread=thread, start_ns=start, length_ns=length, event=event,
+        is_first=is_first, step=steps.row_at(start), cause=cause, is_gap=is_gap, is_main=is_main,
+        dispatch_ns=_dispatch_ns(event, length, is_first, causes),
+    )  # fmt: skip
 
 
-def _dispatch_ns(segments, causes):
+def _dispatch_ns(event, length, is_first, causes):
     """What calling an operator takes that computes next to nothing, once for each operator."""
-    result = np.zeros(len(segments), dtype=np.int64)
-    known = np.flatnonzero(segments.event >= 0)
-    leaves = known[causes[segments.event[known]] == Cause.OPERATOR] if len(causes) else known
+    result = np.zeros(len(event), dtype=np.int64)
+    known = np.flatnonzero(event >= 0)
+    leaves = known[causes[event[known]] == Cause.OPERATOR] if len(causes) else known
     if len(leaves) < _FEWEST_LEAVES:
         return result
-    fastest = np.percentile(segments.length_ns[leaves], _FASTEST_PERCENTILE)
-    result[leaves] = np.where(segments.is_first[leaves], min(int(fastest), _MOST_DISPATCH_NS), 0)
+    fastest = np.percentile(length[leaves], _FASTEST_PERCENTILE)
+    result[leaves] = np.where(is_first[leaves], min(int(fastest), _MOST_DISPATCH_NS), 0)
     return result
 
 
 def _off_processor(pieces, samples, in_transfer):
     """What the kernel says of each piece."""
-    segments = pieces.segments
-    result = OffProcessor.of_nothing(len(segments))
-    begin = np.searchsorted(segments.thread, np.arange(len(segments.threads) + 1))
+    result = OffProcessor.of_nothing(len(pieces.start_ns))
+    begin = np.searchsorted(pieces.thread, np.arange(len(pieces.threads) + 1))
     expected = np.isin(pieces.cause, WAITS)
     computes = pieces.cause == Cause.OPERATOR
-    for number, line in enumerate(segments.threads):
+    for number, line in enumerate(pieces.threads):
         if line.number in samples:
             own = slice(int(begin[number]), int(begin[number + 1]))
-            spans = (segments.start_ns[own], segments.length_ns[own])
+            spans = (pieces.start_ns[own], pieces.length_ns[own])
             flags = (expected[own], computes[own], in_transfer[own])
             part = lay_over(samples[line.number], *spans, *flags)
             for name in vars(part):
@@ -192,7 +197,7 @@ def _off_processor(pieces, samples, in_transfer):
 
 def _sums_of_threads(divided, parts):
     pieces, steps = divided["pieces"], len(divided["steps"])
-    begin = np.searchsorted(pieces.segments.thread, np.arange(len(pieces.segments.threads) + 1))
+    begin = np.searchsorted(pieces.thread, np.arange(len(pieces.threads) + 1))
     for first, last in pairwise(begin.tolist()):
         own = slice(first, last)
         time, error = np.zeros((2, (steps + 1) * len(Cause)))
@@ -208,7 +213,7 @@ def _parts(divided):
     pieces, off, in_transfer = divided["pieces"], divided["off"], divided["in_transfer"]
     cost = cost_of_an_event_ns(divided["trace"]) or 0.0
     rest = pieces.length_ns - off.blocked_ns - off.delayed_ns - off.faults_ns
-    own = np.minimum(np.where(pieces.segments.is_first, round(cost / 2), 0), rest)
+    own = np.minimum(np.where(pieces.is_first, round(cost / 2), 0), rest)
     dispatch = np.minimum(pieces.dispatch_ns, rest - own)
     rest = rest - own - dispatch
     unsure = np.where(pieces.is_gap & ~off.is_sampled & pieces.is_main, rest, 0)
@@ -265,9 +270,9 @@ def _known_gaps(pieces, off, in_transfer, in_pass):
 
 def _main(trace, pieces):
     """The thread that calls most operators, but for the engine's; without, that most runs on."""
-    called = thread_of_operators(trace, pieces.segments.threads)
+    called = thread_of_operators(trace, pieces.threads)
     if called >= 0:
         return called
     busy = np.where(pieces.is_gap | ~pieces.is_main, 0, pieces.length_ns)
-    count = max(len(pieces.segments.threads), 1)
-    return int(np.argmax(np.bincount(pieces.segments.thread, weights=busy, minlength=count)))
+    count = max(len(pieces.threads), 1)
+    return int(np.argmax(np.bincount(pieces.thread, weights=busy, minlength=count)))

@@ -15,8 +15,8 @@ def plain_own_times(trace):
     """Nanoseconds of every event, shape (events,)."""
     own = np.zeros(len(trace.events), dtype=np.int64)
     for _, _, _, pieces in _pieces_of_threads(trace):
-        for row, took in pieces:
-            own[row] += took
+        for row, first, last in pieces:
+            own[row] += last - first
     return own
 
 
@@ -31,6 +31,31 @@ def covered_ns(trace):
             reached = end[row] if reached is None else max(end[row], reached)
         found.append(covered)
     return found
+
+
+def plain_segments(trace, start_ns, end_ns, cuts):
+    """Stretches of time between two moments: thread, start, length, event, -1 for none, and whether
+    a span begins or ends there. ``cuts``: by number of a thread, and -1 for all, where they end."""
+    lines, _ = thread_lines(trace)
+    found = []
+    for number, (_, _, _, pieces) in enumerate(_pieces_of_threads(trace)):
+        owner = [(start_ns, -1)]
+        for row, first, last in pieces:
+            first, last = (min(max(moment, start_ns), end_ns) for moment in (first, last))
+            owner += [(first, row), (last, -1)] if last > first else []
+        of_all = dict(owner)  # where one ends and another begins, the latter counts
+        changes, row = {}, None
+        for moment in sorted(of_all):
+            if of_all[moment] != row:
+                changes[moment] = row = of_all[moment]
+        own = [cuts[key].tolist() for key in (-1, lines[number].number) if key in cuts]
+        moments = {*changes, *(cut for some in own for cut in some if start_ns < cut < end_ns)}
+        for first, last in pairwise([*sorted(moments), end_ns]):
+            row = changes.get(first, row)
+            if last > first:
+                found.append((number, first, last - first, row, first in changes))
+    columns = np.array(found, dtype=np.int64).reshape(-1, 5).T
+    return (*columns[:4], columns[4].astype(np.bool_))
 
 
 def _pieces_of_threads(trace):
@@ -55,4 +80,4 @@ def _pieces(rows, start, end):
         while open_spans and end[open_spans[0][1]] <= first:
             heapq.heappop(open_spans)
         if open_spans:
-            yield open_spans[0][1], last - first
+            yield open_spans[0][1], first, last

@@ -62,7 +62,7 @@ def step_times(
         steps = find_steps(trace)
         row = _row_of_step(steps, step_of_events(trace))
     else:
-        row = _row_by_time(steps, tree.start_ns)
+        row = steps.row_at(tree.start_ns)
     phases = find_phases(trace)
     entered = np.flatnonzero(phases.outermost & (row >= 0))
     start, step = tree.start_ns[entered], row[entered]
@@ -123,14 +123,6 @@ def _row_of_step(steps: Steps, number: Values) -> Values:
     position = np.searchsorted(steps.number[by_number], number)
     candidate = by_number[np.minimum(position, len(steps) - 1)]
     return np.where(steps.number[candidate] == number, candidate, -1)
-
-
-def _row_by_time(steps: Steps, start_ns: Values) -> Values:
-    """Row in ``steps`` of the one that was going on at each moment, -1 outside all."""
-    if not len(steps):
-        return np.full(len(start_ns), -1, dtype=np.int64)
-    row = np.searchsorted(steps.start_ns, start_ns, side="right") - 1
-    return np.where((row >= 0) & (start_ns < steps.end_ns[row]), row, -1)
 
 
 def _labels_by_step(

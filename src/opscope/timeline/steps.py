@@ -8,9 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.columns.derived import derived
+from opscope.columns.row_groups import places_in
 from opscope.columns.step_names import step_number
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.tree.event_tree import event_tree
+
+Values = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -24,13 +27,27 @@ class Steps:
         end_ns: Unix nanoseconds.
     """
 
-    number: npt.NDArray[np.int64]
-    event: npt.NDArray[np.int64]
-    start_ns: npt.NDArray[np.int64]
-    end_ns: npt.NDArray[np.int64]
+    number: Values
+    event: Values
+    start_ns: Values
+    end_ns: Values
 
     def __len__(self) -> int:
         return len(self.number)
+
+    def in_order(self) -> tuple[Values, Values, Values]:
+        """When steps begin and end, by start, and of each its row: those of several threads may be
+        in another order. Shapes (steps,)."""
+        order = np.argsort(self.start_ns, kind="stable")
+        return self.start_ns[order], self.end_ns[order], order
+
+    def row_at(self, moments_ns: Values) -> Values:
+        """Row of the step that is going on at each moment, -1 for none. Shape as ``moments_ns``."""
+        if not len(self):
+            return np.full(len(moments_ns), -1, dtype=np.int64)
+        start, end, row = self.in_order()
+        place = places_in(start, moments_ns, side="right") - 1
+        return np.where((place >= 0) & (moments_ns < end[place]), row[place], -1)
 
 
 @derived
@@ -57,13 +74,10 @@ def step_of_events(trace: TraceData) -> npt.NDArray[np.int64]:
     recorded = trace.events["step"]
     if (recorded >= 0).any():
         return recorded.astype(np.int64)
-    steps, start = find_steps(trace), trace.events["start_ns"]
-    if not len(steps):
-        return np.full(len(start), -1, dtype=np.int64)
-    latest = np.searchsorted(steps.start_ns, start, side="right") - 1
-    inside = (latest >= 0) & (start < steps.end_ns[latest])
-    inside[steps.event] = True  # a step of no duration still contains itself
-    return np.where(inside, steps.number[latest], -1)
+    steps = find_steps(trace)
+    step = np.append(steps.number, -1)[steps.row_at(trace.events["start_ns"])]
+    step[steps.event] = steps.number  # a step of no duration still contains itself
+    return step
 
 
 def _step_numbers(trace: TraceData) -> dict[int, int]:

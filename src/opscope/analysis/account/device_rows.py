@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.account.pieces import step_of
 from opscope.columns.causes import Cause
 from opscope.columns.codes import GpuKind
 from opscope.columns.labels import DEVICES
@@ -57,7 +56,7 @@ def device_rows(trace: TraceData, steps: Steps, bounds: tuple[int, int]) -> Iter
         length = np.diff(edges)
         parts = (busy[0], busy[1] - busy[0], busy[2] - busy[1], length - busy[2])
         causes = (Cause.OPERATOR, Cause.COLLECTIVE, Cause.COPY, Cause.IDLE)
-        step = step_of(edges[:-1], steps)
+        step = steps.row_at(edges[:-1])
         yield DeviceRows(
             f"{DEVICES.get(kind, 'device')}:{index}",
             np.tile(step, len(parts)),

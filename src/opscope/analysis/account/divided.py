@@ -16,12 +16,7 @@ import numpy.typing as npt
 from opscope import _native
 from opscope.analysis.account.backward import passes_of_engine
 from opscope.analysis.account.collectives import transfers
-from opscope.analysis.account.event_causes import causes_of_events
-from opscope.analysis.account.pieces import (
-    in_order_of_start,
-    main_threads,
-    thread_of_operators,
-)
+from opscope.analysis.account.pieces import thread_of_operators, time_of_threads
 from opscope.analysis.account.processor import Intervals, intervals_by_thread
 from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.base.cached_property import cached_property
@@ -109,27 +104,15 @@ def _divide(whole: TraceData, period: Period) -> Divided:
     bounds = (period.start_ns, period.start_ns + wall_ns)
     stretches = transfers(trace)
     samples = dict(intervals_by_thread(whole, stretches))
-    nested = line_nesting(trace)
-    threads = tuple(nested.threads)
+    threads = tuple(line_nesting(trace).threads)
     passes = passes_of_engine(trace)
     edges = [steps.start_ns, steps.end_ns, stretches.ravel(), passes.ravel()]
-    is_main = main_threads(trace, threads)
-    time = _native.TimeOfThreads(
-        nested.start_ns,
-        nested.took_ns,
-        nested.parent,
-        causes_of_events(trace, nested.around),
-        [
-            (own, _cuts(edges, samples.get(line.number)), _columns(samples.get(line.number)), asked)
-            for line, own, asked in zip(threads, nested.rows, is_main.tolist(), strict=False)
-        ],
-        in_order_of_start(steps),
-        np.ascontiguousarray(stretches.ravel()),
-        np.ascontiguousarray(passes.ravel()),
-        int(bounds[0]),
-        int(bounds[1]),
-        round((cost_of_an_event_ns(trace) or 0.0) / 2),
-    )
+    cuts = [
+        (_cuts(edges, samples.get(line.number)), _columns(samples.get(line.number)))
+        for line in threads
+    ]
+    cost_ns = round((cost_of_an_event_ns(trace) or 0.0) / 2)
+    time = time_of_threads(trace, steps, bounds, cuts, stretches, passes, cost_ns)
     most = thread_of_operators(trace, threads)
     return Divided(steps, steps_are, bounds, threads, bool(samples), most, time)
 

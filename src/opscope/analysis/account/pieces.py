@@ -2,94 +2,129 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
 from opscope.analysis.account.backward import threads_of_engine
-from opscope.analysis.account.event_causes import AS_AROUND, causes_of_events
-from opscope.columns.causes import Cause
-from opscope.columns.row_groups import places_in
+from opscope.analysis.account.event_causes import causes_of_events
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.steps import Steps
-from opscope.timeline.tree.innermost import Segments, innermost_segments
-from opscope.timeline.tree.line_nesting import Line
+from opscope.timeline.tree.line_nesting import Line, line_nesting
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Amounts = npt.NDArray[np.float64]
 
-OUTSIDE_STEPS = -1
-
-ALL_THREADS = -1
-
-_SHORT_GAP_NS = 1_000_000
-"""Between calls of torch without a pause like this there is no time for much but Python."""
-
-_FEWEST_LEAVES = 50
-_FASTEST_PERCENTILE = 5
-_MOST_DISPATCH_NS = 5_000
+_NONE = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Arrays have shape (pieces,).
+    """Stretches of time, thread by thread in order of start; together they cover each thread.
+
+    Arrays have shape (pieces,) unless said otherwise.
 
     Attributes:
-        segments: where and how long each is, and what runs in it.
-        step: row in the steps, ``OUTSIDE_STEPS`` for none.
+        threads: one line per thread of the system.
+        around: of every event the span directly around it by time, -1 for none; of asynchronous
+            ones the parent. Shape (events,).
+        thread: row in ``threads``.
+        start_ns: Unix nanoseconds.
+        length_ns: above 0.
+        event: the innermost span, row in ``events``; -1 where none is open.
         cause: before anything is known of the processor.
         is_gap: nothing that was recorded ran there, but perhaps annotations.
-        is_main: on a thread that is asked for something all the time, where a gap is no rest.
-        dispatch_ns: of the time of operators, what calling any takes.
     """
 
-    segments: Segments
-    step: Values
+    threads: tuple[Line, ...]
+    around: Values
+    thread: Values
+    start_ns: Values
+    length_ns: Values
+    event: Values
     cause: Values
     is_gap: Flags
-    is_main: Flags
-    dispatch_ns: Values
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
 
     @property
-    def length_ns(self) -> Values:
-        """How long each is."""
-        return self.segments.length_ns
+    def end_ns(self) -> Values:
+        """When each ends, Unix nanoseconds."""
+        return self.start_ns + self.length_ns
+
+    def rows_of(self, numbers: Values) -> Values:
+        """Row in ``threads`` of each thread by its number in the system; -1 for none."""
+        row_of = {line.number: row for row, line in enumerate(self.threads)}
+        return np.array([row_of.get(number, -1) for number in numbers.tolist()], dtype=np.int64)
 
 
 def pieces_of(
-    trace: TraceData, steps: Steps, bounds: tuple[int, int], cuts: dict[int, Values]
+    trace: TraceData, steps: Steps, bounds: tuple[int, int], cuts: Values = _NONE
 ) -> Pieces:
     """All time between two moments, on every thread.
 
     Args:
         trace: any.
         steps: pieces end where these begin and end.
-        bounds: the first moment and the last, Unix nanoseconds.
-        cuts: further moments at which pieces end, by number of the thread in the system;
-            ``ALL_THREADS`` for those of every thread.
+        bounds: the first moment and the last, Unix nanoseconds; no event is open outside of these.
+        cuts: further moments at which pieces end.
     """
-    of_all = cuts.get(ALL_THREADS, np.zeros(0, dtype=np.int64))
-    edges = np.unique(np.concatenate([steps.start_ns, steps.end_ns, of_all])).astype(np.int64)
-    segments = innermost_segments(trace, *bounds, {**cuts, ALL_THREADS: edges})
-    causes = causes_of_events(trace, segments.around)
-    event = segments.event
-    cause = np.where(event >= 0, causes[np.maximum(event, 0)] if len(causes) else 0, AS_AROUND)
-    is_gap = cause == AS_AROUND
-    is_main = main_threads(trace, segments.threads)[segments.thread]
-    short = is_gap & (segments.length_ns < _SHORT_GAP_NS)
-    known = np.where(is_main, np.where(short, Cause.PYTHON, Cause.UNKNOWN), Cause.IDLE)
-    cause = np.where(is_gap, known, cause).astype(np.int64)
+    edges = np.sort(np.concatenate([steps.start_ns, steps.end_ns, cuts])).astype(np.int64)
+    # Calls of the engine keep their cause, whichever thread runs the pass.
+    passes = np.array(bounds, dtype=np.int64)
+    parts = time_of_threads(trace, steps, bounds, repeat((edges, None)), _NONE, passes).cut()
+    nested = line_nesting(trace)
+    thread = np.repeat(np.arange(len(parts)), [len(part[0]) for part in parts])
+    start, length, event, cause, is_gap = map(np.concatenate, zip(*parts, strict=True))
+    around = nested.around.astype(np.int64)
     return Pieces(
-        segments,
-        step_of(segments.start_ns, steps),
-        cause,
-        is_gap,
-        is_main,
-        _dispatch_ns(segments, causes),
+        tuple(nested.threads), around, thread, start, length, event, cause, is_gap.astype(np.bool_)
+    )
+
+
+def time_of_threads(
+    trace: TraceData,
+    steps: Steps,
+    bounds: tuple[int, int],
+    cuts: Iterable[tuple[Values, _native.IntervalColumns | None]],
+    transfers: Values,
+    passes: Values,
+    cost_ns: int = 0,
+) -> _native.TimeOfThreads:
+    """All time between two moments, on every thread, natively.
+
+    Args:
+        trace: any.
+        steps: of the program.
+        bounds: the first moment and the last, Unix nanoseconds.
+        cuts: of each thread the moments in order at which its pieces end, and what samples say.
+        transfers: when each between ranks began and ended.
+        passes: when each backward pass on a thread of its own did.
+        cost_ns: of recording, wherever a span begins or ends.
+    """
+    nested = line_nesting(trace)
+    is_main = main_threads(trace, nested.threads).tolist()
+    return _native.TimeOfThreads(
+        nested.start_ns,
+        nested.took_ns,
+        nested.parent,
+        causes_of_events(trace, nested.around),
+        [
+            (rows, moments, samples, asked)
+            for rows, (moments, samples), asked in zip(nested.rows, cuts, is_main, strict=False)
+        ],
+        steps.in_order(),
+        np.ascontiguousarray(transfers.ravel()),
+        np.ascontiguousarray(passes.ravel()),
+        int(bounds[0]),
+        int(bounds[1]),
+        cost_ns,
     )
 
 
@@ -147,32 +182,3 @@ def _counts(trace: TraceData, lines: Sequence[Line]) -> tuple[Amounts, Amounts, 
         if len(np.setdiff1d(np.flatnonzero(all_of), engine)):
             forward[engine] = operators[engine] = all_of[engine] = 0
     return all_of, forward if forward.any() else operators, python
-
-
-def step_of(start_ns: Values, steps: Steps) -> Values:
-    """Row of the step that each moment is in, ``OUTSIDE_STEPS`` for none."""
-    if not len(steps):
-        return np.full(len(start_ns), OUTSIDE_STEPS, dtype=np.int64)
-    start, end, row = in_order_of_start(steps)
-    place = places_in(start, start_ns, side="right") - 1
-    inside = (place >= 0) & (start_ns < end[np.maximum(place, 0)])
-    return np.where(inside, row[place], OUTSIDE_STEPS)
-
-
-def in_order_of_start(steps: Steps) -> tuple[Values, Values, Values]:
-    """When steps begin and end, and of each its row: those of several threads may be in another
-    order. Shapes (steps,)."""
-    order = np.argsort(steps.start_ns, kind="stable")
-    return steps.start_ns[order], steps.end_ns[order], order
-
-
-def _dispatch_ns(segments: Segments, causes: npt.NDArray[np.int8]) -> Values:
-    """What calling an operator takes that computes next to nothing, once for each operator."""
-    result = np.zeros(len(segments), dtype=np.int64)
-    known = np.flatnonzero(segments.event >= 0)
-    leaves = known[causes[segments.event[known]] == Cause.OPERATOR] if len(causes) else known
-    if len(leaves) < _FEWEST_LEAVES:
-        return result
-    fastest = np.percentile(segments.length_ns[leaves], _FASTEST_PERCENTILE)
-    result[leaves] = np.where(segments.is_first[leaves], min(int(fastest), _MOST_DISPATCH_NS), 0)
-    return result

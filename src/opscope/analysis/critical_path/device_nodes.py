@@ -76,7 +76,7 @@ def device_nodes(trace: TraceData, pieces: Pieces, waits: Waits) -> DeviceNodes:
     launch = gpu["launch"][row].astype(np.int64)
     at = _launched_at(trace, pieces, launch)
     earlier = np.stack([_before_on_stream(stream), _before_elsewhere(start, end, stream)], axis=1)
-    ends = pieces.segments.start_ns + pieces.segments.length_ns
+    ends = pieces.end_ns
     delay = _delays(start, end, np.append(ends, 0)[at], at, earlier)
     awaited_by, awaited = _awaited(trace, pieces, waits, end, stream)
     names = [f"{DEVICES.get(kind, 'device')}:{i} stream {s}" for kind, i, s in known.tolist()]
@@ -86,19 +86,19 @@ def device_nodes(trace: TraceData, pieces: Pieces, waits: Waits) -> DeviceNodes:
 
 def _launched_at(trace: TraceData, pieces: Pieces, launch: Values) -> Values:
     """The piece that was running when each launching call ended, on its thread."""
-    segments, events = pieces.segments, trace.events
+    events = trace.events
     result = np.full(len(launch), -1, dtype=np.int64)
     known = np.flatnonzero(launch >= 0)
     if not len(known) or not len(trace.table("threads")):
         return result
     calls = launch[known]
-    rows = segments.rows_of(trace.table("threads")["system_thread_id"])
+    rows = pieces.rows_of(trace.table("threads")["system_thread_id"])
     thread = rows[events["thread"][calls]]
     ended = events["start_ns"][calls] + events["duration_ns"][calls]
-    begin = np.searchsorted(segments.thread, np.arange(len(segments.threads) + 1))
+    begin = np.searchsorted(pieces.thread, np.arange(len(pieces.threads) + 1))
     for one in np.unique(thread[thread >= 0]).tolist():
         own = thread == one
-        start = segments.start_ns[begin[one] : begin[one + 1]]
+        start = pieces.start_ns[begin[one] : begin[one + 1]]
         place = np.searchsorted(start, ended[own] - 1, side="right") - 1
         result[known[own]] = begin[one] + np.maximum(place, 0)
     return result
@@ -143,11 +143,10 @@ def _awaited(
     trace: TraceData, pieces: Pieces, waits: Waits, end: Values, stream: Values
 ) -> tuple[Values, Values]:
     """Calls that wait for a device, and what they waited for."""
-    segments = pieces.segments
     calls = np.flatnonzero((pieces.cause == Cause.DEVICE) & (waits.after < 0))
     if not len(end) or not len(calls):
         return calls[:0], np.zeros((0, 2), dtype=np.int64)
-    over = segments.start_ns[calls] + segments.length_ns[calls]
+    over = pieces.start_ns[calls] + pieces.length_ns[calls]
     by_stream = np.stack(
         [_last_ended(end, np.flatnonzero(stream == one), over) for one in np.unique(stream)], axis=1
     )
@@ -155,7 +154,7 @@ def _awaited(
     order = np.argsort(-when, axis=1, kind="stable")[:, :2]
     work = np.take_along_axis(by_stream, order, axis=1)
     work = np.concatenate([work, np.full((len(calls), 1), -1)], axis=1)[:, :2]
-    for_all = [_FOR_ALL in trace.event_name(event) for event in segments.event[calls].tolist()]
+    for_all = [_FOR_ALL in trace.event_name(event) for event in pieces.event[calls].tolist()]
     work[:, 1] = np.where(for_all, work[:, 1], -1)
     known = work[:, 0] >= 0
     return calls[known], work[known]

@@ -97,11 +97,10 @@ def _graph(period: Period) -> WaitGraph:
     trace = period.trace
     steps, _ = program_steps(trace)
     bounds = (period.start_ns, period.start_ns + (period.wall_ns if len(trace.events) else 0))
-    pieces = pieces_of(trace, steps, bounds, {})
+    pieces = pieces_of(trace, steps, bounds)
     waits = find_waits(trace, pieces)
     if len(waits.cuts):
-        cuts = {line.number: waits.cuts for line in pieces.segments.threads}
-        pieces = pieces_of(trace, steps, bounds, cuts)
+        pieces = pieces_of(trace, steps, bounds, waits.cuts)
         waits = find_waits(trace, pieces)
     work = device_nodes(trace, pieces, waits)
     return _assembled(pieces, waits, work, steps, bounds)
@@ -110,17 +109,17 @@ def _graph(period: Period) -> WaitGraph:
 def _assembled(
     pieces: Pieces, waits: Waits, work: DeviceNodes, steps: Steps, bounds: tuple[int, int]
 ) -> WaitGraph:
-    segments, count = pieces.segments, len(pieces.segments)
+    count = len(pieces)
     ended = waits.after >= 0
-    end = segments.start_ns + segments.length_ns
+    end = pieces.end_ns
     before = np.full((count, SLOTS), -1, dtype=np.int64)
     delay = np.zeros((count, SLOTS), dtype=np.int64)
-    same_thread = np.flatnonzero(np.diff(segments.thread) == 0)
+    same_thread = np.flatnonzero(np.diff(pieces.thread) == 0)
     before[same_thread + 1, PROGRAM] = same_thread
     before[:, WAITED_FOR] = waits.after
     delay[:, WAITED_FOR] = np.where(waits.after >= 0, end - end[waits.after], 0)
     first = work.awaited[:, 0]
-    waited = work.end_ns[first] > segments.start_ns[work.awaited_by]
+    waited = work.end_ns[first] > pieces.start_ns[work.awaited_by]
     ended[work.awaited_by] = waited
     after_first = np.where(waited, end[work.awaited_by] - work.end_ns[first], 0)
     for slot, awaited in ((WAITED_FOR, first), (_WAITED_FOR_TOO, work.awaited[:, 1])):
@@ -128,21 +127,21 @@ def _assembled(
         delay[work.awaited_by, slot] = after_first
     is_wait = ended | waits.leads_on | _after_all(pieces)
     columns = {
-        "thread": (segments.thread, work.stream + len(segments.threads)),
-        "start_ns": (np.where(is_wait, end, segments.start_ns), work.start_ns),
-        "duration_ns": (np.where(is_wait, 0, segments.length_ns), work.end_ns - work.start_ns),
-        "event": (segments.event, work.launch),
+        "thread": (pieces.thread, work.stream + len(pieces.threads)),
+        "start_ns": (np.where(is_wait, end, pieces.start_ns), work.start_ns),
+        "duration_ns": (np.where(is_wait, 0, pieces.length_ns), work.end_ns - work.start_ns),
+        "event": (pieces.event, work.launch),
         "gpu": (np.full(count, -1, dtype=np.int64), work.row),
         "before": (before, work.before(count)),
         "delay_ns": (delay, work.delay_ns),
     }
     joined = {name: np.concatenate(parts) for name, parts in columns.items()}
-    ordered = _in_order(joined, np.concatenate([segments.start_ns, work.start_ns]))
-    names = [line.name or f"thread {line.number}" for line in segments.threads]
+    ordered = _in_order(joined, np.concatenate([pieces.start_ns, work.start_ns]))
+    names = [line.name or f"thread {line.number}" for line in pieces.threads]
     return WaitGraph(
         **ordered,
         threads=(*names, *work.streams),
-        around=segments.around,
+        around=pieces.around,
         steps=steps,
         start_of_time_ns=bounds[0],
         wall_ns=bounds[1] - bounds[0],
@@ -151,13 +150,12 @@ def _assembled(
 
 def _after_all(pieces: Pieces) -> npt.NDArray[np.bool_]:
     """Where nothing comes any more on a thread, which holds nobody up."""
-    segments = pieces.segments
-    last = np.append(np.flatnonzero(np.diff(segments.thread)), len(segments) - 1)
-    result = np.zeros(len(segments), dtype=np.bool_)
-    for row in last.tolist() if len(segments) else ():
-        while row >= 0 and segments.event[row] < 0 and not result[row]:
+    last = np.append(np.flatnonzero(np.diff(pieces.thread)), len(pieces) - 1)
+    result = np.zeros(len(pieces), dtype=np.bool_)
+    for row in last.tolist() if len(pieces) else ():
+        while row >= 0 and pieces.event[row] < 0 and not result[row]:
             result[row] = True
-            if row == 0 or segments.thread[row - 1] != segments.thread[row]:
+            if row == 0 or pieces.thread[row - 1] != pieces.thread[row]:
                 break
             row -= 1
     return result

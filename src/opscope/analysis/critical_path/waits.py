@@ -44,20 +44,19 @@ class Waits:
 
 def find_waits(trace: TraceData, pieces: Pieces) -> Waits:
     """Waits for other threads; those for devices are found with the devices' work."""
-    segments = pieces.segments
-    count = len(segments)
+    count = len(pieces)
     after, nothing = np.full(count, -1, dtype=np.int64), np.zeros(0, dtype=np.int64)
     backward = _runs_backward(trace, pieces)
     waiting = np.isin(pieces.cause, (Cause.LOCK, Cause.IDLE)) | _waits_for(backward, pieces)
-    if len(segments.threads) < 2 or not waiting.any():
+    if len(pieces.threads) < 2 or not waiting.any():
         return Waits(after, np.zeros(count, dtype=np.bool_), nothing)
     rows = np.flatnonzero(waiting)
-    group = _groups(segments.thread, waiting)
+    group = _groups(pieces.thread, waiting)
     turns = np.flatnonzero(np.diff(group))
     first, last = rows[np.append(0, turns + 1)], rows[np.append(turns, len(rows) - 1)]
-    length = np.bincount(group, weights=segments.length_ns[rows])
-    end = segments.start_ns + segments.length_ns
-    busy = ~waiting & ~np.isin(pieces.cause, WAITS) & (segments.event >= 0)
+    length = np.bincount(group, weights=pieces.length_ns[rows])
+    end = pieces.end_ns
+    busy = ~waiting & ~np.isin(pieces.cause, WAITS) & (pieces.event >= 0)
     busy &= pieces.cause != Cause.UNKNOWN
     long = last[length >= _SHORTEST_NS]
     begun = end[long] - length[length >= _SHORTEST_NS].astype(np.int64)
@@ -88,8 +87,7 @@ def _begun_by_waits(
         leads_on: likewise.
         ended_by: the piece that ended each. Shape (waits,).
     """
-    segments = pieces.segments
-    thread, start = segments.thread, segments.start_ns
+    thread, start = pieces.thread, pieces.start_ns
     follows = np.append(False, np.diff(thread) == 0)  # another piece of the same thread
     begins = ~(follows & pieces.is_gap & np.append(False, pieces.is_gap[:-1]))
     gap_start = np.maximum.accumulate(np.where(begins, np.arange(len(start)), 0))
@@ -122,15 +120,14 @@ def _wakers(pieces: Pieces, busy: Flags, last: Values, begun: Values) -> Values:
     That thread has to have been busy most of the time since ``begun``: one that only passes on what
     somebody else sent, as threads of queues do, is not what was waited for.
     """
-    segments = pieces.segments
-    thread, end = segments.thread, segments.start_ns + segments.length_ns
+    thread, end = pieces.thread, pieces.end_ns
     best = np.full(len(last), -1, dtype=np.int64)
     best_end = end[last] - _CLOSE_NS
     for other in np.flatnonzero(np.bincount(thread)).tolist():
         rows = np.flatnonzero(busy & (thread == other))
         if not len(rows):
             continue
-        start, took = segments.start_ns[rows], segments.length_ns[rows]
+        start, took = pieces.start_ns[rows], pieces.length_ns[rows]
         covered = _covered_until(start, took, end[last]) - _covered_until(start, took, begun)
         place = np.searchsorted(end[rows], end[last], side="right") - 1
         candidate = rows[np.maximum(place, 0)]
@@ -144,25 +141,24 @@ def _runs_backward(trace: TraceData, pieces: Pieces) -> Flags:
     """Pieces in nodes of a backward pass, and in what the engine does around them."""
     nodes = is_node(trace) | (trace.events["scope"] == RecordScope.BACKWARD_FUNCTION)
     if not nodes.any():
-        return np.zeros(len(pieces.segments), dtype=np.bool_)
-    inside = nodes | (nearest_ancestor(pieces.segments.around, nodes) >= 0)
-    return np.append(inside, False)[pieces.segments.event]
+        return np.zeros(len(pieces), dtype=np.bool_)
+    inside = nodes | (nearest_ancestor(pieces.around, nodes) >= 0)
+    return np.append(inside, False)[pieces.event]
 
 
 def _waits_for(backward: Flags, pieces: Pieces) -> Flags:
     """Where a thread does nothing itself while another runs its backward pass."""
-    segments = pieces.segments
-    result = np.zeros(len(segments), dtype=np.bool_)
-    if len(segments.threads) < 2 or not backward.any():
+    result = np.zeros(len(pieces), dtype=np.bool_)
+    if len(pieces.threads) < 2 or not backward.any():
         return result
     idle = np.isin(pieces.cause, (Cause.UNKNOWN, Cause.PYTHON, Cause.DISPATCH, Cause.BACKWARD))
-    idle &= (segments.length_ns >= _SHORTEST_NS) & ~backward
-    for number in np.flatnonzero(np.bincount(segments.thread[backward])).tolist():
-        chosen = backward & (segments.thread == number)
-        start, took = segments.start_ns[chosen], segments.length_ns[chosen]
-        covered = _covered_until(start, took, segments.start_ns + segments.length_ns)
-        covered -= _covered_until(start, took, segments.start_ns)
-        result |= idle & (segments.thread != number) & (covered > _MOSTLY * segments.length_ns)
+    idle &= (pieces.length_ns >= _SHORTEST_NS) & ~backward
+    for number in np.flatnonzero(np.bincount(pieces.thread[backward])).tolist():
+        chosen = backward & (pieces.thread == number)
+        start, took = pieces.start_ns[chosen], pieces.length_ns[chosen]
+        covered = _covered_until(start, took, pieces.end_ns)
+        covered -= _covered_until(start, took, pieces.start_ns)
+        result |= idle & (pieces.thread != number) & (covered > _MOSTLY * pieces.length_ns)
     return result
 
 

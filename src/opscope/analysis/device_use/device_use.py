@@ -177,7 +177,7 @@ def find_device_use(trace: TraceData, which: Which | str = Which.STEADY) -> Devi
         return DevicesUse(str(period), period.wall_ns, (), (), memory, missing)
     # Of the recording, and not of the part: work may have been launched before that begins.
     steps, _ = program_steps(trace)
-    pieces = pieces_of(trace, steps, wall_bounds(trace), {})
+    pieces = pieces_of(trace, steps, wall_bounds(trace))
     occupancy = kernel_occupancy(trace)
     idle = idle_of_pieces(trace, pieces)
     devices = tuple(

@@ -137,7 +137,7 @@ def next_work(trace: TraceData, pieces: Pieces, rows: Values, gaps: Stretches) -
     is_slow = np.zeros(len(gaps), dtype=np.bool_)
     if known.any():
         numbers = trace.table("threads")["system_thread_id"].astype(np.int64)
-        lines = pieces.segments.rows_of(numbers)
+        lines = pieces.rows_of(numbers)
         launched[known] = events["start_ns"][at[known]]
         thread[known] = lines[events["thread"][at[known]]]
         is_slow[known] = _is_long_call(trace)[at[known]]
@@ -151,7 +151,7 @@ def idle_of_pieces(trace: TraceData, pieces: Pieces) -> Values:
     on the way to one that does.
     """
     result = _IDLE_OF[pieces.cause]
-    event = pieces.segments.event
+    event = pieces.event
     calling = np.flatnonzero((result == Idle.LAUNCHING) & (event >= 0))
     computes = _computes_on_host(trace)
     result[calling[computes[event[calling]]]] = Idle.HOST
@@ -219,10 +219,9 @@ def _host_time(
 
     Once the host has waited for the device to be done, launching anew is a consequence of that.
     """
-    segments = pieces.segments
-    own = np.flatnonzero(segments.thread == thread)
-    begins = segments.start_ns[own]
-    ends, what = begins + segments.length_ns[own], idle[own]
+    own = np.flatnonzero(pieces.thread == thread)
+    begins = pieces.start_ns[own]
+    ends, what = begins + pieces.length_ns[own], idle[own]
     result = np.zeros((len(start), len(Idle)), dtype=np.int64)
     for cause in _BY_HOST:
         chosen = what == cause

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.analysis.account.pieces import in_order_of_start, step_of
 from opscope.analysis.memory.recorded import memory_was_recorded
 from opscope.columns.devices import device_name
 from opscope.columns.row_groups import RowGroups, group_rows
@@ -79,7 +78,7 @@ def _of_host(trace: TraceData) -> Columns:
         np.ascontiguousarray(tree.duration_ns),
         own_times(trace),
         tree.by_start,
-        in_order_of_start(program_steps(trace)[0])[:2],
+        program_steps(trace)[0].in_order()[:2],
         _allocations(trace),
     )
     amounts = {name: values for name, values in sums.items() if name not in _KEYS}
@@ -128,7 +127,7 @@ def _texts(trace: TraceData, name: Values, phase: Values, path: Values) -> Colum
 def _of_steps(trace: TraceData, found: RowGroups, start_ns: Values, own_ns: Values) -> Columns:
     """In how many steps there is any, and own time in these."""
     groups = len(found)
-    step = step_of(start_ns, program_steps(trace)[0])
+    step = program_steps(trace)[0].row_at(start_ns)
     inside = np.flatnonzero(step >= 0)
     cells = group_rows(found.group[inside], step[inside])
     of = cells.columns[0]

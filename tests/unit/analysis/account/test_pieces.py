@@ -6,13 +6,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opscope.timeline.tree.innermost import innermost_segments
+from opscope.analysis.account.pieces import pieces_of
+from opscope.timeline.program_steps import program_steps
 from opscope.timeline.tree.own_time import own_times
 from support.build_trace import ORIGIN_NS, build_trace
 
 
-def segments(trace, end_us, **cuts):
-    return innermost_segments(trace, ORIGIN_NS, ORIGIN_NS + end_us * 1000, cuts)
+def pieces(trace, end_us, cuts_us=()):
+    cuts = ORIGIN_NS + np.array(cuts_us, dtype=np.int64) * 1000
+    return pieces_of(trace, program_steps(trace)[0], (ORIGIN_NS, ORIGIN_NS + end_us * 1000), cuts)
 
 
 def picture(found, thread=0):
@@ -24,7 +26,7 @@ def picture(found, thread=0):
 
 def test_time_belongs_to_the_innermost_span_and_gaps_to_none():
     trace = build_trace("outer 10..50\n  first 20..30\n  second 30..45\nlast 60..70")
-    assert picture(segments(trace, 80)) == [
+    assert picture(pieces(trace, 80)) == [
         (0, 10, -1), (10, 10, 0), (20, 10, 1), (30, 15, 2), (45, 5, 0), (50, 10, -1), (60, 10, 3),
         (70, 10, -1),
     ]  # fmt: skip
@@ -32,25 +34,22 @@ def test_time_belongs_to_the_innermost_span_and_gaps_to_none():
 
 def test_spans_that_begin_or_end_together_nest_as_they_do():
     trace = build_trace("a 0..40\n b 0..40\n  c 0..10\n  d 20..40\ne 40..50")
-    assert picture(segments(trace, 50)) == [(0, 10, 2), (10, 10, 1), (20, 20, 3), (40, 10, 4)]
+    assert picture(pieces(trace, 50)) == [(0, 10, 2), (10, 10, 1), (20, 20, 3), (40, 10, 4)]
 
 
-def test_spans_of_no_duration_have_no_segment():
+def test_spans_of_no_duration_have_no_piece():
     trace = build_trace("a 0..40\n point 20..20\n b 20..30")
-    assert picture(segments(trace, 40)) == [(0, 20, 0), (20, 10, 2), (30, 10, 0)]
+    assert picture(pieces(trace, 40)) == [(0, 20, 0), (20, 10, 2), (30, 10, 0)]
 
 
-def test_cuts_end_segments_and_are_no_changes():
-    trace = build_trace("a 0..40 @one\nb 0..40 @two")
-    cuts = {-1: np.array([ORIGIN_NS + 10_000]), 1002: np.array([ORIGIN_NS + 20_000])}
-    found = innermost_segments(trace, ORIGIN_NS, ORIGIN_NS + 40_000, cuts)
-    assert picture(found, 0) == [(0, 10, 0), (10, 30, 0)]
+def test_cuts_end_pieces_of_every_thread():
+    found = pieces(build_trace("a 0..40 @one\nb 0..40 @two"), 40, [10, 20])
+    assert picture(found, 0) == [(0, 10, 0), (10, 10, 0), (20, 20, 0)]
     assert picture(found, 1) == [(0, 10, 1), (10, 10, 1), (20, 20, 1)]
-    assert found.is_first.tolist() == [True, False, True, False, False]
 
 
 def test_without_events_there_is_nothing():
-    assert len(segments(build_trace(""), 0)) in (0, 1)
+    assert len(pieces(build_trace(""), 0)) in (0, 1)
 
 
 @st.composite
@@ -67,9 +66,9 @@ def nested(draw, begin=0, end=1000, depth=0):
 
 @settings(max_examples=60, deadline=None)
 @given(nested())
-def test_segments_cover_the_time_and_agree_with_own_times(spans):
+def test_pieces_cover_the_time_and_agree_with_own_times(spans):
     trace = build_trace([*spans] or "")
-    found = segments(trace, 1000)
+    found = pieces(trace, 1000)
     if not len(trace.events):
         return
     assert found.length_ns.sum() == 1_000_000
