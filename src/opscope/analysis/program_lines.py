@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from opscope.base.program_files import is_library
+from opscope.columns.location import LineTexts, Location, line_texts
 from opscope.columns.names import Names
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.signatures import first_of_each
@@ -19,24 +19,12 @@ from opscope.timeline.waits import waiting_ns
 
 Values = npt.NDArray[np.int64]
 
-_MODULE = "<module>"
-"""What Python calls the code of a module that is in no function."""
-
-
-def tells_line(function: str, line: int) -> bool:
-    """Whether a line is more than where its function begins: of what a module does itself only the
-    module may be known, which begins at line 1."""
-    return function != _MODULE or line > 1
-
 
 @dataclass(frozen=True)
-class ProgramLine:
+class ProgramLine(Location):
     """One line of the program that called something.
 
     Attributes:
-        file: as Python names it.
-        line: from 1.
-        function: the function the line is in.
         text: what it says; empty where the recording did not keep it.
         calls: made from it.
         time_ns: in these calls, but for what they spent in calls made from other such lines, and
@@ -44,12 +32,9 @@ class ProgramLine:
         waiting_ns: likewise what they spent waiting.
     """
 
-    file: str
-    line: int
-    function: str
-    text: str
-    calls: int
-    time_ns: int
+    text: str = ""
+    calls: int = 0
+    time_ns: int = 0
     waiting_ns: int = 0
 
 
@@ -72,11 +57,11 @@ def program_lines(trace: TraceData) -> list[ProgramLine]:
     made = np.bincount(line, minlength=len(first))
     texts = line_texts(trace)
     found = [
-        ProgramLine(
-            file=(file := names[frames["file"][frame]]),
-            line=at,
-            function=names[frames["function"][frame]],
-            text=texts.get((file, at), ""),
+        ProgramLine.at(
+            trace,
+            frame,
+            at,
+            text=texts.get((names[frames["file"][frame]], at), ""),
             calls=int(made[row]),
             time_ns=int(time_ns[row]),
             waiting_ns=int(waiting[row]),
@@ -115,21 +100,11 @@ def calls_of_program(trace: TraceData) -> OwnCalls:
     return OwnCalls(event.astype(np.int64), caller.astype(np.int64), line.astype(np.int64))
 
 
-def place_of_call(
-    trace: TraceData, calls: OwnCalls, call: int, texts: Mapping[tuple[str, int], str]
-) -> str:
+def place_of_call(trace: TraceData, calls: OwnCalls, call: int, texts: LineTexts) -> str:
     """``train.py:12: what it says``: the line a call was made from, with what is known of it."""
-    file = trace.names[trace.table("frames")["file"][calls.caller[call]]]
-    line = int(calls.line[call])
-    text = texts.get((file, line), "")
-    return f"{file}:{line}: {text}" if text else f"{file}:{line}"
-
-
-def line_texts(trace: TraceData) -> Mapping[tuple[str, int], str]:
-    """What the lines say that the recording kept, by file and number."""
-    table = trace.table("source_lines")
-    columns = (table[name].tolist() for name in ("file", "line", "text"))
-    return {(trace.names[file], line): text for file, line, text in zip(*columns, strict=True)}
+    place = Location.at(trace, int(calls.caller[call]), int(calls.line[call]))
+    text = texts.get((place.file, place.line), "")
+    return f"{place}: {text}" if text else str(place)
 
 
 def _own_frames(file: npt.NDArray[np.int32], names: Names) -> npt.NDArray[np.bool_]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.analysis.program_files import is_library
 from opscope.base.cached_property import cached_property
+from opscope.base.program_files import is_library
+from opscope.columns.location import Location
 from opscope.columns.row_groups import group_rows
 from opscope.columns.table import Table
 from opscope.timeline.listing import TorchListing
@@ -29,30 +29,21 @@ RECORD_STACKS = "Record Python calls (with_stack=True, or --stack) to see the li
 
 
 @dataclass(frozen=True)
-class Place:
-    """One place that occurrences come from.
+class Place(Location):
+    """One place that occurrences come from; without a file only the module is known.
 
     Attributes:
-        file: as Python names it; empty where only the module is known.
-        line: from 1; -1 where only the function or module is known.
-        function: the function the line is in; empty if unknown.
         module: path of the nn.Module, as in ``blocks.3.mlp.0 (Linear)``; empty for none.
         occurrences: of the finding, from here.
         time_ns: of those.
     """
 
-    file: str
-    line: int
-    function: str
-    module: str
-    occurrences: int
-    time_ns: int
+    module: str = ""
+    occurrences: int = 0
+    time_ns: int = 0
 
     def __str__(self) -> str:
-        if not self.file:
-            return self.module
-        line = f":{self.line}" if self.line >= 0 else ""
-        return f"{os.path.normpath(self.file)}{line}"
+        return super().__str__() or self.module
 
     def as_dict(self) -> dict[str, Any]:
         """What JSON can hold."""
@@ -171,12 +162,8 @@ class Sites:
 
     def place(self, frame: int, line: int, path: int, count: int, time_ns: int) -> Place:
         """One place; ``path`` is a position among the paths of modules, -1 for none."""
-        frames, names = self._trace.table("frames"), self._trace.names
         module = attribute_to_modules(self._trace).text(path) if path >= 0 else ""
-        if frame < 0:
-            return Place("", -1, "", module, count, time_ns)
-        file, function = names[frames["file"][frame]], names[frames["function"][frame]]
-        return Place(file, line, function, module, count, time_ns)
+        return Place.at(self._trace, frame, line, module=module, occurrences=count, time_ns=time_ns)
 
 
 def _columns(table: Table, *names: str) -> tuple[Rows, ...]:

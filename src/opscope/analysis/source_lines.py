@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from opscope.columns.location import Location
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.device_time import measure_device_time
 from opscope.timeline.listing import TorchListing
@@ -24,25 +25,21 @@ class SourceLines:
     """One row per line that called something, in order of first call. Shape (rows,) each.
 
     Attributes:
-        file: as Python names it.
-        line: from 1; -1 where only the function is known.
-        function: the function the line is in.
+        places: the lines.
         calls: calls made from the line.
         total_ns: time in them; of calls within calls of the same line only the outermost count.
         self_ns: that outside the calls made further down.
         device_ns: device work launched in them.
     """
 
-    file: list[str]
-    line: Values
-    function: list[str]
+    places: list[Location]
     calls: Values
     total_ns: Values
     self_ns: Values
     device_ns: Values
 
     def __len__(self) -> int:
-        return len(self.file)
+        return len(self.places)
 
 
 def source_lines(trace: TraceData, listing: TorchListing | None = None) -> SourceLines:
@@ -57,12 +54,12 @@ def source_lines(trace: TraceData, listing: TorchListing | None = None) -> Sourc
     around = nearest_ancestor(listing.tree.parent, is_call)
     own = minus_children(np.where(is_call, around, -1), listing.duration_ns)
     outermost = outermost_of(trace, event, line)
-    frames, names = trace.table("frames"), trace.names
     device = measure_device_time(listing).total_ns
     return SourceLines(
-        file=[names[frames["file"][frame]] for frame in caller],
-        line=number,
-        function=[names[frames["function"][frame]] for frame in caller],
+        places=[
+            Location.at(trace, *where)
+            for where in zip(caller.tolist(), number.tolist(), strict=True)
+        ],
         calls=np.bincount(line, minlength=lines),
         total_ns=_sum(line, np.where(outermost, listing.duration_ns[event], 0), lines),
         self_ns=_sum(line, own[event], lines),

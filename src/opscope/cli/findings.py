@@ -6,19 +6,16 @@ from collections.abc import Mapping
 from typing import Annotated
 
 from opscope._native import keep_freed_memory
-from opscope.analysis.program_lines import line_texts
 from opscope.base.quantity_text import share_text
 from opscope.cli.parameters import Option
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
 from opscope.cli.shown.finding_sections import (
     CSV_COLUMNS,
-    LineTexts,
     csv_rows,
     finding_section,
     finding_sections,
     json_content,
     place_text,
-    said_at,
     saving_text,
     state_of,
 )
@@ -32,6 +29,7 @@ from opscope.cli.trace_argument import (
     choose_trace,
     said_once,
 )
+from opscope.columns.location import LineTexts, line_texts
 from opscope.columns.trace_data import TraceData
 from opscope.findings.find import find_findings
 from opscope.findings.finding import Findings
@@ -100,7 +98,7 @@ def _of_all(found: Mapping[Partition, tuple[Findings, LineTexts]]) -> OfAll:
         paragraphs = [_saving(shared)]
         for place in finding.places[:1]:
             paragraphs.append(f"at {place_text(place)}")
-            paragraphs += [f"    {said}"] if (said := said_at(place, texts)) else []
+            paragraphs += [f"    {said}"] if (said := place.said(texts)) else []
         where = f", in {parts_text(shared.processes, len(found))}"
         sections.append(finding_section(finding, where, paragraphs))
     states = {part: [state_of(one)] for part, one in by_process.items()}

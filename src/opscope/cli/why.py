@@ -10,12 +10,11 @@ import numpy as np
 from opscope._native import keep_freed_memory
 from opscope.analysis.account.account import Account, Entry
 from opscope.analysis.account.find import find_account
-from opscope.analysis.program_lines import line_texts
 from opscope.api.job import Job
 from opscope.base.quantity_text import share_text, time_text
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
 from opscope.cli.shown.caveats import caveats_of_findings
-from opscope.cli.shown.finding_sections import LineTexts, foremost_section
+from opscope.cli.shown.finding_sections import foremost_section
 from opscope.cli.shown.results import FormatOption, Result, RowsFormat, Section
 from opscope.cli.shown.side_by_side import OfAll, answer, difference_text
 from opscope.cli.trace_argument import (
@@ -26,6 +25,7 @@ from opscope.cli.trace_argument import (
     choose_trace,
 )
 from opscope.columns.causes import Cause
+from opscope.columns.location import LineTexts, line_texts
 from opscope.columns.trace_data import TraceData
 from opscope.findings.find import find_findings
 from opscope.findings.finding import Findings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from opscope.columns.causes import Cause
@@ -76,11 +76,11 @@ def find_excess(slow: ProcessPlaces, other: ProcessPlaces, cause: Cause) -> Exce
         return Excess(phase, by_phase[phase], "", "", "", "", 0.0)
     places = {place: time for place, time in more.items() if place.phase == phase}
     best = max(places, key=lambda place: places[place])
-    line = slow.own_line.get(best, best.line)
+    at = replace(best, line=slow.own_line.get(best, best.line))
     return Excess(
         phase=phase,
         phase_ns=by_phase[phase],
-        place=f"{best.file}:{line}" if best.file else "",
+        place=str(at),
         function=best.function,
         module=best.module,
         operator=best.operator,

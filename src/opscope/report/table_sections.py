@@ -10,10 +10,10 @@ import numpy.typing as npt
 from opscope.analysis.flops import FlopCounts, count_flops
 from opscope.analysis.module_times import ModuleTimes, module_times
 from opscope.analysis.own_listing import OwnListing
-from opscope.analysis.program_files import is_library
 from opscope.analysis.source_lines import SourceLines, source_lines
 from opscope.analysis.torch_listing.averages import Averages, key_averages
 from opscope.analysis.torch_listing.rows import RowSource
+from opscope.base.program_files import is_library
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.report.shown_text import shown
@@ -123,11 +123,12 @@ def source_section(trace: TraceData, listing: TorchListing) -> Section | None:
     if not len(lines):
         return None
     rows = _top(lines.total_ns)
+    places = [lines.places[row] for row in rows]
     columns: dict[str, Any] = {
-        "file": [shown(lines.file[row]) for row in rows],
-        "line": lines.line[rows].tolist(),
-        "function": [shown(lines.function[row]) for row in rows],
-        "library": [is_library(lines.file[row]) for row in rows],
+        "file": [shown(place.file) for place in places],
+        "line": [place.line for place in places],
+        "function": [shown(place.function) for place in places],
+        "library": [is_library(place.file) for place in places],
         "calls": lines.calls[rows].tolist(),
         "self": lines.self_ns[rows].tolist(),
         "total": lines.total_ns[rows].tolist(),

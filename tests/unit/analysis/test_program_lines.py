@@ -2,8 +2,9 @@
 
 import pytest
 
-from opscope.analysis.program_lines import line_texts, program_lines
+from opscope.analysis.program_lines import program_lines
 from opscope.api.trace import Trace
+from opscope.columns.location import line_texts
 from opscope.columns.names import Names
 from opscope.columns.schema import EventKind
 from support.build_trace import build_trace, span

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from opscope.analysis.source_lines import source_lines
+from opscope.columns.location import Location
 from opscope.columns.schema import EventKind
 from support.build_trace import build_trace, span
 
@@ -24,10 +25,10 @@ def test_time_in_calls_by_the_line_that_made_them():
             ]
         )
     )
-    assert list(zip(lines.file, lines.line.tolist(), lines.function, strict=True)) == [
-        ("main.py", 40, "<module>"),
-        ("main.py", 12, "train"),
-        ("net.py", 3, "forward"),
+    assert lines.places == [
+        Location("main.py", 40, "<module>"),
+        Location("main.py", 12, "train"),
+        Location("net.py", 3, "forward"),
     ]
     assert lines.calls.tolist() == [1, 2, 1]
     assert lines.total_ns.tolist() == [100_000, 60_000, 5_000]
@@ -44,7 +45,7 @@ def test_recursion_through_a_line_is_not_counted_twice():
             ]
         )
     )
-    assert lines.line.tolist() == [5, 9]
+    assert [place.line for place in lines.places] == [5, 9]
     assert lines.total_ns.tolist() == [100_000, 80_000]
     assert lines.self_ns.tolist() == [80_000, 20_000]
 

@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.program_lines import line_texts, tells_line
 from opscope.analysis.sites import Sites
 from opscope.analysis.torch_listing.argument_lists import plain_shapes
 from opscope.columns.codes import EventKind
+from opscope.columns.location import Location, line_texts
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.listing import TorchListing, averaged_name
 from opscope.timeline.module_attribution import attribute_to_modules
@@ -168,15 +168,9 @@ def _lines(trace: TraceData, known: bool) -> tuple[Values, list[str]]:
     frame, line = Sites(TorchListing(trace)).at
     key = np.where(frame >= 0, frame * (1 << 24) + np.clip(line, -1, (1 << 24) - 2) + 1, -1)
     row, first = first_of_each(key.astype(np.uint64))
-    frames, names, texts = trace.table("frames"), trace.names, line_texts(trace)
-    said = []
+    texts, said = line_texts(trace), []
     for event in first.tolist():
-        if frame[event] < 0:
-            said.append("")
-            continue
-        file = names[frames["file"][frame[event]]]
-        function = names[frames["function"][frame[event]]]
-        text = texts.get((file, int(line[event])), "")
-        text = text if text and tells_line(function, int(line[event])) else f"in {function}"
-        said.append(f"{os.path.basename(file)}: {text}")
+        place = Location.at(trace, int(frame[event]), int(line[event]))
+        text = place.said(texts) or f"in {place.function}"
+        said.append(f"{os.path.basename(place.file)}: {text}" if frame[event] >= 0 else "")
     return row, said

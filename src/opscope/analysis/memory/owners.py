@@ -6,8 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.own_listing import OwnListing
-from opscope.analysis.program_lines import calls_of_program, line_texts, place_of_call
+from opscope.analysis.program_lines import calls_of_program, place_of_call
 from opscope.columns.codes import ParameterRole
+from opscope.columns.location import line_texts
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.listing import TorchListing

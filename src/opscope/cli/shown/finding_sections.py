@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from opscope.analysis.program_lines import tells_line
 from opscope.analysis.sites import Place
 from opscope.base.quantity_text import share_text, time_text
 from opscope.cli.shown.results import Section
+from opscope.columns.location import LineTexts
 from opscope.findings.finding import Finding, Findings
 from opscope.findings.pattern import SAMPLES_LOST, Needs
-
-LineTexts: TypeAlias = Mapping[tuple[str, int], str]
-"""What lines of the program say, by file and number; see ``analysis.program_lines``."""
 
 CSV_COLUMNS = (
     *("id", "title", "severity", "time_ns", "saved_ns", "saved_share"),
@@ -51,12 +48,6 @@ def below_here(file: str) -> str:
     return file.removeprefix(os.getcwd() + os.sep)
 
 
-def said_at(place: Place, texts: LineTexts) -> str:
-    """What the line of a place says; empty if it is not known."""
-    known = tells_line(place.function, place.line)
-    return texts.get((place.file, place.line), "") if known else ""
-
-
 def foremost_section(findings: Findings, texts: LineTexts, most: int) -> list[Section]:
     """What to change, in few lines; nothing where nothing is worth it."""
     notes = []
@@ -64,7 +55,7 @@ def foremost_section(findings: Findings, texts: LineTexts, most: int) -> list[Se
         notes.append(f"  {finding.title}: {saving_text(finding)}")
         for place in finding.places[:1]:
             notes.append(f"    at {place_text(place)}")
-            notes += [f"        {said}"] if (said := said_at(place, texts)) else []
+            notes += [f"        {said}"] if (said := place.said(texts)) else []
     return [Section(title="What to change", notes=notes)] if notes else []
 
 
@@ -96,7 +87,7 @@ def _paragraphs(finding: Finding, texts: LineTexts) -> Iterator[str]:
     for place in finding.places:
         took = f"{_times(place)}, {time_text(place.time_ns)}"
         yield f"at {place_text(place)}{_module(place)} ({took})"
-        if said := said_at(place, texts):
+        if said := place.said(texts):
             yield f"    {said}"
     if finding.place_note:
         yield finding.place_note
@@ -144,7 +135,7 @@ def json_content(findings: Findings, texts: LineTexts) -> dict[str, Any]:
     content: dict[str, Any] = findings.as_dict()
     for finding, plain in zip(findings, content["findings"], strict=True):
         for place, one in zip(finding.places, plain["places"], strict=True):
-            one["text"] = said_at(place, texts)
+            one["text"] = place.said(texts)
     return content
 
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from opscope.analysis.account.account import Account
 from opscope.analysis.account.find import find_account
-from opscope.analysis.program_lines import line_texts
 from opscope.analysis.top_operators import (
     DEFAULT_SORT,
     TopOperators,
@@ -19,12 +18,12 @@ from opscope.cli.shown.finding_sections import (
     finding_sections,
     line_here,
     place_text,
-    said_at,
     saving_text,
     state_of,
 )
 from opscope.cli.shown.results import as_text
 from opscope.columns.causes import Cause
+from opscope.columns.location import line_texts
 from opscope.columns.trace_data import TraceData
 from opscope.findings.find import find_findings
 from opscope.timeline.doubts import doubts_text
@@ -107,7 +106,7 @@ def _first_finding(trace: TraceData) -> str:
     first = foremost[0]
     where = ""
     if first.places:
-        said = said_at(first.places[0], line_texts(trace))
+        said = first.places[0].said(line_texts(trace))
         where = f", at {place_text(first.places[0])}" + (f" (`{said}`)" if said else "")
     more = f"; {len(findings) - 1} more in the summary" if len(findings) > 1 else ""
     return f"what to change: {first.title}, {saving_text(first)}{where}{more}"

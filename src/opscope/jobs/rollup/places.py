@@ -13,6 +13,7 @@ import numpy.typing as npt
 from opscope import _native
 from opscope.analysis.account.find import time_of_groups
 from opscope.columns.causes import Cause
+from opscope.columns.location import Location
 from opscope.columns.table import Table
 from opscope.findings.gaps import gap_lines
 from opscope.findings.subject import Subject
@@ -24,26 +25,20 @@ Values = npt.NDArray[np.int64]
 Columns = dict[str, Any]
 
 _CAUSES = {cause.name.lower(): cause for cause in Cause}
-_PLACE = ("phase", "file", "line", "function", "module", "operator")
+_PLACE = ("file", "line", "function", "phase", "module", "operator")
 
 
 @dataclass(frozen=True, order=True)
-class ProgramPlace:
+class ProgramPlace(Location):
     """A place that two processes of a program have in common.
 
     Attributes:
         phase: part of a step, as in :data:`PHASE_NAMES`; empty for what is between them.
-        file: of the program's, as Python names it; empty where no line was recorded.
-        line: from 1; -1 where only the function is known.
-        function: the line is in.
         module: path and class; empty for none.
         operator: the outermost one; empty for none.
     """
 
     phase: str = ""
-    file: str = ""
-    line: int = -1
-    function: str = ""
     module: str = ""
     operator: str = ""
 
@@ -109,7 +104,7 @@ def _places_of_events(
     """Of every event a number, and the place that each number is."""
     trace, sites = subject.recorded, subject.sites
     frame, line = sites.at
-    frames, names, modules = trace.table("frames"), trace.names, attribute_to_modules(trace)
+    names, modules = trace.names, attribute_to_modules(trace)
     group, *columns = _native.place_groups(
         event_arrays(trace),
         sites.calls,
@@ -122,11 +117,11 @@ def _places_of_events(
         int(Phase.FORWARD),
     )
     places = [
-        ProgramPlace(
+        ProgramPlace.at(
+            trace,
+            of,
+            at,
             phase=PHASE_NAMES[phase] if phase >= 0 else "",
-            file=names[frames["file"][of]] if of >= 0 else "",
-            line=at if of >= 0 else -1,
-            function=names[frames["function"][of]] if of >= 0 else "",
             module=modules.text(path) if path >= 0 else "",
             operator=names[name] if name >= 0 else "",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from opscope.columns.location import Location
 from opscope.columns.schema import EventKind, RecordScope
 from opscope.timeline.tree.arguments import Argument
 
@@ -62,20 +63,11 @@ class OperatorDetail:
 
 
 @dataclass(frozen=True)
-class Frame:
-    """A function: ``line`` is where it begins, or for a caller the line of the call."""
-
-    file: str
-    line: int
-    function: str
-
-
-@dataclass(frozen=True)
 class PythonDetail:
     """A call of a Python or C function, an nn.Module or an optimizer.
 
     Attributes:
-        frame: the function; None if unknown.
+        frame: the function, at the line where it begins; None if unknown.
         caller: who called it, and where; None if unknown.
         module: row in modules, -1 none.
         optimizer: row in optimizers, -1 none.
@@ -84,8 +76,8 @@ class PythonDetail:
         address: ``id()`` of the module or optimizer, else 0.
     """
 
-    frame: Frame | None
-    caller: Frame | None
+    frame: Location | None
+    caller: Location | None
     module: int
     optimizer: int
     class_name: str

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.base.cached_property import cached_property
+from opscope.columns.location import Location
 from opscope.columns.schema import AllocationAction, EventKind, RecordScope
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
@@ -23,7 +24,6 @@ from opscope.timeline.tree.ancestry import Index
 from opscope.timeline.tree.arguments import Arguments, RowsOfEvent
 from opscope.timeline.tree.detail import (
     Detail,
-    Frame,
     MemoryDetail,
     NodeKind,
     OperatorDetail,
@@ -275,14 +275,8 @@ def _python_detail(tree: Tree, event: int) -> PythonDetail:
             address = int(tree.trace.table(table)["address"][owner])
     if module >= 0:
         instance = names[tree.trace.table("modules")["name"][module]]
-    caller = _frame(tree.trace, int(calls["caller"][row]), int(calls["caller_line"][row]))
-    frame = _frame(tree.trace, int(calls["frame"][row]))
-    return PythonDetail(frame, caller, module, optimizer, class_name, instance, address)
-
-
-def _frame(trace: TraceData, row: int, line: int | None = None) -> Frame | None:
-    if row < 0:
-        return None
-    frames, names = trace.table("frames"), trace.names
-    line = int(frames["line"][row]) if line is None else line
-    return Frame(names[frames["file"][row]], line, names[frames["function"][row]])
+    frame, by = int(calls["frame"][row]), int(calls["caller"][row])
+    line = int(calls["caller_line"][row])
+    function = Location.at(tree.trace, frame) if frame >= 0 else None
+    caller = Location.at(tree.trace, by, line) if by >= 0 else None
+    return PythonDetail(function, caller, module, optimizer, class_name, instance, address)

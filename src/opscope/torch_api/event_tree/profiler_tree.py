@@ -10,12 +10,13 @@ from opscope.analysis.memory.written_arguments import takes_optional_tensors
 from opscope.base.cached_property import cached_property
 from opscope.columns.codes import DEVICE_NAMES, LAYOUT_NAMES
 from opscope.columns.dtypes import TORCH_NAMES
+from opscope.columns.location import Location
 from opscope.columns.schema import ScalarType
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.recorder.facts.python_source import path_prefixes
 from opscope.timeline.tree.arguments import Argument, Scalar, TensorRecord
-from opscope.timeline.tree.detail import Frame, MemoryDetail, NodeKind, OperatorDetail, PythonDetail
+from opscope.timeline.tree.detail import MemoryDetail, NodeKind, OperatorDetail, PythonDetail
 from opscope.timeline.tree.node import Node, build_tree
 from opscope.torch_api.event_tree.device_event import DeviceEvent, DeviceEvents
 from opscope.torch_api.event_tree.extra_fields import (
@@ -181,7 +182,7 @@ class ProfilerTree:
             optimizer=self._optimizer(detail) if detail.optimizer >= 0 else None,
         )
 
-    def place(self, frame: Frame | None) -> PyFrameState:
+    def place(self, frame: Location | None) -> PyFrameState:
         """Where a function is, as names of events say it."""
         if frame is None:
             return PyFrameState("", 0, "")

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from opscope.api.trace import Trace
+from opscope.columns.location import Location
 from opscope.columns.names import Names
 from opscope.columns.schema import AllocationAction, EventKind, RecordScope, ScalarType
 from opscope.timeline.tree.arguments import Scalar, TensorRecord
-from opscope.timeline.tree.detail import Frame, MemoryDetail, NodeKind, OperatorDetail, PythonDetail
+from opscope.timeline.tree.detail import MemoryDetail, NodeKind, OperatorDetail, PythonDetail
 from opscope.timeline.tree.node import build_tree
 from support.build_trace import ORIGIN_NS, allocation, build_trace, span, tensor
 
@@ -112,8 +113,8 @@ def test_python_calls_carry_frames_modules_and_optimizers():
     call, module, optimizer, builtin, pause = build_tree(trace).depth_first()
 
     assert isinstance(call.detail, PythonDetail)
-    assert call.detail.frame == Frame("model.py", 3, "forward")
-    assert call.detail.caller == Frame("train.py", 17, "step")
+    assert call.detail.frame == Location("model.py", 3, "forward")
+    assert call.detail.caller == Location("train.py", 17, "step")
     assert module.name == "nn.Module: Linear_0"
     assert isinstance(module.detail, PythonDetail)
     assert (module.detail.class_name, module.detail.instance) == ("Linear", "Linear_0")
