@@ -148,7 +148,8 @@ class AroundCall:
     def __get__(self, instance: object, owner: object = None) -> Any: ...
 
 class StepAlarm:
-    """Which steps a listener hears of; see ``opscope.torch_api.step_counter``."""
+    """Which steps a listener is called for: from number ``at`` on every one, and those that take
+    longer than ``above_ns``, without waiting for a processor ``own_above_ns``."""
 
     at: int
     above_ns: int
@@ -161,17 +162,23 @@ class StepCounter:
     def announced(self) -> None: ...
     def optimizer_stepped(self, optimizer: object, *arguments: object) -> None:
         """A hook of torch's; steps of the first optimizer count until one is announced."""
-    def alarm(self, listener: Callable[[int], None]) -> StepAlarm: ...
+    def alarm(self, listener: Callable[[int], None]) -> StepAlarm:
+        """Call ``listener`` at the end of steps that the alarm says, on the thread that makes them,
+        with what the step took in nanoseconds; 0 where nobody knows when it began. At first none.
+        """
     def silence(self) -> None:
         """Call no listener any more."""
     @property
     def count(self) -> int: ...
     @property
-    def durations_ns(self) -> list[int]: ...
+    def durations_ns(self) -> list[int]:
+        """Of the last 200, oldest first."""
     @property
-    def own_durations_ns(self) -> list[int]: ...
+    def own_durations_ns(self) -> list[int]:
+        """Likewise, without what their thread waited for a processor."""
     @property
-    def waited_ns(self) -> int | None: ...
+    def waited_ns(self) -> int | None:
+        """The last one's thread for a processor; None where the kernel does not count that."""
 
 class Watch:
     """The flight recorder's thread that needs no GIL; see native/watch/watch.h.

@@ -1,4 +1,4 @@
-"""ProgramSteps of a program that take what a test says."""
+"""A counter of steps of a program that take what a test says."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from opscope.torch_api.step_counter import NEVER
 
 
 class SimulatedAlarm:
-    """As :class:`opscope.torch_api.step_counter.StepAlarm`."""
+    """As :class:`opscope._native.StepAlarm`."""
 
     def __init__(self, listener: Callable[[int], None]) -> None:
         self.listener = listener
@@ -16,7 +16,7 @@ class SimulatedAlarm:
 
 
 class SimulatedSteps:
-    """As :class:`opscope.torch_api.step_counter.ProgramSteps`."""
+    """As :class:`opscope._native.StepCounter`."""
 
     def __init__(self) -> None:
         self.count = 0

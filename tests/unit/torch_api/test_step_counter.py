@@ -18,7 +18,7 @@ class Optimizer:
 def heard_by(steps, **alarm):
     """What a listener hears of, by the number of the step."""
     heard = []
-    made = steps.alarm(lambda took_ns: heard.append((steps.count, took_ns > 0)))
+    made = steps.counter.alarm(lambda took_ns: heard.append((steps.counter.count, took_ns > 0)))
     for name, value in alarm.items():
         setattr(made, name, value)
     return heard
@@ -37,7 +37,7 @@ def test_of_the_first_step_nobody_knows_how_long_it_took():
     heard = heard_by(steps, at=0, above_ns=0)
     steps.announced()
     steps.announced()
-    assert heard == [(1, False), (2, True)] and len(steps.durations_ns) == 1
+    assert heard == [(1, False), (2, True)] and len(steps.counter.durations_ns) == 1
 
 
 def test_a_listener_hears_of_steps_that_take_longer():
@@ -54,10 +54,10 @@ def test_the_last_200_are_remembered_oldest_first():
     steps = StepClock()
     for _ in range(350):
         steps.announced()
-    assert steps.count == 350 and len(steps.durations_ns) == 200
-    before = steps.durations_ns
+    assert steps.counter.count == 350 and len(steps.counter.durations_ns) == 200
+    before = steps.counter.durations_ns
     steps.announced()
-    assert steps.durations_ns[:-1] == before[1:]
+    assert steps.counter.durations_ns[:-1] == before[1:]
 
 
 def test_steps_since_it_was_last_asked():
@@ -68,7 +68,7 @@ def test_steps_since_it_was_last_asked():
     assert steps.take()[0] == 3
     steps.announced()
     count, durations_ns = steps.take()
-    assert count == 1 and durations_ns == steps.durations_ns[-1:]
+    assert count == 1 and durations_ns == steps.counter.durations_ns[-1:]
 
 
 def test_steps_of_the_first_optimizer_count_until_one_is_announced():
@@ -76,12 +76,14 @@ def test_steps_of_the_first_optimizer_count_until_one_is_announced():
     first, second = Optimizer(), Optimizer()
     for optimizer in (first, second, first):
         steps.optimizer_stepped(optimizer, (), {})
-    assert steps.count == 2
+    assert steps.counter.count == 2
     steps.announced()
     steps.optimizer_stepped(first, (), {})
-    assert steps.count == 3
+    assert steps.counter.count == 3
     steps.announced()
-    assert len(steps.durations_ns) == 2  # the announced one that came first began nobody knows when
+    assert (
+        len(steps.counter.durations_ns) == 2
+    )  # the announced one that came first began nobody knows when
 
 
 def test_where_the_first_optimizer_is_gone_another_makes_the_steps():
@@ -90,7 +92,7 @@ def test_where_the_first_optimizer_is_gone_another_makes_the_steps():
     other = Optimizer()
     steps.optimizer_stepped(other, (), {})
     steps.optimizer_stepped(Optimizer(), (), {})
-    assert steps.count == 2
+    assert steps.counter.count == 2
 
 
 def test_the_watch_is_told_of_steps_and_outlives_their_counter():
@@ -98,33 +100,35 @@ def test_the_watch_is_told_of_steps_and_outlives_their_counter():
     steps = StepClock(watch)
     del watch
     steps.announced()
-    assert steps.count == 1
+    assert steps.counter.count == 1
 
 
 def test_what_a_step_waited_is_known_where_the_kernel_counts_it():
     steps = StepClock()
     steps.announced()
-    assert steps.waited_ns is None
-    steps.alarm(lambda _: None)
+    assert steps.counter.waited_ns is None
+    steps.counter.alarm(lambda _: None)
     for _ in range(3):
         threading.Event().wait(0.03)
         steps.announced()
-    assert (steps.waited_ns is not None) == os.path.exists("/proc/self/schedstat")
+    assert (steps.counter.waited_ns is not None) == os.path.exists("/proc/self/schedstat")
     assert all(
         own <= all_of_it
-        for own, all_of_it in zip(steps.own_durations_ns, steps.durations_ns, strict=True)
+        for own, all_of_it in zip(
+            steps.counter.own_durations_ns, steps.counter.durations_ns, strict=True
+        )
     )
 
 
 def test_what_another_thread_waited_is_not_taken_for_the_step_s():
     steps = StepClock()
-    steps.alarm(lambda _: None)
+    steps.counter.alarm(lambda _: None)
     steps.announced()
     threading.Event().wait(0.01)
     thread = threading.Thread(target=steps.announced)
     thread.start()
     thread.join()
-    assert steps.waited_ns is None
+    assert steps.counter.waited_ns is None
 
 
 def test_a_listener_hears_of_steps_that_take_longer_by_themselves():
@@ -141,7 +145,7 @@ def test_what_a_listener_raises_does_not_reach_the_program(monkeypatch):
     raised = []
     monkeypatch.setattr(sys, "unraisablehook", lambda one: raised.append(one.exc_value))
     steps = StepClock()
-    steps.alarm(lambda _: 1 / 0).at = 0
+    steps.counter.alarm(lambda _: 1 / 0).at = 0
     heard = heard_by(steps, at=0)
     steps.announced()
     steps.announced()
@@ -154,19 +158,19 @@ def test_an_interrupt_while_one_listens_reaches_the_program():
         raise KeyboardInterrupt
 
     steps = StepClock()
-    steps.alarm(interrupt).at = 0
+    steps.counter.alarm(interrupt).at = 0
     with pytest.raises(KeyboardInterrupt):
         steps.announced()
-    assert steps.count == 1
+    assert steps.counter.count == 1
 
 
 def test_a_listener_may_end_all_listening():
     steps = StepClock()
-    steps.alarm(lambda _: steps.end()).at = 0
+    steps.counter.alarm(lambda _: steps.end()).at = 0
     heard = heard_by(steps, at=0)
     steps.announced()
     steps.announced()
-    assert not heard and steps.count == 2
+    assert not heard and steps.counter.count == 2
 
 
 def test_after_the_end_listeners_are_let_go():
@@ -175,7 +179,7 @@ def test_after_the_end_listeners_are_let_go():
             pass
 
     steps, listener = StepClock(), Listener()
-    steps.alarm(listener.hear).at = 0
+    steps.counter.alarm(listener.hear).at = 0
     alive = weakref.ref(listener)
     del listener
     assert alive() is not None
@@ -184,7 +188,7 @@ def test_after_the_end_listeners_are_let_go():
 
 
 def test_an_alarm_that_is_never_due():
-    alarm = StepClock().alarm(lambda _: None)
+    alarm = StepClock().counter.alarm(lambda _: None)
     assert alarm.at == alarm.above_ns == NEVER
 
 
@@ -198,4 +202,4 @@ def test_from_several_threads_all_are_counted():
         thread.start()
     for thread in threads:
         thread.join()
-    assert steps.count == len(heard) == 2_000
+    assert steps.counter.count == len(heard) == 2_000

@@ -125,7 +125,7 @@ class Flight:
 
     def _watched_by(self, trigger: Trigger) -> Watched:
         ask = partial(self._ask, trigger)
-        return Watched(ask, self.watch, self.steps, ask)
+        return Watched(ask, self.watch, self.steps.counter, ask)
 
     def _ask(
         self, trigger: Trigger, detail: str, is_worth_it: Callable[[], bool] | None = None

@@ -189,7 +189,7 @@ class flight_recorder:
             held_s=flight.watch.held_ns / 1e9 if flight else 0.0,
             used_bytes=statistics["used_bytes"],
             own_share=flight.governor.share if flight else 0.0,
-            steps=flight.steps.count if flight else 0,
+            steps=flight.steps.counter.count if flight else 0,
             dumps=tuple(Dumps(self._settings.directory).written()),
             refused=dict(self._refused),
             faults=dict(self._faults),

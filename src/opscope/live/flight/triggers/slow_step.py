@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from functools import partial
 
+from opscope import _native
 from opscope.base.quantities import nanoseconds
 from opscope.errors import UsageError
 from opscope.live.flight.triggers.trigger import Trigger, Watched
-from opscope.torch_api.step_counter import NEVER, StepAlarm
+from opscope.torch_api.step_counter import NEVER
 
 _REFRESHED_EVERY = 16
 _LOOKS_WITHIN_S = 1.0
@@ -63,7 +64,7 @@ class SlowStep(Trigger):
         self._counts_all = counts_busy_machine
         self._limit_ns = NEVER
         self._watched: Watched | None = None
-        self._alarm: StepAlarm | None = None
+        self._alarm: _native.StepAlarm | None = None
 
     def begin(self, watched: Watched) -> None:
         """Count steps from now on."""

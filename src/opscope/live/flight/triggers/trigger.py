@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from opscope import _native
-from opscope.torch_api.step_counter import ProgramSteps
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,7 @@ class Watched:
 
     dump: Callable[[str], None]
     watch: _native.Watch
-    steps: ProgramSteps
+    steps: _native.StepCounter
     dump_if: Callable[[str, Callable[[], bool]], None]
 
 

@@ -162,20 +162,20 @@ class _StepWait:
     def __init__(self) -> None:
         self._stepped = threading.Event()
         self._clock = StepClock()
-        self._clock.alarm(lambda _: self._stepped.set()).at = 0
+        self._clock.counter.alarm(lambda _: self._stepped.set()).at = 0
         self._clock.begin()
 
     @property
     def count(self) -> int:
         """Steps so far."""
-        return self._clock.count
+        return self._clock.counter.count
 
     def until(self, is_reached: Callable[[int], bool], ending: threading.Event) -> None:
         """Until ``is_reached(count)`` after a step, the end, or for too long."""
         until_s = time.monotonic() + _STEPS_S
         while not ending.is_set() and time.monotonic() < until_s:
             self._stepped.clear()
-            if self._stepped.wait(0.1) and is_reached(self._clock.count):
+            if self._stepped.wait(0.1) and is_reached(self._clock.counter.count):
                 return
 
     def close(self) -> None:
