@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opscope.analysis.account.device_rows import what_work_is
 from opscope.analysis.account.find import main_time
 from opscope.analysis.collectives.backend_spans import CalledFor, fill_in_spans
 from opscope.analysis.collectives.calls import MOST_RANKS, Collective, find_collectives
@@ -287,7 +288,7 @@ def _from_kernels(
     np.maximum.at(end, row[own], (begins + gpu["duration_ns"][kernels])[own])
     found = first < np.iinfo(np.int64).max
     start[found] = first[found]
-    return int((_is_named(trace, kernels) & ~own).sum())
+    return int(((what_work_is(trace, kernels) == Cause.COLLECTIVE) & ~own).sum())
 
 
 def _calls_of_kernels(trace: TraceData, event: Values) -> tuple[Values, Values]:
@@ -303,13 +304,6 @@ def _calls_of_kernels(trace: TraceData, event: Values) -> tuple[Values, Values]:
     row_of = np.full(len(trace.events) + 1, NONE, dtype=np.int64)
     row_of[event] = np.arange(len(event))
     return kernels, row_of[launcher[gpu["launch"][kernels].astype(np.int64)]]
-
-
-def _is_named(trace: TraceData, kernels: Values) -> Flags:
-    """Which of them have the name that their backend gave."""
-    named = np.array([name.startswith(("nccl", "rccl")) for name in trace.names] + [False])
-    found: Flags = named[trace.table("gpu")["name"][kernels]]
-    return found
 
 
 def _exposed(trace: TraceData, kernels: Values, row: Values, start: Values, end: Values) -> Values:
@@ -337,7 +331,7 @@ def _waiting(trace: TraceData) -> tuple[Values, Values, Values]:
 def _computing(trace: TraceData, kernels: Values, row: Values) -> tuple[Values, Values, Values]:
     """When devices ran kernels that are of no collective: disjoint stretches in order."""
     gpu = trace.table("gpu")
-    kernels = kernels[(row == NONE) & ~_is_named(trace, kernels)]
+    kernels = kernels[(row == NONE) & (what_work_is(trace, kernels) != Cause.COLLECTIVE)]
     kernels = kernels[np.argsort(gpu["start_ns"][kernels], kind="stable")]
     begins = gpu["start_ns"][kernels].astype(np.int64)
     ends = np.maximum.accumulate(begins + gpu["duration_ns"][kernels])
