@@ -16,6 +16,7 @@ from collections.abc import Callable
 from functools import partial
 
 from opscope import _native
+from opscope.columns.codes import Want
 
 SPANS_A_TURN = 3
 """The function that is called, and two C functions."""
@@ -52,8 +53,7 @@ def _in_threads(threads: int, turns: int) -> float:
 
 
 def _recorded(measure: Callable[[], float]) -> float:
-    wants = _native.WANTS
-    window = _native.open_window(wants["PYTHON"] | wants["NEW_THREADS"], True)
+    window = _native.open_window(Want.PYTHON | Want.NEW_THREADS, True)
     try:
         return measure()
     finally:

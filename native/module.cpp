@@ -195,9 +195,6 @@ NB_MODULE(_native, m) {
     return texts;
   });
   m.def("refresh_hooks", [] { configure_sources(); });
-  m.attr("WANTS") = nb::dict();
-  nb::dict wants = nb::cast<nb::dict>(m.attr("WANTS"));
-  for (size_t i = 0; i < std::size(kWants); ++i) wants[nb::str(kWantNames[i].data())] = kWants[i];
   m.def("keep_freed_memory", &keep_freed_memory);
   bind_annotation(m);
   bind_compiled_code(m);

@@ -14,7 +14,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.jobs.generated import GeneratedJob
-from opscope.storage.manifest import MANIFEST, rank_folder
+from opscope.storage.manifest import MANIFEST
+from opscope.storage.partition import RANK, Partition
 from opscope.storage.store import save
 
 DESCRIPTION = ".generated.json"
@@ -36,7 +37,7 @@ def write(job: GeneratedJob, folder: Path, rolled_up: bool, share: tuple[int, in
     (folder / DESCRIPTION).write_text(json.dumps(asdict(job)))
     first, of = share
     for rank in range(first, job.ranks, of):
-        if (rank_folder(folder, rank) / MANIFEST).exists():
+        if (folder / Partition(RANK, rank).folder_name / MANIFEST).exists():
             continue
         trace = job.trace(rank)
         if rolled_up:

@@ -193,12 +193,10 @@ def main(source: Path, output: Path) -> None:
         "kDeviceNames": codes.DEVICE_NAMES,
         "kGpuCategories": codes.GPU_CATEGORIES,
         "kEventCategories": [codes.CATEGORIES[kind] for kind in sorted(codes.EventKind)],
-        "kWantNames": [str(want.name) for want in codes.Want],
     }
     numbers = {
         "kAllCauses": [int(cause) for cause in causes.Cause],
         "kWaits": [int(cause) for cause in causes.WAITS],
-        "kWants": [int(want) for want in codes.Want],
         "kWantedBy": [int(codes.WANTED_BY[kind]) for kind in sorted(codes.EventKind)],
     }
     _write(output / "codes.h", codes_header(enums, names, numbers))

@@ -86,7 +86,6 @@ nb::dict describe_stream(const StreamedLog& log) {
   result["missing_blocks"] = log.missing_blocks();
   result["process_id"] = header.process_id;
   result["identity"] = text_of(header.identity);
-  result["growth_error"] = header.growth_error.load();
   result["first_loss_ns"] = time(log.first_loss());
   result["last_loss_ns"] = time(log.last_loss());
   nb::list gaps;
@@ -95,7 +94,6 @@ nb::dict describe_stream(const StreamedLog& log) {
   result["ring_ended"] = header.ring == RingState::kEnded;
   result["started_ns"] = window.started.unix_ns;
   result["stopped_ns"] = window.stopped.unix_ns;
-  result["spent_blocks"] = header.spent_blocks.load();
   return result;
 }
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from opscope import _native, profile
+from opscope.columns.codes import Want
 
 DECODE = """
 import pickle, sys
@@ -70,7 +71,7 @@ def test_columns_are_the_same_in_another_process(tmp_path: Path) -> None:
     )
     with everything:  # sets up what a window needs
         train(model, optimizer)
-    wanted = sum(bit for want, bit in _native.WANTS.items() if not want.startswith("GPU"))
+    wanted = sum(want for want in Want if not str(want.name).startswith("GPU"))
     window = _native.open_window(wanted, True)
     try:
         train(model, optimizer)

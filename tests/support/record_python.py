@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opscope import _native
+from opscope.columns.codes import Want
 
 WITH_GIL = {**os.environ, "PYTHON_GIL": "1"}
 """For a process whose stderr is compared: a build without the GIL says that it turns it on."""
@@ -52,9 +53,8 @@ class PythonWindow:
     """A window of the native recorder over Python calls."""
 
     def __init__(self, *wants: str, all_threads: bool = True) -> None:
-        bits = _native.WANTS
         wanted = wants or ("PYTHON", "NEW_THREADS")
-        self.id: int = _native.open_window(sum(bits[name] for name in wanted), all_threads)
+        self.id: int = _native.open_window(sum(Want[name] for name in wanted), all_threads)
         self.decoded: dict[str, Any] = {}
 
     def close(self) -> None:

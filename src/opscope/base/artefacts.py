@@ -69,8 +69,6 @@ class LeftKind(enum.Enum):
         return re.fullmatch(self.value[0], name)
 
 
-RECORDED = LeftKind.STREAM, LeftKind.RING, LeftKind.SPOOL
-"""What traces are made of."""
 PARTS = LeftKind.BEGUN, LeftKind.EXPORT, LeftKind.SEGMENTS
 """What nothing can be made of any more, once its writer is gone."""
 

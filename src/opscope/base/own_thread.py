@@ -65,10 +65,6 @@ class OwnThread:
         is_here = self._process == os.getpid() and self._ident is not None
         return is_here and not self._ended.is_set() and self._ident != _thread.get_ident()
 
-    def is_current(self) -> bool:
-        """Whether it is the one that asks."""
-        return self._ident == _thread.get_ident() and self._process == os.getpid()
-
     def _run(self) -> None:
         try:
             self._function()

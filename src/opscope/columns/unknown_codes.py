@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from opscope.columns.column import Column
-from opscope.columns.ledger import NEWER
 from opscope.columns.table import Table
 
 _MOST_NAMED, _LONGEST = 20, 200
@@ -54,11 +53,6 @@ def _without(table: Table, column: Column, codes: int, found: Counter[str]) -> T
     changed = values.copy()
     changed[strange] = column.unknown
     return table.replaced({column.name: changed})
-
-
-def ledger_with(table: Table, found: Mapping[str, float], source: str = NEWER) -> Table:
-    """The ledger with what was found, beside what an earlier reader of the trace had found."""
-    return with_rows(table, {(source, what): count for what, count in found.items()})
 
 
 def with_rows(table: Table, more: Mapping[tuple[str, str], float]) -> Table:

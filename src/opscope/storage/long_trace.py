@@ -271,9 +271,9 @@ class LongTrace:
         return checked_in_folder(self.folder / f"{table}.parquet")
 
 
-def end_of_trace(path: Path, asked: Partition | None = None) -> TraceData:
+def end_of_trace(path: Path) -> TraceData:
     """The last moments of a trace on disk, with all that is known of the recording."""
-    trace = LongTrace.at(path, asked)
+    trace = LongTrace.at(path)
     _, end_ns = trace.span_ns
     return trace.between(end_ns - LAST_NS, end_ns + 1)
 

@@ -29,7 +29,7 @@ from opscope.base.artefacts import LeftKind, find
 from opscope.base.input_file import checked_in_folder, open_in_folder, status_of
 from opscope.columns.schema import SCHEMA_VERSION
 from opscope.errors import TraceFormatError
-from opscope.storage.partition import RANK, Partition, cycle_folders, partition_folders
+from opscope.storage.partition import RANK, cycle_folders, partition_folders
 from opscope.storage.remote import complete
 
 FORMAT = "opscope-trace"
@@ -80,11 +80,6 @@ class Manifest:
         said = {key: value for key, value in asdict(self).items() if value is not None}
         text = json.dumps(said, indent=1, sort_keys=True)
         (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
-
-
-def rank_folder(path: Path, rank: int) -> Path:
-    """Where the files of ``rank`` are."""
-    return path / Partition(RANK, rank).folder_name
 
 
 def rank_folders(path: Path) -> dict[int, Path]:

@@ -16,14 +16,15 @@ from opscope.base.replacing import read_unreplaced
 from opscope.columns.arrow_values import in_one, is_text, text_bytes
 from opscope.columns.column import TableSchema
 from opscope.columns.columns_as_needed import ColumnsAsNeeded
+from opscope.columns.ledger import NEWER
 from opscope.columns.names import Names
 from opscope.columns.schema import TABLES
 from opscope.columns.table import Table, as_column
 from opscope.columns.trace_data import TraceData
 from opscope.columns.unknown_codes import (
-    ledger_with,
     unknown_columns,
     unknown_tables,
+    with_rows,
     without_unknown_codes,
 )
 from opscope.columns.validate import TableChecks, check_tables
@@ -123,7 +124,7 @@ def _trace_of(
     notes += unknown
     ledger = tables.get("ledger", Table(TABLES["ledger"], {}))
     if notes:
-        ledger = ledger_with(ledger, notes)
+        ledger = with_rows(ledger, {(NEWER, what): count for what, count in notes.items()})
     if job is not None:
         metadata = TraceData(tables, names).metadata
         ledger = ledger_with_ranks(ledger, metadata, manifest.rank, rank_folders(job))

@@ -16,6 +16,9 @@ from opscope.timeline.tree.event_tree import event_tree
 
 Values = npt.NDArray[np.int64]
 
+_MOST_LABELS = 20
+"""Operators that are followed from step to step."""
+
 
 @dataclass(frozen=True)
 class StepTimes:
@@ -46,7 +49,6 @@ class StepTimes:
 def step_times(
     trace: TraceData,
     listing: TorchListing | None = None,
-    label_limit: int = 20,
     steps: Steps | None = None,
 ) -> StepTimes:
     """Time per step and phase; empty if there are no steps.
@@ -54,7 +56,6 @@ def step_times(
     Args:
         trace: the recording.
         listing: of ``trace``, where it has been made already.
-        label_limit: how many operators to follow from step to step.
         steps: which; those that ``ProfilerStep#N`` spans mark by default.
     """
     tree = event_tree(trace)
@@ -74,7 +75,7 @@ def step_times(
     pause = (phase == Phase.GARBAGE_COLLECTION) & (phases.around[entered] >= 0)
     interrupted = step[pause] * len(Phase) + phases.around[entered][pause]
     np.subtract.at(by_phase, interrupted, (end - start)[pause])
-    labels, label_ns = _labels_by_step(listing or TorchListing(trace), row, len(steps), label_limit)
+    labels, label_ns = _labels_by_step(listing or TorchListing(trace), row, len(steps))
     return StepTimes(
         steps=steps,
         duration_ns=steps.end_ns - steps.start_ns,
@@ -125,15 +126,13 @@ def _row_of_step(steps: Steps, number: Values) -> Values:
     return np.where(steps.number[candidate] == number, candidate, -1)
 
 
-def _labels_by_step(
-    listing: TorchListing, row: Values, steps: int, limit: int
-) -> tuple[list[str], Values]:
+def _labels_by_step(listing: TorchListing, row: Values, steps: int) -> tuple[list[str], Values]:
     inside = np.flatnonzero(listing.listed & (row >= 0))
     label, own = listing.group_label[inside], listing.self_ns[inside]
     total = np.bincount(label, weights=own, minlength=len(listing.group_texts))
     step_labels = [i for i, text in enumerate(listing.group_texts) if text == "ProfilerStep*"]
     total[step_labels] = 0
-    top = np.argsort(-total, kind="stable")[:limit]
+    top = np.argsort(-total, kind="stable")[:_MOST_LABELS]
     top = top[total[top] > 0]
     place = np.full(len(total), -1, dtype=np.int64)
     place[top] = np.arange(len(top))

@@ -4,6 +4,7 @@ import pytest
 
 import opscope
 from opscope import _native
+from opscope.columns.codes import Want
 from opscope.errors import TraceFormatError
 from opscope.live.children.recovery import recover_ended
 from opscope.recorder.streams.load import parts_of
@@ -65,7 +66,7 @@ def begun_recording(folder, about):
     """The file of one whose process is gone, as it was in the middle."""
     window, file = _native.reserve_window(), folder / "file"
     _native.begin_stream(window, str(file), 1 << 24, about)
-    _native.open_window(_native.WANTS["ANNOTATIONS"], True, window)
+    _native.open_window(int(Want.ANNOTATIONS), True, window)
     path = folder / NAME
     path.write_bytes(file.read_bytes())
     _native.close_window(window)

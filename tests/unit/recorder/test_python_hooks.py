@@ -16,6 +16,7 @@ pytestmark = pytest.mark.usefixtures("nothing_left_over", "no_torch")
 NATIVE_THREADS = """
 import ctypes, threading
 from opscope import _native
+from opscope.columns.codes import Want
 
 _native.set_up_python("", "", "", *[None] * 4)
 library = ctypes.CDLL(None)
@@ -41,7 +42,7 @@ for maker in makers:
     maker.start()
 try:
     for _ in range(30_000):
-        window = _native.open_window(_native.WANTS["PYTHON"], True)
+        window = _native.open_window(int(Want.PYTHON), True)
         _native.pause_window(window, True)
         _native.pause_window(window, False)
         _native.discard_window(window)
@@ -117,6 +118,7 @@ def test_an_audit_hook_that_refuses_loses_nothing_silently(wants):
     program = f"""
 import sys
 from opscope import _native
+from opscope.columns.codes import Want
 
 
 class Module:
@@ -133,7 +135,7 @@ refusing = True
 sys.addaudithook(refuse)
 _native.set_up_python("", "", "", Module.__call__, *[None] * 3)
 for _ in range(2):
-    window = _native.open_window(_native.WANTS["{wants}"], True)
+    window = _native.open_window(int(Want.{wants}), True)
     unheard = _native.statistics()["occupied_threads"]
     Module()()
     _native.close_window(window)

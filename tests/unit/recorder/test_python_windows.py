@@ -371,9 +371,10 @@ def test_a_process_that_ends_while_recording():
     program = (
         "import threading, time\n"
         "from opscope import _native\n"
+        "from opscope.columns.codes import Want\n"
         "_native.set_up_python('', '', '', None, None, None, None)\n"
         "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
-        "_native.open_window(_native.WANTS['PYTHON'], True)\n"
+        "_native.open_window(int(Want.PYTHON), True)\n"
         "print(len('abc'))\n"
     )
     done = subprocess.run(
@@ -387,6 +388,7 @@ def test_a_process_that_ends_while_daemon_threads_look_at_recordings():
 import threading
 import numpy  # as opscope has before it decodes: a thread that ends while importing it aborts
 from opscope import _native
+from opscope.columns.codes import Want
 
 _native.set_up_python("", "", "", *[None] * 4)
 has_looked = threading.Semaphore(0)
@@ -394,7 +396,7 @@ has_looked = threading.Semaphore(0)
 
 def look():
     while True:
-        window = _native.open_window(_native.WANTS["PYTHON"], True)
+        window = _native.open_window(int(Want.PYTHON), True)
         sum(map(abs, range(1000)))
         _native.close_window(window)
         _native.decode(window, [])

@@ -9,7 +9,6 @@ from dataclasses import asdict, fields
 import pytest
 
 import opscope
-from opscope import _native
 from opscope.columns.codes import CATEGORIES, WANTED_BY, EventKind, Want
 from opscope.columns.schema import TABLES
 from opscope.recorder.sources import SOURCES, RecordingOptions, native_wants, switches
@@ -53,10 +52,6 @@ def test_parameters_are_those_of_profile_and_off_unless_asked_for():
 def test_an_option_sets_its_own_bit_and_no_other(switch):
     wants = native_wants(RecordingOptions(**{**asdict(NOTHING), switch.option: True}))
     assert wants == switch.want
-
-
-def test_the_native_recorder_has_the_same_bits():
-    assert {want.name: want.value for want in Want} == _native.WANTS
 
 
 def test_kinds_are_wanted_by_what_switches_their_source_on():

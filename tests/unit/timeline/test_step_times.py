@@ -39,9 +39,9 @@ def test_durations_phases_and_what_is_left():
 
 
 def test_operators_with_most_time_of_their_own_are_followed():
-    times = step_times(two_steps(), label_limit=2)
-    assert times.labels == ["aten::mm", "MmBackward0"]
-    assert times.label_ns.tolist() == [[30_000, 19_000], [10_000, 0]]
+    times = step_times(two_steps())
+    assert times.labels[:2] == ["aten::mm", "MmBackward0"]
+    assert times.label_ns[:, :2].tolist() == [[30_000, 19_000], [10_000, 0]]
 
 
 def test_a_garbage_collection_is_not_the_work_it_interrupts():

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.base.cached_property import cached_property
 from opscope.base.html_table import html_table
 from opscope.base.quantity_text import share_text, time_text
 from opscope.columns.causes import Cause
@@ -141,11 +140,6 @@ class Account:
         """What a step takes on average; -1 without steps."""
         took = self.steps.end_ns - self.steps.start_ns
         return int(took.mean()) if len(took) else -1
-
-    @cached_property
-    def unknown_share(self) -> float:
-        """Of the time of the main thread, what has no known cause."""
-        return sum(e.share for e in self.entries() if e.cause is Cause.UNKNOWN)
 
     def as_dict(self) -> dict[str, Any]:
         """What JSON can hold: each thread in all, and the main one step by step."""

@@ -40,7 +40,6 @@ _NO_STRETCHES = np.zeros((0, 2), dtype=np.int64)
 _FAULT_NS = 500.0
 _LEAST_FAULT_NS, _MOST_FAULT_NS = 100.0, 300_000.0
 _ENOUGH_FAULTS, _ENOUGH_SYSTEM_NS = 1_000, 50_000_000
-_TICK_NS = 10_000_000
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,6 @@ copies: ask it a second time and it reads the columns a second time.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 
 import numpy as np
@@ -220,14 +219,6 @@ class Tree:
             row = pending.pop()
             yield Node(self, row)
             pending.extend(self.children_of(row)[::-1].tolist())
-
-    def breadth_first(self) -> Iterator[Node]:
-        """Every node, level by level."""
-        pending = deque(self._root_rows())
-        while pending:
-            row = pending.popleft()
-            yield Node(self, row)
-            pending.extend(self.children_of(row).tolist())
 
     def __len__(self) -> int:
         return len(self.parent)
