@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
-WANTS: dict[str, int]
-"""Bits of ``wants``, by name."""
+# native/module.cpp: the recorder, its windows and what is decoded of them.
 
 NativeTable = dict[str, NDArray[Any] | tuple[NDArray[np.int64], NDArray[np.int64]]]
 """The columns that the schema promises; ragged ones are offsets and values."""
@@ -39,35 +38,6 @@ class WindowAccount(TypedDict):
     fault: str
     notes: list[tuple[str, str, float]]
 
-class DeviceAccount(TypedDict):
-    """The same of what was collected from devices, and by which library."""
-
-    recorded: int
-    over_budget: int
-    dropped: int
-    unfinished: int
-    unknown: int
-    noise: int
-    refused_buffers: int
-    launched_outside: int
-    without_launch: int
-    begun_later: int
-    clock_error_ns: float
-    clock_is_ours: bool
-    library_name: str
-    library_path: str
-    library_version: int
-    missing_kinds: list[str]
-    unheard_ns: int
-
-class DecodedDevices(TypedDict):
-    """Devices' tables, by name, with names of their own."""
-
-    account: DeviceAccount
-    tables: dict[str, NativeTable]
-    name_offsets: NDArray[np.int64]
-    name_text: bytes
-
 class DecodedWindow(TypedDict):
     """The recorded tables, by name; ``devices`` where they were recorded."""
 
@@ -77,23 +47,74 @@ class DecodedWindow(TypedDict):
     name_text: bytes
     devices: DecodedDevices | None
 
-class Annotation:
-    """A span named by the user; re-entrant, never raises."""
+def new_number() -> int:
+    """One that nobody else in this process was given, whichever threads ask."""
 
-    name: str
-    args: str | None
-    def __init__(self, name: str, args: str | None = None) -> None: ...
-    def __enter__(self) -> Annotation: ...
-    def __exit__(self, kind: object, value: object, traceback: object) -> None: ...
+def reserve_window() -> int: ...
+def open_window(
+    wants: int,
+    all_threads: bool,
+    reserved: int = 0,
+    collects: int = 0xFFFFFFFF,
+    most_growth_bytes: int = 0xFFFFFFFFFFFFFFFF,
+) -> int:
+    """``most_growth_bytes``: so much more memory than now records may take while it is open.
 
-def recorded_kernel(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """What calls ``function``, and records that as an operator while somebody wants operators."""
+    Of several that are open the one that may have most decides, as they have the same records.
+    """
 
-def recorded_graph(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Likewise a function of generated code, as a run of a graph; what it calls has its lines."""
+def close_window(window: int) -> None: ...
+def pause_window(window: int, paused: bool) -> None: ...
+def collect(windows: Sequence[int], wants: int) -> None:
+    """Have open windows collect only part of what they want, until told otherwise."""
 
-def unrecorded(function: Any) -> Any:
-    """The function behind one of these; anything else as it is."""
+def snapshot_window(window: int) -> int:
+    """A closed window with what this one has so far, which goes on; 0 if there is none."""
+
+def discard_window(window: int) -> None: ...
+def decode(window: int, prefixes: Sequence[str]) -> DecodedWindow: ...
+def copy_log(window: int) -> bytes: ...
+def write_log(window: int, file: int) -> int:
+    """The same into an open file, without the GIL; 0, or what went wrong as an errno."""
+
+def decode_copy(copy: bytes, prefixes: Sequence[str]) -> DecodedWindow: ...
+
+class NothingRecordedError(ValueError):
+    """A process has only begun to record, or came to an end then."""
+
+def set_up_python(
+    hidden_folder: str,
+    shown_file: str,
+    program_file: str,
+    module_function: object,
+    optimizer_code: object,
+    parameter_reader: object,
+    optimizer_hooks: object,
+    optimizer_hook: object = None,
+    library_marks: Sequence[str] = (),
+    library_endings: Sequence[str] = (),
+    recorded_functions: Sequence[str] = (),
+) -> None: ...
+def optimizer_step(optimizer: object) -> None: ...
+def guard_fast_annotations(type: object) -> None: ...
+def attach_bridge(path: str) -> str: ...
+def set_budget(bytes: int) -> None: ...
+def set_tensor_budget(bytes: int) -> None: ...
+def fault() -> str: ...
+def show_profile(is_open: bool) -> None: ...
+def wanted() -> int: ...
+def record_count() -> int:
+    """Of all threads that there are, ever."""
+
+def statistics() -> dict[str, int]: ...
+def names_from(first: int) -> list[str]:
+    """The names of events that this process has met, from a number on."""
+
+def refresh_hooks() -> None: ...
+def keep_freed_memory() -> None:
+    """Have this process keep memory that is freed, for what is allocated next; with glibc."""
+
+# native/interpreter/: living in a Python process.
 
 class Section:
     """Code that one thread at a time runs; free in a forked child.
@@ -146,6 +167,93 @@ class AroundCall:
     ) -> None: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def __get__(self, instance: object, owner: object = None) -> Any: ...
+
+def method(function: Callable[_P, _T], undo: Callable[[Any], object]) -> Callable[_P, _T]:
+    """A method: ``function`` and, if an exception leaves it, ``undo`` of the object."""
+
+# native/python/: Python calls, annotations, collections.
+
+class Annotation:
+    """A span named by the user; re-entrant, never raises."""
+
+    name: str
+    args: str | None
+    def __init__(self, name: str, args: str | None = None) -> None: ...
+    def __enter__(self) -> Annotation: ...
+    def __exit__(self, kind: object, value: object, traceback: object) -> None: ...
+
+def recorded_kernel(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """What calls ``function``, and records that as an operator while somebody wants operators."""
+
+def recorded_graph(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Likewise a function of generated code, as a run of a graph; what it calls has its lines."""
+
+def unrecorded(function: Any) -> Any:
+    """The function behind one of these; anything else as it is."""
+
+def python_stacks(names: Mapping[int, str]) -> str:
+    """What all other threads are running, as faulthandler says it; ``names`` by ``ident``."""
+
+def gc_callback(phase: str, info: Mapping[str, int]) -> None: ...
+
+# native/gpu/: what devices do.
+
+class DeviceAccount(TypedDict):
+    """What is known of what was collected from devices, and by which library."""
+
+    recorded: int
+    over_budget: int
+    dropped: int
+    unfinished: int
+    unknown: int
+    noise: int
+    refused_buffers: int
+    launched_outside: int
+    without_launch: int
+    begun_later: int
+    clock_error_ns: float
+    clock_is_ours: bool
+    library_name: str
+    library_path: str
+    library_version: int
+    missing_kinds: list[str]
+    unheard_ns: int
+
+class DecodedDevices(TypedDict):
+    """Devices' tables, by name, with names of their own."""
+
+    account: DeviceAccount
+    tables: dict[str, NativeTable]
+    name_offsets: NDArray[np.int64]
+    name_text: bytes
+
+def set_gpu_candidates(paths: Sequence[str]) -> None: ...
+def set_gpu_budget(buffer_bytes: int, log_bytes: int) -> None: ...
+def configure_gpu(may_share: bool = False, also: int = 0) -> str: ...
+def note_devices() -> None: ...
+def end_noting_devices() -> None: ...
+def gpu_is_wanted() -> bool: ...
+def pause_gpu(paused: bool) -> str: ...
+
+# native/sampler/: what the kernel counts of threads.
+
+def prepare_thread_samples() -> None:
+    """Have the kernel make room for files of ours, which it waits for once."""
+
+def begin_thread_samples(reader: int) -> None:
+    """Have threads looked at for a reader with this number, unless they are already."""
+
+def end_thread_samples(
+    reader: int,
+) -> tuple[NativeTable, int, int, bool] | None:
+    """What was seen since then, nanoseconds of a processor that took, how often threads were looked
+    at, and whether that was less than it should have been. None for a number that is no reader's,
+    or no more."""
+
+def thread_sample_readers() -> int:
+    """How many have not ended."""
+
+# native/watch/: the flight recorder's ring, and the program's steps.
 
 class StepAlarm:
     """Which steps a listener is called for: from number ``at`` on every one, and those that take
@@ -244,9 +352,6 @@ class Watch:
 def folder_bytes(folder: str, prefix: str, suffix: str) -> int:
     """Of the files in folders within it whose names begin or end so, without the GIL."""
 
-def python_stacks(names: Mapping[int, str]) -> str:
-    """What all other threads are running, as faulthandler says it; ``names`` by ``ident``."""
-
 WRITER_IS_THERE: int
 
 def hand_to_writer(command: Sequence[str], again: bool = False) -> int:
@@ -256,40 +361,8 @@ def hand_to_writer(command: Sequence[str], again: bool = False) -> int:
     ``again``: the spool was handed over before.
     """
 
-def method(function: Callable[_P, _T], undo: Callable[[Any], object]) -> Callable[_P, _T]:
-    """A method: ``function`` and, if an exception leaves it, ``undo`` of the object."""
+# native/streams/: recordings in files.
 
-def new_number() -> int:
-    """One that nobody else in this process was given, whichever threads ask."""
-
-def reserve_window() -> int: ...
-def open_window(
-    wants: int,
-    all_threads: bool,
-    reserved: int = 0,
-    collects: int = 0xFFFFFFFF,
-    most_growth_bytes: int = 0xFFFFFFFFFFFFFFFF,
-) -> int:
-    """``most_growth_bytes``: so much more memory than now records may take while it is open.
-
-    Of several that are open the one that may have most decides, as they have the same records.
-    """
-
-def close_window(window: int) -> None: ...
-def pause_window(window: int, paused: bool) -> None: ...
-def collect(windows: Sequence[int], wants: int) -> None:
-    """Have open windows collect only part of what they want, until told otherwise."""
-
-def snapshot_window(window: int) -> int:
-    """A closed window with what this one has so far, which goes on; 0 if there is none."""
-
-def discard_window(window: int) -> None: ...
-def decode(window: int, prefixes: Sequence[str]) -> DecodedWindow: ...
-def copy_log(window: int) -> bytes: ...
-def write_log(window: int, file: int) -> int:
-    """The same into an open file, without the GIL; 0, or what went wrong as an errno."""
-
-def decode_copy(copy: bytes, prefixes: Sequence[str]) -> DecodedWindow: ...
 def begin_stream(window: int, path: str, max_bytes: int, about: str, is_ring: bool = False) -> None:
     """What is recorded from now on goes to a new file, until the window of this id has ended.
 
@@ -324,12 +397,10 @@ class StreamDescription(TypedDict):
     started_ns: int
     stopped_ns: int
     ring_ended: bool
-    spent_blocks: int
     has_end: bool
     missing_blocks: int
     process_id: int
     identity: str
-    growth_error: int
     first_loss_ns: int | None
     last_loss_ns: int | None
 
@@ -344,9 +415,6 @@ class StreamedLog:
     def decode(self, prefixes: Sequence[str]) -> DecodedWindow: ...
     def write_copy(self, file: int) -> int:
         """As the log of a dump, to a file that is open, without the GIL; 0, or an errno."""
-
-class NothingRecordedError(ValueError):
-    """A process has only begun to record, or came to an end then."""
 
 def read_stream(path: str) -> StreamedLog: ...
 
@@ -364,147 +432,30 @@ class PieceDecoder:
 
     def close(self) -> None: ...
 
-def set_up_python(
-    hidden_folder: str,
-    shown_file: str,
-    program_file: str,
-    module_function: object,
-    optimizer_code: object,
-    parameter_reader: object,
-    optimizer_hooks: object,
-    optimizer_hook: object = None,
-    library_marks: Sequence[str] = (),
-    library_endings: Sequence[str] = (),
-    recorded_functions: Sequence[str] = (),
-) -> None: ...
-def optimizer_step(optimizer: object) -> None: ...
-def guard_fast_annotations(type: object) -> None: ...
-def attach_bridge(path: str) -> str: ...
-def set_budget(bytes: int) -> None: ...
-def set_tensor_budget(bytes: int) -> None: ...
-def set_gpu_candidates(paths: Sequence[str]) -> None: ...
-def set_gpu_budget(buffer_bytes: int, log_bytes: int) -> None: ...
-def configure_gpu(may_share: bool = False, also: int = 0) -> str: ...
-def note_devices() -> None: ...
-def end_noting_devices() -> None: ...
-def gpu_is_wanted() -> bool: ...
-def pause_gpu(paused: bool) -> str: ...
-def fault() -> str: ...
-def show_profile(is_open: bool) -> None: ...
-def wanted() -> int: ...
-def record_count() -> int:
-    """Of all threads that there are, ever."""
+# native/columns/: whole columns.
 
-def statistics() -> dict[str, int]: ...
-def names_from(first: int) -> list[str]:
-    """The names of events that this process has met, from a number on."""
+def row_order(columns: list[NDArray[np.int64]]) -> NDArray[np.int64]: ...
+def row_groups(
+    columns: list[NDArray[np.int64]],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """A number for each row, the same for equal ones and in order of what they hold; then of each
+    number the first row and how many there are."""
 
-def refresh_hooks() -> None: ...
-def gc_callback(phase: str, info: Mapping[str, int]) -> None: ...
+def group_medians(
+    values: NDArray[np.int64], group: NDArray[np.int64], groups: int
+) -> NDArray[np.int64]: ...
+def places(
+    sorted: NDArray[np.int64], values: NDArray[np.int64], right: bool
+) -> NDArray[np.int64]: ...
+def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]: ...
+def with_reused_memory(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    """``function(*args, **kwargs)``, where NumPy takes the memory of arrays that were dropped."""
 
-class JsonProblem(TypedDict):
-    """Why a text is no JSON and where; ``is_at_end``: it was cut."""
+def reused_memory() -> tuple[int, int]:
+    """Bytes of it in use by arrays, and free but kept for what :func:`with_reused_memory` runs."""
 
-    what: str
-    line: int
-    column: int
-    is_at_end: bool
+# native/nesting/: parents, and which span is innermost when.
 
-class ChromeReader:
-    """Events of a Chrome JSON, as columns; reads without the GIL.
-
-    ``meaning_of`` is called once for each category (``storage/chrome/vocabulary.py``); with
-    ``mends`` bare quotes in names are mended. Of a text that was cut, what is whole is read.
-    """
-
-    def __init__(
-        self, vocabulary: Mapping[str, Any], meaning_of: Callable[[str], object], mends: bool
-    ) -> None: ...
-    def add(self, piece: bytes) -> bool:
-        """The next bytes, valid UTF-8; False: there is a problem."""
-
-    def finish(self) -> bool: ...
-    def take(self) -> dict[str, Any]:
-        """What was read, once."""
-
-    @property
-    def problem(self) -> JsonProblem | None: ...
-    @property
-    def has_events(self) -> bool: ...
-    @property
-    def is_cut(self) -> bool: ...
-    @property
-    def mended_names(self) -> int: ...
-    @property
-    def others(self) -> str:
-        """JSON of the keys beside the events; empty for a file that is no object."""
-
-def pair_allocations(columns: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
-    """Numbers of allocations in order, those of the same block for frees; -1 for none."""
-
-class ChromeWriter:
-    """The rows of a Chrome trace, from columns named ``table.column``; formats without the GIL."""
-
-    def __init__(
-        self,
-        columns: dict[str, NDArray[Any]],
-        *,
-        tracks: list[str],
-        fragments: list[str],
-        dtype_names: list[str],
-        header: str,
-        footer: str,
-        base_ns: int,
-    ) -> None: ...
-    @property
-    def rows_written(self) -> int: ...
-    def next_block(self, size: int) -> NDArray[np.uint8] | None: ...
-
-class PerfettoWriter:
-    """The packets of a Perfetto trace, from columns named ``table.column``; as ChromeWriter."""
-
-    def __init__(
-        self,
-        columns: dict[str, NDArray[Any]],
-        *,
-        event_tracks: list[int],
-        gpu_tracks: list[int],
-        counter_tracks: list[int],
-        categories: list[str],
-        dtype_names: list[str],
-        gpu_numbers: list[str],
-        header: bytes,
-        base_ns: int,
-        first_sequence: int,
-    ) -> None: ...
-    @property
-    def rows_written(self) -> int: ...
-    def next_block(self, size: int) -> NDArray[np.uint8] | None: ...
-
-class ExecutionTraceWriter:
-    """The nodes of an execution trace, from one trace of a process after another."""
-
-    def __init__(self) -> None: ...
-    def begin(
-        self,
-        columns: dict[str, NDArray[Any]],
-        *,
-        schemas: list[str],
-        schema_sizes: list[tuple[int, int]],
-        kernels: list[tuple[str, str, str]],
-        fragments: list[str],
-        nested: dict[int, tuple[list[str], list[str], list[str]]],
-        dtype_names: list[str],
-        itemsizes: list[int],
-        device_names: list[str],
-        base_ns: int,
-        has_times: bool,
-    ) -> None: ...
-    @property
-    def rows_written(self) -> int: ...
-    def next_block(self, size: int) -> NDArray[np.uint8] | None: ...
-
-def assign_lanes(columns: dict[str, NDArray[Any]], *, tracks: int) -> NDArray[np.int32] | None: ...
 def nearest_ancestor(
     parents: NDArray[np.signedinteger[Any]], keep: NDArray[np.bool_]
 ) -> NDArray[np.signedinteger[Any]]: ...
@@ -520,9 +471,6 @@ def minus_children(
     value: NDArray[np.int64],
     counted: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.int64]: ...
-def keep_freed_memory() -> None:
-    """Have this process keep memory that is freed, for what is allocated next; with glibc."""
-
 def contain(
     thread: NDArray[np.int64],
     start_ns: NDArray[np.int64],
@@ -550,6 +498,8 @@ def nest_on_lines(
     Those on others than the first ``lines`` have -1 and 0. ``by_start`` are all rows in order of
     start, None where they stand so.
     """
+
+# native/account/: which cause every instant has.
 
 def causes_of_events(
     kind: NDArray[np.uint8],
@@ -630,6 +580,8 @@ class TimeOfThreads:
     def pieces(self, thread: int, wanted: Sequence[int]) -> list[tuple[NDArray[np.int64], ...]]:
         """Columns of the pieces of one thread that went to causes that are wanted: step, event,
         cause, nanoseconds, start and end; one tuple for each way in which a piece is divided."""
+
+# native/attribution/: which module, part of a step and line each event is of.
 
 AllocationArrays: TypeAlias = tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.int64]]
 """Columns of allocations: event, action, size_bytes."""
@@ -827,47 +779,7 @@ def widest_gaps(
     which two lines most of their time passes that is in none of what they call, -1 for the
     beginning and the end; and that time."""
 
-def row_order(columns: list[NDArray[np.int64]]) -> NDArray[np.int64]: ...
-def row_groups(
-    columns: list[NDArray[np.int64]],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """A number for each row, the same for equal ones and in order of what they hold; then of each
-    number the first row and how many there are."""
-
-def group_medians(
-    values: NDArray[np.int64], group: NDArray[np.int64], groups: int
-) -> NDArray[np.int64]: ...
-def places(
-    sorted: NDArray[np.int64], values: NDArray[np.int64], right: bool
-) -> NDArray[np.int64]: ...
-def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]: ...
-def with_reused_memory(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    """``function(*args, **kwargs)``, where NumPy takes the memory of arrays that were dropped."""
-
-def reused_memory() -> tuple[int, int]:
-    """Bytes of it in use by arrays, and free but kept for what :func:`with_reused_memory` runs."""
-
-def operator_signatures(
-    columns: dict[str, NDArray[Any]],
-) -> tuple[NDArray[np.int32], NDArray[np.int32], list[str]]: ...
-def memory_accounts(
-    columns: dict[str, NDArray[Any]], *, accumulate: int, detach: int, add: int
-) -> dict[str, dict[str, Any]]: ...
-def prepare_thread_samples() -> None:
-    """Have the kernel make room for files of ours, which it waits for once."""
-
-def begin_thread_samples(reader: int) -> None:
-    """Have threads looked at for a reader with this number, unless they are already."""
-
-def end_thread_samples(
-    reader: int,
-) -> tuple[NativeTable, int, int, bool] | None:
-    """What was seen since then, nanoseconds of a processor that took, how often threads were looked
-    at, and whether that was less than it should have been. None for a number that is no reader's,
-    or no more."""
-
-def thread_sample_readers() -> int:
-    """How many have not ended."""
+# native/graph/: what waited for what.
 
 def earliest_ends(
     before: NDArray[np.int64],
@@ -886,3 +798,120 @@ def latest_ends(
     end_ns: int,
 ) -> NDArray[np.int64]:
     """When nodes may end at the latest without anything ending after ``end_ns``."""
+
+# native/memory/: whose memory it was.
+
+def operator_signatures(
+    columns: dict[str, NDArray[Any]],
+) -> tuple[NDArray[np.int32], NDArray[np.int32], list[str]]: ...
+def memory_accounts(
+    columns: dict[str, NDArray[Any]], *, accumulate: int, detach: int, add: int
+) -> dict[str, dict[str, Any]]: ...
+
+# native/writers/: files of other tools.
+
+class ChromeWriter:
+    """The rows of a Chrome trace, from columns named ``table.column``; formats without the GIL."""
+
+    def __init__(
+        self,
+        columns: dict[str, NDArray[Any]],
+        *,
+        tracks: list[str],
+        fragments: list[str],
+        dtype_names: list[str],
+        header: str,
+        footer: str,
+        base_ns: int,
+    ) -> None: ...
+    @property
+    def rows_written(self) -> int: ...
+    def next_block(self, size: int) -> NDArray[np.uint8] | None: ...
+
+class PerfettoWriter:
+    """The packets of a Perfetto trace, from columns named ``table.column``; as ChromeWriter."""
+
+    def __init__(
+        self,
+        columns: dict[str, NDArray[Any]],
+        *,
+        event_tracks: list[int],
+        gpu_tracks: list[int],
+        counter_tracks: list[int],
+        categories: list[str],
+        dtype_names: list[str],
+        gpu_numbers: list[str],
+        header: bytes,
+        base_ns: int,
+        first_sequence: int,
+    ) -> None: ...
+    @property
+    def rows_written(self) -> int: ...
+    def next_block(self, size: int) -> NDArray[np.uint8] | None: ...
+
+class ExecutionTraceWriter:
+    """The nodes of an execution trace, from one trace of a process after another."""
+
+    def __init__(self) -> None: ...
+    def begin(
+        self,
+        columns: dict[str, NDArray[Any]],
+        *,
+        schemas: list[str],
+        schema_sizes: list[tuple[int, int]],
+        kernels: list[tuple[str, str, str]],
+        fragments: list[str],
+        nested: dict[int, tuple[list[str], list[str], list[str]]],
+        dtype_names: list[str],
+        itemsizes: list[int],
+        device_names: list[str],
+        base_ns: int,
+        has_times: bool,
+    ) -> None: ...
+    @property
+    def rows_written(self) -> int: ...
+    def next_block(self, size: int) -> NDArray[np.uint8] | None: ...
+
+def assign_lanes(columns: dict[str, NDArray[Any]], *, tracks: int) -> NDArray[np.int32] | None: ...
+
+# native/readers/: Chrome JSON to columns.
+
+class JsonProblem(TypedDict):
+    """Why a text is no JSON and where; ``is_at_end``: it was cut."""
+
+    what: str
+    line: int
+    column: int
+    is_at_end: bool
+
+class ChromeReader:
+    """Events of a Chrome JSON, as columns; reads without the GIL.
+
+    ``meaning_of`` is called once for each category (``storage/chrome/vocabulary.py``); with
+    ``mends`` bare quotes in names are mended. Of a text that was cut, what is whole is read.
+    """
+
+    def __init__(
+        self, vocabulary: Mapping[str, Any], meaning_of: Callable[[str], object], mends: bool
+    ) -> None: ...
+    def add(self, piece: bytes) -> bool:
+        """The next bytes, valid UTF-8; False: there is a problem."""
+
+    def finish(self) -> bool: ...
+    def take(self) -> dict[str, Any]:
+        """What was read, once."""
+
+    @property
+    def problem(self) -> JsonProblem | None: ...
+    @property
+    def has_events(self) -> bool: ...
+    @property
+    def is_cut(self) -> bool: ...
+    @property
+    def mended_names(self) -> int: ...
+    @property
+    def others(self) -> str:
+        """JSON of the keys beside the events; empty for a file that is no object."""
+
+def pair_allocations(columns: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
+    """Numbers of allocations in order, those of the same block for frees; -1 for none."""
