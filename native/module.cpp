@@ -105,18 +105,6 @@ int write_window(uint32_t id, int file) {
   });
 }
 
-nb::bytes copy_window(uint32_t id) {
-  Recorder& recorder = Recorder::instance();
-  const ReadLock lock(recorder);
-  const std::shared_ptr<Window> window = closed_window(id);
-  std::string copy;
-  {
-    const WithoutGil without_gil;
-    copy = copy_log(recorder.view_of(*window));
-  }
-  return nb::bytes(copy.data(), copy.size());
-}
-
 nb::dict decode_copy(const nb::bytes& bytes, const std::vector<std::string>& prefixes) {
   const CopiedLog log({bytes.c_str(), bytes.size()});
   return decode_view(log.view(), prefixes);
@@ -166,7 +154,6 @@ NB_MODULE(_native, m) {
   m.def("snapshot_window", &snapshot_window, "window"_a);
   m.def("discard_window", &discard_window, "window"_a);
   m.def("decode", &decode, "window"_a, "prefixes"_a);
-  m.def("copy_log", &copy_window, "window"_a);
   m.def("write_log", &write_window, "window"_a, "file"_a);
   m.def("decode_copy", &decode_copy, "copy"_a, "prefixes"_a);
   bind_streams(m);

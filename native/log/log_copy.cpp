@@ -97,17 +97,6 @@ ByteWriter head_of(const LogView& view, size_t blocks) {
 
 }  // namespace
 
-std::string copy_log(const LogView& view) {
-  const std::vector<CopiedBlock> blocks = blocks_of(view);
-  ByteWriter out = head_of(view, blocks.size());
-  out.bytes.reserve(out.bytes.size() + blocks.size() * kBlockBytes);
-  for (const CopiedBlock& block : blocks) {
-    out.put(block.kind);
-    out.bytes += block.rest();
-  }
-  return std::move(out.bytes);
-}
-
 int write_log(const LogView& view, const std::function<int(std::string_view)>& write) {
   const std::vector<CopiedBlock> blocks = blocks_of(view);
   const ByteWriter out = head_of(view, blocks.size());

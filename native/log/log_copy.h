@@ -14,11 +14,8 @@
 
 namespace opscope {
 
-// [reader] `view` may be of a live recorder, whose threads may go on.
-std::string copy_log(const LogView& view);
-
-// [reader] The same part by part, with no copy of it in memory. `write` returns 0, or what went wrong as an
-// errno, as this does.
+// [reader] Part by part, with no copy of it in memory; `view` may be of a live recorder, whose threads may go
+// on. `write` returns 0, or what went wrong as an errno, as this does.
 int write_log(const LogView& view, const std::function<int(std::string_view)>& write);
 // To a file that is open for writing.
 int write_bytes(int file, std::string_view bytes);

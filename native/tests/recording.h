@@ -9,12 +9,23 @@
 #include <vector>
 
 #include "decode/columns.h"
+#include "log/log_copy.h"
 #include "log/payload.h"
 #include "log/recorder.h"
 
 namespace opscope::tests {
 
 constexpr uint32_t kAll = kWantOperators | kWantAnnotations | kWantInputs | kWantMemory | kWantGc;
+
+// The log of a window as bytes.
+inline std::string copy_of(const LogView& view) {
+  std::string copy;
+  write_log(view, [&](std::string_view bytes) {
+    copy += bytes;
+    return 0;
+  });
+  return copy;
+}
 
 inline Recorder& recorder() { return Recorder::instance(); }
 

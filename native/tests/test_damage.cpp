@@ -205,7 +205,7 @@ std::string copy_of_recording() {
   std::string copy;
   {
     const ReadLock lock(recorder());
-    copy = copy_log(recorder().view_of(*recorder().window(window)));
+    copy = copy_of(recorder().view_of(*recorder().window(window)));
   }
   recorder().discard_window(window);
   close_span(5);

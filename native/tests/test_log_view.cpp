@@ -160,7 +160,7 @@ TEST(a_log_that_was_copied_into_another_process_decodes_to_the_same_columns) {
   {
     const ReadLock lock(recorder());
     const LogView view = recorder().view_of(*recorder().window(window));
-    copy = copy_log(view);
+    copy = copy_of(view);
     here = described(decode_window(view, {}));
   }
   recorder().discard_window(window);
@@ -182,7 +182,7 @@ TEST(bytes_that_are_no_copy_of_a_log_are_refused) {
   std::string copy;
   {
     const ReadLock lock(recorder());
-    copy = copy_log(recorder().view_of(*recorder().window(window)));
+    copy = copy_of(recorder().view_of(*recorder().window(window)));
   }
   recorder().discard_window(window);
   const auto is_refused = [](const std::string& bytes) {

@@ -105,7 +105,7 @@ TEST(a_log_is_written_to_a_file_as_it_is_copied) {
   std::ifstream written(path, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(written), {}};
   std::remove(path.c_str());
-  CHECK(bytes == copy_log(view));
+  CHECK(bytes == copy_of(view));
   CHECK_SAME(write_log(view, write_to(-1)), EBADF);
   recorder().discard_window(window);
 }

@@ -45,7 +45,8 @@ def train(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
 def copied_and_decoded(window: int, folder: Path) -> tuple[Any, Any]:
     """What this process decodes, and what another one makes of a copy."""
     here = _native.decode(window, [])
-    (folder / "copy").write_bytes(_native.copy_log(window))
+    with (folder / "copy").open("wb") as copy:
+        assert _native.write_log(window, copy.fileno()) == 0
     command = [sys.executable, "-c", DECODE, str(folder / "copy"), str(folder / "decoded")]
     subprocess.run(command, check=True)
     return here, pickle.loads((folder / "decoded").read_bytes())
