@@ -26,8 +26,8 @@ from opscope.findings.status import OF_CAUSE, Status
 from opscope.timeline.doubts import NO_TIMES, doubts_text
 from opscope.timeline.period import Period, Which, period_of
 
-WORTH_FIXING = 0.02
-"""Of the time: a fix that saves less is no reason to call a program slow."""
+WORTH_FIXING, _SLOW = 0.02, 0.05
+"""Of the time: a fix that saves less is not worth naming; and no reason to call a program slow."""
 _MOST_OF_IT, _MUCH = 0.5, 0.3
 _BUSY, _TOO_BUSY = 0.2, 0.6
 """Of the time, waiting for a processor: numbers are unsure then, and "healthy" is worthless."""
@@ -135,8 +135,12 @@ class Verdict:
     def _first(self) -> str:
         of = f" of a step of {time_text(self.step_ns)}" if self.step_ns else " of the time"
         takes = f", {share_text(self.share)}{of}" if self.share else ""
-        nothing = ", nothing to fix was found" if self.status is Status.HEALTHY else ""
-        unsure = f" (not sure: {'; '.join(self.unsure)})" if self.unsure else ""
+        nothing = ""
+        if self.status is Status.HEALTHY:
+            takes = ""
+            nothing = ", little to gain" if self.title else ", nothing to fix was found"
+        doubts = [one for one in self.unsure if one not in self.about]  # which is said below
+        unsure = f" (not sure: {'; '.join(doubts)})" if doubts else ""
         return f"verdict: {self.status.value}{nothing}{takes}{unsure}"
 
     def _most(self) -> str:
@@ -246,7 +250,7 @@ def _of_finding(
     if place is not None and tells_line(place.function, place.line):
         line = line_texts(trace).get((place.file, place.line), "")
     return Verdict(
-        status=finding.status,
+        status=finding.status if finding.weight >= _SLOW else Status.HEALTHY,
         title=finding.title,
         share=finding.time_share,
         place=place,
