@@ -35,6 +35,7 @@ _CAUSES_FIX = {
     Status.COMMUNICATION: "see which rank the others wait for: opscope stragglers",
     Status.TOO_LITTLE: "record what the time passes in: opscope run --why",
 }
+_NOT_ABOUT_TIME = (Status.EVENT_LOOP, Status.MEMORY)
 _NOT_THE_PROGRAM = (Cause.DESCHEDULED, Cause.PROFILER)
 _FEW_STEPS = 3
 _MOST_NAMES, _LITTLE = 3, 0.01
@@ -193,7 +194,7 @@ def weighed(trace: TraceData, which: Which | str, findings: Findings, account: A
     """The verdict that findings and account of a part come to."""
     period = period_of(trace, which)
     most = most_time(period, account)
-    chosen = next((one for one in findings.foremost(len(findings)) if _is_worth(one)), None)
+    chosen = _foremost(findings)
     of_cause = _of_cause(account)
     unsure = tuple(_doubts(period, findings, account))
     common: dict[str, Any] = {
@@ -214,8 +215,13 @@ def weighed(trace: TraceData, which: Which | str, findings: Findings, account: A
     return _without_finding(of_cause, len(findings), unsure, common)
 
 
-def _is_worth(finding: Finding) -> bool:
-    return finding.weight >= WORTH_FIXING
+def _foremost(findings: Findings) -> Finding | None:
+    """What saves most, if that makes the program slow; else what matters without saving time."""
+    worth = [one for one in findings if one.weight >= WORTH_FIXING]
+    if worth and worth[0].weight >= _SLOW:
+        return worth[0]
+    matters = [one for one in findings if one.status in _NOT_ABOUT_TIME]
+    return next(iter([*matters, *worth]), None)
 
 
 def _outweighs(cause: tuple[Cause, float] | None, finding: Finding) -> bool:
@@ -245,10 +251,11 @@ def _of_finding(
     unsure: tuple[str, ...],
     common: dict[str, Any],
 ) -> Verdict:
+    is_slow = finding.weight >= _SLOW
     place = finding.places[0] if finding.places else None
     line = "" if place is None else place.said(line_texts(trace))
     return Verdict(
-        status=finding.status if finding.weight >= _SLOW else Status.HEALTHY,
+        status=finding.status if is_slow or finding.status in _NOT_ABOUT_TIME else Status.HEALTHY,
         title=finding.title,
         share=finding.time_share,
         place=place,
