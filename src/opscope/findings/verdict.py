@@ -24,7 +24,7 @@ from opscope.findings.find import find_findings
 from opscope.findings.finding import Finding, Findings
 from opscope.findings.status import OF_CAUSE, Status
 from opscope.timeline.doubts import NO_TIMES, doubts_text
-from opscope.timeline.period import Period, Which, period_of
+from opscope.timeline.period import Period, Which, find_which, period_of
 
 WORTH_FIXING, _SLOW = 0.02, 0.05
 """Of the time: a fix that saves less is not worth naming; and no reason to call a program slow."""
@@ -37,7 +37,7 @@ _CAUSES_FIX = {
 }
 _NOT_ABOUT_TIME = (Status.EVENT_LOOP, Status.MEMORY)
 _NOT_THE_PROGRAM = (Cause.DESCHEDULED, Cause.PROFILER)
-_FEW_STEPS = 3
+_FEW_STEPS, _LEAST_NS = 3, 1_000_000
 _MOST_NAMES, _LITTLE = 3, 0.01
 _LOADER = "enumerate(DataLoader)#"
 
@@ -180,7 +180,7 @@ def find_verdict(trace: TraceData, which: Which | str = Which.STEADY) -> Verdict
     Raises:
         UsageError: there is no such part.
     """
-    return derive(trace, ("verdict", Which(which)), partial(_find, trace, which))
+    return derive(trace, ("verdict", find_which(which)), partial(_find, trace, which))
 
 
 def _find(trace: TraceData, which: Which | str) -> Verdict:
@@ -276,6 +276,9 @@ def _without_finding(
     unsure: tuple[str, ...],
     common: dict[str, Any],
 ) -> Verdict:
+    if cause is None and common["wall_ns"] < _LEAST_NS:
+        short = f"only {time_text(common['wall_ns'])} were recorded"
+        return Verdict(status=Status.TOO_LITTLE, others=others, unsure=(*unsure, short), **common)
     if cause is None:
         return Verdict(status=Status.HEALTHY, others=others, unsure=unsure, **common)
     which, share = cause
