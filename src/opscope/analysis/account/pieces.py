@@ -72,7 +72,7 @@ def pieces_of(
     Args:
         trace: any.
         steps: pieces end where these begin and end.
-        bounds: the first moment and the last, Unix nanoseconds; no event is open outside of these.
+        bounds: the first moment and the last, Unix nanoseconds; no event counts outside of these.
         cuts: further moments at which pieces end.
     """
     edges = np.sort(np.concatenate([steps.start_ns, steps.end_ns, cuts])).astype(np.int64)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.diff.own_in_steps import own_in_steps
+from opscope.analysis.account.pieces import pieces_of
 from opscope.analysis.diff.places import CallPlace, KnownBy, Placed, place_calls
 from opscope.analysis.memory.peak_moment import devices_with_memory, find_peak
 from opscope.analysis.memory.recorded import memory_was_recorded
@@ -181,12 +181,21 @@ def _times(trace: TraceData, steps: Steps, placed: Placed, block: Values) -> Tim
 def _in_every_step(trace: TraceData, steps: Steps, placed: Placed) -> Times:
     """Own time of every place, then what is between, in each step."""
     shape = len(placed.places), len(steps)
-    pieces = own_in_steps(trace, steps)
-    key = placed.row[pieces.event] * shape[1] + pieces.step
-    own = np.bincount(key, pieces.time_ns, shape[0] * shape[1]).reshape(shape)
+    event, step, time_ns = _in_steps(trace, steps)
+    key = placed.row[event] * shape[1] + step
+    own = np.bincount(key, time_ns, shape[0] * shape[1]).reshape(shape)
     on_thread = np.array([not place.beside for place in placed.places], dtype=np.bool_)
     took = steps.end_ns - steps.start_ns
     return np.asarray(np.vstack([own, took - own[on_thread].sum(axis=0)]), dtype=np.float64)
+
+
+def _in_steps(trace: TraceData, steps: Steps) -> tuple[Values, Values, Values]:
+    """The innermost event of every stretch of time in a step, that step, and how long it is."""
+    end_ns = int(steps.end_ns.max(initial=0))
+    pieces = pieces_of(trace, steps, (int(steps.start_ns.min(initial=end_ns)), end_ns))
+    step = steps.row_at(pieces.start_ns)
+    inside = (pieces.event >= 0) & (step >= 0)
+    return pieces.event[inside], step[inside], pieces.length_ns[inside]
 
 
 class _PerStep:
@@ -194,10 +203,7 @@ class _PerStep:
 
     def __init__(self, trace: TraceData, steps: Steps, placed: Placed) -> None:
         self._trace, self._placed, self._steps = trace, placed, len(steps)
-        start = event_tree(trace).start_ns
-        step = np.searchsorted(steps.start_ns, start, side="right") - 1
-        ends = np.append(steps.end_ns, 0)
-        self._step = np.where(start < ends[step], step, -1)
+        self._step = steps.row_at(event_tree(trace).start_ns)
 
     def calls(self) -> dict[CallPlace, PerStep]:
         """How many calls."""

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opscope.analysis.diff.own_in_steps import own_in_steps
+from opscope.analysis.diff.step_costs import _in_steps
 from opscope.columns.schema import EventKind
 from opscope.timeline.steps import Steps, find_steps
 from opscope.timeline.tree.own_time import own_times
@@ -12,9 +12,9 @@ from support.build_trace import build_trace, nanoseconds, span
 
 
 def by_step(trace, steps):
-    pieces = own_in_steps(trace, steps)
+    event, step, time_ns = _in_steps(trace, steps)
     total = np.zeros((len(trace.events), len(steps)), dtype=np.int64)
-    np.add.at(total, (pieces.event, pieces.step), pieces.time_ns)
+    np.add.at(total, (event, step), time_ns)
     return total
 
 
