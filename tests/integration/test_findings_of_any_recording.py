@@ -80,3 +80,31 @@ def test_what_is_recorded_besides_lines_changes_no_finding(tmp_path):
         assert done.returncode == 0, done.stderr
         saved[options] = saved_share(opscope.load(tmp_path / "trace").findings())
     assert max(saved.values()) <= 2 * min(saved.values()), saved
+
+
+CHAIN = """\
+import torch
+
+torch.set_num_threads(1)
+weight = torch.nn.Parameter(torch.rand(64))
+optimizer = torch.optim.SGD([weight], lr=0.01)
+for step in range(200):
+    x = weight
+    for _ in range(10):
+        x = (x * 1.01).sin()
+    loss = x.sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("calls", ["with_stack", "with_functions", "with_own_functions"])
+def test_a_backward_pass_is_no_time_outside_torch(tmp_path, calls):
+    program = tmp_path / "chain.py"
+    program.write_text(CHAIN)
+    with opscope.profile(**{calls: True}) as profile:
+        runpy.run_path(str(program))
+    found = {finding.id: finding for finding in profile.trace.findings()}
+    outside = found["time-outside-torch"].explanation if "time-outside-torch" in found else ""
+    assert "backward" not in outside
