@@ -75,7 +75,7 @@ def test_a_part_of_the_time_is_of_that_part(recorded):
     gpu = trace.table("gpu")
     middle = (begin + int((gpu["start_ns"] + gpu["duration_ns"]).max())) // 2
     part = part_from(trace, middle, middle + 5_000_000).trace
-    findings = part.findings(period="all")
+    findings = Trace.of(part).findings(period="all")
     assert findings.wall_ns <= 5_000_000
     assert all(one.saved_share is None or one.saved_share <= 1 for one in findings)
     ends = part.table("gpu")["start_ns"] + part.table("gpu")["duration_ns"]
