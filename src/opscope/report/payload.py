@@ -6,13 +6,16 @@ import os
 from collections.abc import Callable, Collection
 from typing import Any
 
+from opscope.analysis.account.find import find_account
 from opscope.base.progress import tell
 from opscope.columns.trace_data import TraceData
 from opscope.export.window import window_of
 from opscope.findings.find import find_findings
 from opscope.findings.finding import Findings
+from opscope.findings.verdict import Verdict, weighed
 from opscope.jobs.collectives import JobCollectives
 from opscope.jobs.slow_ranks import SlowRanks
+from opscope.jobs.verdict import job_verdict
 from opscope.report.device_section import device_section
 from opscope.report.finding_section import finding_section
 from opscope.report.memory_section import memory_section
@@ -29,7 +32,7 @@ from opscope.timeline.period import Which, period_of
 
 CONTRACT_VERSION = 1
 
-_PARTS = 11
+_PARTS = 12
 """Of the work, about as long as one another; the last is packing and writing."""
 
 
@@ -56,6 +59,9 @@ def gather(
     tell(2, _PARTS)
     operators, by_shape = operator_sections(part)
     tell(4, _PARTS)
+    found = findings
+    if found is None:
+        found = find_findings(trace, listing=part_listing, which=which)
     report: dict[str, Any] = {
         "version": CONTRACT_VERSION,
         "title": shown(title or _program_name(metadata)),
@@ -71,12 +77,8 @@ def gather(
         "steps": lambda: step_section(trace, listing, window.start_ns),
         "memory": lambda: memory_section(trace, spans),
         "devices": lambda: device_section(trace, which),
-        "findings": lambda: finding_section(
-            find_findings(trace, listing=part_listing, which=which)
-            if findings is None
-            else findings,
-            spans,
-        ),
+        "findings": lambda: finding_section(found, spans),
+        "verdict": lambda: list(map(shown, _verdict(trace, which, found, ranks))),
     }
     for done, (name, make) in enumerate(sections.items(), start=5):
         report[name] = make()
@@ -85,6 +87,21 @@ def gather(
     columns = packer.finish()
     report["columns"] = packer.directory
     return report, columns
+
+
+def _verdict(
+    trace: TraceData,
+    which: Which | str,
+    findings: Findings,
+    ranks: tuple[SlowRanks, JobCollectives] | None,
+) -> list[str]:
+    if not trace.has_times:
+        return []
+
+    def of_one() -> Verdict:
+        return weighed(trace, which, findings, find_account(trace, which))
+
+    return (of_one() if ranks is None else job_verdict(ranks[0], of_one, "its ranks")).lines()
 
 
 def _program_name(metadata: dict[str, Any]) -> str:
