@@ -98,9 +98,9 @@ def test_what_no_finding_explains_is_told_by_whose_time_it_is():
 
 def test_small_operators_come_after_the_loop_that_they_are_in():
     trace = build_trace(program(*loop(600, 3), end=9_000))
-    assert [one.id for one in find_findings(trace)][:2] == [
-        "for-loop-indexing", "many-small-operators",
-    ]  # fmt: skip
+    findings = find_findings(trace)
+    assert next(iter(findings)).id == "for-loop-indexing"
+    assert findings["many-small-operators"].saved_share < 0.01  # the rest goes with the loop
 
 
 def test_a_busy_machine_is_named():

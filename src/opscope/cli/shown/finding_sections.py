@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from opscope.analysis.program_lines import tells_line
 from opscope.analysis.sites import Place
-from opscope.base.quantity_text import share_text, time_text
+from opscope.base.quantity_text import bytes_text, share_text, time_text
 from opscope.cli.shown.results import Section
 from opscope.findings.finding import Finding, Findings
 from opscope.findings.pattern import SAMPLES_LOST, Needs
@@ -28,7 +28,8 @@ COLOURS = {"high": "bold red", "medium": "yellow", "low": "dim"}
 def saving_text(finding: Finding) -> str:
     """What the fix would save, in a few words."""
     if finding.saved_ns is None or finding.saved_share is None:
-        return "saving unknown"
+        size = finding.saved_bytes
+        return "saving unknown" if size is None else f"saves about {bytes_text(size)} of memory"
     about = "saves" if finding.measured else "saves about"
     return f"{about} {time_text(finding.saved_ns)} ({share_text(finding.saved_share)})"
 
