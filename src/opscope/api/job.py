@@ -231,6 +231,12 @@ class Job:
         """
         return rank_steps(self.only(self.compared)._some_rollups())
 
+    @property
+    def most_recorded(self) -> Partition:
+        """Of the processes that are compared, the one with most events."""
+        rows = self.processes.rows_of
+        return max(self.compared, key=lambda part: rows(part, "events"))
+
     def verdict(self) -> Verdict:
         """Is this job slow, and why? The rank that the others wait for; where there is none, the
         verdict on the process that recorded most of those that are compared.
@@ -238,8 +244,7 @@ class Job:
         Raises:
             TraceFormatError: a process cannot be read.
         """
-        rows = self.processes.rows_of
-        most = max(self.compared, key=lambda part: rows(part, "events"))
+        most = self.most_recorded
         return job_verdict(self.slow_ranks(), lambda: self[most].verdict(), str(most))
 
     def slow_ranks(self) -> SlowRanks:

@@ -43,17 +43,20 @@ def gather(
     which: Which | str = Which.STEADY,
     ranks: tuple[SlowRanks, JobCollectives] | None = None,
     on_timeline: Collection[Partition] = (),
+    process: tuple[Partition, TraceData] | None = None,
 ) -> tuple[dict[str, Any], str]:
     """The report as JSON can hold it, and its packed columns.
 
     The timeline and memory are those of the whole recording; tables, findings and what pictures
     show first are those of a period of it. Of a job, ``trace`` is of the processes ``on_timeline``,
-    and ``ranks``, who is slow and what they did together, of all.
+    and ``ranks``, who is slow and what they did together, of all; tables, findings and steps are of
+    one ``process``: added up over several they would say nothing of any.
     """
-    metadata, period, packer = trace.metadata, period_of(trace, which), Packer()
+    own = trace if process is None else process[1]
+    metadata, period, packer = trace.metadata, period_of(own, which), Packer()
     window, part = window_of(trace, metadata), period.trace
-    listing = TorchListing(trace)
-    part_listing = listing if part is trace else TorchListing(part)
+    listing = TorchListing(own)
+    part_listing = listing if part is own else TorchListing(part)
     tell(1, _PARTS)
     spans_section, spans = add_spans(trace, window.start_ns, packer)
     tell(2, _PARTS)
@@ -61,12 +64,12 @@ def gather(
     tell(4, _PARTS)
     found = findings
     if found is None:
-        found = find_findings(trace, listing=part_listing, which=which)
+        found = find_findings(own, listing=part_listing, which=which)
     report: dict[str, Any] = {
         "version": CONTRACT_VERSION,
         "title": shown(title or _program_name(metadata)),
         "run": run_section(trace, metadata, window),
-        "period": period_section(period, window.start_ns),
+        "period": period_section(period, window.start_ns, process and str(process[0])),
         "spans": spans_section,
         "operators": operators,
         "operatorsByShape": by_shape,
@@ -74,11 +77,11 @@ def gather(
     sections: dict[str, Callable[[], Any]] = {
         "modules": lambda: module_section(part, part_listing),
         "sources": lambda: source_section(part, part_listing),
-        "steps": lambda: step_section(trace, listing, window.start_ns),
+        "steps": lambda: step_section(own, listing, window.start_ns),
         "memory": lambda: memory_section(trace, spans),
-        "devices": lambda: device_section(trace, which),
-        "findings": lambda: finding_section(found, spans),
-        "verdict": lambda: list(map(shown, _verdict(trace, which, found, ranks))),
+        "devices": lambda: device_section(own, which),
+        "findings": lambda: finding_section(found, spans if process is None else None),
+        "verdict": lambda: list(map(shown, _verdict(own, which, found, ranks, process))),
     }
     for done, (name, make) in enumerate(sections.items(), start=5):
         report[name] = make()
@@ -94,6 +97,7 @@ def _verdict(
     which: Which | str,
     findings: Findings,
     ranks: tuple[SlowRanks, JobCollectives] | None,
+    process: tuple[Partition, TraceData] | None,
 ) -> list[str]:
     if not trace.has_times:
         return []
@@ -101,7 +105,8 @@ def _verdict(
     def of_one() -> Verdict:
         return weighed(trace, which, findings, find_account(trace, which))
 
-    return (of_one() if ranks is None else job_verdict(ranks[0], of_one, "its ranks")).lines()
+    name = "all" if process is None else str(process[0])
+    return (of_one() if ranks is None else job_verdict(ranks[0], of_one, name)).lines()
 
 
 def _program_name(metadata: dict[str, Any]) -> str:
