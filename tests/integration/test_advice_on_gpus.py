@@ -8,10 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.support.finding import hold_order
 
 from opscope.api.trace import Trace
 from opscope.columns.part import part_from
 from opscope.storage.read_part import load_folder
+from opscope.timeline.period import period_of
 
 KEPT = Path(__file__).parents[1] / "recorded_gpu" / "advice"
 SAVED = json.loads((KEPT / "saved.json").read_text())
@@ -62,6 +64,8 @@ def test_a_replay_without_a_change_takes_what_was_recorded(recorded):
 def test_what_is_promised_is_explained(recorded):
     _, trace = recorded
     findings = trace.findings()
+    hold_order(findings)
+    assert findings.wall_ns <= period_of(trace).wall_ns
     first = next(iter(findings))
     assert findings.unexplained.share <= 1.1 - first.saved_share
     for finding in findings:
@@ -75,7 +79,7 @@ def test_a_part_of_the_time_is_of_that_part(recorded):
     gpu = trace.table("gpu")
     middle = (begin + int((gpu["start_ns"] + gpu["duration_ns"]).max())) // 2
     part = part_from(trace, middle, middle + 5_000_000).trace
-    findings = part.findings(period="all")
+    findings = Trace.of(part).findings(period="all")
     assert findings.wall_ns <= 5_000_000
     assert all(one.saved_share is None or one.saved_share <= 1 for one in findings)
     ends = part.table("gpu")["start_ns"] + part.table("gpu")["duration_ns"]

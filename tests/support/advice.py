@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.support.finding import hold_order
+
 import opscope
 from opscope.findings.finding import Findings
 
@@ -32,7 +34,9 @@ def findings_of(program: Callable[[], object], **options: Any) -> Findings:
     finally:
         gc.enable()
     del result
-    return profile.trace.findings()
+    findings = profile.trace.findings()
+    hold_order(findings)
+    return findings
 
 
 def in_some_recording(

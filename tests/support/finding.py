@@ -9,6 +9,16 @@ import numpy as np
 from opscope.findings.finding import Finding, Findings
 
 
+def hold_order(findings: Findings) -> None:
+    """Those that save more come first, those of unknown saving last; none saves more than all."""
+    known = [one.saved_share is not None or one.saved_bytes is not None for one in findings]
+    assert known == sorted(known, reverse=True)
+    assert [one.weight for one in findings] == sorted((f.weight for f in findings), reverse=True)
+    saved = [one.saved_ns for one in findings if one.saved_ns and not one.saved_bytes]
+    assert saved == sorted(saved, reverse=True)
+    assert all(one <= findings.wall_ns for one in saved)
+
+
 def finding(**columns: Any) -> Findings:
     """One finding, of what is given and of nothing special."""
     given = {

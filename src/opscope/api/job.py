@@ -247,17 +247,13 @@ class Job:
         most = self.most_recorded
         return job_verdict(self.slow_ranks(), lambda: self[most].verdict(), str(most))
 
-    def slow_ranks(self, steps: RankSteps | None = None) -> SlowRanks:
+    def slow_ranks(self) -> SlowRanks:
         """Which ranks the others wait for, how often, and where in the program.
-
-        Args:
-            steps: of the ranks, where they were put side by side already; None: :meth:`steps`.
 
         Raises:
             TraceFormatError: a process cannot be read.
         """
-        if steps is None:
-            steps = rank_steps(self.only(self.compared)._rollups())
+        steps = rank_steps(self.only(self.compared)._rollups())
         silent = sorted({*self.compared} - {*steps.processes})
         found = find_slow_ranks(steps, self._places, silent)
         others = filter(None, [self.ranks_of_another_job()])

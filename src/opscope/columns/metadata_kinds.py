@@ -19,9 +19,9 @@ OVER = "program_over_ns"
 """When the program's own code had ended, on all threads that Python waits for; after that Python
 itself ends, and what was registered for its exit runs."""
 
-STEPS = "program_steps"
+STEPS = "steps_of_program"
 """Of a recording of some steps: how many steps of the program ended (``ended``), recorded or not,
-and when the first and the last of them did (``first_ns``, ``last_ns``)."""
+and the program's time from the end of the first to that of the last (``passed_ns``)."""
 
 _DEEPEST = 100
 
@@ -98,7 +98,7 @@ def _is_steps(value: Any) -> bool:
     return (
         isinstance(value, dict)
         and _is_integer(value.get("ended"), 0, TIME["most"])
-        and all(_is_time(value.get(key)) for key in ("first_ns", "last_ns"))
+        and _is_integer(value.get("passed_ns"), 0, TIME["most"])
     )
 
 
@@ -144,7 +144,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "torch_version": ("a text", _is_text),
     "overloads": ("an object of lists of texts", _is_overloads),
     ENDED: ("how a recording ended", _is_ended),
-    STEPS: ("how many steps ended, and when", _is_steps),
+    STEPS: ("how many steps ended, and how long that took", _is_steps),
     **dict.fromkeys(
         ("options", "gpu", "user", "operator_schemas", "process_groups", "process_names"),
         ("an object", _is_mapping),

@@ -19,15 +19,13 @@ from opscope.findings.pattern import Evidence, Pattern, missing
 from opscope.findings.patterns import all_patterns
 from opscope.findings.program_time import waited_share
 from opscope.findings.saving import saved_of_wall_ns
-from opscope.findings.subject import Subject, dropped_share
+from opscope.findings.subject import Flags, Subject, Values, dropped_share
 from opscope.findings.unexplained import unexplained
 from opscope.timeline.device_time import launched_share
 from opscope.timeline.doubts import require_times
 from opscope.timeline.listing import TorchListing
 from opscope.timeline.period import Period, Which, period_of
-
-_GENERAL = 0.5
-"""Of what a general finding saves counts so much: one that names the cause comes before it."""
+from opscope.timeline.tree.self_time import minus_children
 
 
 @reusing_memory
@@ -70,8 +68,8 @@ def find_findings(
         else:
             found.append(_finding(subject, pattern, evidence, benchmark))
     general = {pattern.id for pattern in patterns if pattern.is_general}
-    rank = {one.id: one.weight * (_GENERAL if one.id in general else 1) for one in found}
-    found.sort(key=lambda finding: (-rank[finding.id], -finding.time_ns))
+    found = _with_what_is_left(subject, found, general)
+    found.sort(key=lambda one: (not one.is_known, -one.weight, -one.time_ns))
     return Findings(
         found=tuple(_in_recording(one, period) for one in found),
         absent=tuple(absent),
@@ -88,6 +86,39 @@ def find_findings(
         is_recorded_time=bool(trace.ledger) and costs_of_events_ns(trace) is None,
         launched_elsewhere=1 - launched_share(period.trace),
     )
+
+
+def _with_what_is_left(subject: Subject, found: list[Finding], general: set[str]) -> list[Finding]:
+    """Of a general finding what others, which name the cause, do not save already."""
+    others = [one for one in found if one.id not in general and one.saved_ns]
+    if not others or len(others) == len(found):
+        return found
+    own_ns = minus_children(subject.parent, subject.duration_ns)
+    return [_left(subject, one, others, own_ns) if one.id in general else one for one in found]
+
+
+def _left(subject: Subject, general: Finding, others: list[Finding], own_ns: Values) -> Finding:
+    inside, taken_ns = _covered(subject, general), 0.0
+    for one in others:
+        of_one = _covered(subject, one)
+        shared = own_ns[of_one & inside].sum() / max(own_ns[of_one].sum(), 1)
+        taken_ns += (one.saved_ns or 0) * float(shared)
+    if general.saved_ns is None or taken_ns < 1:
+        return general
+    left_ns = max(general.saved_ns - int(taken_ns), 0)
+    return replace(
+        general,
+        saved_ns=left_ns,
+        saved_share=left_ns / subject.wall_ns,
+        saved_by=f"{general.saved_by}; less what other findings save of it",
+    )
+
+
+def _covered(subject: Subject, finding: Finding) -> Flags:
+    """Its events and all in them; of functions of the program their own time alone."""
+    chosen = np.zeros(len(subject.parent), dtype=np.bool_)
+    chosen[finding.events] = True
+    return np.asarray(chosen | (subject.inside(chosen & ~subject.sites.defined_here) >= 0))
 
 
 def _in_recording(finding: Finding, period: Period) -> Finding:

@@ -72,6 +72,11 @@ class Finding:
     saved_bytes_share: float = 0.0
 
     @property
+    def is_known(self) -> bool:
+        """Whether it is known what the fix would save, of time or of memory."""
+        return self.saved_share is not None or self.saved_bytes is not None
+
+    @property
     def weight(self) -> float:
         """What it is sorted by: the share of the time saved, or half that of the memory."""
         return max(self.saved_share or 0.0, self.saved_bytes_share / 2)

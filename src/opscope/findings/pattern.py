@@ -108,7 +108,7 @@ class Pattern:
         measure: runs both variants with torch, where that is possible on this machine.
         link: where to read on.
         status: what a program is that this is the foremost finding of.
-        is_general: others may explain the same time better; it comes after those.
+        is_general: others may name the cause; it claims what these leave.
     """
 
     id: str

@@ -7,6 +7,8 @@ from enum import Enum
 import numpy as np
 
 from opscope.analysis.device_use.stretches import union_of
+from opscope.columns.codes import EventKind
+from opscope.findings.program_time import main_row
 from opscope.findings.subject import Subject, Values
 from opscope.timeline.tree.ancestry import nearest_ancestor
 
@@ -33,6 +35,8 @@ def saved_of_wall_ns(subject: Subject, events: Values, saved_ns: int, saves: Sav
         saves: whose time that is.
     """
     wall, begins_ends = subject.wall_ns, subject.device_work
+    if saves in (Saves.EVENTS, Saves.HOST):
+        saved_ns = int(saved_ns * share_of_one_thread(subject, events))
     if saves is Saves.WALL or not len(begins_ends[0]):
         return min(saved_ns, wall)
     busy = min(int(union_of(*begins_ends).total_ns), int(subject.launched_ns.sum()))
@@ -43,6 +47,19 @@ def saved_of_wall_ns(subject: Subject, events: Values, saved_ns: int, saves: Sav
     busy_left = max(busy - (saved_ns - of_host), 0)
     left = host_left + busy_left - min(overlap, host_left, busy_left)
     return int(np.clip(host + busy - overlap - left, 0, wall))
+
+
+def share_of_one_thread(subject: Subject, events: Values) -> float:
+    """Of the time of some events, what the thread that has most has: others run beside it.
+
+    A backward pass is of the thread that waits for it, and collections stop all threads.
+    """
+    thread = subject.events["thread"].astype(np.int64)
+    forward = subject.sites.source[events].astype(np.int64)
+    of = np.where(forward >= 0, thread[forward], thread[events])
+    of[subject.events["kind"][events] == EventKind.GC_PAUSE] = main_row(subject.trace)
+    took = np.bincount(of, weights=subject.duration_ns[events])
+    return float(took.max() / took.sum()) if took.sum() > 0 else 1.0
 
 
 def _host_ns(subject: Subject) -> int:

@@ -77,10 +77,10 @@ class TimeSplit:
         whose = np.full(len(kind), Spent.UNKNOWN, dtype=np.int64)
         functions = self._is_call & (kind != EventKind.C_CALL)
         whose[functions] = of_frame[subject.sites.frame[functions]]
-        if not has_calls_of_libraries(subject):  # it has all that the call runs in C, too
+        c_calls = kind == EventKind.C_CALL
+        if not c_calls.any():  # what torch runs in C around operators is time of who called it
             calling = functions & (whose == Spent.TORCH_PYTHON) & (self._operators > 0)
             whose[calling] = Spent.TORCH
-        c_calls = kind == EventKind.C_CALL
         by = of_frame[subject.sites.caller]
         whose[c_calls] = np.where(by == Spent.OWN, Spent.OUTSIDE, by)[c_calls]
         whose[c_calls & (self._operators > 0)] = Spent.TORCH

@@ -18,9 +18,11 @@ from opscope.storage.processes import Processes
 from opscope.storage.unpacked_file import head_of
 
 _HEAD_BYTES = 1 << 18
-_NAMED_PROCESS = re.compile(r'"pid"\s*:\s*"([^"\\]*\D)(?<!-)\d+"')
-"""Of a text and a number, as merged files have. torch.profiler itself writes numbers, and texts
-without any."""
+_NAMED_PROCESS = re.compile(
+    r'"pid"\s*:\s*"[^"\\]*\D(?<!-)\d+"|"process_name".{,99}"name":"(?:rank|process) \d+: '
+)
+"""Of a text and a number, as merged files have, or as opscope names processes of a job.
+torch.profiler itself writes numbers, and texts without any."""
 
 
 class ChromeFile:
@@ -91,4 +93,4 @@ def _names_processes(path: Path) -> bool:
         return False  # what is wrong is said where it is read
     if kind_of_json(head) is not FileKind.CHROME:
         return False
-    return len(set(_NAMED_PROCESS.findall(head))) > 0
+    return _NAMED_PROCESS.search(head) is not None

@@ -27,6 +27,8 @@ Amounts = npt.NDArray[np.float64]
 _FEWEST_STEPS = 5
 _WORTH_SAYING = 0.1
 """Of what a rank has most more of: as long it waits for processors longer."""
+_MUCH_WAITING = 0.3
+"""Of a step, spent in collectives by every rank: more than ranks that are alike wait by chance."""
 _ALWAYS = 0.75
 """In that share of its steps a rank is slower than others mostly are, if it always is."""
 _COMPUTING = (
@@ -149,7 +151,8 @@ class SlowRanks:
     def _that_nobody_is(self) -> list[str]:
         if self.standing is None:
             return []
-        own_ns = self.steps.mean_own_ns[_known_alike(self.steps, _comparable(self.steps))]
+        rows = _known_alike(self.steps, _comparable(self.steps))
+        own_ns = self.steps.mean_own_ns[rows]
         apart = share_text(float(own_ns.max() / max(float(own_ns.min()), 1.0) - 1))
         delayed = self.standing.least_delayed_ns
         told = f"takes {time_text(int(self.standing.least_work_ns))} longer in every step"
@@ -159,7 +162,21 @@ class SlowRanks:
             f"No rank is slower than the others by more than chance: without waiting for others, "
             f"{self.compared} of them take {time_text(int(np.median(own_ns)))} a step in the "
             f"middle, and the longest {apart} more than the shortest. One that "
-            f"{told} would have been told."
+            f"{told} would have been told.",
+            *self._what_all_wait_for(rows),
+        ]
+
+    def _what_all_wait_for(self, rows: list[int]) -> list[str]:
+        """Where nobody is slow, and all ranks wait: a slow connection makes them wait alike."""
+        waits_ns = (_mean_table(self.steps, row)[Cause.COLLECTIVE] for row in rows)
+        walls_ns = (_mean_wall(self.steps, row) for row in rows)
+        share = min(wait / max(wall, 1) for wait, wall in zip(waits_ns, walls_ns, strict=True))
+        if share < _MUCH_WAITING:
+            return []
+        return [
+            f"Every rank spends {share_text(share)} of a step or more in collectives, and no rank "
+            "explains that: look at the transfers with `opscope collectives`. One slow connection "
+            "makes all ranks wait alike; which one it is shows on the hosts alone (`ss -ti`)."
         ]
 
 

@@ -193,4 +193,6 @@ def process_name(entry: ProcessEntry, about: dict[str, Any]) -> str:
         program = f"{part}: {program}"
     elif isinstance(job, dict) and "rank" in job:
         program = f"rank {job['rank']}: {program}"
+    elif part is not None:
+        program = f"{part}: {program}"
     return f"{program}, forked by {entry.parent_id}" if entry.how_begun == "forked" else program

@@ -23,9 +23,8 @@ def share_of_program(trace: TraceData) -> float | None:
     took_ns = steps.end_ns - steps.start_ns
     if seen is None or seen["ended"] < 2 or not len(took_ns):
         return None
-    all_ns = seen["last_ns"] - seen["first_ns"]
-    inside_ns = (seen["ended"] - 1) * float(np.mean(took_ns))
-    return min(inside_ns / all_ns, 1.0) if all_ns > 0 else None
+    passed_ns, inside_ns = seen["passed_ns"], (seen["ended"] - 1) * float(np.mean(took_ns))
+    return min(inside_ns / passed_ns, 1.0) if passed_ns > 0 else None
 
 
 def what_passes_between(trace: TraceData) -> str:

@@ -98,9 +98,9 @@ def test_what_no_finding_explains_is_told_by_whose_time_it_is():
 
 def test_small_operators_come_after_the_loop_that_they_are_in():
     trace = build_trace(program(*loop(600, 3), end=9_000))
-    assert [one.id for one in find_findings(trace)][:2] == [
-        "for-loop-indexing", "many-small-operators",
-    ]  # fmt: skip
+    findings = find_findings(trace)
+    assert next(iter(findings)).id == "for-loop-indexing"
+    assert findings["many-small-operators"].saved_share < 0.01  # the rest goes with the loop
 
 
 def test_a_busy_machine_is_named():
@@ -164,18 +164,16 @@ def test_what_unrecorded_libraries_do_around_operators_is_not_the_programs(are_r
     assert (finding is not None) == are_recorded
 
 
-@pytest.mark.parametrize("are_recorded", [True, False])
-def test_a_call_of_torch_s_python_has_what_it_runs_in_c_where_nothing_else_is_recorded(
-    are_recorded,
-):
+@pytest.mark.parametrize("recorded", ["stack", "functions", "own_functions"])
+def test_a_call_of_torch_s_python_has_what_it_runs_in_c_where_that_is_not_recorded(recorded):
     backward = ("/lib/site-packages/torch/_tensor.py", 5, "backward")
     spans = [
         span("backward", 0, 900, frame=backward, caller=CALLER, line=5, **PYTHON),
         *(span("aten::mm", at, at + 10) for at in range(0, 900, 300)),
+        *([c_call("<built-in function len>", 902, 903)] if recorded == "stack" else []),
     ]
-    options = {"stack": are_recorded, "own_functions": not are_recorded}
-    trace = build_trace(program(*spans, end=910), metadata={"options": options})
-    assert (found(trace, "time-outside-torch") is not None) == are_recorded
+    trace = build_trace(program(*spans, end=910), metadata={"options": {recorded: True}})
+    assert (found(trace, "time-outside-torch") is not None) == (recorded == "stack")
 
 
 @pytest.mark.parametrize("dropped", [0, 10, 11, 900])

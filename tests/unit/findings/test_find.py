@@ -138,6 +138,31 @@ def test_compilations_count_once_however_deep():
     assert "0/1" in finding.explanation
 
 
+@pytest.mark.parametrize("threads", [1, 3, 8])
+def test_operators_of_threads_beside_each_other_save_what_one_of_them_does(threads):
+    small = [
+        span("aten::add", i * 4, i * 4 + 2, f"worker {thread}")
+        for i in range(600)
+        for thread in range(threads)
+    ]
+    large = span("aten::mm", 2_400, 9_600, "worker 0")
+    finding = found(build_trace([*small, large]), "many-small-operators")
+    assert finding.occurrences == threads * 600
+    assert finding.saved_ns == pytest.approx(600 * 4 * MICROSECOND, rel=0.01)
+    assert f"{finding.saved_share:.0%}" == "25%" and "25% of the time goes" in finding.explanation
+
+
+def test_a_backward_pass_on_a_thread_of_its_own_is_of_the_thread_that_waits_for_it():
+    backward = {"scope": RecordScope.BACKWARD_FUNCTION, "thread": "autograd", "forward_thread": 1}
+    spans = [span("aten::add", i * 4, i * 4 + 2, sequence_number=i) for i in range(600)]
+    spans += [
+        span("AddBackward0", 2_400 + i * 4, 2_402 + i * 4, sequence_number=599 - i, **backward)
+        for i in range(600)
+    ]
+    finding = found(build_trace(spans), "many-small-operators")
+    assert finding.saved_ns == pytest.approx(1_200 * 4 * MICROSECOND, rel=0.01)
+
+
 def test_many_small_operators():
     small = [span("aten::add", i * 4, i * 4 + 2) for i in range(600)]
     other = span("aten::mm", 2_400, 3_000)

@@ -11,6 +11,7 @@ from opscope.columns.schema import EventKind
 from opscope.findings.find import find_findings
 from opscope.findings.patterns import all_patterns
 from support.build_trace import allocation, build_trace, kernel, span, tensor
+from support.finding import hold_order
 
 NAMES = [
     "aten::select", "aten::fill_", "aten::conv2d", "aten::batch_norm", "aten::add_", "aten::mm",
@@ -69,6 +70,7 @@ def test_any_trace_has_findings_that_make_sense(seed):
         spans, allocations=allocations if seed % 2 else (), gpu=gpu if seed % 5 == 0 else ()
     )
     findings = find_findings(trace, name="aten")
+    hold_order(findings)
     for finding in findings:
         assert finding.occurrences == len(finding.events) > 0
         assert finding.events.min() >= 0 and finding.events.max() < rows

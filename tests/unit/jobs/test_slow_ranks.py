@@ -1,5 +1,7 @@
 """Slow ranks: named when they are slower by more than chance, and for what; else nobody is."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -187,6 +189,18 @@ def test_who_was_not_compared_is_said():
     ]
     few = steps_of(np.full((1, 20, len(Cause)), 100.0))
     assert find_slow_ranks(few, silent=silent).notes[0].startswith("1 of 2 processes have")
+
+
+@pytest.mark.parametrize("share", [0.1, 0.6])
+def test_where_every_rank_waits_alike_the_transfers_are_named_and_no_rank(share):
+    steps = steps_of(alike(np.random.default_rng(13), 4, 30))
+    more = int(share * STEP_NS / (1 - share))
+    steps.table_ns[:, :, Cause.COLLECTIVE] += more
+    found = find_slow_ranks(replace(steps, wall_ns=steps.wall_ns + more))
+    said = " ".join(found.sentences())
+    assert found.found == () and "No rank is slower" in said
+    assert ("of a step or more in collectives" in said) == (share > 0.5)
+    assert ("opscope collectives" in said) == (share > 0.5)
 
 
 def test_of_two_ranks_the_other_one_is_the_measure():

@@ -5,7 +5,6 @@ Another process makes the trace of it, and says what it shows (``end_of_run.py``
 
 from __future__ import annotations
 
-import functools
 import os
 import resource
 import shlex
@@ -14,6 +13,7 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,14 +92,14 @@ class RecordingSession:
         self._profile = self._new_recording()
         self._profile.start()
         if self._options.schedule is not None:
-            after_each_optimizer_step(self._step_of_schedule)
+            after_each_optimizer_step(partial(self._steps.step_ended, self._step_of_schedule))
 
     def _begin_to_find_out(self) -> None:
         self._warm = WarmSteps(
             self._new_recording, self._keep_warm_steps, self._answer_so_far, is_rank_of_several
         )
         self._warm.begin()
-        after_each_optimizer_step(self._step_ended)
+        after_each_optimizer_step(partial(self._steps.step_ended, self._step_ended))
 
     def _new_recording(self, is_warm: bool = False) -> ProfileRecording:
         recording = ProfileRecording(**self._profile_arguments())
@@ -133,12 +133,10 @@ class RecordingSession:
         return self._children is not None and self._options.why
 
     def _step_of_schedule(self) -> None:
-        self._steps.step_ended()
         if self._profile is not None:
             self._profile.step()
 
     def _step_ended(self) -> None:
-        self._steps.step_ended()
         try:
             if self._warm is not None:
                 self._warm.step_ended()
@@ -342,7 +340,7 @@ class RecordingSession:
         saved: list[Path] = []
         try:
             # The rank is given, as a program may run as one without forming a process group.
-            save = functools.partial(profile.trace.save, rank=self._rank, process=self._process)
+            save = partial(profile.trace.save, rank=self._rank, process=self._process)
             _, refused = write_or_rescue(lambda path: saved.append(save(path)), destination.trace)
         except Exception as error:
             self._messages.fail(f"The trace could not be written: {_reason(error)}")

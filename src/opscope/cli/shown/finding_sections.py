@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from opscope.analysis.sites import Place
-from opscope.base.quantity_text import share_text, time_text
+from opscope.base.quantity_text import bytes_text, share_text, time_text
 from opscope.cli.shown.results import Section
 from opscope.columns.location import LineTexts
 from opscope.findings.finding import Finding, Findings
@@ -25,7 +25,8 @@ COLOURS = {"high": "bold red", "medium": "yellow", "low": "dim"}
 def saving_text(finding: Finding) -> str:
     """What the fix would save, in a few words."""
     if finding.saved_ns is None or finding.saved_share is None:
-        return "saving unknown"
+        size = finding.saved_bytes
+        return "saving unknown" if size is None else f"saves about {bytes_text(size)} of memory"
     about = "saves" if finding.measured else "saves about"
     return f"{about} {time_text(finding.saved_ns)} ({share_text(finding.saved_share)})"
 

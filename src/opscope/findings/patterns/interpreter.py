@@ -8,6 +8,7 @@ from opscope.base.quantity_text import share_text, time_text
 from opscope.columns.schema import EventKind, RecordScope
 from opscope.findings.pattern import Evidence, Pattern
 from opscope.findings.patterns.launches import is_on_device
+from opscope.findings.saving import share_of_one_thread
 from opscope.findings.status import Status
 from opscope.findings.subject import Flags, Subject, Values
 from opscope.timeline.tree.ancestry import nearest_ancestor
@@ -119,7 +120,7 @@ def _find_tiny_operators(subject: Subject) -> Evidence | None:
     tiny = calls[subject.duration_ns[calls] <= _TINY * fixed]
     between = _from_one_to_the_next(subject, tiny)
     each = max(int(between.mean()) if len(between) else 0, fixed)
-    cost = int(each * len(tiny))
+    cost = int(each * len(tiny) * share_of_one_thread(subject, tiny))
     if len(tiny) < _MANY or cost < _TINY_WORTH_SAYING * subject.wall_ns:
         return None
     return Evidence(

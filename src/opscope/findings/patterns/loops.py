@@ -30,7 +30,6 @@ from opscope.findings.pattern import Evidence, Needs, Pattern
 from opscope.findings.status import Status
 from opscope.findings.subject import Flags, Subject, Values
 from opscope.timeline.device_time import launched_work
-from opscope.timeline.grouped_medians import medians
 from opscope.timeline.tree.ancestry import nearest_ancestor, subtree_sums
 
 _ALIKE = 2.5
@@ -72,8 +71,8 @@ class _Kind:
     """What a loop goes over.
 
     Attributes:
-        find: lines that handle enough different ones in a call of their function, and how many
-            elements each has. Shape (lines,); 0: none.
+        find: lines that handle enough different ones in a call of their function: 1 for single
+            numbers, 2 for larger ones. Shape (lines,); 0: none.
         fewest: rounds.
         seen: what was seen, in words.
         work_ns: what remains of each event, in place of what the lines compute.
@@ -94,8 +93,8 @@ def _find(kind: _Kind, subject: Subject) -> Evidence | None:
     if not len(calls.events):
         return None
     lines = _measured(subject, calls, kind)
-    elements = kind.find(subject, calls)
-    chosen, in_order = _loops(lines, elements, kind)
+    sizes = kind.find(subject, calls)
+    chosen, in_order = _loops(lines, sizes, kind)
     chosen = _without_outer(subject, calls, lines, chosen)
     in_order &= chosen
     backward = calling_backward_ns(subject, calls, chosen[calls.group])
@@ -143,12 +142,12 @@ def _measured(subject: Subject, calls: LineCalls, kind: _Kind) -> LoopLines:
     return replace(lines, work_ns=sum_by_line(calls, work))
 
 
-def _loops(lines: LoopLines, elements: Values, kind: _Kind) -> tuple[Flags, Flags]:
+def _loops(lines: LoopLines, sizes: Values, kind: _Kind) -> tuple[Flags, Flags]:
     """Which lines are in a loop over such parts that mostly calls, and which in one whose rounds
     need the one before."""
     chosen, in_order = (np.zeros(len(lines.rounds), dtype=np.bool_) for _ in range(2))
     looping = lines.rounds >= kind.fewest
-    for anchor in np.flatnonzero((elements > 0) & looping).tolist():
+    for anchor in np.flatnonzero((sizes > 0) & looping).tolist():
         ratio = lines.rounds / max(int(lines.rounds[anchor]), 1)
         of_function = lines.frame == lines.frame[anchor]
         loop = looping & of_function & (ratio <= _ALIKE) & (ratio >= 1 / _ALIKE)
@@ -156,7 +155,7 @@ def _loops(lines: LoopLines, elements: Values, kind: _Kind) -> tuple[Flags, Flag
         if lines.is_step[loop].any() or lines.work_ns[loop].sum() > (1 - kind.mostly) * time_ns:
             continue
         carries = lines.carries[loop].any()
-        if carries and elements[anchor] == 1 and not lines.is_linear[loop].all():
+        if carries and sizes[anchor] == 1 and not lines.is_linear[loop].all():
             continue  # numbers of a schedule, such as a diffusion model's, are no parts
         in_order |= loop & carries
         chosen |= loop | (lines.joins & of_function & ~lines.is_step)
@@ -182,23 +181,28 @@ def _without_outer(subject: Subject, calls: LineCalls, lines: LoopLines, chosen:
 
 
 def _parts(subject: Subject, calls: LineCalls) -> Values:
-    """Of lines where what is called gets many different parts of the same tensor, how large."""
+    """Of lines where what is called gets many different parts of tensors: 1 for parts of a single
+    number, 2 for larger ones.
+
+    Parts differ by where in their tensor they begin, whichever tensor that is: a round that changes
+    a part of its own copy goes over the parts too, and only addresses that are used again by chance
+    would tell its copies to be one tensor.
+    """
     found = np.zeros(len(calls.lines), dtype=np.int64)
     above = nearest_ancestor(subject.parent, calls.row >= 0).astype(np.int64)
     event, part = _parts_given(subject)
     at = np.where(calls.row[event] >= 0, event, above[event])
-    for _ in range(_LEVELS):
+    # Without arguments nothing tells which part a call further in is about.
+    for _ in range(_LEVELS if len(subject.trace.table("tensors")) else 1):
         known = at >= 0
         part, at = part[known], at[known]
         if not len(at):
             break
         row = calls.row[at]
-        parts = group_rows(calls.function[row], calls.group[row], part[:, 0], part[:, 1])
-        tensors = group_rows(*parts.columns[:3])
-        # Memory that was another tensor's before has a part or two of that as well.
-        elements = medians(part[parts.first, 2], tensors.group, len(tensors))
+        parts = group_rows(calls.function[row], calls.group[row], *part.T)
+        tensors = group_rows(*parts.columns[:4])
         many = tensors.count >= FEWEST_ROUNDS
-        np.maximum.at(found, tensors.columns[1][many], np.maximum(elements[many], 1))
+        np.maximum.at(found, tensors.columns[1][many], tensors.columns[2][many])
         # A call that goes over many of them is no round of a loop around it.
         outer = found[calls.group[row]] == 0
         part, at = part[outer], above[at[outer]]
@@ -206,16 +210,15 @@ def _parts(subject: Subject, calls: LineCalls) -> Values:
 
 
 def _parts_given(subject: Subject) -> tuple[Values, npt.NDArray[np.int64]]:
-    """Outermost operators that got a tensor, with its memory, where in it the tensor begins, and
-    how many elements it has.
+    """Outermost operators that got a tensor, with the size of the part as above, the memory that it
+    is chosen from by another tensor (0: by its place), and where in it the part begins.
 
     Where arguments were not recorded: those that index, each with a part of its own.
     """
     tensors = subject.trace.table("tensors")
     if not len(tensors):
         rows = np.flatnonzero(subject.named(*_INDEXING) & (subject.operator_parent < 0))
-        size = np.full_like(rows, FEWEST_ROUNDS)
-        return rows, np.stack([np.zeros_like(rows), np.arange(len(rows)), size], axis=1)
+        return rows, np.stack([np.full_like(rows, 2), np.zeros_like(rows), rows], axis=1)
     event = tensors["event"].astype(np.int64)
     # To print a tensor torch goes over its parts, and not the program.
     printing = subject.calls_of(_TENSOR, "__repr__") | subject.calls_of(_TENSOR, "__format__")
@@ -223,8 +226,9 @@ def _parts_given(subject: Subject) -> tuple[Values, npt.NDArray[np.int64]]:
     wanted &= subject.inside(subject.named_like("enumerate(DataLoader)")) < 0
     rows = np.flatnonzero(wanted[event] & (tensors["storage"] != 0))
     memory, at = tensors["storage"][rows].astype(np.int64), tensors["storage_offset"][rows]
-    elements = element_counts(tensors.lists("sizes"))[rows]
-    return event[rows], np.stack([memory, _chosen(subject, rows, at), elements], axis=1)
+    memory[~subject.named(*CHOOSING)[event[rows]]] = 0
+    size = np.where(element_counts(tensors.lists("sizes"))[rows] > 1, 2, 1)
+    return event[rows], np.stack([size, memory, _chosen(subject, rows, at)], axis=1)
 
 
 def _chosen(subject: Subject, rows: Values, begin: Values) -> Values:

@@ -14,7 +14,10 @@ import numpy as np
 from opscope.columns.schema import EventKind
 from opscope.errors import TraceFormatError
 from opscope.storage.chrome.collected import CollectedEvents
-from opscope.storage.partition import RANK, Partition
+from opscope.storage.partition import PROCESS, RANK, Partition
+
+_OF_OURS = re.compile(rf"({RANK}|{PROCESS}) (\d+): ")
+"""How names of processes begin in a file of a job that opscope wrote (``jobs/together.py``)."""
 
 _NUMBERED = re.compile(r"(.*?)[\s:/_-]*(\d+)$", re.DOTALL)
 _NUMBER = re.compile(r"\d+")
@@ -28,6 +31,13 @@ def processes_in(collected: CollectedEvents, path: str) -> dict[Partition | None
     Raises:
         TraceFormatError: it is not known of which process some of the device work is.
     """
+    ours = {
+        label: Partition(match[1], int(match[2]))
+        for label, name in collected.processes.items()
+        if (match := _OF_OURS.match(name))
+    }
+    if len(set(ours.values())) > 1:
+        return _of_ours(collected, ours)
     hosts, owners = _hosts(collected), list(collected.owners)
     groups = _groups_by_prefix([*hosts, *owners], hosts, owners)
     if groups is None:
@@ -43,6 +53,27 @@ def processes_in(collected: CollectedEvents, path: str) -> dict[Partition | None
     return {
         part: collected.of_process(of_thread == row, of_work == row)
         for row, part in enumerate(_parts(names))
+    }
+
+
+def _of_ours(
+    collected: CollectedEvents, ours: dict[Any, Partition]
+) -> dict[Partition | None, CollectedEvents]:
+    """By the names that opscope gave its processes. Devices of several have one number there: what
+    they did is of whose call has its id."""
+    parts = list(dict.fromkeys(ours.values()))
+    of_thread = np.array(
+        [parts.index(ours[process]) if process in ours else 0 for process, _ in collected.threads]
+    )
+    spans, gpu = collected.spans, collected.gpu
+    order = np.argsort(spans["external_id"], kind="stable")
+    ids = spans["external_id"][order]
+    at = np.minimum(np.searchsorted(ids, gpu["external_id"]), max(len(ids) - 1, 0))
+    is_known = ids[at] == gpu["external_id"] if len(ids) else np.zeros(len(at), dtype=np.bool_)
+    of_work = np.where(is_known, of_thread[spans["thread"][order[at]]], 0)
+    return {
+        part: collected.of_process(of_thread == row, of_work == row)
+        for row, part in enumerate(parts)
     }
 
 

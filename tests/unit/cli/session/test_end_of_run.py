@@ -14,7 +14,7 @@ from opscope.cli.session.run_options import RunOptions
 from opscope.cli.shown.console import Messages
 from opscope.columns.metadata_kinds import STEPS
 from opscope.columns.schema import EventKind
-from support.build_trace import ORIGIN_NS, build_trace, span
+from support.build_trace import build_trace, span
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_what_fails_costs_nothing_else(asked, monkeypatch, capfd):
 
 
 def test_what_is_known_at_the_end_gets_into_a_trace_that_was_shown_before(asked, capfd):
-    seen = {"ended": 11, "first_ns": ORIGIN_NS, "last_ns": ORIGIN_NS + 10_000_000}
+    seen = {"ended": 11, "passed_ns": 10_000_000}
     more = replace(asked, is_more=True, facts={"metadata": {STEPS: seen}})
     end_of_run(more, Messages(animated=False))
     assert opscope.load(asked.destination.trace).metadata[STEPS] == seen

@@ -6,10 +6,11 @@ import pytest
 
 from opscope import load
 from opscope.analysis.device_use.device_use import find_device_use
-from opscope.columns.codes import DeviceType, GpuKind
+from opscope.columns.codes import DeviceType, EventKind, GpuKind
 from opscope.errors import TraceFormatError, UsageError
 from opscope.storage.chrome import load_chrome_processes
-from opscope.storage.partition import RANK, Partition
+from opscope.storage.partition import PROCESS, RANK, Partition
+from support.build_trace import build_trace, kernel, span
 from support.chrome_files import names, op
 from support.loaded import load_trace
 
@@ -150,3 +151,27 @@ def test_devices_of_one_number_in_two_processes_are_kept_apart(write):
         events.append({**op("k", 5, 1, tid=7, cat="kernel", stream=7, **device), "pid": process})
     trace = load_trace(write(events))
     assert sorted(trace.table("gpu")["device_index"].tolist()) == [0, 1, 2, 9]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_file_of_a_job_that_opscope_wrote_is_that_job(tmp_path, packed):
+    parts = (Partition(RANK, 0), Partition(RANK, 1), Partition(PROCESS, 7001))
+    for part in parts:
+        spans = [
+            span("aten::mm", part.number % 10, 50),
+            span("cudaLaunchKernel", 50, 60, kind=EventKind.RUNTIME_CALL),
+            *([span("aten::add", 70, 80)] if part.kind == RANK else []),
+        ]
+        kernels = [kernel("sgemm", 60, 65, launch=1, correlation_id=5)] if part.kind == RANK else ()
+        trace = build_trace(spans, gpu=kernels, metadata={"process_id": 7000 - part.number % 10})
+        trace.save(tmp_path / "job", **{part.kind: part.number})
+    job, file = load(tmp_path / "job"), tmp_path / ("job.json.gz" if packed else "job.json")
+    job.together().export("chrome", file)
+    again = load(file)
+    assert dict(again.traces()).keys() == set(parts)
+    for part, trace in again.traces():
+        assert names(trace) == names(job[part])
+        launch = trace.table("gpu")["launch"].tolist()
+        assert [trace.event_name(row) for row in launch] == (
+            ["cudaLaunchKernel"] if part.kind == RANK else []
+        )

@@ -1,0 +1,48 @@
+"""What the steps of a program took, without what opscope did between them."""
+
+import time
+
+import pytest
+
+from opscope.cli.session.steps_of_run import StepsOfRun
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Moments in nanoseconds, moved by hand."""
+    now = [0]
+    monkeypatch.setattr(time, "monotonic_ns", lambda: now[0])
+    return now
+
+
+def test_what_opscope_does_at_the_end_of_a_step_is_no_time_of_the_program(clock):
+    steps = StepsOfRun()
+
+    def record():
+        clock[0] += 700
+
+    for _ in range(11):
+        clock[0] += 10
+        steps.step_ended(record)
+    assert steps.seen() == {"ended": 11, "passed_ns": 100}
+
+
+def test_nor_where_it_fails(clock):
+    steps = StepsOfRun()
+
+    def fail():
+        clock[0] += 700
+        raise OSError
+
+    for _ in range(3):
+        clock[0] += 10
+        with pytest.raises(OSError):
+            steps.step_ended(fail)
+    assert steps.seen() == {"ended": 3, "passed_ns": 20}
+
+
+def test_of_one_step_nothing_is_known(clock):
+    steps = StepsOfRun()
+    assert steps.seen() is None
+    steps.step_ended(lambda: None)
+    assert steps.seen() is None
