@@ -18,6 +18,7 @@ from opscope.storage.partition import PROCESS, RANK, Partition
 from opscope.storage.processes import Processes
 from opscope.storage.unfinished_recordings import unfinished_recordings
 from support.gloo_jobs import run_gloo_job
+from support.processes import run_opscope, run_python
 
 torch = pytest.importorskip("torch", reason="records programs of torch")
 
@@ -88,12 +89,8 @@ if __name__ == "__main__":
 def run_with_children(folder, source, *options, timeout_s=240, **environment):
     program = Path(f"{folder}.py")
     program.write_text(source)
-    return subprocess.run(
-        [sys.executable, "-m", "opscope", "run", "--children", *options, "-o", folder, program],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
+    return run_opscope(
+        "run", "--children", *options, "-o", folder, program, added=environment, timeout=timeout_s
     )
 
 
@@ -255,9 +252,7 @@ def test_the_summary_lists_the_processes(job):
 
 def test_a_command_for_one_process_says_which_there_are(job):
     folder, told, _ = job
-    done = subprocess.run(
-        [sys.executable, "-m", "opscope", "replay", folder], capture_output=True, text=True
-    )
+    done = run_opscope("replay", folder)
     assert done.returncode != 0
     assert f"process {told['main'][0]}" in done.stderr
     assert "--process" in done.stderr
@@ -277,9 +272,7 @@ if not child:
 
 
 def test_a_child_that_stops_its_parents_profile_is_told_that_it_was_not_recorded():
-    done = subprocess.run(
-        [sys.executable, "-c", STOPPED_IN_A_CHILD], capture_output=True, text=True, check=True
-    )
+    done = run_python("-c", STOPPED_IN_A_CHILD, check=True)
     found = dict(line.split() for line in done.stdout.splitlines())
     assert found["child"] == "0" and int(found["parent"]) > 0
     assert done.stderr.count("which forked it: nothing that happened here is in it") == 1
@@ -439,9 +432,7 @@ def test_a_sitecustomize_of_the_users_runs_and_nothing_else_is_seen(tmp_path):
 
     def seen(path):
         environment = {**os.environ, "PYTHONPATH": path}
-        return subprocess.run(
-            [sys.executable, "-c", look], env=environment, capture_output=True, text=True
-        ).stdout
+        return run_python("-c", look, env=environment).stdout
 
     assert seen(os.pathsep.join([HOOK, str(tmp_path)])) == seen(str(tmp_path)) != ""
 
@@ -449,10 +440,8 @@ def test_a_sitecustomize_of_the_users_runs_and_nothing_else_is_seen(tmp_path):
 def test_without_a_sitecustomize_there_is_none():
     look = "import sys; print('sitecustomize' in sys.modules, 'opscope' in sys.modules)"
     environment = {**os.environ, "PYTHONPATH": HOOK, "OPSCOPE_CHILDREN": "/nowhere"}
-    done = subprocess.run(
-        [sys.executable, "-c", look], env=environment, capture_output=True, text=True
-    )
-    known = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True)
+    done = run_python("-c", look, env=environment)
+    known = run_python("-c", look)
     assert (done.stdout, done.stderr) == (known.stdout, known.stderr)
 
 

@@ -13,6 +13,7 @@ import pytest
 import opscope
 from opscope.recorder.streams.stream import NO_ROOM
 from opscope.storage.unfinished_recordings import unfinished_recordings
+from support.processes import run_opscope, run_python
 
 TESTS = Path(__file__).parents[1]
 
@@ -65,10 +66,7 @@ def test_the_keeper_writes_what_a_program_could_not(tmp_path, end):
     trace = opscope.load(tmp_path / "t")
     assert ENDS[end][1] in trace.metadata["ended"]["how"]
     assert count(trace, "step") == 50 and count(trace, "main") == 1
-    summary = subprocess.run(
-        [sys.executable, "-m", "opscope", "summary", "t"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+    summary = run_opscope("summary", "t", cwd=tmp_path)
     first = summary.stdout.splitlines()[0]
     assert first.startswith("thread ") and " was in main for " in first
 
@@ -93,16 +91,10 @@ def test_without_a_keeper_the_file_is_left(tmp_path):
     assert code == 7 and "trace written" not in said
     (path,) = unfinished_recordings(tmp_path / "t")
     assert count(opscope.load(tmp_path / "t"), "step") == 50
-    done = subprocess.run(
-        [sys.executable, "-m", "opscope", "recover", "t"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+    done = run_opscope("recover", "t", cwd=tmp_path)
     assert done.returncode == 0 and "trace written to" in done.stderr
     assert not path.exists() and count(opscope.load(tmp_path / "t"), "step") == 50
-    again = subprocess.run(
-        [sys.executable, "-m", "opscope", "recover", "t"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+    again = run_opscope("recover", "t", cwd=tmp_path)
     assert again.returncode == 1 and "no unfinished recording" in again.stderr
 
 
@@ -272,13 +264,7 @@ def test_a_small_disk_is_no_end(tmp_path):
 
 
 def test_a_few_random_deaths_lose_nothing():
-    done = subprocess.run(
-        [sys.executable, "-m", "deaths", "--count", "16", "--seed", str(os.getpid())],
-        cwd=TESTS,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = run_python("-m", "deaths", "--count", "16", "--seed", os.getpid(), cwd=TESTS)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -9,19 +9,13 @@ import pytest
 
 import opscope
 from opscope.columns.metadata_kinds import STEPS
+from support.processes import run_opscope
 
 
 @pytest.fixture
 def execute(tmp_path):
     def call(*arguments, **environment):
-        done = subprocess.run(
-            [sys.executable, "-m", "opscope", "run", "-o", "t", *arguments],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            env={**os.environ, **environment},
-            timeout=240,
-        )
+        done = run_opscope("run", "-o", "t", *arguments, cwd=tmp_path, added=environment)
         assert done.returncode == 0, done.stderr
         return done
 
@@ -77,9 +71,7 @@ def test_steps_in_bursts_are_said_to_be_a_part_of_the_program(execute, tmp_path)
     said = execute("--why", "-c", BURSTS).stderr
     assert re.search(r"steps like these are [0-9.]+% of the program's time", said)
     assert opscope.load(tmp_path / "t").metadata[STEPS]["ended"] == 160
-    why = subprocess.run(
-        [sys.executable, "-m", "opscope", "why", "t"], cwd=tmp_path, capture_output=True, text=True
-    )
+    why = run_opscope("why", "t", cwd=tmp_path)
     assert "passes between steps, which was not recorded" in why.stdout
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from support.processes import run_python
+
 OPSCOPE = str(Path(sys.executable).with_name("opscope"))
 
 LOOK = """
@@ -132,8 +134,7 @@ def test_a_program_finds_its_own_modules_and_the_trace_is_written_all_the_same(t
     for name in ("calendar", "csv", "duckdb", "html", "pyarrow", "rich", "statistics"):
         (tmp_path / f"{name}.py").write_text(f"mine = {name!r}\n")
     (tmp_path / "main.py").write_text(OWN)
-    plain = subprocess.run([sys.executable, "main.py"], cwd=tmp_path, capture_output=True,
-                           text=True, timeout=120)  # fmt: skip
+    plain = run_python("main.py", cwd=tmp_path)
     ours = subprocess.run(
         [OPSCOPE, "run", "-o", "t", *MODES[mode], "main.py"], cwd=tmp_path, capture_output=True,
         text=True, timeout=120,

@@ -1,6 +1,5 @@
 """What the lines of a program say is kept with a recording of its calls, and shown."""
 
-import os
 import subprocess
 import sys
 import zipapp
@@ -8,6 +7,7 @@ import zipapp
 import pytest
 
 import opscope
+from support.processes import run_opscope
 
 PROGRAM = """\
 import torch
@@ -47,15 +47,7 @@ def test_lines_that_made_calls_are_kept_and_shown(record, tmp_path):
     assert texts[4] == "def step(network):"
 
     (tmp_path / "train.py").unlink()  # shown from the trace, not from the file
-    command = [sys.executable, "-m", "opscope", "summary"]
-    shown = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env={**os.environ, "COLUMNS": "160"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    shown = run_opscope("summary", cwd=tmp_path, added={"COLUMNS": "160"})
     assert "Line of your program" in shown.stdout
     assert "train.py:5 in step" in shown.stdout
     assert "return network(torch.ones(2, 4)).sum().item()" in shown.stdout
