@@ -179,43 +179,6 @@ def test_what_is_in_the_memory_of_a_child_alone_is_in_its_trace(job, kind):
     assert trace.ledger["processor"].keys() == {COMPUTED, WAITED}
 
 
-COMPILES = """
-import multiprocessing, os, torch
-
-def work(told):
-    @torch.compile
-    def squares(x):
-        return x.square().add(1).sum()
-    squares(torch.ones(8))
-    told.put(os.getpid())
-
-if __name__ == "__main__":
-    methods = multiprocessing.get_context("spawn")
-    told = methods.Queue()
-    process = methods.Process(target=work, args=(told,))
-    process.start()
-    print(told.get())
-    process.join()
-    raise SystemExit(process.exitcode)
-"""
-
-
-def test_code_that_a_spawned_child_compiled_has_its_lines(tmp_path):
-    done = run_with_children(tmp_path / "t", COMPILES)
-    assert done.returncode == 0, done.stderr
-    trace = opscope.load(tmp_path / "t", process=int(done.stdout))
-    lines = {
-        (os.path.basename(trace.names[file]), line)
-        for file, line in zip(
-            trace.table("compiled_origins")["file"].tolist(),
-            trace.table("compiled_origins")["line"].tolist(),
-            strict=True,
-        )
-    }
-    assert lines == {("t.py", 7)}
-    assert len(trace.table("compilations")) > 0
-
-
 def test_nothing_unfinished_is_left(job):
     assert unfinished_recordings(job[0]) == []
 

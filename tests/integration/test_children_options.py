@@ -95,7 +95,7 @@ def test_every_process_has_a_schedule_of_its_own(tmp_path):
     assert "1 ended without coming to a step that was to be recorded" in said
 
 
-def test_every_cycle_is_a_folder_with_the_processes_that_came_to_it(tmp_path):
+def test_every_cycle_is_a_folder_with_the_processes_that_came_to_it_until_another_job(tmp_path):
     folder = tmp_path / "job"
     told, said = run_family(folder, "--schedule", "1,0,1", "--report", tmp_path / "all.html")
     came = [("main", "forked", "killed", "started"), ("forked", "killed", "started"), ("forked",)]
@@ -108,11 +108,6 @@ def test_every_cycle_is_a_folder_with_the_processes_that_came_to_it(tmp_path):
         "killed by SIGKILL"
     }
     assert list(unfinished_below(folder)) == []
-
-
-def test_an_earlier_job_with_cycles_is_replaced(tmp_path):
-    folder = tmp_path / "job"
-    run_family(folder, "--schedule", "1,0,1")
     run(folder, TRAINING + "train(2)", "--children", "--schedule", "1,0,1")
     assert [path.name for path in folder.glob("cycle-*")] == ["cycle-1"]
     assert len(processes_of(folder / "cycle-1")) == 1
