@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 _CHANGES_FROM_RUN_TO_RUN = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{12,}\b|\d+(\.\d+)?(e[+-]?\d+)?")
 """Addresses, times, identifiers of processes."""
-_ANSWER_BEGINS, _ANSWER_ENDS = "opscope: most time:", "opscope: look closer"
+_ANSWER_BEGINS, _ANSWER_ENDS = "opscope: verdict:", "opscope: look closer"
 """Between these lines ``--why`` prints findings, each over several lines."""
 _OF_TORCHS_PROFILER = re.compile(r"USDT:|\[W# #:#:# (collection|profiler_kineto)\.cpp")
 """What torch's profiler says of itself: not where opscope's takes its place."""

@@ -81,9 +81,9 @@ print(sys.argv, __name__, __file__, x.tolist())
     assert (alone.code, recorded.code) == (0, 0)
     assert recorded.names().count("aten::add") == 10
     assert f"trace written to {recorded.folder / 'script.opscope'}" in recorded.err
-    *_, time, change, look = recorded.own_words
+    verdict, time, change, look = recorded.own_words[-4:]
     assert re.search(r"most time: aten::\w+ [\d.]+%", time)
-    assert "what to change: " in change
+    assert "verdict: " in verdict and "opscope run --why" in change
     assert "opscope summary" in look
     assert "Self CPU" not in recorded.err
 

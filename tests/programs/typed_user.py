@@ -67,6 +67,7 @@ def look(trace: opscope.Trace, folder: Path) -> None:
     rows: int = len(trace.table("allocations"))
     print(total, name, metadata, dropped, rows, trace.tree(), decorated(1) + 1)
     saved: list[float | None] = [finding.saved_ns for finding in trace.findings()]
+    print(trace.period("steady").verdict().lines())
     lines: list[str] = [finding.title for finding in trace.findings(benchmark=False)]
     print(saved, lines, trace.peak_memory().by_category, trace.account(), trace.critical_path())
     print(trace.what_if({"aten::mm": 0.5}), trace.roofline(), trace.compiled(), trace.period())
@@ -93,7 +94,11 @@ def look_at_a_job(folder: str) -> Iterator[opscope.Trace]:
     print(ranks, job.path, job.parts, job.compared, job.processes, job.unfinished, answer)
     print(job.missing_ranks(), job.ranks_of_another_job(), job.slow_ranks(), job.steps())
     print(job.collectives(), job.critical_path(), job.account(), job.sql("select 1"))
-    print([shared.processes for shared in job.findings()], job.save("again.opscope"))
+    print(
+        job.verdict().metrics(),
+        [shared.processes for shared in job.findings()],
+        job.save("again.opscope"),
+    )
     for _, trace in job.traces():
         yield trace
     try:

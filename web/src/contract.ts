@@ -17,6 +17,7 @@ export interface Report {
   memory: MemoryDevice[];
   devices: DeviceSection | null; // where any did anything
   findings: FindingSection;
+  verdict: string[]; // at most four lines; none where no times were recorded
   ranks: RankSection | null; // of a job of several processes
   columns: PackedColumn[];
 }

@@ -177,7 +177,7 @@ class CompiledCode:
         """For JSON: plain values."""
         rows = [asdict(call) | {"known_from": call.known_from.name} for call in self.calls]
         known = {name: getattr(self, name) for name in ("graphs", "graphs_ns", "own_ns", "wall_ns")}
-        done = [asdict(one) | {"kind": one.kind.name} for one in self.compilations]
+        done = [asdict(one) | {"kind": one.kind.name.lower()} for one in self.compilations]
         return {**known, "calls": rows, "compilations": done, **self._shares()}
 
     def _shares(self) -> dict[str, float]:

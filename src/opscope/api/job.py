@@ -15,6 +15,7 @@ from opscope.api.trace import Trace
 from opscope.base.cached_property import cached_property
 from opscope.errors import TraceFormatError, UnreadableProcessError, UsageError
 from opscope.findings.find import find_findings
+from opscope.findings.verdict import Verdict
 from opscope.jobs.collectives import JobCollectives, collectives_together
 from opscope.jobs.compared_accounts import ComparedAccounts, compare_rollups
 from opscope.jobs.questions.engines import EngineName
@@ -27,6 +28,7 @@ from opscope.jobs.rollup.places import ProcessPlaces
 from opscope.jobs.rollup.read import Rollup
 from opscope.jobs.shared_findings import SharedFinding, shared_findings
 from opscope.jobs.slow_ranks import SlowRanks, find_slow_ranks
+from opscope.jobs.verdict import job_verdict
 from opscope.storage.job import missing_beside, of_another_job, place_in_job
 from opscope.storage.partition import RANK, Partition, listed, or_others, parts_text
 from opscope.storage.process_journal import ProcessEntry
@@ -228,6 +230,22 @@ class Job:
             TraceFormatError: a process cannot be read, or none has an event.
         """
         return rank_steps(self.only(self.compared)._some_rollups())
+
+    @property
+    def most_recorded(self) -> Partition:
+        """Of the processes that are compared, the one with most events."""
+        rows = self.processes.rows_of
+        return max(self.compared, key=lambda part: rows(part, "events"))
+
+    def verdict(self) -> Verdict:
+        """Is this job slow, and why? The rank that the others wait for; where there is none, the
+        verdict on the process that recorded most of those that are compared.
+
+        Raises:
+            TraceFormatError: a process cannot be read.
+        """
+        most = self.most_recorded
+        return job_verdict(self.slow_ranks(), lambda: self[most].verdict(), str(most))
 
     def slow_ranks(self, steps: RankSteps | None = None) -> SlowRanks:
         """Which ranks the others wait for, how often, and where in the program.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from opscope.analysis.roofline.peaks import Peaks
     from opscope.analysis.roofline.roofline import Roofline
     from opscope.findings.finding import Findings
+    from opscope.findings.verdict import Verdict
     from opscope.timeline.tree.node import Tree
 
 
@@ -110,6 +111,23 @@ class Trace(TraceData):
         from opscope.findings.find import find_findings
 
         return find_findings(self, benchmark, name, which=period)
+
+    def verdict(self, period: str = "steady") -> Verdict:
+        """Is this program slow, and why? One answer, weighed from everything that was recorded.
+
+        Its ``status`` is ``healthy``, what makes the program slow, or that the recording cannot
+        tell; ``lines()`` is the answer for people, ``as_dict()`` for programs, ``metrics()`` flat
+        numbers for trackers of experiments. In a notebook it shows itself.
+
+        Args:
+            period: what to look at, as in :meth:`period`.
+
+        Raises:
+            UsageError: there is no such period.
+        """
+        from opscope.findings.verdict import find_verdict
+
+        return find_verdict(self, period)
 
     def account(self, period: str = "steady") -> Account:
         """Where the time went: the wall time of every thread and device by cause, without rest.

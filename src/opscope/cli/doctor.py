@@ -24,7 +24,7 @@ from opscope.launch.program import execute
 from opscope.recorder.bridge import bridge
 
 
-class Verdict(str, Enum):
+class Health(str, Enum):
     """How a check is marked; ``FATAL`` means that nothing can be recorded."""
 
     GOOD = "ok"
@@ -32,7 +32,7 @@ class Verdict(str, Enum):
     FATAL = "fails"
 
 
-_STYLES = {Verdict.GOOD: "green", Verdict.ABSENT: "yellow", Verdict.FATAL: "bold red"}
+_STYLES = {Health.GOOD: "green", Health.ABSENT: "yellow", Health.FATAL: "bold red"}
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Check:
     """One line of the answer: what was looked at, how it is, and what to do about it."""
 
     what: str
-    verdict: Verdict
+    verdict: Health
     detail: str
 
 
@@ -56,21 +56,21 @@ def doctor() -> int:
         mark = Text(check.verdict.value, _STYLES[check.verdict])
         table.add_row(Text(check.what), mark, Text(check.detail))
     console_for(sys.stdout).print(table)
-    return int(any(check.verdict is Verdict.FATAL for check in checks))
+    return int(any(check.verdict is Health.FATAL for check in checks))
 
 
 def _examine() -> Iterator[Check]:
-    yield Check("Python", Verdict.GOOD, f"{platform.python_version()} at {sys.executable}")
-    yield Check("opscope", Verdict.GOOD, opscope.__version__)
+    yield Check("Python", Health.GOOD, f"{platform.python_version()} at {sys.executable}")
+    yield Check("opscope", Health.GOOD, opscope.__version__)
     yield _clock()
     try:
         status = bridge.status()
     except BridgeError as error:
         status = None
-        yield Check("torch", Verdict.FATAL, str(error))
+        yield Check("torch", Health.FATAL, str(error))
     if status is None:
         return
-    yield Check("torch", Verdict.GOOD, str(status.torch_version))
+    yield Check("torch", Health.GOOD, str(status.torch_version))
     yield _compiler(status)
     yield _bridge(status)
     yield from _recording()
@@ -79,17 +79,17 @@ def _examine() -> Iterator[Check]:
 def _clock() -> Check:
     machine = platform.machine()
     if machine not in ("x86_64", "AMD64", "i386", "i686"):
-        return Check("clock", Verdict.GOOD, f"the system counter of {machine}")
+        return Check("clock", Health.GOOD, f"the system counter of {machine}")
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             flags = next((line.split() for line in file if line.startswith("flags")), [])
     except OSError:
         flags = []
     if "constant_tsc" in flags and "nonstop_tsc" in flags:
-        return Check("clock", Verdict.GOOD, "time stamp counter, constant and never stopping")
+        return Check("clock", Health.GOOD, "time stamp counter, constant and never stopping")
     return Check(
         "clock",
-        Verdict.ABSENT,
+        Health.ABSENT,
         "the time stamp counter is not known to be constant here (a virtual machine may hide it), "
         "so long durations may be off by as much as the CPU's frequency changes",
     )
@@ -97,10 +97,10 @@ def _clock() -> Check:
 
 def _compiler(status: bridge.BridgeStatus) -> Check:
     if status.compiler is not None:
-        return Check("compiler", Verdict.GOOD, status.compiler)
+        return Check("compiler", Health.GOOD, status.compiler)
     return Check(
         "compiler",
-        Verdict.ABSENT if status.built else Verdict.FATAL,
+        Health.ABSENT if status.built else Health.FATAL,
         "no C++ compiler found; one is needed to build the bridge to another torch. Install g++ "
         "or set CXX",
     )
@@ -108,11 +108,11 @@ def _compiler(status: bridge.BridgeStatus) -> Check:
 
 def _bridge(status: bridge.BridgeStatus) -> Check:
     if status.shipped:
-        return Check("bridge", Verdict.GOOD, f"came with opscope: {status.path}")
+        return Check("bridge", Health.GOOD, f"came with opscope: {status.path}")
     if status.built:
-        return Check("bridge", Verdict.GOOD, f"built for this torch: {status.path}")
+        return Check("bridge", Health.GOOD, f"built for this torch: {status.path}")
     detail = f"not built yet; it will be at first use, in {bridge.cache_folder()}"
-    return Check("bridge", Verdict.ABSENT, detail)
+    return Check("bridge", Health.ABSENT, detail)
 
 
 def _recording() -> Iterator[Check]:
@@ -120,21 +120,21 @@ def _recording() -> Iterator[Check]:
     try:
         trace = record_a_little()
     except OpscopeError as error:
-        yield Check("recording", Verdict.FATAL, str(error))
+        yield Check("recording", Health.FATAL, str(error))
         return
     cost_ns = cost_of_an_event_ns(trace)
     cost = f"; one event costs about {cost_ns:.0f} ns" if cost_ns else ""
     works = len(trace.events) > 0
     detail = f"{len(trace.events)} events in a trial{cost}" if works else "a trial recorded nothing"
-    yield Check("recording", Verdict.GOOD if works else Verdict.FATAL, detail)
+    yield Check("recording", Health.GOOD if works else Health.FATAL, detail)
     if len(trace.table("gpu")):  # otherwise the line about the source below says it
         for line in describe_devices(trace):
-            yield Check("devices", Verdict.FATAL if "BROKEN" in line else Verdict.GOOD, line)
+            yield Check("devices", Health.FATAL if "BROKEN" in line else Health.GOOD, line)
     for source in sources_seen(trace):
         if source.seen:
-            yield Check(f"  {source.name}", Verdict.GOOD, source.asked_for)
+            yield Check(f"  {source.name}", Health.GOOD, source.asked_for)
         else:
-            yield Check(f"  {source.name}", Verdict.ABSENT, source.why_not)
+            yield Check(f"  {source.name}", Health.ABSENT, source.why_not)
 
 
 _NOT_YET = "this version of opscope does not record it"

@@ -29,7 +29,10 @@ def ps(
     rows = [_row(address) for address in there]
     Result(
         sections=[Section(columns=_HEADING, rows=rows, wraps=True)] if rows else [],
-        content=[dict(zip(_HEADING, row, strict=True)) for row in rows],
+        content=[
+            {**dict(zip(_HEADING, row, strict=True)), "pid": address.process}
+            for address, row in zip(there, rows, strict=True)
+        ],
         columns=_HEADING,
         rows=rows,
     ).show(format)

@@ -90,6 +90,8 @@ def _write_of_several(
     few = compared.steps.worth_showing(MOST_ON_TIMELINE) or asked.job.parts
     known = whole.only(chosen.parts if is_chosen else few)
     shown = of_readable(known, f"reading {len(known)} processes", Job.together)
+    slow = [rank.process for rank in compared.found if rank.process in shown.job.parts]
+    one = slow[0] if slow else shown.job.most_recorded
     left_out = dict.fromkeys((*asked.left_out, *shown.left_out))
     with messages.progress(f"writing {page}"):
         write_report(
@@ -99,9 +101,11 @@ def _write_of_several(
             period=period,
             ranks=(replace(compared, notes=(*compared.notes, *left_out)), together),
             on_timeline=shown.job.parts,
+            process=(one, shown.job[one]),
         )
     there = parts_text(shown.job.parts, len(whole))
     say_what_is_missing(whole, messages)
+    messages.say(f"tables, findings and steps are of {one}")
     messages.say(f"the timeline shows {there}; choose with {chosen.parts[0].option}")
 
 

@@ -23,6 +23,7 @@ from opscope.cli.parameters import Option
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
 from opscope.cli.shown.completeness import describe_completeness, describe_dump, end_of_recording
 from opscope.cli.shown.console import Messages, Output
+from opscope.cli.shown.headline import verdict_section
 from opscope.cli.shown.operator_table import csv_of_operators, operator_content, operator_section
 from opscope.cli.shown.process_table import print_processes
 from opscope.cli.shown.results import FormatOption, Result, RowsFormat, Section, as_csv
@@ -103,6 +104,7 @@ def summary(
     Result(
         sections=[
             *([Section(notes=first)] if first else []),
+            *([verdict_section(below.verdict)] if below.verdict is not None else []),
             operator_section(top),
             *shown_sections(below),
         ],

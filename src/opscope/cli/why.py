@@ -17,6 +17,7 @@ from opscope.base.quantity_text import share_text, time_text
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
 from opscope.cli.shown.caveats import caveats_of_findings
 from opscope.cli.shown.finding_sections import LineTexts, foremost_section
+from opscope.cli.shown.headline import verdict_section
 from opscope.cli.shown.results import FormatOption, Result, RowsFormat, Section
 from opscope.cli.shown.side_by_side import OfAll, answer, difference_text
 from opscope.cli.trace_argument import (
@@ -29,6 +30,7 @@ from opscope.cli.trace_argument import (
 from opscope.columns.trace_data import TraceData
 from opscope.findings.find import find_findings
 from opscope.findings.finding import Findings
+from opscope.findings.verdict import Verdict, weighed
 from opscope.jobs.compared_accounts import ComparedAccounts, compare_accounts
 from opscope.storage.partition import Partition
 from opscope.timeline.period import Which
@@ -53,11 +55,13 @@ class Why:
         account: of the time.
         findings: what to change.
         texts: what lines of the program say.
+        verdict: the answer in short.
     """
 
     account: Account
     findings: Findings
     texts: LineTexts
+    verdict: Verdict
 
 
 def why(
@@ -82,7 +86,8 @@ def why(
     chosen = choose_trace(trace, rank, process)
 
     def find(one: TraceData) -> Why:
-        return Why(find_account(one, period), find_findings(one, which=period), line_texts(one))
+        account, findings = find_account(one, period), find_findings(one, which=period)
+        return Why(account, findings, line_texts(one), weighed(one, period, findings, account))
 
     answer(
         chosen,
@@ -104,11 +109,16 @@ def result_of(why: Why) -> Result:
     ]
     return Result(
         sections=[
+            verdict_section(why.verdict),
             Section(above=[_about(why)], columns=_HEADINGS, rows=_cells(account)),
             Section(notes=list(_sentences(account))),
             *foremost_section(why.findings, why.texts, _MOST_FINDINGS),
         ],
-        content={**account.as_dict(), "findings": why.findings.as_dict()["findings"]},
+        content={
+            "verdict": why.verdict.as_dict(),
+            **account.as_dict(),
+            "findings": why.findings.as_dict()["findings"],
+        },
         columns=_CSV_HEADINGS,
         rows=rows,
     )

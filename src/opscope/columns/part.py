@@ -67,7 +67,7 @@ def _part(trace: TraceData, begin_ns: int, end_ns: int) -> Part:
         if name not in _ELSEWHERE:
             tables[name] = part_of(trace.table(name), new.__getitem__, begin_ns, end_ns)
     tables["ledger"] = trace.table("ledger")
-    return Part(TraceData(tables, trace.names, trace.metadata), rows.astype(np.int64))
+    return Part(type(trace)(tables, trace.names, trace.metadata), rows.astype(np.int64))
 
 
 def part_of(table: Table, renumber: Callable[[Any], Any], begin_ns: int, end_ns: int) -> Table:

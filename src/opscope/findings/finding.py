@@ -12,6 +12,7 @@ import numpy.typing as npt
 from opscope.analysis.sites import Place
 from opscope.base.html_table import html_table
 from opscope.base.quantity_text import share_text, time_text
+from opscope.findings.status import Status
 from opscope.findings.subject import FEW_DROPPED
 from opscope.findings.unexplained_time import Unexplained
 
@@ -46,6 +47,7 @@ class Finding:
         places: lines of the program, or modules, with most time first.
         place_note: what to record to learn the lines; empty where they are known.
         link: where to read on.
+        status: what a program is that this is the foremost finding of.
         saved_bytes: what the fix would save of memory; None where it is not about that.
         saved_bytes_share: of what is in use at the peak.
     """
@@ -65,6 +67,7 @@ class Finding:
     places: tuple[Place, ...]
     place_note: str
     link: str
+    status: Status = Status.OPERATORS
     saved_bytes: int | None = None
     saved_bytes_share: float = 0.0
 

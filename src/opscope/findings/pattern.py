@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from opscope.analysis.sites import Place
 from opscope.findings.saving import Saves
+from opscope.findings.status import Status
 from opscope.findings.subject import FEW_DROPPED, Subject, dropped_share
 
 Values = npt.NDArray[np.int64]
@@ -106,6 +107,7 @@ class Pattern:
         helped_by: without this it sees less: where it sees nothing, that is said.
         measure: runs both variants with torch, where that is possible on this machine.
         link: where to read on.
+        status: what a program is that this is the foremost finding of.
         is_general: others may explain the same time better; it comes after those.
     """
 
@@ -117,6 +119,7 @@ class Pattern:
     helped_by: tuple[Needs, ...] = ()
     measure: Callable[[Subject, Evidence], Measured | None] | None = None
     link: str = ""
+    status: Status = Status.OPERATORS
     is_general: bool = False
 
 

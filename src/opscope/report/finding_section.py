@@ -12,8 +12,11 @@ from opscope.report.span_section import Spans
 _MOST_SPANS = 1000
 
 
-def finding_section(findings: Findings, spans: Spans) -> dict[str, Any]:
-    """Those that would save most first; then what was looked for, and what could not be."""
+def finding_section(findings: Findings, spans: Spans | None) -> dict[str, Any]:
+    """Those that would save most first; then what was looked for, and what could not be.
+
+    ``spans``: those that the timeline shows, if they are of the same trace.
+    """
     return {
         "found": [_finding(finding, spans) for finding in findings],
         "absent": len(findings.absent),
@@ -25,7 +28,7 @@ def finding_section(findings: Findings, spans: Spans) -> dict[str, Any]:
     }
 
 
-def _finding(finding: Finding, spans: Spans) -> dict[str, Any]:
+def _finding(finding: Finding, spans: Spans | None) -> dict[str, Any]:
     return {
         "id": finding.id,
         "title": shown(finding.title),
@@ -39,7 +42,9 @@ def _finding(finding: Finding, spans: Spans) -> dict[str, Any]:
         "savedBy": shown(finding.saved_by),
         "measured": finding.measured,
         "count": finding.occurrences,
-        "spans": [int(spans.position[event]) for event in finding.events[:_MOST_SPANS]],
+        "spans": []
+        if spans is None
+        else [int(spans.position[event]) for event in finding.events[:_MOST_SPANS]],
         "places": [_place(place) for place in finding.places],
         "placeNote": finding.place_note,
         "link": finding.link if finding.link.startswith("https://") else "",

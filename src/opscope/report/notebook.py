@@ -11,11 +11,14 @@ from opscope.analysis.torch_listing.averages import key_averages
 from opscope.base.html_table import html_table
 from opscope.base.quantity_text import share_text, time_text
 from opscope.columns.trace_data import TraceData
+from opscope.findings.verdict import find_verdict
 from opscope.timeline.doubts import NO_TIMES
 from opscope.timeline.period import period_of
 from opscope.timeline.time_kind import TimeKind, time_kind
 
 _ROWS = 10
+_MOST_EVENTS = 300_000
+"""A verdict on more takes longer than who looks at a notebook wants to wait."""
 
 
 def overview_html(trace: TraceData) -> str:
@@ -47,7 +50,13 @@ def overview_html(trace: TraceData) -> str:
         "writes a page to look at, key_averages() a table, trace.to_pandas() a DataFrame."
     )
     columns = ["name", "calls", "self CPU", "share", "total CPU", *["self device"] * with_device]
-    return html_table("opscope: most time of their own", columns, rows, note)
+    return _verdict_html(trace) + html_table("opscope: most time of their own", columns, rows, note)
+
+
+def _verdict_html(trace: TraceData) -> str:
+    if len(trace.events) > _MOST_EVENTS:
+        return ""
+    return find_verdict(trace)._repr_html_()
 
 
 def _without_times(trace: TraceData) -> str:

@@ -60,6 +60,7 @@ def write_report(
     period: Which | str = Which.STEADY,
     ranks: tuple[SlowRanks, JobCollectives] | None = None,
     on_timeline: Collection[Partition] = (),
+    process: tuple[Partition, TraceData] | None = None,
 ) -> None:
     """Write the report of ``trace`` to ``path``.
 
@@ -71,6 +72,7 @@ def write_report(
         period: what tables and findings speak of: the steady state, the start-up or all.
         ranks: of a job, its processes compared, and what they did together.
         on_timeline: which of them ``trace`` is of.
+        process: of these the one that tables, findings and steps are of, and its trace.
 
     Raises:
         UsageError: ``path`` cannot be written, or there is no such period.
@@ -82,6 +84,7 @@ def write_report(
         period=period,
         ranks=ranks,
         on_timeline=on_timeline,
+        process=process,
     )
     write_file(path, [page.encode("utf-8")])
 
@@ -94,9 +97,10 @@ def report_html(
     period: Which | str = Which.STEADY,
     ranks: tuple[SlowRanks, JobCollectives] | None = None,
     on_timeline: Collection[Partition] = (),
+    process: tuple[Partition, TraceData] | None = None,
 ) -> str:
     """The page as text; see :func:`write_report`."""
-    report, columns = gather(trace, title, findings, period, ranks, on_timeline)
+    report, columns = gather(trace, title, findings, period, ranks, on_timeline, process)
     script, style = bundled("report.js"), bundled("report.css")
     return _PAGE.format(
         title=escape(str(report["title"])),

@@ -49,12 +49,12 @@ def run_section(trace: TraceData, metadata: dict[str, Any], window: Window) -> d
     }
 
 
-def period_section(period: Period, origin_ns: int) -> dict[str, Any]:
+def period_section(period: Period, origin_ns: int, of: str | None = None) -> dict[str, Any]:
     """What the page speaks of, and the start-up that it leaves out."""
     start_up, start_ns = period.start_up, period.start_ns
     is_left_out = period.which is Which.STEADY and start_up.is_any
     return {
-        "about": str(period),
+        "about": f"{period}, of {of}" if of else str(period),
         "from": max(start_ns - origin_ns, 0),
         "to": max(start_ns + period.wall_ns - origin_ns, 1),
         "leftOut": str(start_up) if is_left_out else "",

@@ -122,7 +122,7 @@ def test_json_has_every_kernel(command_line, folder):
     found = json.loads(done.out)
     assert found["coverage"] == pytest.approx(60 / 64)
     assert [line["line"] for line in found["calls"][0]["lines"]] == [7, 8]
-    assert [one["kind"] for one in found["compilations"]] == ["GRAPH_BREAK", "RECOMPILATION"]
+    assert [one["kind"] for one in found["compilations"]] == ["graph_break", "recompilation"]
 
 
 def test_markdown(command_line, folder):

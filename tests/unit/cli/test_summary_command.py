@@ -135,7 +135,8 @@ def test_long_names_are_cut_in_tables(command_line, tmp_path, monkeypatch):
 
 def test_markdown(command_line, trace_folder):
     outcome = command_line("summary", trace_folder, "--format", "md", "--row-limit", "1")
-    about, empty, *lines = outcome.out.splitlines()
+    assert outcome.out.startswith("verdict: ")
+    about, empty, *lines = outcome.out[outcome.out.index("Recording, ") :].splitlines()
     lost = "DROPPED: 2 (memory budget)"
     assert about == f"Recording, 100 µs. {lost}; Self CPU % is of that time." and empty == ""
     assert lines[0].startswith("| Name | Calls | Self CPU | Self CPU % |")
@@ -238,14 +239,14 @@ def test_start_up_is_left_out_and_can_be_opened(command_line, tmp_path):
         return outcome.out, table_of(outcome)[1].split()
 
     about, row = first_row()
-    assert about.startswith("Steady state, 500 µs, 5 steps of the optimizer;")
+    assert "\nSteady state, 500 µs, 5 steps of the optimizer;" in about
     assert "Left out: start-up, until the first step of the optimizer: 300 µs" in about
     assert (row[0], row[4]) == ("aten::mm", "50.0%")
     about, row = first_row("--period", "start-up")
-    assert about.startswith("Start-up, 300 µs;") and "Left out" not in about
+    assert "\nStart-up, 300 µs;" in about and "Left out" not in about
     assert (row[0], row[4]) == ("aten::rand", "16.7%")
     about, row = first_row("--period", "all")
-    assert about.startswith("Recording, 800 µs, 6 steps of the optimizer;")
+    assert "\nRecording, 800 µs, 6 steps of the optimizer;" in about
     assert (row[0], row[4]) == ("aten::mm", "31.2%")
     outcome = command_line("summary", tmp_path / "train.opscope", "--period", "warm")
     assert "'warm' is not one of steady, start-up, all" in outcome.complaint

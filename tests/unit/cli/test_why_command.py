@@ -34,6 +34,8 @@ def test_text(command_line, slow):
     outcome = command_line("why", slow)
     assert outcome.code == 0
     lines = [line.rstrip() for line in outcome.out.splitlines()]
+    assert lines[0].startswith("verdict: ")
+    lines = lines[lines.index("") + 1 :]
     assert lines[0].startswith("Main thread (main); recording, 90.0 ms, 5 steps.")
     assert lines[2].split() == ["operators", "56%", "50.0", "ms", "10.0", "ms"]
     assert lines[3].split()[:4] == ["garbage", "collection", "44%", "40.0"]
@@ -64,7 +66,7 @@ def test_what_saves_something_is_named(command_line, tmp_path):
 def test_the_newest_trace_of_a_folder_is_meant_without_one(command_line, slow, monkeypatch):
     monkeypatch.chdir(slow.parent)
     outcome = command_line("why")
-    assert outcome.out.startswith("Main thread")
+    assert outcome.out.startswith("verdict: ") and "\nMain thread" in outcome.out
     assert "the newest trace in this folder" in outcome.err
 
 

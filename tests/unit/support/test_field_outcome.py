@@ -20,7 +20,7 @@ t.py::good
 
 def test_lines_of_ours_and_the_answer_of_why_are_left_out(tmp_path):
     errors = (
-        "opscope: recording\nof the program\nopscope: most time: mm\nhigh  A finding\n"
+        "opscope: recording\nof the program\nopscope: verdict: healthy\nhigh  A finding\n"
         "opscope: look closer with `opscope summary`\nlast of the program\n"
     )
     outcome = outcome_of(0, "out\n", errors, tmp_path / "none.xml")

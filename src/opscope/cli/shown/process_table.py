@@ -12,9 +12,12 @@ from opscope.analysis.memory.over_time import memory_over_time
 from opscope.api.job import Job
 from opscope.base.quantity_text import bytes_text, time_text
 from opscope.cli.shown.console import Messages
+from opscope.cli.shown.headline import verdict_section
 from opscope.cli.shown.results import Result, RowsFormat, Section
 from opscope.cli.whole_job import say_what_is_missing
 from opscope.columns.trace_data import TraceData
+from opscope.errors import OpscopeError
+from opscope.findings.verdict import Verdict
 from opscope.launch.process_end import start_of
 from opscope.recorder.streams.recovered import NothingRecorded, unreadable_recordings
 from opscope.storage.manifest import damage_of
@@ -25,6 +28,7 @@ from opscope.storage.unfinished_recordings import unfinished_below
 
 _HEADINGS = ("Process", "Parent", "Events", "Time", "Peak memory", "Ended", "Command line")
 _LONGEST_COMMAND = 80
+_FEW = 16
 _MOST_COMPLAINTS = 3
 _TIMES = {"start_ns", "end_ns"}
 _PYTHON = "python"
@@ -176,9 +180,14 @@ def command_text(row: ProcessRow) -> str:
 def print_processes(job: Job, format: RowsFormat) -> None:
     """What a summary of several processes is."""
     rows = process_rows(job)
+    verdict = _verdict(job)
+    first = [] if verdict is None else [verdict_section(verdict)]
     Result(
-        sections=[Section(columns=_HEADINGS, rows=list(map(_cells, rows)))],
-        content={"processes": [asdict(row) for row in rows]},
+        sections=[*first, Section(columns=_HEADINGS, rows=list(map(_cells, rows)))],
+        content={
+            "processes": [asdict(row) for row in rows],
+            "verdict": None if verdict is None else verdict.as_dict(),
+        },
         columns=[field.name for field in fields(ProcessRow)],
         rows=[[*[*asdict(row).values()][:-1], " ".join(row.command)] for row in rows],
     ).show(format)
@@ -190,6 +199,17 @@ def print_processes(job: Job, format: RowsFormat) -> None:
         if other := job.ranks_of_another_job():
             messages.say(other)
         messages.say(f"look closer at one with {_example(job)}")
+
+
+def _verdict(job: Job) -> Verdict | None:
+    """Of a job that is quickly compared; of another one `opscope stragglers` says which rank."""
+    if len(job.compared) > _FEW or job.unfinished:
+        return None
+    try:
+        with Messages().progress("comparing the processes"):
+            return job.verdict()
+    except OpscopeError:  # that one cannot be read is said in its row
+        return None
 
 
 def _example(job: Job) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from opscope.analysis.account.find import find_account
 from opscope.analysis.memory.over_time import memory_over_time
 from opscope.analysis.module_times import module_times
 from opscope.analysis.program_lines import line_texts, program_lines
@@ -24,6 +25,7 @@ from opscope.columns.devices import device_title
 from opscope.columns.trace_data import TraceData
 from opscope.findings.find import find_findings
 from opscope.findings.finding import Findings
+from opscope.findings.verdict import Verdict, weighed
 from opscope.timeline.listing import TorchListing
 from opscope.timeline.module_attribution import module_text
 from opscope.timeline.period import Period
@@ -44,6 +46,7 @@ class Sections:
         memory: one entry per device; empty if none recorded.
         findings: all; None where no times were recorded.
         texts: what lines of the program say.
+        verdict: what it comes to; None where no times were recorded.
     """
 
     modules: list[dict[str, Any]]
@@ -51,6 +54,7 @@ class Sections:
     memory: list[dict[str, Any]]
     findings: Findings | None
     texts: LineTexts
+    verdict: Verdict | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """What the JSON of a summary holds."""
@@ -60,6 +64,7 @@ class Sections:
             "lines": self.lines,
             "memory": self.memory,
             "findings": found[:MOST_FINDINGS],
+            "verdict": None if self.verdict is None else self.verdict.as_dict(),
         }
 
 
@@ -68,12 +73,15 @@ def find_sections(trace: TraceData, period: Period) -> Sections:
     if not period.trace.has_times:
         return Sections([], [], _memory(trace), None, line_texts(trace))
     listing = TorchListing(period.trace)
+    findings = find_findings(trace, listing=listing, which=period.which)
+    account = find_account(trace, period.which)
     return Sections(
         modules=_modules(period.trace, listing),
         lines=_lines(period.trace),
         memory=_memory(trace),
-        findings=find_findings(trace, listing=listing, which=period.which),
+        findings=findings,
         texts=line_texts(trace),
+        verdict=weighed(trace, period.which, findings, account),
     )
 
 

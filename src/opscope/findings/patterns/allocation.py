@@ -7,6 +7,7 @@ import numpy as np
 from opscope.base.quantity_text import bytes_text, time_text
 from opscope.columns.schema import AllocationAction
 from opscope.findings.pattern import Evidence, Needs, Pattern
+from opscope.findings.status import Status
 from opscope.findings.subject import CUDA, HOST, Subject
 
 _MAKERS = ("aten::empty", "aten::empty_strided", "aten::resize_")
@@ -87,6 +88,7 @@ CHURN = Pattern(
 
 DEVICE_GROWTH = Pattern(
     id="device-memory-growth",
+    status=Status.MEMORY,
     title="The GPU's memory pool keeps growing",
     advice=(
         "Begin with the largest batch so that later ones fit what is there already; set "

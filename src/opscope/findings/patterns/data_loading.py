@@ -6,6 +6,7 @@ import numpy as np
 
 from opscope.base.quantity_text import share_text, time_text
 from opscope.findings.pattern import Evidence, Pattern
+from opscope.findings.status import Status
 from opscope.findings.subject import Flags, Subject, Values
 from opscope.findings.time_split import LOADED_BY_WORKERS
 from opscope.timeline.tree.ancestry import nearest_ancestor
@@ -167,6 +168,7 @@ def _find_stalls(subject: Subject) -> Evidence | None:
 
 IN_PROCESS = Pattern(
     id="synchronous-data-loading",
+    status=Status.DATA_LOADING,
     title="Batches are loaded between the steps, not beside them",
     advice=(
         "Give the DataLoader worker processes: num_workers=2 to start with, persistent_workers="
@@ -179,6 +181,7 @@ IN_PROCESS = Pattern(
 
 BEGUN_AGAIN = Pattern(
     id="data-shuffled-again",
+    status=Status.DATA_LOADING,
     title="The DataLoader is begun again for every batch",
     advice=(
         "Keep its iterator: go over the loader with a for loop, or call iter(loader) once, next() "
@@ -190,6 +193,7 @@ BEGUN_AGAIN = Pattern(
 
 STALLS = Pattern(
     id="data-loading-stalls",
+    status=Status.DATA_LOADING,
     title="Steps wait for the DataLoader's workers",
     advice=(
         "Raise num_workers or prefetch_factor, make the transforms cheaper (decode once, store "

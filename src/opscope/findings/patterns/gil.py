@@ -12,6 +12,7 @@ from opscope.columns.codes import WaitsFor
 from opscope.columns.thread_text import thread_text
 from opscope.findings.pattern import Evidence, Needs, Pattern
 from opscope.findings.program_time import main_thread
+from opscope.findings.status import Status
 from opscope.findings.subject import Subject, Values
 
 _WORTH_SAYING = 0.05
@@ -72,6 +73,7 @@ def _others(subject: Subject) -> str:
 
 GIL = Pattern(
     id="waiting-for-the-gil",
+    status=Status.PYTHON,
     title="Other threads' Python keeps operators from being called",
     advice=(
         "Move what the other thread computes into a process of its own; let a thread that waits "

@@ -8,6 +8,7 @@ from opscope.base.quantity_text import bytes_text, share_text
 from opscope.columns.row_groups import group_rows
 from opscope.columns.schema import AllocationAction, RecordScope
 from opscope.findings.pattern import Evidence, Needs, Pattern
+from opscope.findings.status import Status
 from opscope.findings.subject import Flags, Subject, Values
 from opscope.timeline.tree.ancestry import nearest_ancestor
 from opscope.timeline.tree.links import forward_backward_links, thread_numbers
@@ -179,6 +180,7 @@ GRADIENTS_IN_INFERENCE = Pattern(
 
 ANOMALY_DETECTION = Pattern(
     id="anomaly-detection",
+    status=Status.PYTHON,
     title="Autograd's anomaly detection is on",
     advice="Switch torch.autograd.set_detect_anomaly on only to find where a NaN comes from.",
     find=_find_anomaly,

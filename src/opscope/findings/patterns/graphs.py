@@ -8,6 +8,7 @@ from opscope.base.quantity_text import bytes_text, share_text
 from opscope.columns.schema import EventKind, RecordScope
 from opscope.findings.pattern import Evidence, Needs, Pattern, has_calls_of_libraries
 from opscope.findings.patterns.gradients import has_backward
+from opscope.findings.status import Status
 from opscope.findings.subject import Flags, Subject, Values
 from opscope.timeline.tree.ancestry import nearest_ancestor
 
@@ -146,6 +147,7 @@ def _backward_within(subject: Subject, outer: Flags) -> int:
 
 GROWING_GRAPH = Pattern(
     id="graph-that-grows",
+    status=Status.MEMORY,
     title="Every backward pass is longer than the one before",
     advice=(
         "Cut the history where a step ends: state = state.detach(), total += loss.detach(); "

@@ -8,6 +8,7 @@ from opscope.analysis.sites import Place
 from opscope.base.quantity_text import bytes_text, share_text
 from opscope.columns.schema import AllocationAction
 from opscope.findings.pattern import Evidence, Needs, Pattern
+from opscope.findings.status import Status
 from opscope.findings.subject import Subject, Values
 from opscope.findings.values import computed_values
 from opscope.timeline.tree.ancestry import nearest_ancestor
@@ -179,6 +180,7 @@ GROWING_CONCATENATION = Pattern(
 
 MEMORY_THAT_GROWS = Pattern(
     id="memory-that-grows",
+    status=Status.MEMORY,
     title="Every round leaves memory behind",
     advice=(
         "Keep numbers instead of tensors with their graph: losses.append(loss.detach()), total += "

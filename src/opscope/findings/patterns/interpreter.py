@@ -8,6 +8,7 @@ from opscope.base.quantity_text import share_text, time_text
 from opscope.columns.schema import EventKind, RecordScope
 from opscope.findings.pattern import Evidence, Pattern
 from opscope.findings.patterns.launches import is_on_device
+from opscope.findings.status import Status
 from opscope.findings.subject import Flags, Subject, Values
 from opscope.timeline.tree.ancestry import nearest_ancestor
 
@@ -174,6 +175,7 @@ def _from_one_to_the_next(subject: Subject, tiny: Values) -> Values:
 
 COLLECTIONS = Pattern(
     id="garbage-collections",
+    status=Status.PYTHON,
     title="Garbage collections interrupt the program",
     advice=(
         "Call gc.collect() and gc.freeze() once after set-up; then gc.disable() and collect at a "
@@ -184,6 +186,7 @@ COLLECTIONS = Pattern(
 
 RECOMPILATIONS = Pattern(
     id="compilations",
+    status=Status.PYTHON,
     title="torch.compile compiled during the recording",
     advice=(
         "Warm up before recording (a schedule with more wait steps). If it compiles again and "
@@ -195,6 +198,7 @@ RECOMPILATIONS = Pattern(
 
 TINY_OPERATORS = Pattern(
     id="many-small-operators",
+    status=Status.SMALL_OPERATORS,
     title="The program calls very many very small operators",
     advice=(
         "torch.compile(model) fuses them; so do larger batches, foreach/fused optimizers and "

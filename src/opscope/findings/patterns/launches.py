@@ -9,6 +9,7 @@ from opscope.base.quantity_text import share_text
 from opscope.findings.pattern import Evidence, Needs, Pattern
 from opscope.findings.patterns.synchronisation import waiting_calls
 from opscope.findings.saving import Saves
+from opscope.findings.status import Status
 from opscope.findings.subject import CUDA, Flags, Subject, Values
 from opscope.timeline.device_time import launched_work
 from opscope.timeline.tree.ancestry import nearest_ancestor
@@ -75,6 +76,7 @@ def is_on_device(subject: Subject, operators: Values) -> Flags:
 
 LAUNCH_BOUND = Pattern(
     id="launch-bound",
+    status=Status.LAUNCH_BOUND,
     title="The GPU waits for the host to launch its work",
     advice=(
         'Launch steps as CUDA graphs: torch.compile(model, mode="reduce-overhead"), '

@@ -27,6 +27,7 @@ from opscope.findings.loop_lines import (
     sum_by_line,
 )
 from opscope.findings.pattern import Evidence, Needs, Pattern
+from opscope.findings.status import Status
 from opscope.findings.subject import Flags, Subject, Values
 from opscope.timeline.device_time import launched_work
 from opscope.timeline.grouped_medians import medians
@@ -309,6 +310,7 @@ _MODULES = _Kind(_modules, 4, "Modules of one class get the same tensor one afte
 
 FOR_LOOP_INDEXING = Pattern(
     id="for-loop-indexing",
+    status=Status.PYTHON,
     title="A Python loop goes over the parts of a tensor",
     advice=(
         "Replace the loop by one operation on the whole tensor: arithmetic with broadcasting, "
@@ -324,6 +326,7 @@ FOR_LOOP_INDEXING = Pattern(
 
 TENSOR_BY_TENSOR = Pattern(
     id="tensor-by-tensor",
+    status=Status.PYTHON,
     title="A Python loop changes many tensors one by one",
     advice=(
         "Hand over lists: torch._foreach_lerp_(averages, parameters, 0.01) and the other "
@@ -336,6 +339,7 @@ TENSOR_BY_TENSOR = Pattern(
 
 MODULES_ONE_BY_ONE = Pattern(
     id="modules-one-by-one",
+    status=Status.PYTHON,
     title="Modules of one kind get the same input one by one",
     advice=(
         "Let one module do the work of all: one nn.Linear with the outputs of all of them, seen as "

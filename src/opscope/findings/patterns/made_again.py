@@ -7,6 +7,7 @@ import numpy as np
 from opscope.base.quantity_text import share_text, time_text
 from opscope.columns.schema import EventKind
 from opscope.findings.pattern import Evidence, Needs, Pattern
+from opscope.findings.status import Status
 from opscope.findings.subject import Flags, Subject, Values
 from opscope.timeline.tree.ancestry import nearest_ancestor
 
@@ -96,6 +97,7 @@ def _later_waits_ns(subject: Subject, asked: Values, first: Values) -> int:
 
 MODULES = Pattern(
     id="modules-made-again",
+    status=Status.PYTHON,
     title="Layers are made anew in every call",
     advice="Make them once, in __init__, and call them in forward.",
     find=_find_modules,
@@ -105,6 +107,7 @@ MODULES = Pattern(
 
 WORKERS = Pattern(
     id="workers-started-again",
+    status=Status.DATA_LOADING,
     title="Worker processes are started for every pass over the data",
     advice=(
         "Pass persistent_workers=True to the DataLoader and keep it; for data that is in memory, "

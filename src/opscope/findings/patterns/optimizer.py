@@ -12,6 +12,7 @@ from opscope.columns.shapes import element_counts
 from opscope.findings.loop_lines import part_work_ns
 from opscope.findings.measure import measure_single_tensor
 from opscope.findings.pattern import Evidence, Pattern
+from opscope.findings.status import Status
 from opscope.findings.subject import CUDA, Flags, Subject, Values
 
 _STEP = "Optimizer.step#"
@@ -195,6 +196,7 @@ def _additions(subject: Subject, wanted: Flags | None = None) -> int:
 
 SINGLE_TENSOR = Pattern(
     id="single-tensor-optimizer",
+    status=Status.SMALL_OPERATORS,
     title="The optimizer updates one parameter at a time",
     advice=(
         "Pass fused=True to the optimizer (Adam, AdamW, SGD and Adagrad have it, on CPU too), or "

@@ -12,6 +12,7 @@ from opscope.columns.row_groups import group_rows
 from opscope.columns.schema import EventKind
 from opscope.findings.gaps import gap_lines
 from opscope.findings.pattern import Evidence, Needs, Pattern
+from opscope.findings.status import Status
 from opscope.findings.subject import Flags, Subject, Values
 from opscope.findings.time_split import Spent, TimeSplit
 from opscope.timeline.tree.ancestry import subtree_sums
@@ -175,6 +176,7 @@ def _widest_gap(subject: Subject, frame: int, calls: Values) -> int:
 
 TIME_OUTSIDE_TORCH = Pattern(
     id="time-outside-torch",
+    status=Status.PYTHON,
     title="Time passes in Python and in libraries outside torch",
     advice=(
         "Do what does not change once, before the loop; do the rest on whole tensors, in torch, or "

@@ -9,6 +9,7 @@ from opscope.columns.codes import GpuKind
 from opscope.columns.schema import EventKind
 from opscope.findings.pattern import Evidence, Pattern
 from opscope.findings.saving import Saves
+from opscope.findings.status import Status
 from opscope.findings.subject import CUDA, Subject, Values
 from opscope.timeline.tree.ancestry import nearest_ancestor
 
@@ -149,6 +150,7 @@ def _most_frequent(subject: Subject, rows: Values) -> str:
 
 SYNCHRONISATION = Pattern(
     id="implicit-synchronisation",
+    status=Status.DEVICE_IDLE,
     title="Python waits for values of tensors",
     advice=(
         "Keep losses and metrics as tensors and read them every N steps (total += loss.detach(); "

@@ -1,0 +1,373 @@
+"""One answer to "is this program slow, and why?": what was found, weighed once, for every view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from opscope.analysis.account.account import Account
+from opscope.analysis.account.causes import Cause
+from opscope.analysis.account.find import find_account
+from opscope.analysis.program_lines import line_texts, tells_line
+from opscope.analysis.recording_cost import costs_of_events_ns
+from opscope.analysis.sites import Place
+from opscope.analysis.top_operators import DEFAULT_SORT, find_top_operators, ran_anything
+from opscope.base.html_table import html_table
+from opscope.base.quantity_text import share_text, time_text
+from opscope.columns.derived import derive
+from opscope.columns.trace_data import TraceData
+from opscope.findings.find import find_findings
+from opscope.findings.finding import Finding, Findings
+from opscope.findings.status import OF_CAUSE, Status
+from opscope.timeline.doubts import NO_TIMES, doubts_text
+from opscope.timeline.period import Period, Which, period_of
+
+WORTH_FIXING, _SLOW = 0.02, 0.05
+"""Of the time: a fix that saves less is not worth naming; and no reason to call a program slow."""
+_MOST_OF_IT, _MUCH = 0.5, 0.3
+_BUSY, _TOO_BUSY = 0.2, 0.6
+"""Of the time, waiting for a processor: numbers are unsure then, and "healthy" is worthless."""
+_CAUSES_FIX = {
+    Status.COMMUNICATION: "see which rank the others wait for: opscope stragglers",
+    Status.TOO_LITTLE: "record what the time passes in: opscope run --why",
+}
+_NOT_THE_PROGRAM = (Cause.DESCHEDULED, Cause.PROFILER)
+_FEW_STEPS = 3
+_MOST_NAMES, _LITTLE = 3, 0.01
+_LOADER = "enumerate(DataLoader)#"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What a recording says of its program. Shares are of the time looked at: 0.25 is a quarter.
+
+    Attributes:
+        status: in a few words.
+        title: what was found, in one line; empty where nothing is to be fixed.
+        share: of the time, what that takes; 0 where it is not known.
+        place: the line of the program with most of it; None: not known, or nowhere.
+        line: what that line says; empty if it is not known.
+        fix: what to change, in one sentence.
+        gain_ns: what that saves of the time looked at; None: not known.
+        gain_share: the same as a share.
+        most: what took most of the time: names with their shares.
+        step_ns: how long a step takes, the median; 0 where steps cannot be told.
+        wall_ns: the time looked at.
+        about: that in words, as in "steady state, 210 ms, 29 steps".
+        unsure: reasons to doubt the answer, one clause each; empty for a sure one.
+        not_looked_for: ids of patterns that need something which was not recorded.
+        others: how many more findings there are.
+        next: the command that says more.
+        evidence: ids of the findings, and names of the causes, that the answer rests on.
+        causes: of the main thread's time, the share of every cause.
+        own_share: of the time, what recording took; None: not measured.
+    """
+
+    status: Status
+    title: str = ""
+    share: float = 0.0
+    place: Place | None = None
+    line: str = ""
+    fix: str = ""
+    gain_ns: int | None = None
+    gain_share: float | None = None
+    most: tuple[tuple[str, float], ...] = ()
+    step_ns: int = 0
+    wall_ns: int = 0
+    about: str = ""
+    unsure: tuple[str, ...] = ()
+    not_looked_for: tuple[str, ...] = ()
+    others: int = 0
+    next: str = "opscope why"
+    evidence: tuple[str, ...] = ()
+    causes: Mapping[str, float] | None = None
+    own_share: float | None = None
+
+    def lines(self, place_text: Callable[[Place], str] = str) -> list[str]:
+        """The answer for people, at most four lines; ``place_text`` says how a place reads."""
+        return [
+            line for line in (self._first(), self._most(), self._change(place_text), self._fix())
+            if line
+        ]  # fmt: skip
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def _repr_html_(self) -> str:
+        return html_table("opscope", (), [[line] for line in self.lines()], texts=(0,))
+
+    def as_dict(self) -> dict[str, Any]:
+        """What JSON can hold."""
+        return {
+            "status": self.status.value,
+            "title": self.title,
+            "share": round(self.share, 6),
+            "place": None if self.place is None else {**self.place.as_dict(), "text": self.line},
+            "fix": self.fix,
+            "gain_ns": self.gain_ns,
+            "gain_share": None if self.gain_share is None else round(self.gain_share, 6),
+            "most": [{"name": name, "share": round(share, 6)} for name, share in self.most],
+            "step_ns": self.step_ns,
+            "wall_ns": self.wall_ns,
+            "about": self.about,
+            "unsure": list(self.unsure),
+            "not_looked_for": list(self.not_looked_for),
+            "next": self.next,
+            "evidence": list(self.evidence),
+            "metrics": self.metrics(),
+        }
+
+    def metrics(self) -> dict[str, float]:
+        """Flat numbers for trackers of experiments: those that are known."""
+        known: dict[str, float | None] = {
+            "step_ms": self.step_ns / 1e6 or None,
+            "gain_share": self.gain_share,
+            "is_healthy": float(self.status is Status.HEALTHY),
+            "own_cost_share": self.own_share,
+            **{f"share_{name}": share for name, share in (self.causes or {}).items()},
+        }
+        return {name: round(value, 6) for name, value in known.items() if value is not None}
+
+    def _first(self) -> str:
+        of = f" of a step of {time_text(self.step_ns)}" if self.step_ns else " of the time"
+        takes = f", {share_text(self.share)}{of}" if self.share else ""
+        nothing = ""
+        if self.status is Status.HEALTHY:
+            takes = ""
+            nothing = ", little to gain" if self.title else ", nothing to fix was found"
+        doubts = [one for one in self.unsure if one not in self.about]  # which is said below
+        unsure = f" (not sure: {'; '.join(doubts)})" if doubts else ""
+        return f"verdict: {self.status.value}{nothing}{takes}{unsure}"
+
+    def _most(self) -> str:
+        names = ", ".join(f"{name} {share_text(share)}" for name, share in self.most)
+        return f"most time: {names} of the {self.about}" if names else ""
+
+    def _change(self, place_text: Callable[[Place], str]) -> str:
+        if not self.title:
+            return ""
+        if self.status is Status.STRAGGLER:  # the title says it of the step
+            return f"what to change: {self.title}"
+        saves = ""
+        if self.gain_ns is not None and self.gain_share is not None:
+            saves = f", saves about {time_text(self.gain_ns)} ({share_text(self.gain_share)})"
+        at = "" if self.place is None else f", at {place_text(self.place)}"
+        said = f" (`{self.line}`)" if self.line else ""
+        return f"what to change: {self.title}{saves}{at}{said}"
+
+    def _fix(self) -> str:
+        where = "stragglers" if self.status is Status.STRAGGLER else "findings"
+        more = f"{self.others} more: opscope {where}" if self.others else ""
+        count = len(self.not_looked_for)
+        missing = f"{count} patterns not looked for: opscope run --why" if count else ""
+        fix = f"fix: {self.fix.rstrip('.')}" if self.fix else ""
+        parts = [fix, more, missing]
+        return "; ".join(part for part in parts if part)
+
+
+def find_verdict(trace: TraceData, which: Which | str = Which.STEADY) -> Verdict:
+    """The verdict on a trace; the same object for the same trace and period.
+
+    Args:
+        trace: any.
+        which: the part to look at.
+
+    Raises:
+        UsageError: there is no such part.
+    """
+    return derive(trace, ("verdict", Which(which)), partial(_find, trace, which))
+
+
+def _find(trace: TraceData, which: Which | str) -> Verdict:
+    if not trace.has_times or not ran_anything(trace):
+        why = NO_TIMES if not trace.has_times else "no operator was recorded"
+        return Verdict(status=Status.TOO_LITTLE, unsure=(why,), next="opscope run --why")
+    return weighed(trace, which, find_findings(trace, which=which), find_account(trace, which))
+
+
+def weighed(trace: TraceData, which: Which | str, findings: Findings, account: Account) -> Verdict:
+    """The verdict that findings and account of a part come to."""
+    period = period_of(trace, which)
+    most = most_time(period, account)
+    chosen = next((one for one in findings.foremost(len(findings)) if _is_worth(one)), None)
+    of_cause = _of_cause(account)
+    unsure = tuple(_doubts(period, findings, account))
+    common: dict[str, Any] = {
+        "most": most,
+        "step_ns": _step_ns(account),
+        "wall_ns": period.wall_ns,
+        "about": f"{period}{_left_out(period)}",
+        "not_looked_for": tuple(
+            one.id for one in findings.unchecked if one.needs.startswith("Record")
+        ),
+        "causes": {e.cause.name.lower(): e.share for e in account.entries()},
+        "own_share": _own_share(period),
+    }
+    if chosen is not None and not _outweighs(of_cause, chosen):
+        return _of_finding(trace, chosen, len(findings) - 1, unsure, common)
+    if of_cause is None and (findings.waited_share or 0.0) >= _TOO_BUSY:
+        return Verdict(status=Status.BUSY, unsure=unsure, others=len(findings), **common)
+    return _without_finding(of_cause, len(findings), unsure, common)
+
+
+def _is_worth(finding: Finding) -> bool:
+    return finding.weight >= WORTH_FIXING
+
+
+def _outweighs(cause: tuple[Cause, float] | None, finding: Finding) -> bool:
+    """Waiting for other ranks comes before what saves a small part of what is left."""
+    if cause is None or cause[0] is not Cause.COLLECTIVE:
+        return False
+    return cause[1] >= _MUCH and cause[1] > 2 * finding.weight
+
+
+def _of_cause(account: Account) -> tuple[Cause, float] | None:
+    """What most of the main thread's time went to, where that is no work."""
+    entries = [e for e in account.entries() if e.cause not in _NOT_THE_PROGRAM]
+    whole = sum(e.share for e in entries)
+    share = {e.cause: e.share / whole for e in entries if whole}
+    work = share.pop(Cause.OPERATOR, 0.0)
+    first = max(share, key=lambda cause: share[cause], default=None)
+    if first is None or share[first] < _MUCH:
+        return None
+    is_enough = first in (Cause.COLLECTIVE, Cause.LOADER) or share[first] > work
+    return (first, share[first]) if is_enough else None
+
+
+def _of_finding(
+    trace: TraceData,
+    finding: Finding,
+    others: int,
+    unsure: tuple[str, ...],
+    common: dict[str, Any],
+) -> Verdict:
+    place = finding.places[0] if finding.places else None
+    line = ""
+    if place is not None and tells_line(place.function, place.line):
+        line = line_texts(trace).get((place.file, place.line), "")
+    return Verdict(
+        status=finding.status if finding.weight >= _SLOW else Status.HEALTHY,
+        title=finding.title,
+        share=finding.time_share,
+        place=place,
+        line=line,
+        fix=_sentence(finding.advice),
+        gain_ns=finding.saved_ns,
+        gain_share=finding.saved_share,
+        others=others,
+        unsure=unsure,
+        evidence=(finding.id,),
+        **common,
+    )
+
+
+def _without_finding(
+    cause: tuple[Cause, float] | None,
+    others: int,
+    unsure: tuple[str, ...],
+    common: dict[str, Any],
+) -> Verdict:
+    if cause is None:
+        return Verdict(status=Status.HEALTHY, others=others, unsure=unsure, **common)
+    which, share = cause
+    status = OF_CAUSE.get(which, Status.OPERATORS)
+    next_one = "opscope why"
+    if status is Status.COMMUNICATION:
+        next_one = "opscope stragglers"
+    elif status is Status.TOO_LITTLE:
+        next_one = "opscope run --why"
+    return Verdict(
+        status=status,
+        title=f"{share_text(share)} of the time is {which.title}",
+        share=share,
+        fix=_CAUSES_FIX.get(status, which.meaning),
+        next=next_one,
+        others=others,
+        unsure=unsure,
+        evidence=(which.name.lower(),),
+        **common,
+    )
+
+
+def quick_lines(trace: TraceData) -> list[str]:
+    """What took most of the time alone, for what is too long to look into at once."""
+    period = period_of(trace)
+    about, doubt = f"{period}{_left_out(period)}", doubts_text(period.trace)
+    names = ", ".join(f"{name} {share_text(share)}" for name, share in most_time(period, None))
+    said = names or "nothing that was recorded took 1%"
+    return ["; ".join(text for text in (f"most time: {said} of the {about}", doubt) if text)]
+
+
+def most_time(period: Period, account: Account | None) -> tuple[tuple[str, float], ...]:
+    """What took most of the time: a wait of the main thread, then names of operators."""
+    top = find_top_operators(period, sort_by=DEFAULT_SORT, row_limit=_MOST_NAMES)
+    rows = ((str(row["name"]), float(row["cpu_self_ns"]) / period.wall_ns) for row in top.rows)
+    waits = [] if account is None else list(_without_work(account))
+    named = [(name, share) for name, share in rows if share >= _LITTLE]
+    if waits and waits[0][0] == Cause.LOADER.title:  # its own annotations say the same
+        named = [one for one in named if not one[0].startswith(_LOADER)]
+    return tuple([*waits, *named][:_MOST_NAMES])
+
+
+def _without_work(account: Account) -> Iterator[tuple[str, float]]:
+    """What the main thread did nothing for most of the time for, where nothing else did more."""
+    first = next(iter(account.entries()), None)
+    if first is None or first.share < _MOST_OF_IT or first.cause not in _WAITS:
+        return
+    others = (row for row in range(len(account.threads)) if row != account.main)
+    if not any(_busy_share(account, row) > _MOST_OF_IT * first.share for row in others):
+        yield first.cause.title, first.share
+
+
+_WAITS = (
+    *(Cause.LOADER, Cause.LOCK, Cause.DEVICE, Cause.COLLECTIVE, Cause.IO, Cause.TIMER),
+    Cause.BACKWARD,
+)
+
+
+def _busy_share(account: Account, thread: int) -> float:
+    entries = account.entries(thread=thread)
+    return sum(e.share for e in entries if e.cause not in (*_WAITS, Cause.IDLE, Cause.UNKNOWN))
+
+
+def _doubts(period: Period, findings: Findings, account: Account) -> Iterator[str]:
+    if text := doubts_text(period.trace):
+        yield text
+    waited = findings.waited_share or 0.0
+    if waited >= _BUSY:
+        share = share_text(waited)
+        yield f"the machine was busy: {share} of the time the program waited for a processor"
+    if findings.sampled:
+        yield f"recorded: {findings.sampled}"
+    if 0 < len(account.steps) < _FEW_STEPS:
+        yield f"only {len(account.steps)} step{'s' * (len(account.steps) > 1)}"
+
+
+def _not_looked_for(findings: Findings) -> tuple[str, ...]:
+    return tuple(one.id for one in findings.unchecked if one.needs.startswith("Record "))
+
+
+def _step_ns(account: Account) -> int:
+    took = account.steps.end_ns - account.steps.start_ns
+    return int(np.median(took)) if len(took) else 0
+
+
+def _own_share(period: Period) -> float | None:
+    costs = costs_of_events_ns(period.trace)
+    return None if costs is None else float(costs.sum()) / period.wall_ns
+
+
+def _left_out(period: Period) -> str:
+    took, leaving = period.start_up.took_ns, period.start_up.exit_ns
+    parts = [f"{time_text(took)} of start-up"] if took else []
+    parts += [f"{time_text(leaving)} after its end"] if leaving else []
+    return f" (besides {' and '.join(parts)})" if parts else ""
+
+
+def _sentence(text: str) -> str:
+    first, end, _ = text.partition(". ")
+    return first + end.rstrip()

@@ -1,0 +1,43 @@
+"""The verdict on a job: the rank that the others wait for, else what slows one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from opscope.findings.status import Status
+from opscope.findings.verdict import WORTH_FIXING, Verdict
+from opscope.jobs.slow_ranks import SlowRank, SlowRanks
+
+
+def job_verdict(slow: SlowRanks, of_one: Callable[[], Verdict], name: str) -> Verdict:
+    """What several ranks come to.
+
+    Args:
+        slow: which ranks the others wait for.
+        of_one: the verdict on one process, where no rank is slow.
+        name: of that process.
+    """
+    worth = [one for one in slow.found if one.gain_ns >= WORTH_FIXING * max(one.step_ns, 1)]
+    if worth:
+        return _of_straggler(worth[0], len(slow.found) - 1)
+    one = of_one()
+    return replace(one, about=f"{one.about} of {name}", next="opscope why")
+
+
+def _of_straggler(slow: SlowRank, others: int) -> Verdict:
+    share = slow.gain_ns / max(slow.step_ns, 1)
+    return Verdict(
+        status=Status.STRAGGLER,
+        title=str(slow).rstrip("."),
+        share=share,
+        fix=f"look at what {slow.process} does there: opscope why {slow.process.option}",
+        gain_ns=round(slow.gain_ns),
+        gain_share=share,
+        step_ns=round(slow.step_ns),
+        wall_ns=round(slow.step_ns),
+        about="mean step of the job",
+        others=max(others, 0),
+        next="opscope stragglers",
+        evidence=("stragglers", slow.cause.name.lower()),
+    )

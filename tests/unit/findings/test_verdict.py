@@ -1,0 +1,87 @@
+"""The verdict: one status, from findings where there is one worth fixing, else from the causes."""
+
+import json
+
+import pytest
+
+from opscope.columns.schema import EventKind
+from opscope.findings.status import OF_CAUSE, Status
+from opscope.findings.verdict import Verdict, find_verdict
+from opscope.jobs.verdict import job_verdict
+from support.build_trace import build_trace, span
+
+LOADING = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+
+
+def products(count=20, took=90, apart=100):
+    return [span("aten::mm", i * apart, i * apart + took) for i in range(count)]
+
+
+def waits_before_work(name):
+    return [
+        one
+        for begin in range(0, 5000, 1000)
+        for one in (
+            span(name, begin, begin + 900, kind=EventKind.ANNOTATION),
+            span("aten::mm", begin + 900, begin + 1000),
+        )
+    ]
+
+
+def test_work_is_healthy():
+    found = find_verdict(build_trace(products()))
+    assert found.status is Status.HEALTHY and not found.title and found.gain_ns is None
+    assert found.most[0][0] == "aten::mm" and found.lines()[0].startswith("verdict: healthy")
+
+
+def test_a_loader_that_is_waited_for_is_the_status():
+    found = find_verdict(build_trace(waits_before_work(LOADING)))
+    assert found.status is Status.DATA_LOADING and found.share > 0.5
+
+
+def test_waiting_for_other_ranks_outweighs_small_findings():
+    found = find_verdict(build_trace(waits_before_work("gloo:all_reduce")))
+    assert found.status is Status.COMMUNICATION and found.next == "opscope stragglers"
+
+
+def test_what_says_nothing_of_operators_cannot_tell():
+    found = find_verdict(build_trace(""))
+    assert found.status is Status.TOO_LITTLE and "no operator" in found.unsure[0]
+    assert not found.status.is_told
+
+
+def test_it_is_made_once_and_of_an_object_that_nothing_changes():
+    trace = build_trace(products())
+    assert trace.verdict() is find_verdict(trace)
+    with pytest.raises(AttributeError):
+        trace.verdict().share = 1.0
+
+
+def test_it_fits_into_json_and_into_trackers():
+    found = find_verdict(build_trace(products()))
+    assert json.loads(json.dumps(found.as_dict()))["status"] == "healthy"
+    assert all(isinstance(value, float) for value in found.metrics().values())
+    assert found.metrics()["is_healthy"] == 1.0 and "share_operator" in found.metrics()
+
+
+def test_at_most_four_lines():
+    assert len(find_verdict(build_trace(products())).lines()) <= 4
+    everything = Verdict(
+        status=Status.PYTHON, title="t", share=0.5, line="x", fix="f.", gain_ns=1, gain_share=0.1,
+        most=(("aten::mm", 0.5),), about="recording", others=3, not_looked_for=("a",),
+    )  # fmt: skip
+    assert len(everything.lines()) == 4
+
+
+def test_causes_without_a_status_are_operators():
+    assert all(isinstance(status, Status) for status in OF_CAUSE.values())
+
+
+class _Nobody:
+    found = ()
+
+
+def test_a_job_without_a_slow_rank_is_judged_by_one_of_its_ranks():
+    of_one = find_verdict(build_trace(products()))
+    found = job_verdict(_Nobody(), lambda: of_one, "rank 0")
+    assert found.status is Status.HEALTHY and found.about.endswith("of rank 0")
