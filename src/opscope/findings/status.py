@@ -17,6 +17,7 @@ class Status(Enum):
     SMALL_OPERATORS = "slow: many small operators"
     OPERATORS = "slow: operators"
     WAITING = "slow: waiting"
+    EVENT_LOOP = "blocked event loop"
     MEMORY = "memory grows"
     STRAGGLER = "straggler"
     COMMUNICATION = "communication-bound"

@@ -24,7 +24,7 @@ from opscope.findings.find import find_findings
 from opscope.findings.finding import Finding, Findings
 from opscope.findings.status import OF_CAUSE, Status
 from opscope.timeline.doubts import NO_TIMES, doubts_text
-from opscope.timeline.period import Period, Which, period_of
+from opscope.timeline.period import Period, Which, find_which, period_of
 
 WORTH_FIXING, _SLOW = 0.02, 0.05
 """Of the time: a fix that saves less is not worth naming; and no reason to call a program slow."""
@@ -35,8 +35,9 @@ _CAUSES_FIX = {
     Status.COMMUNICATION: "see which rank the others wait for: opscope stragglers",
     Status.TOO_LITTLE: "record what the time passes in: opscope run --why",
 }
+_NOT_ABOUT_TIME = (Status.EVENT_LOOP, Status.MEMORY)
 _NOT_THE_PROGRAM = (Cause.DESCHEDULED, Cause.PROFILER)
-_FEW_STEPS = 3
+_FEW_STEPS, _LEAST_NS = 3, 1_000_000
 _MOST_NAMES, _LITTLE = 3, 0.01
 _LOADER = "enumerate(DataLoader)#"
 
@@ -179,7 +180,7 @@ def find_verdict(trace: TraceData, which: Which | str = Which.STEADY) -> Verdict
     Raises:
         UsageError: there is no such part.
     """
-    return derive(trace, ("verdict", Which(which)), partial(_find, trace, which))
+    return derive(trace, ("verdict", find_which(which)), partial(_find, trace, which))
 
 
 def _find(trace: TraceData, which: Which | str) -> Verdict:
@@ -193,7 +194,7 @@ def weighed(trace: TraceData, which: Which | str, findings: Findings, account: A
     """The verdict that findings and account of a part come to."""
     period = period_of(trace, which)
     most = most_time(period, account)
-    chosen = next((one for one in findings.foremost(len(findings)) if _is_worth(one)), None)
+    chosen = _foremost(findings)
     of_cause = _of_cause(account)
     unsure = tuple(_doubts(period, findings, account))
     common: dict[str, Any] = {
@@ -214,8 +215,13 @@ def weighed(trace: TraceData, which: Which | str, findings: Findings, account: A
     return _without_finding(of_cause, len(findings), unsure, common)
 
 
-def _is_worth(finding: Finding) -> bool:
-    return finding.weight >= WORTH_FIXING
+def _foremost(findings: Findings) -> Finding | None:
+    """What saves most, if that makes the program slow; else what matters without saving time."""
+    worth = [one for one in findings if one.weight >= WORTH_FIXING]
+    if worth and worth[0].weight >= _SLOW:
+        return worth[0]
+    matters = [one for one in findings if one.status in _NOT_ABOUT_TIME]
+    return next(iter([*matters, *worth]), None)
 
 
 def _outweighs(cause: tuple[Cause, float] | None, finding: Finding) -> bool:
@@ -245,12 +251,13 @@ def _of_finding(
     unsure: tuple[str, ...],
     common: dict[str, Any],
 ) -> Verdict:
+    is_slow = finding.weight >= _SLOW
     place = finding.places[0] if finding.places else None
     line = ""
     if place is not None and tells_line(place.function, place.line):
         line = line_texts(trace).get((place.file, place.line), "")
     return Verdict(
-        status=finding.status if finding.weight >= _SLOW else Status.HEALTHY,
+        status=finding.status if is_slow or finding.status in _NOT_ABOUT_TIME else Status.HEALTHY,
         title=finding.title,
         share=finding.time_share,
         place=place,
@@ -271,6 +278,9 @@ def _without_finding(
     unsure: tuple[str, ...],
     common: dict[str, Any],
 ) -> Verdict:
+    if cause is None and common["wall_ns"] < _LEAST_NS:
+        short = f"only {time_text(common['wall_ns'])} were recorded"
+        return Verdict(status=Status.TOO_LITTLE, others=others, unsure=(*unsure, short), **common)
     if cause is None:
         return Verdict(status=Status.HEALTHY, others=others, unsure=unsure, **common)
     which, share = cause

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from opscope.columns.schema import EventKind
+from opscope.errors import UsageError
 from opscope.findings.status import OF_CAUSE, Status
 from opscope.findings.verdict import Verdict, find_verdict
 from opscope.jobs.verdict import job_verdict
@@ -55,6 +56,11 @@ def test_it_is_made_once_and_of_an_object_that_nothing_changes():
     assert trace.verdict() is find_verdict(trace)
     with pytest.raises(AttributeError):
         trace.verdict().share = 1.0
+
+
+def test_what_there_is_no_part_of():
+    with pytest.raises(UsageError, match="no period 'warm'"):
+        build_trace(products()).verdict("warm")
 
 
 def test_it_fits_into_json_and_into_trackers():

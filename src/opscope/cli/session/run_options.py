@@ -9,7 +9,7 @@ from pathlib import Path
 from opscope.errors import UsageError
 from opscope.torch_api.settings import ProfileSettings
 
-WHY = frozenset({"shapes", "memory", "modules", "own_functions"})
+WHY = frozenset({"shapes", "memory", "modules", "own_functions", "asyncio"})
 """What finding out why a program is slow needs to be recorded."""
 
 

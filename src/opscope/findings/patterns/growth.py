@@ -18,7 +18,7 @@ _WORTH_SAYING, _FEWEST = 0.02, 8
 _LEAST_BYTES, _LEAST_SHARE = 1 << 20, 0.2
 """Of memory that grows: in all, and of what is in use at its peak."""
 
-_STEADY = 0.6
+_STEADY, _MOST_OF_IT = 0.6, 0.5
 """Of the rounds that must add to what is kept."""
 
 
@@ -126,6 +126,7 @@ def _rounds(subject: Subject) -> Values | None:
     took = np.bincount(lines.group, weights=subject.duration_ns[lines.events])
     calls = _per_function(lines.group, lines.function)
     took[(count < _FEWEST) | (count // np.maximum(calls, 1) < _FEWEST)] = 0
+    took[_spread_ns(subject, lines.group) < _MOST_OF_IT * subject.wall_ns] = 0
     if not took.any():
         return None
     beat = lines.events[lines.group == int(np.argmax(took))]
@@ -133,6 +134,15 @@ def _rounds(subject: Subject) -> Values | None:
     longest = beat[np.argmax(subject.duration_ns[beat])]
     beat = beat[names == subject.events["name"][longest]]
     return np.append(beat, len(subject.parent)).astype(np.int64)
+
+
+def _spread_ns(subject: Subject, group: Values) -> Values:
+    """Between the first and the last call of each line: making a network is a loop as well."""
+    start = subject.start_ns[subject.line_calls.events]
+    first, last = np.full(group.max() + 1, np.iinfo(np.int64).max), np.zeros(group.max() + 1)
+    np.minimum.at(first, group, start)
+    np.maximum.at(last, group, start)
+    return (last - first).astype(np.int64)
 
 
 def _per_function(group: Values, function: Values) -> Values:

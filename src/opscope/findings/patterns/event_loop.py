@@ -1,0 +1,77 @@
+"""A task that keeps an event loop from running others."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.sites import Place
+from opscope.base.quantity_text import time_text
+from opscope.columns.row_groups import group_rows
+from opscope.findings.pattern import Evidence, Pattern
+from opscope.findings.status import Status
+from opscope.findings.subject import Subject, Values
+
+_BLOCKED_NS = 10_000_000
+"""A tenth of what asyncio warns of in its debug mode: a request waits for all of it."""
+
+
+def _find(subject: Subject) -> Evidence | None:
+    runs = subject.trace.table("task_runs")
+    events = runs["event"].astype(np.int64)
+    events = events[(subject.duration_ns[events] >= _BLOCKED_NS) & _others_are_there(subject)]
+    if not len(events):
+        return None
+    took = subject.duration_ns[events]
+    longest = events[int(np.argmax(took))]
+    name = subject.trace.event_name(int(longest))
+    return Evidence(
+        events=events,
+        time_ns=int(took.sum()),
+        explanation=(
+            f"A task ran for {time_text(_BLOCKED_NS)} or more without an await "
+            f"{len(events):,} times, {time_text(int(np.median(took)))} in the middle and "
+            f"{time_text(int(took.max()))} at the longest ({name}). Every other task of the event "
+            "loop waits meanwhile, so the slowest requests are slow by that."
+        ),
+        places=_inside(subject, events),
+        saved_ns=None,
+        saved_by="it is not time that goes, but how long others wait",
+    )
+
+
+def _others_are_there(subject: Subject) -> npt.NDArray[np.bool_]:
+    """Of each run, whether a task ran before it that runs again after it. Shape (task runs,)."""
+    runs = subject.trace.table("task_runs")
+    start, task = subject.start_ns[runs["event"]], group_rows(runs["task"]).group
+    if not len(task):
+        return np.zeros(0, dtype=np.bool_)
+    first = np.full(task.max() + 1, np.iinfo(np.int64).max)
+    last = np.full(task.max() + 1, np.iinfo(np.int64).min)
+    np.minimum.at(first, task, start)
+    np.maximum.at(last, task, start)
+    begun = np.searchsorted(np.sort(first), start, side="left")
+    done = np.searchsorted(np.sort(last), start, side="right")
+    itself = (first[task] < start) & (last[task] > start)
+    return np.asarray(begun - done - itself > 0)
+
+
+def _inside(subject: Subject, runs: Values) -> tuple[Place, ...]:
+    """The lines of the tasks that call operators meanwhile; else where they are themselves."""
+    is_run = np.zeros(len(subject.parent), dtype=np.bool_)
+    is_run[runs] = True
+    outermost = np.unique(subject.outermost_operator[subject.outermost_operator >= 0])
+    within = outermost[subject.inside(is_run)[outermost] >= 0]
+    return subject.sites.places(within, subject.duration_ns[within], with_modules=False)
+
+
+EVENT_LOOP = Pattern(
+    id="event-loop-blocked",
+    status=Status.EVENT_LOOP,
+    title="A task blocks the event loop",
+    advice=(
+        "Run what computes in a thread: await asyncio.to_thread(model, batch), with "
+        "torch.set_num_threads() as you need it. Or put an await between its parts."
+    ),
+    find=_find,
+)
