@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import gc
 import os
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,13 +20,8 @@ from benchmarks import (
     accounts,
     annotated,
     diffs,
-    drop_in,
     execution_traces,
     first_minutes,
-    history,
-    importing,
-    lasting,
-    looking,
     python_calls,
     recording,
     report,
@@ -46,14 +40,10 @@ GROUPS: dict[str, Callable[[Rounds], Iterator[Figure]]] = {
     "annotations": annotated.measure,
     "threads": threads.measure,
     "results": results.measure,
-    "looking": looking.measure,
-    "importing": importing.measure,
     "execution-traces": execution_traces.measure,
     "accounts": accounts.measure,
     "diffs": diffs.measure,
-    "drop-in": drop_in.measure,
     "memory": resident.measure,
-    "lasting": lasting.measure,
     "first-minutes": first_minutes.measure,
 }
 
@@ -65,25 +55,15 @@ def main() -> None:
     start_kineto()
     gc.collect()
     gc.freeze()  # measurements run in forks: what exists by now is not theirs to look through
-    console = Console(stderr=True)
     figures: list[Figure] = []
-    with Progress(console=console, transient=True) as progress:
+    with Progress(console=Console(stderr=True), transient=True) as progress:
         count, share = (2, 0.2) if options.quick else (options.rounds, 1.0)
         rounds = Rounds(count, share, progress)
         for name in options.only or GROUPS:
             figures += GROUPS[name](rounds)
-    _show(figures, options)
-
-
-def _show(figures: list[Figure], options: argparse.Namespace) -> None:
-    if options.format == "table":
-        Console(width=None if os.isatty(1) else 160).print(report.as_table(figures))
-    else:
-        print(report.as_markdown(figures) if options.format == "md" else report.as_json(figures))
+    print(report.as_markdown(figures))
     if options.json is not None:
         options.json.write_text(report.as_json(figures))
-    if options.keep:
-        print(history.keep(figures, torch.__version__), file=sys.stderr)
 
 
 def _parse() -> argparse.Namespace:
@@ -91,9 +71,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="less exact, in about two minutes")
     parser.add_argument("--rounds", type=int, default=5, help="repetitions of each measurement")
     parser.add_argument("--only", nargs="+", choices=sorted(GROUPS), help="some figures only")
-    parser.add_argument("--format", choices=("table", "md", "json"), default="table")
     parser.add_argument("--json", type=Path, help="also write JSON to this file")
-    parser.add_argument("--keep", action="store_true", help="also add this run to the history")
     return parser.parse_args()
 
 

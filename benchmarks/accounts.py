@@ -10,7 +10,7 @@ from benchmarks.figures import Figure
 from benchmarks.isolation import in_fork
 from benchmarks.rounds import Rounds
 from benchmarks.sessions import count_events, new_profile
-from benchmarks.workloads import TRAINING, Workload
+from benchmarks.workloads import TRAINING
 from opscope.analysis.memory.categories import memory_accounts
 from opscope.timeline.tree.ancestry import depths
 from opscope.timeline.tree.event_tree import event_tree
@@ -22,83 +22,58 @@ _TORCH_SHARE = 0.2  # of a workload's units: torch.profiler takes too long for m
 
 def measure(rounds: Rounds) -> Iterator[Figure]:
     """Time per event; opscope's categories include decoding, and so identity."""
-    small = TRAINING.scaled(rounds.share * _TORCH_SHARE)
+    few = TRAINING.scaled(rounds.share * _TORCH_SHARE).units
     per_unit = in_fork(count_events, TRAINING, "default")
-    large = Workload(TRAINING.name, TRAINING.build, int(_TREE_EVENTS * rounds.share / per_unit) + 1)
-    yield _figure(
-        "tree and self times", "default", (tree, large), (list_events, small), 0.01, rounds
-    )
-    same = (categories, small), (memory_profile, small)
-    yield _figure("identity and memory categories", "all", *same, 0.03, rounds)
+    many = int(_TREE_EVENTS * rounds.share / per_unit) + 1
+    for name, setting, work, units, target in (
+        ("tree and self times", "default", _tree, {"opscope": many, "torch": few}, 0.01),
+        ("identity and memory categories", "all", _categories, dict.fromkeys(PROFILERS, few), 0.03),
+    ):
+        seconds = rounds.in_forks(
+            name, PROFILERS, _measured, units, setting, work, count=max(2, rounds.count // 2)
+        )
+        of_setting = in_fork(count_events, TRAINING, setting)
+        events = {profiler: units[profiler] * of_setting for profiler in PROFILERS}
+        ours, theirs = ([s * 1e9 / events[who] for s in seconds[who]] for who in PROFILERS)
+        note = f"{events['opscope']:,.0f} events; torch.profiler: {events['torch']:,.0f}"
+        workload = TRAINING.name
+        yield Figure(
+            f"{name}, {setting}", workload, "ns/event", ours, theirs, target=target, note=note
+        )
 
 
-Measured = tuple[Callable[[Workload, str], float], Workload]
+PROFILERS = ("opscope", "torch")
 
 
-def _figure(
-    name: str, setting: str, ours: Measured, theirs: Measured, target: float, rounds: Rounds
-) -> Figure:
-    def variant(measured: Measured) -> Callable[[], float]:
-        return lambda: in_fork(*measured, setting)
-
-    variants = {"opscope": variant(ours), "torch": variant(theirs)}
-    results = rounds.interleave(name, variants, max(2, rounds.count // 2))
-    per_unit = in_fork(count_events, TRAINING, setting)
-    events = {"opscope": ours[1].units * per_unit, "torch": theirs[1].units * per_unit}
-    per_event = {who: [s * 1e9 / events[who] for s in seconds] for who, seconds in results.items()}
-    return Figure(
-        f"{name}, {setting}",
-        TRAINING.name,
-        "ns/event",
-        per_event["opscope"],
-        per_event["torch"],
-        target=target,
-        note=f"{events['opscope']:,.0f} events; torch.profiler: {events['torch']:,.0f}",
-    )
-
-
-def tree(workload: Workload, setting: str) -> float:
-    """Seconds for parents, children, depths and self times of every event."""
-    trace = _profiled("opscope", workload, setting).trace
-    len(trace.events)
-    began = time.perf_counter()
-    structure = event_tree(trace)
-    _ = (
-        structure.children,
-        depths(structure.parent),
-        self_times(structure, trace.events["is_async"]),
-    )
-    return time.perf_counter() - began
-
-
-def list_events(workload: Workload, setting: str) -> float:
-    """Seconds for torch.profiler's ``events()``, which is where it makes its tree."""
-    profiled = _profiled("torch", workload, setting)
-    began = time.perf_counter()
-    profiled.events()
-    return time.perf_counter() - began
-
-
-def categories(workload: Workload, setting: str) -> float:
-    """Seconds from a stopped recording to the category of every version of every block."""
-    profiled = _profiled("opscope", workload, setting)
-    began = time.perf_counter()
-    memory_accounts(profiled.trace)
-    return time.perf_counter() - began
-
-
-def memory_profile(workload: Workload, setting: str) -> float:
-    """The same with torch.profiler, whose ``stop()`` has found out identity already."""
-    profiled = _profiled("torch", workload, setting)
-    began = time.perf_counter()
-    profiled._memory_profile()
-    return time.perf_counter() - began
-
-
-def _profiled(profiler: str, workload: Workload, setting: str) -> Any:
-    unit = workload.build()
+def _measured(
+    profiler: str, units: dict[str, int], setting: str, work: Callable[[str, Any], object]
+) -> float:
+    """Seconds of ``work`` with what a profiler recorded."""
+    unit = TRAINING.build()
     unit()
     with new_profile(profiler, setting) as profiled:
-        for _ in range(workload.units):
+        for _ in range(units[profiler]):
             unit()
-    return profiled
+    if work is _tree and profiler == "opscope":
+        len(profiled.trace.events)  # decoded now: torch.profiler does that in stop()
+    began = time.perf_counter()
+    work(profiler, profiled)
+    return time.perf_counter() - began
+
+
+def _tree(profiler: str, profiled: Any) -> None:
+    """Parents, children, depths and self times; torch.profiler makes its tree in ``events()``."""
+    if profiler == "torch":
+        profiled.events()
+        return
+    structure = event_tree(profiled.trace)
+    _ = structure.children, depths(structure.parent)
+    self_times(structure, profiled.trace.events["is_async"])
+
+
+def _categories(profiler: str, profiled: Any) -> None:
+    """Of every version of every block; torch.profiler found out identity in ``stop()``."""
+    if profiler == "torch":
+        profiled._memory_profile()
+    else:
+        memory_accounts(profiled.trace)

@@ -3,7 +3,7 @@
 Steps with the recorder on and off take turns in one process, and each is compared with those around
 it that had it off, so that what else the machine does falls on both. Machines that are shared go
 from one speed to another and back: where the steps around one do not agree, it is left out,
-whatever it took itself, and how many are compared is printed. What a step takes is its
+whatever it took itself. What a step takes is its
 thread's processor time; that of the recorder's own threads is added. The recorder has its default
 budget; what it has settled for is left as it is while steps are compared (``--budget none``:
 everything is recorded). The interval comes from drawing stretches of neighbouring steps again and
@@ -22,9 +22,8 @@ import random
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -131,7 +130,6 @@ class Cost:
         low: of its 95 % interval.
         high: likewise.
         operator_us: what an operator takes on average, with all that is between.
-        compared: of the units of steps, how many were beside others of one speed.
         own: the share of the recorder's own threads.
         said: what the recorder itself took all of it to be.
         level: what it recorded.
@@ -141,7 +139,6 @@ class Cost:
     low: float
     high: float
     operator_us: float
-    compared: float
     own: float
     said: float
     level: str
@@ -149,7 +146,7 @@ class Cost:
     def __str__(self) -> str:
         return (
             f"{self.share:+.2%} ({self.low:+.2%} to {self.high:+.2%}), "
-            f"operators of {self.operator_us:.0f} µs, {self.compared:.0%} compared; "
+            f"operators of {self.operator_us:.0f} µs; "
             f"own threads {self.own:.2%}, said {self.said:.2%}; {self.level}"
         )
 
@@ -177,8 +174,7 @@ def cost_of(make: Callable[[], Step], seconds: float, budget: float | None) -> C
             switch.turn(True)
     per_operator = _seconds_per_step(step, _WARM_STEPS) / _operators_in(step)
     share, low, high = (bound + own_share for bound in compared.share_and_interval())
-    used = compared.share_compared()
-    return Cost(share, low, high, per_operator * 1e6, used, own_share, said, level)
+    return Cost(share, low, high, per_operator * 1e6, own_share, said, level)
 
 
 @dataclass(frozen=True)
@@ -210,11 +206,7 @@ class Compared:
         low, high = np.quantile(drawn, (0.025, 0.975))
         return _more_when_on(more, is_on), float(low), float(high)
 
-    def share_compared(self) -> float:
-        """Of the units, those that have others of one speed around them."""
-        return float(np.mean(~np.isnan(self._beside_others)))
-
-    @cached_property
+    @property
     def _beside_others(self) -> FloatColumn:
         """By how much each took longer than the middle of those around it without the recorder.
 
@@ -324,22 +316,6 @@ def _operators_in(step: Step) -> int:
     return len(recorded.trace.events)
 
 
-@dataclass(frozen=True)
-class HeldUp:
-    """How long another thread was held up while something was done, in milliseconds.
-
-    Attributes:
-        times: of each time that it was done, the longest stretch.
-    """
-
-    times: list[float]
-
-    def __str__(self) -> str:
-        ordered = sorted(self.times)
-        at = [ordered[min(int(share * len(ordered)), len(ordered) - 1)] for share in (0.5, 0.99)]
-        return f"{len(ordered)} times: median {at[0]:.2f} ms, p99 {at[1]:.2f} ms"
-
-
 class Ticking:
     """A thread of Python's that does next to nothing, and notices when it cannot."""
 
@@ -379,8 +355,8 @@ class Ticking:
         return int(ran) + int(waited)
 
 
-def held_up(rounds: int) -> dict[str, HeldUp]:
-    """A dump, a start and a stop, and nothing at all, beside a thread that ticks."""
+def held_up(rounds: int) -> Iterator[str]:
+    """Another thread, by a dump, a start, a stop, and nothing at all: how long at most."""
     found: dict[str, list[float]] = {"nothing": [], "start": [], "dump": [], "stop": []}
     step = perceptron()
     with tempfile.TemporaryDirectory() as folder, Ticking() as ticking:
@@ -392,7 +368,9 @@ def held_up(rounds: int) -> dict[str, HeldUp]:
             found["dump"].append(ticking.longest_ms(recorder.dump))
             recorder._flight.dumps.wait(60)  # type: ignore[union-attr]
             found["stop"].append(ticking.longest_ms(recorder.stop))
-    return {what: HeldUp(times) for what, times in found.items()}
+    for what, times in found.items():
+        median, p99 = np.quantile(times, (0.5, 0.99))
+        yield f"held up by {what:8} {rounds} times: median {median:.2f} ms, p99 {p99:.2f} ms"
 
 
 def main() -> None:
@@ -413,8 +391,7 @@ def main() -> None:
     for loop in chosen:
         print(f"{loop.__name__:14} {cost_of(loop, options.seconds, budget)}", flush=True)
     if options.only in (None, "pauses"):
-        for what, times in held_up(options.rounds).items():
-            print(f"held up by {what:8} {times}", flush=True)
+        print(*held_up(options.rounds), sep="\n")
 
 
 if __name__ == "__main__":

@@ -10,10 +10,8 @@ import torch
 
 import opscope
 from benchmarks.figures import Figure
-from benchmarks.isolation import in_fork
 from benchmarks.rounds import Rounds
 from benchmarks.sessions import new_profile, time_units
-from benchmarks.workloads import Unit
 
 SPANS = 1000
 ANNOTATIONS: dict[str, Callable[[str], AbstractContextManager[Any]]] = {
@@ -25,32 +23,23 @@ ANNOTATIONS: dict[str, Callable[[str], AbstractContextManager[Any]]] = {
 def measure(rounds: Rounds) -> Iterator[Figure]:
     """Time per ``with record_function(...)``, without a profiler and with one."""
     for recording, target in ((False, 0.1), (True, 0.2)):
-        variants = {name: _variant(name, recording) for name in ANNOTATIONS}
         name = f"record_function, profiler {'on' if recording else 'off'}"
-        spans = rounds.interleave(name, variants)
-        yield Figure(
-            name, "an empty block", "ns/span", spans["opscope"], spans["torch"], target=target
-        )
-
-
-def _variant(profiler: str, recording: bool) -> Callable[[], float]:
-    return lambda: in_fork(_time_spans, profiler, recording)
+        spans = rounds.in_forks(name, ANNOTATIONS, _time_spans, recording)
+        ours, theirs = spans["opscope"], spans["torch"]
+        yield Figure(name, "an empty block", "ns/span", ours, theirs, target=target)
 
 
 def _time_spans(profiler: str, recording: bool) -> float:
-    unit = _spans(ANNOTATIONS[profiler])
+    annotation = ANNOTATIONS[profiler]
+
+    def unit() -> None:
+        for _ in range(SPANS):
+            with annotation("a span"):
+                pass
+
     time_units(unit, 5)
     if not recording:
         return time_units(unit, 20) / SPANS
     with new_profile(profiler, "default"):
         unit()
         return time_units(unit, 20) / SPANS
-
-
-def _spans(annotation: Callable[[str], AbstractContextManager[Any]]) -> Unit:
-    def unit() -> None:
-        for _ in range(SPANS):
-            with annotation("a span"):
-                pass
-
-    return unit

@@ -26,11 +26,9 @@ def measure(rounds: Rounds) -> Iterator[Figure]:
     """Added time per operator; time to the file against all that torch's observer took."""
     for workload in WORKLOADS:
         part = workload.scaled(rounds.share)
-        variants = {name: _variant(part, name) for name in OBSERVERS}
-        runs = rounds.interleave(f"execution trace, {part.name}", variants)
+        runs = rounds.in_forks(f"execution trace, {part.name}", OBSERVERS, _observe, part)
         ours, theirs = runs["opscope"], runs["torch"]
         per_unit = in_fork(count_events, part, "default")
-        events = per_unit * part.units
         yield Figure(
             "execution trace, recording",
             part.name,
@@ -41,7 +39,7 @@ def measure(rounds: Rounds) -> Iterator[Figure]:
             target=0.15,
         )
         yield Figure(
-            f"execution trace, stop() and write {events:,.0f} operators",
+            f"execution trace, stop() and write {per_unit * part.units:,.0f} operators",
             part.name,
             "ms",
             [run.stop_s * 1e3 for run in ours],
@@ -52,11 +50,7 @@ def measure(rounds: Rounds) -> Iterator[Figure]:
         )
 
 
-def _variant(workload: Workload, observer: str) -> Callable[[], Run]:
-    return lambda: in_fork(observe, workload, observer)
-
-
-def observe(workload: Workload, name: str) -> Run:
+def _observe(name: str, workload: Workload) -> Run:
     """Run a workload without an observer, then under one.
 
     ``stop_s`` is CPU time of all threads until the file is there, like the other times.
@@ -64,24 +58,12 @@ def observe(workload: Workload, name: str) -> Run:
     unit = workload.build()
     plain_ns = time_unprofiled(unit, workload.units)
     with temporary_path("trace.json") as path:
-        observer = _registered(name, path)
-        observer.start()
-        unit()
-        _finish(observer)  # what a process does once only is done here
-        observer = _registered(name, path)
-        observer.start()
-        recorded_ns = time_units(unit, workload.units)
-        began = time.process_time()
-        _finish(observer)
+        for units in (1, workload.units):  # what a process does once only is done in the first
+            observer = OBSERVERS[name]()
+            observer.register_callback(path)
+            observer.start()
+            recorded_ns = time_units(unit, units)
+            began = time.process_time()
+            observer.stop()
+            observer.unregister_callback()
         return Run(plain_ns, recorded_ns, time.process_time() - began)
-
-
-def _registered(name: str, path: str) -> Any:
-    observer = OBSERVERS[name]()
-    observer.register_callback(path)
-    return observer
-
-
-def _finish(observer: Any) -> None:
-    observer.stop()
-    observer.unregister_callback()

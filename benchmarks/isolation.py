@@ -8,11 +8,8 @@ allocates next, usually torch.profiler again, takes several times as long.
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
-import subprocess
-import sys
 import traceback
 import warnings
 from collections.abc import Callable
@@ -52,17 +49,3 @@ def _answer(writer: int, function: Callable[..., Any], arguments: tuple[Any, ...
         traceback.print_exc()
     finally:
         os._exit(0)
-
-
-def in_fresh_process(module: str, *arguments: str) -> Any:
-    """Run ``python -m module arguments``; its last line of output is JSON.
-
-    Raises:
-        RuntimeError: it failed.
-    """
-    done = subprocess.run(
-        [sys.executable, "-m", module, *arguments], capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        raise RuntimeError(f"{module} {arguments} failed:\n{done.stderr}")
-    return json.loads(done.stdout.splitlines()[-1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from torch import nn, ones
 
@@ -17,8 +17,13 @@ from benchmarks.workloads import TRAINING, Unit, Workload
 STACK_TARGET = 0.50
 MODULES_TARGET = 0.15
 
-Runs = dict[tuple[str, str], list[Run]]
-"""Of opscope, torch and an empty profile function, by setting."""
+Variant = tuple[str, str]
+"""Who records, and the setting; "empty": a profile function that does nothing."""
+Runs = dict[Variant, list[Run]]
+
+VARIANTS = [("opscope", setting) for setting in ("default", "modules", "stack")]
+VARIANTS += [("torch", setting) for setting in ("default", "stack")]
+VARIANTS += [("empty", "stack")] if sys.version_info < (3, 12) else []
 
 
 def measure(rounds: Rounds) -> Iterator[Figure]:
@@ -32,22 +37,16 @@ def measure(rounds: Rounds) -> Iterator[Figure]:
     """
     for workload in (PYTHON_CALLS, C_CALLS, MODULE_CALLS):
         part = workload.scaled(rounds.share)
-        runs = rounds.interleave(f"Python calls, {part.name}", _variants(part))
+        runs = rounds.in_forks(f"Python calls, {part.name}", VARIANTS, _run, part)
         calls = in_fork(count_events, part, "stack") - in_fork(count_events, part, "default")
         yield from _figures(part.name, runs, calls)
-    yield _training(rounds)
-
-
-def _training(rounds: Rounds) -> Figure:
     part = TRAINING.scaled(rounds.share)
-    variants = {side: v for side, v in _variants(part).items() if side[1] == "stack"}
-    runs = rounds.interleave(f"Python calls, {part.name}", variants)
+    with_stack = [("opscope", "stack"), ("torch", "stack")]
+    runs = rounds.in_forks(f"Python calls, {part.name}", with_stack, _run, part)
     events = in_fork(count_events, part, "stack")
-    ours, theirs = (
-        [run.added_ns / events for run in runs[name, "stack"]] for name in ("opscope", "torch")
-    )
+    ours, theirs = ([run.added_ns / events for run in runs[variant]] for variant in with_stack)
     name = "recording, with_stack"
-    return Figure(name, part.name, "ns/event", ours, theirs, target=STACK_TARGET)
+    yield Figure(name, part.name, "ns/event", ours, theirs, target=STACK_TARGET)
 
 
 def _figures(workload: str, runs: Runs, calls: float) -> Iterator[Figure]:
@@ -62,28 +61,17 @@ def _figures(workload: str, runs: Runs, calls: float) -> Iterator[Figure]:
     yield figure("with_stack", more("opscope", "stack"), STACK_TARGET)
     if workload == MODULE_CALLS.name:
         yield figure("with_modules", more("opscope", "modules"), MODULES_TARGET)
-    empty = [run.added_ns / calls for run in runs.get(("empty", "stack"), [])]
-    if empty:
+    if empty := [run.added_ns / calls for run in runs.get(("empty", "stack"), [])]:
         note = "CPython's own part of with_stack, in both"
         yield figure("an empty profile function", empty, None, note)
 
 
-def _variants(workload: Workload) -> dict[tuple[str, str], Callable[[], Run]]:
-    def profiled(profiler: str, setting: str) -> Callable[[], Run]:
-        return lambda: in_fork(run, workload, profiler, setting)
-
-    sides = {"opscope": ("default", "modules", "stack"), "torch": ("default", "stack")}
-    variants = {
-        (profiler, setting): profiled(profiler, setting)
-        for profiler, settings in sides.items()
-        for setting in settings
-    }
-    if sys.version_info < (3, 12):
-        variants["empty", "stack"] = lambda: in_fork(_run_empty_profile_function, workload)
-    return variants
+def _run(variant: Variant, workload: Workload) -> Run:
+    who, setting = variant
+    return _empty_profile_function(workload) if who == "empty" else run(who, workload, setting)
 
 
-def _run_empty_profile_function(workload: Workload) -> Run:
+def _empty_profile_function(workload: Workload) -> Run:
     """Run a workload while CPython calls a function that does nothing.
 
     That function is C's ``abs``: its first argument is null, and 0 is what it has to return.
@@ -132,11 +120,7 @@ def module_calls() -> Unit:
     for _ in range(10):
         model = nn.Sequential(model, nn.Identity(), nn.ReLU())
     sample = ones(4)
-
-    def unit() -> None:
-        model(sample)
-
-    return unit
+    return lambda: model(sample)
 
 
 PYTHON_CALLS = Workload("Python calls", python_calls, units=200)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
+import opscope.drop_in
 from benchmarks.empty_callback import library, run_empty_callback
 from benchmarks.figures import Figure
 from benchmarks.isolation import in_fork
@@ -13,59 +14,54 @@ from benchmarks.workloads import WORKLOADS, Workload
 
 SETTINGS = ("default", "shapes", "memory")
 FLOOR_TARGETS = {"default": 1.8}
+DROP_IN_TARGET = 1.1  # nothing is added; two runs of the same code differ by this much
 
-Runs = dict[tuple[str, str], list[Run]]
-"""Of opscope, torch and the floor, by setting."""
+Variant = tuple[str, str]
+"""Who records, and the setting; nobody does in an empty callback, "floor"."""
 
 
 def measure(rounds: Rounds) -> Iterator[Figure]:
     """Added time per event, and time to stop, against torch.profiler and an empty callback."""
     library()
+    who = ("floor", "opscope", "drop-in", "torch")
+    variants = [(one, setting) for setting in SETTINGS for one in who]
     for workload in WORKLOADS:
         part = workload.scaled(rounds.share)
-        runs = rounds.interleave(f"recording, {part.name}", _variants(part))
+        runs = rounds.in_forks(f"recording, {part.name}", variants, _run, part)
         for setting in SETTINGS:
             events = in_fork(count_events, part, setting)
-            yield from _recording(part.name, setting, runs, events)
-            yield _stopping(part.name, setting, runs, events * part.units)
+            of_setting = {one: runs[one, setting] for one in who}
+            yield from _recording(part.name, setting, of_setting, events)
+            stopped = {
+                one: [run.stop_s * 1e9 / (events * part.units) for run in taken]
+                for one, taken in of_setting.items()
+            }
+            name, ours, theirs = f"stop(), {setting}", stopped["opscope"], stopped["torch"]
+            yield Figure(name, part.name, "ns/event", ours, theirs, target=0.01)
 
 
-def _variants(workload: Workload) -> dict[tuple[str, str], Callable[[], Run]]:
-    def profiled(profiler: str, setting: str) -> Callable[[], Run]:
-        return lambda: in_fork(run, workload, profiler, setting)
-
-    def empty(setting: str) -> Callable[[], Run]:
-        return lambda: in_fork(run_empty_callback, workload, setting)
-
-    variants: dict[tuple[str, str], Callable[[], Run]] = {}
-    for setting in SETTINGS:
-        variants["floor", setting] = empty(setting)
-        variants["opscope", setting] = profiled("opscope", setting)
-        variants["torch", setting] = profiled("torch", setting)
-    return variants
+def _run(variant: Variant, workload: Workload) -> Run:
+    who, setting = variant
+    if who == "floor":
+        return run_empty_callback(workload, setting)
+    if who == "drop-in":
+        with opscope.drop_in.install():
+            return run("torch", workload, setting)
+    return run(who, workload, setting)
 
 
-def _recording(workload: str, setting: str, runs: Runs, events: float) -> Iterator[Figure]:
-    def added(name: str) -> Sequence[float]:
-        return [run.added_ns / events for run in runs[name, setting]]
+def _recording(
+    workload: str, setting: str, runs: dict[str, list[Run]], events: float
+) -> Iterator[Figure]:
+    def figure(name: str, one: str, other: str, target: float | None, **more: object) -> Figure:
+        of_one, of_other = added[one], added[other]
+        return Figure(name, workload, "ns/event", of_one, of_other, target=target, **more)  # type: ignore[arg-type]
 
-    name = f"recording, {setting}"
-    ours, theirs, floor = added("opscope"), added("torch"), added("floor")
-    yield Figure(name, workload, "ns/event", ours, theirs, target=0.40, floor=floor)
-    yield Figure(
-        name,
-        workload,
-        "ns/event",
-        ours,
-        floor,
-        compared_with="an empty callback",
-        target=FLOOR_TARGETS.get(setting),
-    )
-
-
-def _stopping(workload: str, setting: str, runs: Runs, events: float) -> Figure:
-    def stopped(name: str) -> Sequence[float]:
-        return [run.stop_s * 1e9 / events for run in runs[name, setting]]
-
-    name = f"stop(), {setting}"
-    return Figure(name, workload, "ns/event", stopped("opscope"), stopped("torch"), target=0.01)
+    added: dict[str, Sequence[float]] = {
+        who: [run.added_ns / events for run in taken] for who, taken in runs.items()
+    }
+    name, of_empty = f"recording, {setting}", FLOOR_TARGETS.get(setting)
+    yield figure(name, "opscope", "torch", 0.40, floor=added["floor"])
+    yield figure(name, "opscope", "floor", of_empty, compared_with="an empty callback")
+    through = f"recording through the drop-in, {setting}"
+    yield figure(through, "drop-in", "opscope", DROP_IN_TARGET, compared_with="opscope.profile")

@@ -1,4 +1,4 @@
-"""Figures as a table on the terminal, as Markdown, as JSON."""
+"""Figures as Markdown, as JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from datetime import date
 
 import torch
-from rich.table import Table
 
 import opscope
 from benchmarks.figures import Figure, median_of
@@ -38,20 +37,8 @@ def machine() -> str:
     )
 
 
-def as_table(figures: Sequence[Figure]) -> Table:
-    """For the terminal."""
-    table = Table(
-        *HEADINGS, title="opscope against torch.profiler", caption=f"{machine()}. {FLOOR}"
-    )
-    for figure in figures:
-        style = {True: "green", False: "red", None: ""}[figure.met]
-        *cells, verdict = _cells(figure)
-        table.add_row(*cells, f"[{style}]{verdict}[/]" if style else verdict)
-    return table
-
-
 def as_markdown(figures: Sequence[Figure]) -> str:
-    """For a document."""
+    """For a terminal, and for a document."""
     lines = [_row(HEADINGS), _row(["---"] * len(HEADINGS))]
     lines += [_row(_cells(figure)) for figure in figures]
     notes = [f"- {FLOOR}."]
@@ -73,17 +60,15 @@ def as_json(figures: Sequence[Figure]) -> str:
 
 def _cells(figure: Figure) -> list[str]:
     compared = figure.compared_with
-    other = f"{_value(median_of(figure.other))} ({compared})" if compared else ""
-    verdict = {True: "met", False: "missed", None: ""}[figure.met]
     return [
         figure.name,
         figure.workload,
         f"{_value(median_of(figure.opscope))} {figure.unit}",
-        other,
+        f"{_value(median_of(figure.other))} ({compared})" if compared else "",
         _ratio(figure),
         "" if figure.floor_ratio is None else f"{figure.floor_ratio:.2f}",
         _target(figure),
-        verdict,
+        {True: "met", False: "missed", None: ""}[figure.met],
     ]
 
 
@@ -96,11 +81,8 @@ def _ratio(figure: Figure) -> str:
 
 
 def _target(figure: Figure) -> str:
-    parts = []
-    if figure.target is not None:
-        parts.append(f"≤ {figure.target:.4g}")
-    if figure.limit is not None:
-        parts.append(f"≤ {figure.limit:g} {figure.unit}")
+    parts = [] if figure.target is None else [f"≤ {figure.target:.4g}"]
+    parts += [] if figure.limit is None else [f"≤ {figure.limit:g} {figure.unit}"]
     return ", ".join(parts)
 
 

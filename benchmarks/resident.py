@@ -1,4 +1,4 @@
-"""Memory per event, and ``python -m benchmarks.resident WORKLOAD PROFILER SETTING UNITS``."""
+"""Memory per event, and ``python -m benchmarks.resident PROFILER WORKLOAD SETTING UNITS``."""
 
 from __future__ import annotations
 
@@ -6,55 +6,47 @@ import ctypes
 import gc
 import json
 import os
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from benchmarks.figures import Figure
-from benchmarks.isolation import in_fork, in_fresh_process
+from benchmarks.isolation import in_fork
 from benchmarks.rounds import Rounds
 from benchmarks.sessions import count_events, new_profile
-from benchmarks.workloads import WORKLOADS, Workload
+from benchmarks.workloads import WORKLOADS
 
 TARGETS = {"default": 0.06, "all": 0.10}
 
 
 def measure(rounds: Rounds) -> Iterator[Figure]:
     """Resident memory that a recording has taken once it can be looked at."""
-    for number, workload in enumerate(WORKLOADS):
+    for number in range(len(WORKLOADS)):
         for setting, target in TARGETS.items():
-            part = workload.scaled(max(rounds.share / 2, 0.2))
-            yield _figure(number, part, setting, target, rounds)
+            yield _figure(number, setting, target, rounds)
 
 
-def _figure(number: int, workload: Workload, setting: str, target: float, rounds: Rounds) -> Figure:
-    def variant(profiler: str) -> Callable[[], dict[str, float]]:
-        units = str(workload.units)
-        return lambda: in_fresh_process(
-            "benchmarks.resident", str(number), profiler, setting, units
-        )
+def _figure(number: int, setting: str, target: float, rounds: Rounds) -> Figure:
+    workload = WORKLOADS[number].scaled(max(rounds.share / 2, 0.2))
+
+    def in_fresh_process(profiler: str) -> dict[str, float]:
+        given = [profiler, str(number), setting, str(workload.units)]
+        command = [sys.executable, "-m", "benchmarks.resident", *given]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        taken: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+        return taken
 
     name = f"resident memory after stop(), {'every option' if setting == 'all' else setting}"
-    variants = {profiler: variant(profiler) for profiler in ("opscope", "torch")}
-    taken = rounds.interleave(f"{name}, {workload.name}", variants, min(rounds.count, 2))
+    title, who = f"{name}, {workload.name}", ("opscope", "torch")
+    taken = rounds.interleave(title, who, in_fresh_process, min(rounds.count, 2))
     events = in_fork(count_events, workload, "default") * workload.units
-    per_event = {
-        profiler: [result["stopped"] / events for result in results]
-        for profiler, results in taken.items()
-    }
-    while_recording = {profiler: taken[profiler][0]["recording"] / events for profiler in taken}
-    return Figure(
-        name,
-        workload.name,
-        "bytes/operator",
-        per_event["opscope"],
-        per_event["torch"],
-        target=target,
-        note=f"while recording: {while_recording['opscope']:.0f}, torch.profiler "
-        f"{while_recording['torch']:.0f}",
-    )
+    ours, theirs = ([one["stopped"] / events for one in taken[profiler]] for profiler in who)
+    recording = [taken[profiler][0]["recording"] / events for profiler in who]
+    note = "while recording: {:.0f}, torch.profiler {:.0f}".format(*recording)
+    return Figure(name, workload.name, "bytes/operator", ours, theirs, target=target, note=note)
 
 
-def main(number: int, profiler: str, setting: str, units: int) -> dict[str, float]:
+def main(profiler: str, number: int, setting: str, units: int) -> dict[str, float]:
     """Bytes taken while recording, and stopped with the result at hand."""
     unit = WORKLOADS[number].build()
     unit()
@@ -86,4 +78,4 @@ def _resident_bytes() -> int:
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(int(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4]))))
+    print(json.dumps(main(sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4]))))

@@ -18,6 +18,7 @@ LOOKS = (
 """What is done, its name, its target, and the share of the workload to do it with."""
 
 _LEAST = 0.2  # of a workload: in less, what does not depend on the events is much of the time
+_JSON = "torch.profiler's Chrome JSON"
 
 
 def measure(rounds: Rounds) -> Iterator[Figure]:
@@ -26,52 +27,58 @@ def measure(rounds: Rounds) -> Iterator[Figure]:
         for setting in ("default", "shapes") if rounds.count > 2 else ("default",):
             for look, name, target, share in LOOKS:
                 part = workload.scaled(max(rounds.share * share, _LEAST))
-                yield _waiting(part, setting, look, f"{name}, {setting}", target, rounds)
-            yield _size(workload.scaled(rounds.share), setting, rounds)
+                yield _Pair(rounds, part, setting, look, look).figure(
+                    f"{name}, {setting}", "ns/event", lambda run: run.stop_s + run.look_s, target
+                )
+            part = workload.scaled(rounds.share)
+            yield _Pair(rounds, part, setting, "save", "json", count=1).figure(
+                f"size of the trace folder, {setting}", "bytes/event", _size, 0.05, _JSON
+            )
+            perfetto = _Pair(rounds, part, setting, "pftrace", "json")  # decoded before
+            name = f"Perfetto export, {setting}"
+            yield perfetto.figure(f"{name}, time", "ns/event", lambda run: run.look_s, 0.10, _JSON)
+            yield perfetto.figure(f"{name}, size", "bytes/event", _size, 0.15, _JSON)
 
 
-def _waiting(
-    workload: Workload, setting: str, look: str, name: str, target: float, rounds: Rounds
-) -> Figure:
-    runs = _both(
-        workload, setting, dict.fromkeys(("opscope", "torch"), look), name, rounds, rounds.few
-    )
-    events = in_fork(count_events, workload, setting) * workload.units
-    waited = {
-        profiler: [(run.stop_s + run.look_s) * 1e9 / events for run in results]
-        for profiler, results in runs.items()
-    }
-    return Figure(
-        name, workload.name, "ns/event", waited["opscope"], waited["torch"], target=target
-    )
+def _size(run: Run) -> float:
+    return run.file_bytes
 
 
-def _size(workload: Workload, setting: str, rounds: Rounds) -> Figure:
-    looks = {"opscope": "save", "torch": "json"}
-    runs = _both(workload, setting, looks, "sizes of files", rounds, count=1)
-    events = in_fork(count_events, workload, setting) * workload.units
-    size = {name: [run.file_bytes / events for run in results] for name, results in runs.items()}
-    return Figure(
-        f"size of the trace folder, {setting}",
-        workload.name,
-        "bytes/event",
-        size["opscope"],
-        size["torch"],
-        compared_with="torch.profiler's Chrome JSON",
-        target=0.05,
-    )
+class _Pair:
+    """Runs of both profilers that end with something done: a key of ``sessions.LOOKS``."""
+
+    def __init__(
+        self,
+        rounds: Rounds,
+        workload: Workload,
+        setting: str,
+        ours: str,
+        theirs: str,
+        count: int | None = None,
+    ) -> None:
+        looks = {("opscope", ours): "opscope", ("torch", theirs): "torch"}
+        title = f"{ours}, {setting}, {workload.name}"
+        taken = rounds.in_forks(title, looks, _run, workload, setting, count=count or rounds.few)
+        self._runs = {looks[look]: runs for look, runs in taken.items()}
+        self._workload = workload.name
+        self._events = in_fork(count_events, workload, setting) * workload.units
+
+    def figure(
+        self,
+        name: str,
+        unit: str,
+        value: Callable[[Run], float],
+        target: float,
+        compared_with: str = "torch.profiler",
+    ) -> Figure:
+        """What each run's ``value`` is per event."""
+        scale = (1e9 if unit == "ns/event" else 1) / self._events
+        ours, theirs = (
+            [value(run) * scale for run in self._runs[who]] for who in ("opscope", "torch")
+        )
+        return Figure(name, self._workload, unit, ours, theirs, compared_with, target)
 
 
-def _both(
-    workload: Workload,
-    setting: str,
-    looks: dict[str, str],
-    title: str,
-    rounds: Rounds,
-    count: int | None = None,
-) -> dict[str, list[Run]]:
-    def variant(profiler: str, look: str) -> Callable[[], Run]:
-        return lambda: in_fork(run, workload, profiler, setting, look)
-
-    variants = {profiler: variant(profiler, look) for profiler, look in looks.items()}
-    return rounds.interleave(f"{title}, {workload.name}", variants, count)
+def _run(look: tuple[str, str], workload: Workload, setting: str) -> Run:
+    profiler, what = look
+    return run(profiler, workload, setting, what)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from rich.progress import Progress
 
-Variant = TypeVar("Variant")
+from benchmarks.isolation import in_fork
+
+Name = TypeVar("Name")
 Result = TypeVar("Result")
 
 
@@ -26,16 +28,39 @@ class Rounds:
         self.share = share
         self._progress = progress
 
+    def in_forks(
+        self,
+        title: str,
+        names: Iterable[Name],
+        function: Callable[..., Result],
+        *arguments: Any,
+        count: int | None = None,
+    ) -> dict[Name, list[Result]]:
+        """``function(name, *arguments)`` in a fork of its own, in turns: A B C, A B C, ...
+
+        Returns:
+            The results of each name, one per round.
+        """
+
+        def call(name: Name) -> Result:
+            return in_fork(function, name, *arguments)
+
+        return self.interleave(title, names, call, count)
+
     def interleave(
-        self, title: str, variants: Mapping[Variant, Callable[[], Result]], count: int | None = None
-    ) -> dict[Variant, list[Result]]:
-        """Measure A B C, A B C, ...; the results of each variant, one per round."""
+        self,
+        title: str,
+        names: Iterable[Name],
+        measure: Callable[[Name], Result],
+        count: int | None = None,
+    ) -> dict[Name, list[Result]]:
+        """The same with functions that see to a process of their own."""
         rounds = count or self.count
-        task = self._progress.add_task(title, total=rounds * len(variants))
-        results: dict[Variant, list[Result]] = {name: [] for name in variants}
+        results: dict[Name, list[Result]] = {name: [] for name in names}
+        task = self._progress.add_task(title, total=rounds * len(results))
         for _ in range(rounds):
-            for name, measure in variants.items():
-                results[name].append(measure())
+            for name, measured in results.items():
+                measured.append(measure(name))
                 self._progress.advance(task)
         self._progress.remove_task(task)
         return results

@@ -73,7 +73,7 @@ def start_kineto() -> None:
         torch.ones(4).add(1)
 
 
-def run(workload: Workload, profiler: str, setting: str, look: str = "") -> Run:
+def run(profiler: str, workload: Workload, setting: str, look: str = "") -> Run:
     """Run a workload without a profiler, then under one; ``look`` is a key of ``LOOKS``."""
     unit = workload.build()
     plain_ns = time_unprofiled(unit, workload.units)
@@ -128,14 +128,20 @@ def _table(profiled: Any) -> tuple[float, int]:
     return time.perf_counter() - began, 0
 
 
-def _export(suffix: str) -> Callable[[Any], tuple[float, int]]:
-    def export(profiled: Any) -> tuple[float, int]:
-        with temporary_path("trace" + suffix) as path:
-            began = time.perf_counter()
-            profiled.export_chrome_trace(path)
-            return time.perf_counter() - began, os.path.getsize(path)
+def _chrome(suffix: str) -> Callable[[Any], tuple[float, int]]:
+    return lambda profiled: _export(profiled.export_chrome_trace, suffix)
 
-    return export
+
+def _perfetto(profiled: Any) -> tuple[float, int]:
+    len(profiled.trace.events)  # decoded now: torch.profiler does that in stop()
+    return _export(profiled.export_perfetto, ".pftrace")
+
+
+def _export(write: Callable[[str], object], suffix: str) -> tuple[float, int]:
+    with temporary_path("trace" + suffix) as path:
+        began = time.perf_counter()
+        write(path)
+        return time.perf_counter() - began, os.path.getsize(path)
 
 
 def _save(profiled: Any) -> tuple[float, int]:
@@ -149,8 +155,9 @@ def _save(profiled: Any) -> tuple[float, int]:
 
 LOOKS: dict[str, Callable[[Any], tuple[float, int]]] = {
     "table": _table,
-    "json": _export(".json"),
-    "json.gz": _export(".json.gz"),
+    "json": _chrome(".json"),
+    "json.gz": _chrome(".json.gz"),
+    "pftrace": _perfetto,
     "save": _save,
 }
 

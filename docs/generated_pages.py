@@ -3,7 +3,6 @@
 import re
 from typing import Any
 
-from benchmarks.history import page as history
 from docs.generators.command_line import command_line
 from docs.generators.error_messages import error_messages
 from docs.generators.recorded import what_is_recorded
@@ -13,13 +12,12 @@ from mkdocs.structure.files import File, Files
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages about the command line, what can be recorded, rollups, messages, figures."""
+    """Add the pages about the command line, what can be recorded, rollups, messages."""
     pages = {
         "reference/command-line.md": command_line(),
         "reference/recorded.md": what_is_recorded(),
         "reference/rollups.md": rollup_tables(),
         "reference/error-messages.md": error_messages(),
-        "history.md": history(),
     }
     for path, content in pages.items():
         files.append(File.generated(config, path, content=content))

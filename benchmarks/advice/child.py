@@ -1,12 +1,10 @@
-"""One program in a process of its own: ``… benchmarks.advice.child both|record NAME LEVEL [DIR]``.
-
-What is recorded is kept in DIR where that is given, to be looked at again by other findings.
-"""
+"""One program in a process of its own: ``python -m benchmarks.advice.child NAME``."""
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import importlib
 import json
 import math
 import statistics
@@ -18,43 +16,14 @@ from typing import Any
 import torch
 
 import opscope
-from benchmarks.advice import (
-    everyday,
-    fields,
-    habits,
-    held_out,
-    loops,
-    on_gpu,
-    python_time,
-    tensors,
-    training,
-    tuned,
-    unseen,
-    unseen_on_gpu,
-)
 from benchmarks.advice.program import PROGRAMS, Body
 
 SUBJECTS = (
-    everyday,
-    fields,
-    habits,
-    held_out,
-    loops,
-    on_gpu,
-    python_time,
-    tensors,
-    training,
-    tuned,
-    unseen,
-    unseen_on_gpu,
+    "everyday fields habits held_out loops on_gpu python_time tensors training tuned unseen "
+    "unseen_on_gpu"
 )
-"""Importing them lists their programs."""
-
-LEVELS: dict[str, dict[str, Any]] = {
-    "stacks": {"with_stack": True},
-    "why": {"with_own_functions": True},
-}
-"""Of Python's calls, what is recorded: ``opscope run --why`` records those of the program alone."""
+for _name in SUBJECTS.split():
+    importlib.import_module(f"benchmarks.advice.{_name}")  # which lists its programs
 
 _RECORDINGS = 3
 """Of which the one that promises neither most nor least counts: what else runs changes them all."""
@@ -69,9 +38,7 @@ _MOST_FINDINGS = 6
 
 
 def main() -> None:
-    what, name, level = sys.argv[1:4]
-    kept = Path(sys.argv[4]) if len(sys.argv) > 4 else None
-    program = PROGRAMS[name]
+    program = PROGRAMS[sys.argv[1]]
     torch.manual_seed(0)
     if program.grows:
         # Blocks are given back to the system as soon as they are freed, so that it can be asked.
@@ -82,15 +49,11 @@ def main() -> None:
     recorded, _ = program.make()
     recorded()
     _wait_for_device()  # what happens only once has happened
-    times, found = [], []
-    for number in range(_RECORDINGS):
-        times += _turns(faulty, fixed) if what == "both" else []
-        trace = _record(recorded, level)
-        if kept is not None:
-            trace.save(kept / f"{name}-{number}.opscope")
-        found.append(findings_of(trace))
-    times += _turns(faulty, fixed) if what == "both" else []
-    json.dump({"real": _real(times, held) if times else None, "found": found}, sys.stdout)
+    times, found = _turns(faulty, fixed), []
+    for _ in range(_RECORDINGS):
+        found.append(_findings(recorded))
+        times += _turns(faulty, fixed)
+    json.dump({"real": _real(times, held), "found": found}, sys.stdout)
 
 
 def _turns(faulty: Body, fixed: Body) -> list[tuple[float, float]]:
@@ -156,20 +119,16 @@ def _resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
-def _record(faulty: Body, level: str) -> opscope.Trace:
+def _findings(faulty: Body) -> dict[str, Any]:
+    """The first of a recording, as JSON has them."""
     gc.collect()
     with opscope.profile(
-        record_shapes=True, profile_memory=True, with_modules=True, **LEVELS[level]
+        record_shapes=True, profile_memory=True, with_modules=True, with_stack=True
     ) as profile:
         result = faulty()
         _wait_for_device()
     del result
-    return profile.trace
-
-
-def findings_of(trace: opscope.Trace) -> dict[str, Any]:
-    """The first of them, as JSON has them."""
-    found = trace.findings().as_dict()
+    found = profile.trace.findings().as_dict()
     found["findings"] = found["findings"][:_MOST_FINDINGS]
     return found
 

@@ -1,1 +1,1 @@
-"""Jobs of many ranks: programs that are one, and traces of jobs that no program ran."""
+"""Traces of jobs of many ranks, which no program ran: what is known of them, and questions."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pytest
 import opscope
 from opscope.columns.causes import Cause
 from opscope.recorder.facts.thread_samples import ThreadSamples
+from support.processes import run_python
 
 torch = pytest.importorskip("torch")
 
@@ -78,7 +77,7 @@ assert len(set(profile.trace.table("thread_samples")["system_thread_id"].tolist(
 
 
 def test_a_program_of_many_threads_keeps_its_descriptors():
-    done = subprocess.run([sys.executable, "-c", MANY_THREADS], capture_output=True, text=True)
+    done = run_python("-c", MANY_THREADS)
     assert done.returncode == 0, done.stderr
 
 

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import traceback
@@ -14,6 +13,7 @@ import torch
 
 import opscope
 from opscope.timeline.tree.detail import NodeKind
+from support.processes import run_opscope
 from support.recorded import record
 
 RUN = NodeKind("task_run")
@@ -115,8 +115,7 @@ def test_the_switch_of_the_command_line(tmp_path):
         "    torch.ones(2)\n"
         "asyncio.run(main())\n"
     )
-    command = [sys.executable, "-m", "opscope", "run", "--asyncio", "-o", "out", "script.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = run_opscope("run", "--asyncio", "-o", "out", "script.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     trace = opscope.load(tmp_path / "out")
     assert len(runs_by_name(trace)["main"]) == 2

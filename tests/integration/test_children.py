@@ -18,6 +18,7 @@ from opscope.storage.partition import PROCESS, RANK, Partition
 from opscope.storage.processes import Processes
 from opscope.storage.unfinished_recordings import unfinished_recordings
 from support.gloo_jobs import run_gloo_job
+from support.processes import run_opscope, run_python
 
 torch = pytest.importorskip("torch", reason="records programs of torch")
 
@@ -88,12 +89,8 @@ if __name__ == "__main__":
 def run_with_children(folder, source, *options, timeout_s=240, **environment):
     program = Path(f"{folder}.py")
     program.write_text(source)
-    return subprocess.run(
-        [sys.executable, "-m", "opscope", "run", "--children", *options, "-o", folder, program],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
+    return run_opscope(
+        "run", "--children", *options, "-o", folder, program, added=environment, timeout=timeout_s
     )
 
 
@@ -182,43 +179,6 @@ def test_what_is_in_the_memory_of_a_child_alone_is_in_its_trace(job, kind):
     assert trace.ledger["processor"].keys() == {COMPUTED, WAITED}
 
 
-COMPILES = """
-import multiprocessing, os, torch
-
-def work(told):
-    @torch.compile
-    def squares(x):
-        return x.square().add(1).sum()
-    squares(torch.ones(8))
-    told.put(os.getpid())
-
-if __name__ == "__main__":
-    methods = multiprocessing.get_context("spawn")
-    told = methods.Queue()
-    process = methods.Process(target=work, args=(told,))
-    process.start()
-    print(told.get())
-    process.join()
-    raise SystemExit(process.exitcode)
-"""
-
-
-def test_code_that_a_spawned_child_compiled_has_its_lines(tmp_path):
-    done = run_with_children(tmp_path / "t", COMPILES)
-    assert done.returncode == 0, done.stderr
-    trace = opscope.load(tmp_path / "t", process=int(done.stdout))
-    lines = {
-        (os.path.basename(trace.names[file]), line)
-        for file, line in zip(
-            trace.table("compiled_origins")["file"].tolist(),
-            trace.table("compiled_origins")["line"].tolist(),
-            strict=True,
-        )
-    }
-    assert lines == {("t.py", 7)}
-    assert len(trace.table("compilations")) > 0
-
-
 def test_nothing_unfinished_is_left(job):
     assert unfinished_recordings(job[0]) == []
 
@@ -255,9 +215,7 @@ def test_the_summary_lists_the_processes(job):
 
 def test_a_command_for_one_process_says_which_there_are(job):
     folder, told, _ = job
-    done = subprocess.run(
-        [sys.executable, "-m", "opscope", "replay", folder], capture_output=True, text=True
-    )
+    done = run_opscope("replay", folder)
     assert done.returncode != 0
     assert f"process {told['main'][0]}" in done.stderr
     assert "--process" in done.stderr
@@ -277,9 +235,7 @@ if not child:
 
 
 def test_a_child_that_stops_its_parents_profile_is_told_that_it_was_not_recorded():
-    done = subprocess.run(
-        [sys.executable, "-c", STOPPED_IN_A_CHILD], capture_output=True, text=True, check=True
-    )
+    done = run_python("-c", STOPPED_IN_A_CHILD, check=True)
     found = dict(line.split() for line in done.stdout.splitlines())
     assert found["child"] == "0" and int(found["parent"]) > 0
     assert done.stderr.count("which forked it: nothing that happened here is in it") == 1
@@ -287,7 +243,7 @@ def test_a_child_that_stops_its_parents_profile_is_told_that_it_was_not_recorded
 
 NESTED = """
 import os, subprocess, sys, torch
-depth = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+depth = int(sys.argv[1]) if len(sys.argv) > 1 else 2
 torch.ones(3).add(depth)
 child = os.fork()
 if child == 0:
@@ -304,7 +260,7 @@ def test_children_of_children_and_those_that_become_another_program(tmp_path):
     done = run_with_children(folder, NESTED)
     assert done.returncode == 0, done.stderr
     traces = [trace for _, trace in Processes.in_folder(folder).traces()]
-    assert sum(count(trace, "aten::add") for trace in traces) == 4
+    assert sum(count(trace, "aten::add") for trace in traces) == 3
     assert sum(count(trace, "aten::mul") for trace in traces) == 1
 
 
@@ -439,9 +395,7 @@ def test_a_sitecustomize_of_the_users_runs_and_nothing_else_is_seen(tmp_path):
 
     def seen(path):
         environment = {**os.environ, "PYTHONPATH": path}
-        return subprocess.run(
-            [sys.executable, "-c", look], env=environment, capture_output=True, text=True
-        ).stdout
+        return run_python("-c", look, env=environment).stdout
 
     assert seen(os.pathsep.join([HOOK, str(tmp_path)])) == seen(str(tmp_path)) != ""
 
@@ -449,10 +403,8 @@ def test_a_sitecustomize_of_the_users_runs_and_nothing_else_is_seen(tmp_path):
 def test_without_a_sitecustomize_there_is_none():
     look = "import sys; print('sitecustomize' in sys.modules, 'opscope' in sys.modules)"
     environment = {**os.environ, "PYTHONPATH": HOOK, "OPSCOPE_CHILDREN": "/nowhere"}
-    done = subprocess.run(
-        [sys.executable, "-c", look], env=environment, capture_output=True, text=True
-    )
-    known = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True)
+    done = run_python("-c", look, env=environment)
+    known = run_python("-c", look)
     assert (done.stdout, done.stderr) == (known.stdout, known.stderr)
 
 

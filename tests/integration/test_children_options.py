@@ -13,6 +13,7 @@ import pytest
 import opscope
 from opscope.storage.processes import Processes
 from opscope.storage.unfinished_recordings import unfinished_below
+from support.processes import run_opscope, run_python
 
 torch = pytest.importorskip("torch", reason="records programs of torch")
 
@@ -54,12 +55,7 @@ STARTED = TRAINING + "\ntrain(4)\n"
 def run(folder, source, *options, arguments=()):
     program = Path(f"{folder}.py")
     program.write_text(source)
-    done = subprocess.run(
-        [sys.executable, "-m", "opscope", "run", *options, "-o", folder, program, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
+    done = run_opscope("run", *options, "-o", folder, program, *arguments)
     assert done.returncode == 0, done.stderr
     return done
 
@@ -99,7 +95,7 @@ def test_every_process_has_a_schedule_of_its_own(tmp_path):
     assert "1 ended without coming to a step that was to be recorded" in said
 
 
-def test_every_cycle_is_a_folder_with_the_processes_that_came_to_it(tmp_path):
+def test_every_cycle_is_a_folder_with_the_processes_that_came_to_it_until_another_job(tmp_path):
     folder = tmp_path / "job"
     told, said = run_family(folder, "--schedule", "1,0,1", "--report", tmp_path / "all.html")
     came = [("main", "forked", "killed", "started"), ("forked", "killed", "started"), ("forked",)]
@@ -112,11 +108,6 @@ def test_every_cycle_is_a_folder_with_the_processes_that_came_to_it(tmp_path):
         "killed by SIGKILL"
     }
     assert list(unfinished_below(folder)) == []
-
-
-def test_an_earlier_job_with_cycles_is_replaced(tmp_path):
-    folder = tmp_path / "job"
-    run_family(folder, "--schedule", "1,0,1")
     run(folder, TRAINING + "train(2)", "--children", "--schedule", "1,0,1")
     assert [path.name for path in folder.glob("cycle-*")] == ["cycle-1"]
     assert len(processes_of(folder / "cycle-1")) == 1
@@ -217,11 +208,9 @@ def test_a_flight_recorder_has_nothing_to_choose_or_draw_with_children_either(tm
 def test_a_program_that_never_imports_torch_ends_as_ever(tmp_path):
     """Who is slow and what memory was for is asked as it ends: torch would not survive that."""
     program = Path(__file__).parents[1] / "programs" / "starts_ranks.py"
-    done = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-m", "opscope", "run", "--children", "--why",
-         "--memory", "--shapes", "-o", "job", str(program)],
-        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    options = ("--children", "--why", "--memory", "--shapes", "-o", "job")
+    opscope_run = ("-X", "faulthandler", "-m", "opscope", "run", *options)
+    done = run_python(*opscope_run, program, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "Fatal Python error" not in done.stderr and "Traceback" not in done.stderr
     assert opscope.load(tmp_path / "job").ranks == [0, 1]
@@ -239,8 +228,7 @@ else:
 def test_a_launcher_that_computes_nothing_is_not_called_the_program(tmp_path):
     script = tmp_path / "launch.py"
     script.write_text(LAUNCHER)
-    command = [sys.executable, "-m", "opscope", "run", "--children", "-o", tmp_path / "job", script]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = run_opscope("run", "--children", "-o", tmp_path / "job", script)
     assert done.returncode == 0, done.stderr
     assert "The first process ran no torch operator" in done.stderr
     assert "The program ran no" not in done.stderr

@@ -16,6 +16,7 @@ import torch
 
 import opscope
 from opscope.analysis.program_lines import program_lines
+from support.processes import run_opscope
 
 ADDITIONS = """
 import os, signal, sys, threading
@@ -155,10 +156,7 @@ def test_module(execute, tmp_path):
     ids=["code", "input"],
 )
 def test_code_of_the_command_line_and_of_standard_input(tmp_path, how, given, name):
-    done = subprocess.run(
-        [sys.executable, "-m", "opscope", "run", "--stack", *how, "-c", "--why", "-"],
-        cwd=tmp_path, input=given, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+    done = run_opscope("run", "--stack", *how, "-c", "--why", "-", cwd=tmp_path, input=given)
     assert done.stdout == f"{[how[0], '-c', '--why', '-']}\n"
     trace = opscope.load(tmp_path / name)
     assert names_in(trace).count("aten::add") == 10
@@ -374,13 +372,7 @@ def test_no_compiler_and_no_bridge(execute, tmp_path):
 
 
 def command(*arguments, environment=None):
-    return subprocess.run(
-        [sys.executable, "-m", "opscope", *arguments],
-        env={**os.environ, **(environment or {})},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    return run_opscope(*arguments, added=environment or {})
 
 
 def test_doctor():

@@ -1,11 +1,11 @@
 """Why torch.compile compiled something again, and where its graphs break."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from support.processes import run_python
 
 pytest.importorskip("torch", reason="compiles functions")
 
@@ -14,9 +14,7 @@ PROGRAM = Path(__file__).parents[1] / "programs" / "compilations.py"
 
 @pytest.fixture(scope="module")
 def found():
-    done = subprocess.run(
-        [sys.executable, str(PROGRAM)], capture_output=True, text=True, timeout=600
-    )
+    done = run_python(PROGRAM, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -1,12 +1,11 @@
 """``record_function`` in what torch.compile compiles: no graph breaks, and nothing else is lost."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from tests.support.recorded import run_python
+
+from support.processes import output_of, run_python
 
 pytest.importorskip("torch", reason="compiles functions")
 
@@ -17,9 +16,7 @@ CASES = ("full_graphs", "eager", "around", "break_inside", "fall_back", "kept")
 @pytest.fixture(scope="module")
 def found():
     """By case what was found."""
-    done = subprocess.run(
-        [sys.executable, str(PROGRAM), *CASES], capture_output=True, text=True, timeout=600
-    )
+    done = run_python(PROGRAM, *CASES, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -37,7 +34,7 @@ class Annotated(torch.nn.Module):
             return x + 1
 print(torch.compile(Annotated(), backend="eager", fullgraph=True)(torch.ones(1)).item())
 """
-    assert run_python(program, timeout_s=600) == "2.0\n"
+    assert output_of(program, timeout_s=600) == "2.0\n"
 
 
 def test_without_compilation_every_use_is_recorded(found):
@@ -71,11 +68,11 @@ def test_torchs_compiler_is_not_imported_for_it():
     program = "import torch, opscope, sys; before = 'torch._dynamo' in sys.modules\n"
     program += "with opscope.record_function('eager'): pass\n"
     program += "print(before or 'torch._dynamo' not in sys.modules)"
-    assert run_python(program) == "True\n"
+    assert output_of(program) == "True\n"
 
 
 def test_a_torch_that_changed_is_left_alone():
     # What this builds on is torch's own; without it graphs break as for any unknown object.
     program = "import torch._dynamo.decorators as d; del d.substitute_in_graph; import opscope\n"
     program += "with opscope.record_function('still works'): print('fine')"
-    assert run_python(program) == "fine\n"
+    assert output_of(program) == "fine\n"

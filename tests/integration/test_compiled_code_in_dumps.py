@@ -100,7 +100,7 @@ def test_a_dump_of_a_program_under_opscope_run(tmp_path, cache):
     assert tables_of(dump)[0] > 0 and {5, 6} & tables_of(dump)[1]
 
 
-def test_a_dump_that_is_written_while_the_gil_is_held(tmp_path, cache):
+def test_a_dump_that_is_written_while_the_gil_is_held_keeps_its_reason(tmp_path, cache):
     path = program(
         tmp_path,
         """
@@ -109,13 +109,18 @@ def test_a_dump_that_is_written_while_the_gil_is_held(tmp_path, cache):
         compiled(x)
         with opscope.flight_recorder(directory=sys.argv[1], triggers=[], budget=None) as recorder:
             compiled(x)
-            recorder._flight.keeper.ask(Reason("ran out"))
+            request = recorder._flight.keeper.ask(Reason("ran out", "of something"))
             ctypes.PyDLL(None).sleep(7)  # with the GIL
+            print(request.done.wait(100), request.path, request.refusal)
         """,
     )
-    run([sys.executable, path, str(tmp_path / "dumps")], cache)
+    done = run([sys.executable, path, str(tmp_path / "dumps")], cache)
     (dump,) = dumps_in(tmp_path / "dumps")
+    (folder,) = (tmp_path / "dumps").glob("*.opscope")
+    assert done.stdout.split() == ["True", str(folder)], done.stderr
     assert tables_of(dump)[0] > 0
+    about = dump.metadata["dump"]
+    assert (about["reason"], about["detail"]) == ("ran out", "of something")
 
 
 def test_a_long_recording_has_them(tmp_path, monkeypatch):

@@ -60,6 +60,18 @@ def test_the_rank_that_compiled_nothing_is_told_from_those_that_did(asked):
     assert f"Compiled code ran in ranks 0-1, and not in rank {EAGER}." in printed.out
 
 
+@pytest.mark.parametrize("rank", range(EAGER))
+def test_code_that_a_child_compiled_has_its_lines(job, rank):
+    trace = opscope.load(job, rank=rank)
+    origins = trace.table("compiled_origins")
+    files = {Path(trace.names[file]).name for file in origins["file"].tolist()}
+    lines = PROGRAM.read_text().splitlines()
+    compiled = {lines[line - 1].strip() for line in origins["line"].tolist()}
+    assert files == {PROGRAM.name}
+    assert compiled == {"y = torch.relu(x @ weight)", "return (y * 2 + 1).sum()"}
+    assert len(trace.table("compilations")) > 0
+
+
 @pytest.mark.parametrize("command", ["compiled", "gpu"])
 def test_what_is_said_of_all_is_said_of_each(asked, job, command):
     of_rank = by_rank(json.loads(asked(command, "--format", "json").out))

@@ -1,12 +1,11 @@
 """Which lines of the program the kernels are of that torch.compile makes."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from support.processes import run_python
 
 pytest.importorskip("torch", reason="compiles functions")
 
@@ -26,13 +25,7 @@ AGAIN = ("training", "with_python_calls", "with_functions")
 
 
 def run(cases, cache):
-    done = subprocess.run(
-        [sys.executable, str(PROGRAM), *cases],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(cache)},
-    )
+    done = run_python(PROGRAM, *cases, timeout=600, added={"TORCHINDUCTOR_CACHE_DIR": str(cache)})
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 import opscope
+from opscope.cli import main
 from opscope.recorder.streams.stream import NO_ROOM
 from opscope.storage.unfinished_recordings import unfinished_recordings
+from support.processes import run_opscope, run_python
 
 TESTS = Path(__file__).parents[1]
 
@@ -40,10 +42,7 @@ ENDS = {
 def run(tmp_path, program, *options, **more):
     """``opscope run``, and what its keeper says: it holds standard error until it is done."""
     (tmp_path / "script.py").write_text(program)
-    command = [sys.executable, "-m", "opscope", "run", "-o", "t", *options, "script.py"]
-    done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, timeout=240, text=True, **more
-    )
+    done = run_opscope("run", "-o", "t", *options, "script.py", cwd=tmp_path, **more)
     return done.returncode, done.stderr
 
 
@@ -57,7 +56,7 @@ def count(trace, name):
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_the_keeper_writes_what_a_program_could_not(tmp_path, end):
+def test_the_keeper_writes_what_a_program_could_not(tmp_path, capsys, end):
     code, said = run(tmp_path, source(end) + "work('main')\n")
     assert (code, ENDS[end][1]) == (ENDS[end][0], ENDS[end][1])
     assert ENDS[end][1] in said and "trace written to" in said
@@ -65,11 +64,9 @@ def test_the_keeper_writes_what_a_program_could_not(tmp_path, end):
     trace = opscope.load(tmp_path / "t")
     assert ENDS[end][1] in trace.metadata["ended"]["how"]
     assert count(trace, "step") == 50 and count(trace, "main") == 1
-    summary = subprocess.run(
-        [sys.executable, "-m", "opscope", "summary", "t"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    first = summary.stdout.splitlines()[0]
+    capsys.readouterr()
+    main(["summary", str(tmp_path / "t")])
+    first = capsys.readouterr().out.splitlines()[0]
     assert first.startswith("thread ") and " was in main for " in first
 
 
@@ -93,16 +90,10 @@ def test_without_a_keeper_the_file_is_left(tmp_path):
     assert code == 7 and "trace written" not in said
     (path,) = unfinished_recordings(tmp_path / "t")
     assert count(opscope.load(tmp_path / "t"), "step") == 50
-    done = subprocess.run(
-        [sys.executable, "-m", "opscope", "recover", "t"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+    done = run_opscope("recover", "t", cwd=tmp_path)
     assert done.returncode == 0 and "trace written to" in done.stderr
     assert not path.exists() and count(opscope.load(tmp_path / "t"), "step") == 50
-    again = subprocess.run(
-        [sys.executable, "-m", "opscope", "recover", "t"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+    again = run_opscope("recover", "t", cwd=tmp_path)
     assert again.returncode == 1 and "no unfinished recording" in again.stderr
 
 
@@ -203,14 +194,9 @@ def test_whoever_reads_what_a_program_says_need_not_wait_for_its_keeper(tmp_path
 
 def test_ctrl_c_does_not_reach_the_keeper(tmp_path):
     program = source("pass") + "work('main')\nos.kill(0, signal.SIGINT)\nos._exit(5)\n"
-    (tmp_path / "script.py").write_text(
-        program.replace("import os,", "import signal; signal.signal(2, signal.SIG_IGN)\nimport os,")
-    )
-    command = [sys.executable, "-m", "opscope", "run", "-o", "t", "script.py"]
-    done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, timeout=240, text=True, start_new_session=True
-    )
-    assert done.returncode == 5 and "exited with code 5" in done.stderr
+    ignores = "import signal; signal.signal(2, signal.SIG_IGN)\nimport os,"
+    code, said = run(tmp_path, program.replace("import os,", ignores), start_new_session=True)
+    assert code == 5 and "exited with code 5" in said
 
 
 def test_a_program_may_close_what_it_does_not_know(tmp_path):
@@ -272,13 +258,7 @@ def test_a_small_disk_is_no_end(tmp_path):
 
 
 def test_a_few_random_deaths_lose_nothing():
-    done = subprocess.run(
-        [sys.executable, "-m", "deaths", "--count", "16", "--seed", str(os.getpid())],
-        cwd=TESTS,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = run_python("-m", "deaths", "--count", "8", "--seed", os.getpid(), cwd=TESTS)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.support.recorded import run_python
 
 from opscope.storage.read_part import load_folder, ranks
+from support.processes import output_of
 
 torch = pytest.importorskip("torch", reason="runs jobs of torch.distributed")
 
@@ -61,4 +61,4 @@ def both_ranks_end(folder):
 def test_without_a_group_the_launcher_says_which_rank_it_is(rank, size, expected):
     program = "import opscope\nwith opscope.profile() as p: pass\n"
     program += "print(p.trace.metadata.get('distributedInfo'))"
-    assert run_python(program, RANK=rank, WORLD_SIZE=size) == f"{expected}\n"
+    assert output_of(program, RANK=rank, WORLD_SIZE=size) == f"{expected}\n"

@@ -2,11 +2,11 @@
 
 import importlib.util
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from support.processes import run_python
 
 pytest.importorskip("torch", reason="trains with libraries built on it")
 
@@ -20,13 +20,7 @@ def results(tmp_path):
     def run(client, package):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed (see requirements/clients.txt)")
-        done = subprocess.run(
-            [sys.executable, str(PROGRAM), client, str(tmp_path)],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
+        done = run_python(PROGRAM, client, tmp_path, cwd=tmp_path, timeout=600)
         assert done.returncode == 0, done.stderr[-3000:]
         both = json.loads(done.stdout.splitlines()[-1])
         return both["torch"], both["opscope"]

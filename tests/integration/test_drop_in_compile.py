@@ -1,12 +1,11 @@
 """torch.compile under the drop-in: what it says of itself, and that profiling changes nothing."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from support.processes import run_python
 
 pytest.importorskip("torch", reason="compiles functions")
 
@@ -17,13 +16,8 @@ PROGRAM = Path(__file__).parents[1] / "programs" / "compiled_programs.py"
 def found(tmp_path_factory):
     """By profiler and program what was found."""
     folder = tmp_path_factory.mktemp("compiled")
-    done = subprocess.run(
-        [sys.executable, str(PROGRAM)],
-        cwd=folder,
-        env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")},
-        capture_output=True,
-        text=True,
-        timeout=900,
+    done = run_python(
+        PROGRAM, cwd=folder, added={"TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")}, timeout=900
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])

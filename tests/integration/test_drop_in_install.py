@@ -1,7 +1,6 @@
 """The switch itself: what it reaches, that it leaves nothing behind, and how programs are run."""
 
 import gc
-import subprocess
 import sys
 import types
 import warnings
@@ -16,6 +15,7 @@ from torch.autograd.profiler_util import EventList as AnotherNameForIt  # noqa: 
 import opscope.drop_in  # noqa: E402
 from opscope.errors import LifecycleError  # noqa: E402
 from opscope.torch_api.drop_in.backend import result  # noqa: E402
+from support.processes import run_python  # noqa: E402
 
 
 def recorded_by_opscope(prof):
@@ -201,14 +201,7 @@ def run(tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
 
     def call(*arguments, program=PROGRAM):
-        return subprocess.run(
-            [sys.executable, "-m", "opscope.drop_in", *arguments],
-            cwd=tmp_path,
-            input=program,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        return run_python("-m", "opscope.drop_in", *arguments, cwd=tmp_path, input=program)
 
     return call
 
@@ -220,10 +213,7 @@ def run(tmp_path):
 )
 def test_programs_run_as_under_python_but_switched(run, how, tmp_path):
     done = run(*how, "-m", "--flag")
-    alone = [sys.executable, *how, "-m", "--flag"]
-    python = subprocess.run(
-        alone, cwd=tmp_path, input=PROGRAM, capture_output=True, text=True, timeout=120
-    )
+    python = run_python(*how, "-m", "--flag", cwd=tmp_path, input=PROGRAM)
     assert done.stdout == "__main__ ['-m', '--flag'] opscope.torch_api.drop_in.backend.result\n"
     assert done.returncode == python.returncode == 7
     # Some torches warn, and of machines without a GPU not always.

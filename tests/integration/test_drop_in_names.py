@@ -2,10 +2,7 @@
 
 import functools
 import importlib
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +11,7 @@ torch = pytest.importorskip("torch", reason="the page is about torch's names")
 
 import opscope.drop_in  # noqa: E402
 from opscope.torch_api.experimental_switches import SWITCHES  # noqa: E402
+from support.processes import run_python  # noqa: E402
 
 PAGE = Path(__file__).parents[2] / "docs" / "from-torch-profiler.md"
 LATER = {  # names of torch later than 2.6
@@ -156,14 +154,8 @@ def test_steps_are_counted_as_torch_counts_them(tmp_path):
     (tmp_path / "program.py").write_text(STEPPERS)
     outputs = []
     for switch in (["-m", "opscope.drop_in"], []):
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", *switch, "program.py"],
-            cwd=tmp_path,
-            env={**os.environ, "KINETO_USE_DAEMON": "1"},  # torch 2.13 counts no steps without
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        counts_steps = {"KINETO_USE_DAEMON": "1"}  # torch 2.13 counts none without
+        done = run_python("-W", "ignore", *switch, "program.py", cwd=tmp_path, added=counts_steps)
         assert done.returncode == 0, done.stderr
         outputs.append(done.stdout)
     assert outputs[0] == outputs[1]

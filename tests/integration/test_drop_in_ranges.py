@@ -2,10 +2,11 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from support.processes import run_python
 
 torch = pytest.importorskip("torch", reason="emits the ranges of torch operators")
 
@@ -53,13 +54,10 @@ def emit(tmp_path):
     def run(kind, shapes="no", **environment):
         log = tmp_path / "log"
         (tmp_path / "program.py").write_text(PROGRAM)
-        done = subprocess.run(
-            [sys.executable, "-m", "opscope.drop_in", "program.py", kind, shapes],
+        done = run_python(
+            *("-m", "opscope.drop_in", "program.py", kind, shapes),
             cwd=tmp_path,
-            env={**os.environ, "ITT_LOG": str(log), **environment},
-            capture_output=True,
-            text=True,
-            timeout=300,
+            added={"ITT_LOG": str(log), **environment},
         )
         return done, log.read_text().splitlines() if log.exists() else []
 

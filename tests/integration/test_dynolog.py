@@ -11,6 +11,7 @@ import pytest
 
 import opscope
 from support.dynolog_stand_in import DynologStandIn
+from support.processes import run_opscope
 
 PROGRAM = """
 import os, sys, time, torch
@@ -88,16 +89,15 @@ def test_a_trace_of_some_steps(daemon, tmp_path):
 def test_without_a_daemon_the_program_runs(tmp_path):
     script = tmp_path / "program.py"
     script.write_text("import torch; torch.ones(1).add(1); print('done')")
-    done = subprocess.run(
-        [sys.executable, "-m", "opscope", "run", "-o", str(tmp_path / "trace"), str(script)],
-        env={
-            **os.environ,
+    done = run_opscope(
+        "run",
+        "-o",
+        tmp_path / "trace",
+        script,
+        added={
             "KINETO_USE_DAEMON": "1",
             "KINETO_IPC_SOCKET_DIR": str(tmp_path),
         },
-        capture_output=True,
-        text=True,
-        timeout=120,
     )
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
     assert Path(tmp_path / "trace").is_dir()

@@ -9,19 +9,13 @@ import pytest
 
 import opscope
 from opscope.columns.metadata_kinds import STEPS
+from support.processes import run_opscope
 
 
 @pytest.fixture
 def execute(tmp_path):
     def call(*arguments, **environment):
-        done = subprocess.run(
-            [sys.executable, "-m", "opscope", "run", "-o", "t", *arguments],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            env={**os.environ, **environment},
-            timeout=240,
-        )
+        done = run_opscope("run", "-o", "t", *arguments, cwd=tmp_path, added=environment)
         assert done.returncode == 0, done.stderr
         return done
 
@@ -31,22 +25,24 @@ def execute(tmp_path):
 WORK = "import torch\nx = torch.zeros(9)\nfor _ in range(20): x = x + 1\n"
 
 
-def test_what_looks_at_the_trace_is_never_in_the_program(execute, tmp_path):
-    said = execute("-c", WORK, PYTHONPROFILEIMPORTTIME="1").stderr
+AT_EXIT = "import atexit, torch\natexit.register(lambda: [torch.ones(99) for _ in range(500)])\n"
+
+
+def test_what_looks_at_the_trace_is_never_in_the_program_and_knows_what_only_that_knows(
+    execute, tmp_path
+):
+    said = execute("--shapes", "--memory", "-c", AT_EXIT + WORK, PYTHONPROFILEIMPORTTIME="1").stderr
     imported = set(re.findall(r"^import time:.*\| +(\S+)$", said, re.MULTILINE))
     assert "opscope.cli.session.recording_session" in imported  # it is the program's that is listed
     assert not {name for name in imported if name.startswith(("pyarrow", "pandas"))}
     assert not {name for name in imported if "findings" in name or "cli.headline" in name}
-    assert "opscope: most time: " in said and (tmp_path / "t" / "rank=00000").is_dir()
-
-
-def test_what_only_the_program_knows_is_in_the_trace(execute, tmp_path):
-    execute("--shapes", "--memory", "-c", WORK)
+    most_time = next(line for line in said.splitlines() if "opscope: most time: " in line)
+    assert "aten::ones" not in most_time  # Python's own end is no time of the program
     trace = opscope.load(tmp_path / "t")
     assert "aten::add" in trace.metadata["overloads"]
     assert trace.ledger["recorder"]["cost_ns of one operator"] > 0
     assert "ended" not in trace.metadata
-    assert list((tmp_path / "t").glob(".*")) == []
+    assert [path.name for path in (tmp_path / "t").iterdir()] == ["rank=00000"]
 
 
 def test_without_a_file_the_trace_is_made_there_and_looked_at_elsewhere(execute, tmp_path):
@@ -77,18 +73,8 @@ def test_steps_in_bursts_are_said_to_be_a_part_of_the_program(execute, tmp_path)
     said = execute("--why", "-c", BURSTS).stderr
     assert re.search(r"steps like these are [0-9.]+% of the program's time", said)
     assert opscope.load(tmp_path / "t").metadata[STEPS]["ended"] == 160
-    why = subprocess.run(
-        [sys.executable, "-m", "opscope", "why", "t"], cwd=tmp_path, capture_output=True, text=True
-    )
+    why = run_opscope("why", "t", cwd=tmp_path)
     assert "passes between steps, which was not recorded" in why.stdout
-
-
-def test_pythons_own_end_is_no_time_of_the_program(execute):
-    program = (
-        "import atexit, torch\natexit.register(lambda: [torch.ones(99) for _ in range(500)])\n"
-    )
-    said = execute("-c", program + "x = torch.zeros(9)\n").stderr
-    assert "aten::ones" not in next(line for line in said.splitlines() if "most time: " in line)
 
 
 def second_run_meanwhile(execute, folder, **environment):

@@ -1,11 +1,11 @@
 """A program ends under ``opscope run`` as it ends alone, whatever it does to its process."""
 
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from support.processes import run_opscope
 
 PROGRAM = """
 import atexit, os, resource, signal, sys
@@ -38,13 +38,8 @@ class Outcome:
 def execute(tmp_path):
     def call(program, *options):
         (tmp_path / "script.py").write_text(PROGRAM + program)
-        done = subprocess.run(
-            [sys.executable, "-m", "opscope", "run", "-o", "t", *options, "script.py"],
-            cwd=tmp_path,
-            capture_output=True,
-            timeout=240,
-        )
-        return Outcome(done.returncode, done.stderr.decode(), tmp_path)
+        done = run_opscope("run", "-o", "t", *options, "script.py", cwd=tmp_path)
+        return Outcome(done.returncode, done.stderr, tmp_path)
 
     return call
 

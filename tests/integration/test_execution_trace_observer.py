@@ -3,8 +3,6 @@
 import gc
 import json
 import os
-import subprocess
-import sys
 import warnings
 
 import pytest
@@ -21,6 +19,7 @@ from support.execution_traces import (
     record_function_ids,
     timeline_ids,
 )
+from support.processes import run_python
 
 
 def train():
@@ -334,10 +333,7 @@ print(profile.execution_trace_observer.get_resources_dir())
 def test_a_program_compiled_by_inductor_leaves_its_kernels_beside_the_file(tmp_path):
     # In a process of its own: the compiler's worker threads outlive a test.
     environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
-    done = subprocess.run(
-        [sys.executable, "-c", COMPILES, str(tmp_path)],
-        env=environment, capture_output=True, text=True,
-    )  # fmt: skip
+    done = run_python("-c", COMPILES, tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
 
     resources = tmp_path / "t_resources"

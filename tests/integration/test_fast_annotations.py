@@ -1,14 +1,13 @@
 """torch's _RecordFunctionFast around operators, while recording starts under its feet."""
 
 import os
-import subprocess
-import sys
 import threading
 
 import pytest
 import torch
 
 import opscope
+from support.processes import run_python
 
 RecordFunctionFast = torch._C._profiler._RecordFunctionFast
 
@@ -90,9 +89,7 @@ assert any(event.name.startswith("Torch-Compiled Region") for event in prof.even
 def test_a_cold_compilation(tmp_path):
     # In a process of its own: the compiler's worker threads outlive a test.
     environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", COLD_COMPILATION], env=environment, capture_output=True, text=True
-    )
+    done = run_python("-c", COLD_COMPILATION, env=environment)
     assert done.returncode == 0, done.stderr
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import importlib.util
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import opscope  # noqa: E402
+from support.processes import run_python  # noqa: E402
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "anti_patterns.py"
 EVERYTHING = {
@@ -135,9 +134,7 @@ def test_a_saving_can_be_measured():
 def test_torchs_matchers_find_the_same_on_our_events():
     found = {}
     for profiler in ("torch", "opscope"):
-        done = subprocess.run(
-            [sys.executable, PROGRAM, profiler], capture_output=True, text=True, timeout=300
-        )
+        done = run_python(PROGRAM, profiler)
         assert done.returncode == 0, done.stderr
         found[profiler] = json.loads(done.stdout)
     # How many calls last less than what overlaps them is a matter of nanoseconds.

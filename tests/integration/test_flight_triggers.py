@@ -214,27 +214,6 @@ def test_a_hang_that_begins_while_the_recorder_looks_makes_a_dump_although_the_g
     assert trace.events["unfinished"][event]
 
 
-def test_what_is_asked_for_keeps_its_reason_although_the_gil_is_held(tmp_path):
-    done = run(
-        """
-        import ctypes, sys, torch, opscope
-        from opscope.live.flight.reason import Reason
-        recorder = opscope.flight_recorder("30s", directory=sys.argv[1], triggers=[])
-        with recorder:
-            torch.ones(2).add(1)
-            request = recorder._flight.keeper.ask(Reason("ran out", "of something"))
-            ctypes.PyDLL(None).sleep(7)  # with the GIL
-            print(request.done.wait(100), request.path, request.refusal)
-        """,
-        tmp_path,
-    )
-    (trace,) = dumps_in(tmp_path)
-    (folder,) = tmp_path.glob("*.opscope")
-    assert done.stdout.split() == ["True", str(folder)], done.stderr
-    assert reason_of(trace) == "ran out"
-    assert trace.metadata["dump"]["detail"] == "of something"
-
-
 def test_a_collection_a_jump_of_memory_and_a_condition_make_dumps(tmp_path):
     state = {"bad": ""}
     chosen = [

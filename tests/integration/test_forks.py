@@ -4,7 +4,6 @@ open, and keep nobody waiting; the parent's recording has all that its threads d
 import multiprocessing
 import os
 import signal
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 import torch
 
 import opscope
+from support.processes import run_python
 from support.recorded import names
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
@@ -45,21 +45,13 @@ def status_of_child(work):
 
 def run(code, *arguments):
     program = "import os, sys, time, torch, opscope\n" + textwrap.dedent(code)
-    command = [sys.executable, "-c", program, *map(str, arguments)]
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+    return run_python("-c", program, *arguments)
 
 
-@pytest.mark.parametrize("kind", ["stream", "memory", "flight", "dumps", "profiles"])
-def test_children_that_leave_at_once_end_well_beside_threads_that_record(kind):
-    """One of 40 of them died, or was never done, beside a stream."""
-    limits = ["--forks", "200", "--per-round", "100", "--seconds", "20", "--busy", "3"]
-    done = subprocess.run(
-        [sys.executable, BESIDE, *limits, "--kinds", kind],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+def test_children_that_leave_at_once_end_well_beside_threads_that_record():
+    """Of every kind of recording: one of 40 children died, or was never done, beside a stream."""
+    limits = ["--forks", "80", "--per-round", "40", "--seconds", "20", "--busy", "3"]
+    done = run_python(BESIDE, *limits, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
 
 
@@ -233,6 +225,5 @@ with opscope.flight_recorder("1s", directory=sys.argv[1], **limits):
 
 def test_a_recording_that_had_ended_is_the_child_s_unless_it_lies_in_a_file(tmp_path):
     # A process of its own: what follows a stream begins in the last block of the stream's file.
-    command = [sys.executable, "-c", IN_MEMORY_AND_IN_A_RING, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    done = run_python("-c", IN_MEMORY_AND_IN_A_RING, tmp_path)
     assert done.returncode == 0, done.stderr

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -17,6 +15,7 @@ import opscope.drop_in
 from opscope.api.trace import Trace
 from opscope.recorder import recorder as recorder_module
 from opscope.recorder.gpu import collecting as gpu_collecting
+from support.processes import run_python
 
 BOTH = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
 
@@ -287,12 +286,7 @@ print("reached the end")
 
 
 def test_forked_children_and_exits_while_recording_do_no_harm(cupti_library: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _FORKING],
-        env={**os.environ, "OPSCOPE_CUPTI": cupti_library, "PYTHONPATH": os.getcwd()},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
+    done = run_python(
+        "-c", _FORKING, added={"OPSCOPE_CUPTI": cupti_library, "PYTHONPATH": os.getcwd()}
     )
     assert (done.returncode, done.stdout.strip()) == (0, "reached the end"), done.stderr

@@ -1,10 +1,7 @@
 """Jobs under torchrun in which one rank is killed, raises an error, or never joins the others."""
 
-import os
 import re
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +9,7 @@ import pytest
 
 import opscope
 from opscope.cli import main
+from support.processes import run_python
 
 torch = pytest.importorskip("torch", reason="runs jobs of torch.distributed")
 
@@ -30,12 +28,12 @@ def failed(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param) / "job"
     recorder = ["-m", "opscope", "run", "--children", "-o", str(folder)]
     launcher = ["-m", "torch.distributed.run", "--nproc-per-node", "2"]
-    done = subprocess.run(
-        [sys.executable, *recorder, *launcher, PROGRAM, request.param],
-        env={**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
+    done = run_python(
+        *recorder,
+        *launcher,
+        PROGRAM,
+        request.param,
+        added={"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"},
     )
     return request.param, folder, done
 

@@ -1,7 +1,6 @@
 """What is imported late is imported in the middle of the program, where another thread may fork."""
 
-import subprocess
-import sys
+from support.processes import run_python
 
 PROGRAM = """
 import sys
@@ -22,8 +21,6 @@ print(*sorted(set(sys.modules) - before))
 
 
 def test_looking_at_a_trace_imports_nothing():
-    ran = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=300
-    )
+    ran = run_python("-c", PROGRAM)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.split() == []

@@ -1,11 +1,9 @@
 """Python calls of programs that opscope itself runs: the program's are seen, opscope's are not."""
 
-import subprocess
-import sys
-
 import pytest
 
 import opscope
+from support.processes import run_python
 
 PROGRAM = """
 import torch
@@ -33,8 +31,7 @@ def script(tmp_path):
 
 
 def run(*arguments):
-    command = [sys.executable, "-m", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    done = run_python("-m", *arguments)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
@@ -12,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import opscope  # noqa: E402
+from support.processes import run_opscope  # noqa: E402
 from support.read_report import read_report  # noqa: E402
 
 
@@ -82,8 +81,7 @@ def test_notebooks_show_profiles_averages_and_traces(recorded):
 
 def test_run_writes_a_report(tmp_path):
     (tmp_path / "script.py").write_text("import torch\nprint(torch.ones(3).sum().item())\n")
-    command = [sys.executable, "-m", "opscope", "run", "--report", "page.html", "script.py"]
-    outcome = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    outcome = run_opscope("run", "--report", "page.html", "script.py", cwd=tmp_path)
     assert (outcome.returncode, outcome.stdout) == (0, "3.0\n"), outcome.stderr
     assert "page.html" in outcome.stderr
     report = read_report((tmp_path / "page.html").read_text())

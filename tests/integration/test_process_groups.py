@@ -1,14 +1,12 @@
 """Which process groups there were is in every recording, whenever they came and went."""
 
 import json
-import os
-import subprocess
-import sys
 import textwrap
 
 import pytest
 
 import opscope
+from support.processes import run_python
 
 PROGRAM = """
     import os, signal, sys
@@ -27,15 +25,7 @@ PROGRAM = """
 def run(folder, body, *arguments, expected=0):
     script = folder / "program.py"
     script.write_text(textwrap.dedent(PROGRAM) + textwrap.dedent(body))
-    done = subprocess.run(
-        [sys.executable, *arguments, str(script)],
-        cwd=folder,
-        env={**os.environ, "GLOO_SOCKET_IFNAME": "lo"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run_python(*arguments, script, cwd=folder, added={"GLOO_SOCKET_IFNAME": "lo"})
     assert done.returncode == expected, done.stderr
     # Some torches say there how many ranks there are.
     return "".join(line for line in done.stdout.splitlines(True) if not line.startswith("[Gloo]"))

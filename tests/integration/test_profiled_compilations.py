@@ -1,12 +1,11 @@
 """torch.compile and profiles: right counts, nothing compiled again, nothing of ours compiled."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from tests.support.recorded import run_python
+
+from support.processes import output_of, run_python
 
 torch = pytest.importorskip("torch", reason="compiles functions")
 
@@ -27,9 +26,7 @@ CASES = (
 @pytest.fixture(scope="module")
 def found():
     """By case what was counted, and how many graphs were made meanwhile."""
-    done = subprocess.run(
-        [sys.executable, str(PROGRAM), *CASES], capture_output=True, text=True, timeout=600
-    )
+    done = run_python(PROGRAM, *CASES, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -70,4 +67,4 @@ def test_a_torch_that_changed_is_left_alone():
     program = "import torch._dynamo.trace_rules as r; del r._recompile_re; import opscope\n"
     program += "with opscope.profile() as prof: pass\n"
     program += "print('fine')"
-    assert run_python(program) == "fine\n"
+    assert output_of(program) == "fine\n"

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from support.processes import run_python
+
 OPSCOPE = str(Path(sys.executable).with_name("opscope"))
 
 LOOK = """
@@ -84,19 +86,28 @@ MODES = {
 
 def ran(tmp_path, command, name):
     found = tmp_path / f"{name}.json"
+    environment = {**os.environ, "PYTHONWARNINGS": "default"}
+    environment.pop("PYTEST_CURRENT_TEST", None)
     done = subprocess.run(
         [*command, str(tmp_path / "look.py"), str(found)], cwd=tmp_path, capture_output=True,
-        text=True, timeout=120, check=False, env={**os.environ, "PYTHONWARNINGS": "default"},
+        text=True, timeout=120, check=False, env=environment,
     )  # fmt: skip
     seen = json.loads(found.read_text())
     seen["argv"] = [word.replace(name, "FOUND") for word in seen["argv"]]
     return done, seen
 
 
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """Its folder, and what it sees of itself under ``python``."""
+    folder = tmp_path_factory.mktemp("look")
+    (folder / "look.py").write_text(LOOK)
+    return folder, *ran(folder, [sys.executable], "plain")
+
+
 @pytest.mark.parametrize("mode", MODES)
-def test_a_program_sees_the_same(tmp_path, mode):
-    (tmp_path / "look.py").write_text(LOOK)
-    plain, expected = ran(tmp_path, [sys.executable], "plain")
+def test_a_program_sees_the_same(alone, mode):
+    tmp_path, plain, expected = alone
     ours, seen = ran(tmp_path, [OPSCOPE, "run", "-o", str(tmp_path / "t"), *MODES[mode]], "ours")
     differing = {name: (expected[name], seen[name]) for name in expected
                  if seen[name] != expected[name] and name not in KNOWN}  # fmt: skip
@@ -127,16 +138,24 @@ assert torch.ones(2).numpy().sum() == 2
 """
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_a_program_finds_its_own_modules_and_the_trace_is_written_all_the_same(tmp_path, mode):
+@pytest.fixture(scope="module")
+def own_modules(tmp_path_factory):
+    """Its folder, and what it printed under ``python``."""
+    folder = tmp_path_factory.mktemp("own")
     for name in ("calendar", "csv", "duckdb", "html", "pyarrow", "rich", "statistics"):
-        (tmp_path / f"{name}.py").write_text(f"mine = {name!r}\n")
-    (tmp_path / "main.py").write_text(OWN)
-    plain = subprocess.run([sys.executable, "main.py"], cwd=tmp_path, capture_output=True,
-                           text=True, timeout=120)  # fmt: skip
+        (folder / f"{name}.py").write_text(f"mine = {name!r}\n")
+    (folder / "main.py").write_text(OWN)
+    return folder, run_python("main.py", cwd=folder)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_program_finds_its_own_modules_and_the_trace_is_written_all_the_same(
+    own_modules, tmp_path, mode
+):
+    folder, plain = own_modules
     ours = subprocess.run(
-        [OPSCOPE, "run", "-o", "t", *MODES[mode], "main.py"], cwd=tmp_path, capture_output=True,
-        text=True, timeout=120,
+        [OPSCOPE, "run", "-o", tmp_path / "t", *MODES[mode], "main.py"], cwd=folder,
+        capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert (plain.returncode, plain.stderr) == (0, "")
     assert (ours.returncode, ours.stdout) == (0, plain.stdout), ours.stderr

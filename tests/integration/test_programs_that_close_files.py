@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import opscope
+from support.processes import run_python
 
 COMMON = """
 import os, signal, socket, subprocess, sys, tempfile, threading, time
@@ -83,13 +84,7 @@ folder = sys.argv[1]
 
 def run(program: str, folder: Path, *more: str) -> str:
     """What it printed; it has to end well, with nothing of its own harmed."""
-    done = subprocess.run(
-        [sys.executable, "-c", COMMON + textwrap.dedent(program), str(folder), *more],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    done = run_python("-c", COMMON + textwrap.dedent(program), folder, *more)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "harmed: []" in done.stdout, done.stdout + done.stderr
     assert "Traceback" not in done.stderr, done.stderr

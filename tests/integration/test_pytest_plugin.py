@@ -1,11 +1,10 @@
 """The plugin for pytest, in sessions of their own."""
 
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
 
 import pytest
+
+from support.processes import run_python
 
 PROGRAM = """
 import time
@@ -54,13 +53,10 @@ def run_pytest(tmp_path):
     def run(tests, *arguments, program=PROGRAM, conftest=""):
         (tmp_path / "test_it.py").write_text(program + tests)
         (tmp_path / "conftest.py").write_text(conftest)
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments, "test_it.py"],
+        done = run_python(
+            *("-m", "pytest", "-p", "no:cacheprovider", *arguments, "test_it.py"),
             cwd=tmp_path,
-            env={**os.environ, "PYTEST_ADDOPTS": ""},
-            capture_output=True,
-            text=True,
-            timeout=300,
+            added={"PYTEST_ADDOPTS": ""},
         )
         return Session(done.returncode, done.stdout + done.stderr)
 

@@ -21,6 +21,7 @@ from opscope.errors import ReachError
 from opscope.live.control import client, server
 from opscope.live.control.address import socket_path
 from opscope.recorder.streams.elsewhere import trace_elsewhere
+from support.processes import run_python
 from support.reached_programs import command, running
 
 pytest_plugins = ["support.reached_programs"]
@@ -418,8 +419,7 @@ def test_the_thread_that_answers_is_in_no_recording():
         assert threads == {threading.get_native_id()}, threads
     """
     # In a process of its own: here other tests may have left threads that run.
-    alone = [sys.executable, "-c", textwrap.dedent(program)]
-    done = subprocess.run(alone, capture_output=True, text=True, timeout=120)
+    done = run_python("-c", textwrap.dedent(program))
     assert done.returncode == 0, done.stderr
 
 
@@ -435,9 +435,7 @@ def test_a_forked_child_does_not_listen_and_leaves_its_parent_s_socket(listening
 
 def test_listening_ends_with_the_program_and_does_not_keep_it_alive(runtime):
     program = "import opscope; opscope.listen(); opscope.listen(); print('done')"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
-    )
+    done = run_python("-c", program)
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
     assert list((runtime / "opscope").iterdir()) == []
 
@@ -445,13 +443,7 @@ def test_listening_ends_with_the_program_and_does_not_keep_it_alive(runtime):
 def test_a_program_runs_although_it_cannot_listen(runtime):
     (runtime / "opscope").mkdir(mode=0o777)
     (runtime / "opscope").chmod(0o777)
-    done = subprocess.run(
-        [sys.executable, "-c", "import opscope; print('fine')"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "OPSCOPE_CONTROL": "1"},
-    )
+    done = run_python("-c", "import opscope; print('fine')", added={"OPSCOPE_CONTROL": "1"})
     assert (done.returncode, done.stdout) == (0, "fine\n")
     assert "OPSCOPE_CONTROL=1 has no effect" in done.stderr
 

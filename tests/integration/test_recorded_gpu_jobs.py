@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +18,7 @@ from torch.profiler import ProfilerActivity
 
 import opscope
 from opscope.api.trace import Trace
+from support.processes import run_python
 
 ROOT = Path(__file__).parents[2]
 BOTH = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
@@ -30,14 +28,11 @@ BOTH = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
 def test_traces_equal_the_files_whatever_cupti_does(release: str) -> None:
     if release == "none":
         pytest.skip("no CUPTI headers: `make install` gets them")
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.recorded_gpu", "--layout", release, "--launches", "30000"],
+    done = run_python(
+        *("-m", "tests.recorded_gpu", "--layout", release, "--launches", "30000"),
         cwd=ROOT,
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
+        added={"CUDA_VISIBLE_DEVICES": ""},
         timeout=600,
-        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     played = [line for line in done.stdout.splitlines() if ": equal" in line or ", equal" in line]

@@ -1,8 +1,6 @@
 """opscope and torch.profiler record the same program: everything but times must agree."""
 
 import runpy
-import subprocess
-import sys
 import warnings
 
 import pytest
@@ -12,6 +10,7 @@ from torch.profiler import profile as torch_profile
 import opscope
 from opscope.columns.schema import RecordScope
 from programs.torch_programs import PROGRAMS
+from support.processes import run_python
 from support.recorded import without_collections
 from support.structure import differences, structure
 
@@ -146,8 +145,7 @@ def test_futures_agree(tmp_path):
     child.write_text(FUTURES + FUTURES_BY_TORCH)
     theirs: set[str] = set()
     for _ in range(5):
-        command = [sys.executable, str(child)]
-        said = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+        said = run_python(child)
         theirs.update(line for line in said.stdout.splitlines() if "aten::neg" in line)
         if theirs:
             break

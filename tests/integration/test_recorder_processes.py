@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,7 +11,8 @@ import torch
 
 import opscope
 from opscope import _native
-from support.recorded import names, record, run_python
+from support.processes import output_of, run_python
+from support.recorded import names, record
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
@@ -111,7 +111,7 @@ def test_a_child_that_ends_in_the_middle_of_the_parents_spans():
 def test_a_fork_while_other_threads_record_and_decode():
     # Whatever lock of ours one of them holds at that moment, the child must find it free. Nothing
     # records all the time, so that the cost of recording is measured now and then.
-    output = run_python(
+    output = output_of(
         """
 import os, threading, torch, opscope
 from opscope.recorder import cost
@@ -153,7 +153,7 @@ print(codes)
 
 
 def test_a_fork_while_other_threads_run_operators():
-    output = run_python(
+    output = output_of(
         """
 import os, threading, torch, opscope
 torch.set_num_threads(1)  # a pool of threads does not live in a child either
@@ -195,7 +195,7 @@ def test_no_lock_of_torchs_is_held_in_a_child():
     program = (
         f"import sys; sys.path.insert(0, {str(TESTS)!r}); from programs import forks_under_load"
     )
-    output = run_python(f"{program}; forks_under_load.main(60, 60)", timeout_s=600)
+    output = output_of(f"{program}; forks_under_load.main(60, 60)", timeout_s=600)
     assert "'failed': 0, 'hung': 0" in output
 
 
@@ -219,7 +219,7 @@ def test_children_of_children():
 
 def test_programs_started_meanwhile_are_their_own():
     with opscope.profile(**OPTIONS) as prof:
-        done = subprocess.run([sys.executable, "-c", "print(1)"], capture_output=True, text=True)
+        done = run_python("-c", "print(1)")
         assert os.system("true") == 0
         torch.ones(1)
     assert done.stdout == "1\n"
@@ -248,7 +248,7 @@ def test_pools_of_forked_processes(work):
 
 def test_spawned_processes_know_nothing_of_it():
     # A script, because a spawned process imports the main module.
-    assert run_python(
+    assert output_of(
         """
 import torch, opscope
 from torch.multiprocessing import get_context

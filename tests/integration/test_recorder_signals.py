@@ -6,7 +6,8 @@ import pytest
 import torch
 
 import opscope
-from support.recorded import names, run_python
+from support.processes import output_of
+from support.recorded import names
 
 
 def test_a_handler_that_runs_torch_in_the_middle_of_a_span():
@@ -70,7 +71,7 @@ def test_a_handler_that_stops_the_recording():
 
 def test_many_signals_while_everything_is_recorded():
     # In a process of its own: an interval timer is no business of the other tests.
-    output = run_python(
+    output = output_of(
         """
 import signal, torch, opscope
 count = 0

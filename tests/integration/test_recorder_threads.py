@@ -13,7 +13,8 @@ import opscope
 from opscope import _native
 from opscope.recorder.recorder import Recording
 from opscope.recorder.sources import RecordingOptions
-from support.recorded import names, parents, record, run_python
+from support.processes import output_of
+from support.recorded import names, parents, record
 
 
 def in_threads(count, work):
@@ -281,7 +282,7 @@ def test_python_calls_of_every_thread():
 
 def test_threads_inside_spans_when_the_process_ends():
     # Not inside torch: torch alone aborts when a daemon thread is in an operator at exit.
-    output = run_python(
+    output = output_of(
         """
 import threading, torch, opscope
 forever, started = threading.Event(), threading.Barrier(4)

@@ -1,10 +1,10 @@
 """Callbacks that find no memory drop what they cannot record, count it, and raise nothing."""
 
 import json
-import subprocess
-import sys
 
 import pytest
+
+from support.processes import run_python
 
 START = """
 import json, resource, sys, threading
@@ -24,9 +24,7 @@ def leave_all():
 
 
 def run(program):
-    done = subprocess.run(
-        [sys.executable, "-c", START + program], capture_output=True, text=True, timeout=300
-    )
+    done = run_python("-c", START + program)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])
 

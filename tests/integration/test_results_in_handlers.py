@@ -9,7 +9,8 @@ import torch
 from tests.support.interruptions import interrupt_at, places
 
 import opscope
-from support.recorded import names, run_python
+from support.processes import output_of
+from support.recorded import names
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
@@ -142,7 +143,7 @@ def test_a_child_forked_while_another_thread_looks_at_the_trace():
 
 
 def test_a_fatal_signal_in_the_middle_of_decoding(tmp_path):
-    output = run_python(
+    output = output_of(
         f"""
 import os, signal, threading, torch, opscope
 prof = opscope.profile()

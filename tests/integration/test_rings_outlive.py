@@ -17,6 +17,7 @@ from opscope.errors import LifecycleError, TraceFormatError
 from opscope.launch.keeper_process import in_memory_name
 from opscope.live.flight.left_rings import dump_ring
 from support.left_behind import file_of_ring, rings_in
+from support.processes import run_opscope, run_python
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "dies_in_ring.py"
 UNITS = 97
@@ -25,8 +26,7 @@ UNITS = 97
 def run(code, folder, *arguments):
     """A program that has the folder of its dumps as its first argument."""
     program = "import os, signal, sys, time, torch, opscope\n" + textwrap.dedent(code)
-    command = [sys.executable, "-c", program, str(folder), *arguments]
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    return run_python("-c", program, folder, *arguments)
 
 
 def dump_of(folder, kind="death"):
@@ -118,8 +118,7 @@ def test_a_dump_names_what_threads_were_doing(tmp_path):
     assert trace.events["unfinished"][row]
     assert trace.events["duration_ns"][row] > 0.3e9  # until it was last seen to be there
     (saved,) = tmp_path.glob("*.opscope")
-    command = [sys.executable, "-m", "opscope", "summary", str(saved)]
-    shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    shown = run_opscope("summary", saved, check=True).stdout
     assert "dump because of: death (killed by SIGKILL)" in shown
     assert "was in never ends for" in shown
 
@@ -141,8 +140,7 @@ def test_where_the_keeper_was_killed_too_it_is_recovered(tmp_path):
     (name,) = rings_in(tmp_path)
     file = file_of_ring(name)
     assert file.exists()
-    command = [sys.executable, "-m", "opscope", "recover", str(tmp_path)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    done = run_opscope("recover", tmp_path, check=True)
     assert "dump because of: death" in done.stderr
     assert len(dump_of(tmp_path).events) > 0
     assert not rings_in(tmp_path)
@@ -289,8 +287,7 @@ def test_what_found_no_room_in_the_file_is_said_to_be_lost(tmp_path):
     assert "what came last is not there" in trace.metadata["dump"]["limited_by"]
     assert trace.metadata["ended"]["dropped_from_ns"] is not None
     (saved,) = tmp_path.glob("*.opscope")
-    command = [sys.executable, "-m", "opscope", "summary", str(saved)]
-    shown = subprocess.run(command, check=True, capture_output=True, text=True)
+    shown = run_opscope("summary", saved, check=True)
     assert "none dropped" not in shown.stderr
 
 
@@ -443,8 +440,7 @@ def test_a_child_that_dies_has_a_dump_of_its_own(tmp_path):
         )
     )
     options = ["--flight-recorder", "5s", "--children", "-o", str(tmp_path / "dumps")]
-    command = [sys.executable, "-m", "opscope", "run", *options, str(program)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    done = run_opscope("run", *options, program)
     assert done.returncode == 0, done.stderr
     until = time.monotonic() + 60
     while len(found := list((tmp_path / "dumps").glob("*-death.opscope"))) < 2:

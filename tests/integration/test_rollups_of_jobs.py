@@ -1,9 +1,6 @@
 """Processes of a program that runs are added up as they are saved, however that happens."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -13,6 +10,7 @@ from opscope.api.job import Job
 from opscope.jobs.rollup.read import Rollup
 from opscope.storage.manifest import ROLLUP
 from opscope.storage.partition import partition_folders
+from support.processes import run_opscope
 
 PROGRAM = """
 import os, torch
@@ -37,13 +35,7 @@ def program(tmp_path):
 
 
 def run(*arguments, **environment):
-    done = subprocess.run(
-        [sys.executable, "-m", "opscope", "run", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, **environment},
-    )
+    done = run_opscope("run", *arguments, added=environment)
     assert done.returncode == 0, done.stderr
 
 

@@ -1,12 +1,11 @@
 """Saving where the process may have little memory: written or said, and never the program's end."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from support.build_trace import build_trace, span
+from support.processes import run_python
 
 PROGRAM = """
 import json, os, resource, sys
@@ -47,9 +46,7 @@ LIMITS = [("RLIMIT_AS", 0), ("RLIMIT_DATA", 5)]
 def ends_of(folder, **what):
     """Of saving with more and more memory: 0 is written, 1 is said; anything else is wrong."""
     build_trace([span("earlier", 0, 1)]).save(folder / "t")
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(**what)], cwd=folder, capture_output=True, text=True
-    )
+    done = run_python("-c", PROGRAM.format(**what), cwd=folder)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "terminate called" not in done.stderr
     return json.loads(done.stdout)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.chrome_files import op
+from support.processes import run_python
 
 OPSCOPE = str(Path(sys.executable).with_name("opscope"))
 HOSTILE = "open({mark!r}, 'a').write(__file__ + '\\n')\nraise ImportError('harmless')\n"
@@ -103,7 +104,6 @@ def test_the_process_that_makes_traces_of_dumps(tmp_path):
         "    torch.ones(3).add(1)\n"
         "    print(recorder.dump('here', wait=True).exists())\n",
     )
-    done = subprocess.run([sys.executable, "script.py"], cwd=sent.folder, capture_output=True,
-                          text=True, timeout=120)  # fmt: skip
+    done = run_python("script.py", cwd=sent.folder)
     assert done.stdout.split() == ["True"], done.stderr
     assert not sent.ran

@@ -1,13 +1,11 @@
 """What the lines of a program say is kept with a recording of its calls, and shown."""
 
-import os
-import subprocess
-import sys
 import zipapp
 
 import pytest
 
 import opscope
+from support.processes import run_opscope
 
 PROGRAM = """\
 import torch
@@ -28,8 +26,7 @@ def record(tmp_path):
     (tmp_path / "train.py").write_text(PROGRAM)
 
     def call(*options):
-        command = [sys.executable, "-m", "opscope", "run", *options, "train.py"]
-        subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, timeout=300)
+        run_opscope("run", *options, "train.py", cwd=tmp_path, check=True)
         return opscope.load(tmp_path / "train.opscope")
 
     return call
@@ -40,30 +37,26 @@ def texts_of(trace):
     return dict(zip(table["line"].tolist(), table["text"].tolist(), strict=True))
 
 
-def test_lines_that_made_calls_are_kept_and_shown(record, tmp_path):
-    texts = texts_of(record("--stack"))
+def test_lines_that_made_calls_are_kept_and_shown_and_memory_is_traced_to_them(record, tmp_path):
+    trace = record("--stack", "--memory", "--shapes", "--modules")
+    texts = texts_of(trace)
     assert texts[5] == "return network(torch.ones(2, 4)).sum().item()  # waits"
     assert texts[10] == "step(network)"
     assert texts[4] == "def step(network):"
+    check_memory_by_line(trace)
 
     (tmp_path / "train.py").unlink()  # shown from the trace, not from the file
-    command = [sys.executable, "-m", "opscope", "summary"]
-    shown = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env={**os.environ, "COLUMNS": "160"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    shown = run_opscope("summary", cwd=tmp_path, added={"COLUMNS": "160"})
     assert "Line of your program" in shown.stdout
     assert "train.py:5 in step" in shown.stdout
     assert "return network(torch.ones(2, 4)).sum().item()" in shown.stdout
 
 
-@pytest.mark.parametrize("calls", ["--stack", "--own-stack"])
-def test_memory_is_traced_to_the_line_that_keeps_it(record, calls):
-    trace = record(calls, "--memory", "--shapes", "--modules")
+def test_memory_is_traced_to_the_line_that_keeps_it_without_calls_of_libraries(record):
+    check_memory_by_line(record("--own-stack", "--memory", "--shapes", "--modules"))
+
+
+def check_memory_by_line(trace):
     names = [group.name for group in trace.peak_memory().by_line]
     # Nothing is put down to the line that called the function whose line it was.
     assert not any("train.py:10" in name for name in names)
@@ -80,8 +73,7 @@ def test_lines_of_a_module_in_a_zip_file_are_kept(tmp_path):
     main = "import torch\n\nfrom parts import part\n\npart.step(part.network)\n"
     (application / "__main__.py").write_text(main)
     zipapp.create_archive(application, tmp_path / "train.pyz")
-    command = [sys.executable, "-m", "opscope", "run", "--own-stack", "train.pyz"]
-    subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, timeout=300)
+    run_opscope("run", "--own-stack", "train.pyz", cwd=tmp_path, check=True)
     texts = set(opscope.load(tmp_path / "train.opscope").table("source_lines")["text"].tolist())
     assert "return network(torch.ones(2, 4)).sum().item()  # waits" in texts
     assert "part.step(part.network)" in texts

@@ -18,6 +18,7 @@ from opscope.api.trace import Trace
 from opscope.columns.codes import GpuKind
 from opscope.recorder.streams.recovered import recover_file
 from opscope.storage.unfinished_recordings import unfinished_recordings
+from support.processes import run_opscope
 
 PROGRAM = """
 import os, signal, sys, time
@@ -98,13 +99,7 @@ def test_devices_of_a_program_that_was_killed_are_there_until_they_were_last_hea
     recover_file(path)
     again = opscope.load(tmp_path / "t")
     np.testing.assert_array_equal(again.table("gpu")["start_ns"], gpu["start_ns"])
-    told = subprocess.run(
-        [sys.executable, "-m", "opscope", "summary", str(tmp_path / "t")],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=True,
-    )
+    told = run_opscope("summary", tmp_path / "t", check=True)
     assert "devices were last heard" in told.stdout + told.stderr
 
 

@@ -1,8 +1,5 @@
 """torch's profiler, and what torch says of it, are the program's own while opscope records."""
 
-import os
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -10,6 +7,7 @@ import torch
 
 import opscope
 from opscope import _native
+from support.processes import run_python
 
 CPU = torch.profiler.ProfilerActivity.CPU
 
@@ -67,13 +65,7 @@ def run(folder, program, *options, plain=False, **environment):
     file = folder / "program.py"
     file.write_text(program)
     how = [] if plain else ["-m", "opscope", "run", *options, "-o", str(folder / "trace")]
-    return subprocess.run(
-        [sys.executable, *how, str(file)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environment},
-        timeout=240,
-    )
+    return run_python(*how, file, added=environment)
 
 
 @pytest.mark.parametrize("drop_in", ["0", "1"])

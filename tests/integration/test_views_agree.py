@@ -6,8 +6,6 @@ import csv
 import io
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +17,7 @@ from opscope.cli.shown.headline import headline
 from opscope.report.page import report_html
 from opscope.timeline.period import period_of
 from opscope.timeline.time_kind import TimeKind, time_kind
+from support.processes import run_python
 from support.read_report import read_report
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "recorded_ways.py"
@@ -29,8 +28,7 @@ WAYS = ("operators", "modules", "stacks", "functions", "scheduled")
 def saved(request, tmp_path_factory):
     """Recorded in a process of its own: here other tests may have left threads that run."""
     folder = tmp_path_factory.mktemp("agree")
-    command = [sys.executable, str(PROGRAM), request.param, str(folder / "x.opscope")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = run_python(PROGRAM, request.param, folder / "x.opscope")
     assert done.returncode == 0, done.stderr
     return folder / "x.opscope"
 

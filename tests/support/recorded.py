@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -43,16 +40,3 @@ def parents(trace: Trace) -> dict[str, str]:
         trace.event_name(row): trace.event_name(parent[row]) if parent[row] >= 0 else ""
         for row in range(len(parent))
     }
-
-
-def run_python(source: str, timeout_s: float = 120, **environment: str) -> str:
-    """Standard output of a new interpreter running ``source``; its failure is the test's."""
-    done = subprocess.run(
-        [sys.executable, "-c", source],
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        env={**os.environ, **environment},
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout

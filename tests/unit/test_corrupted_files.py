@@ -1,20 +1,16 @@
 """A short form of tests/torture/corrupted_files.py: damaged traces end in errors or in answers."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from support.processes import run_python
 
 PROGRAM = Path(__file__).parents[1] / "torture" / "corrupted_files.py"
 
 
 def run(*options):
-    return subprocess.run(
-        [sys.executable, str(PROGRAM), "--built", "--seed", "1", *options],
-        capture_output=True,
-        text=True,
-    )
+    return run_python(PROGRAM, "--built", "--seed", "1", *options)
 
 
 def test_damaged_files_end_in_errors_or_in_answers():

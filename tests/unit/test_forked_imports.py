@@ -1,7 +1,6 @@
 """What is imported when it is first asked for, where the process forks meanwhile."""
 
-import subprocess
-import sys
+from support.processes import run_python
 
 PROGRAM = """
 import logging, os, signal, sys, threading  # logging has handlers of forks of its own
@@ -32,11 +31,6 @@ thread.join()
 
 
 def test_a_child_can_use_what_another_thread_was_importing():
-    done = subprocess.run(
-        # Python 3.12 and later warn of a fork beside other threads.
-        [sys.executable, "-W", "ignore", "-c", PROGRAM],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    # Python 3.12 and later warn of a fork beside other threads.
+    done = run_python("-W", "ignore", "-c", PROGRAM)
     assert (done.stdout, done.stderr) == ("0\n", "")

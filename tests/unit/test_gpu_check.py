@@ -1,13 +1,13 @@
 """``make gpu-check`` says first what is wrong, ends in time, and leaves its figures in a file."""
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from tests.gpu.check import Ended, check, run_program
+
+from support.processes import run_python
 
 ROOT = Path(__file__).parents[2]
 SEES = json.dumps({"torch": "2.13", "cuda": "13", "device": "H100"})
@@ -90,13 +90,8 @@ def test_a_part_that_does_not_end_is_stopped_with_what_it_started():
 def test_a_machine_without_a_gpu_is_told_so_and_fails(tmp_path):
     pytest.importorskip("torch")
     file = tmp_path / "figures.json"
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.gpu.check", "--output", str(file)],
-        cwd=ROOT,
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-        check=False,
+    done = run_python(
+        "-m", "tests.gpu.check", "--output", file, cwd=ROOT, added={"CUDA_VISIBLE_DEVICES": ""}
     )
     assert done.returncode == 1, done.stderr
     assert done.stdout.startswith("WRONG: ")

@@ -1,11 +1,10 @@
 """A copy of the Python files alone says what is missing."""
 
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import opscope
+from support.processes import run_python
 
 
 def test_without_its_compiled_part_it_says_what_to_do(tmp_path):
@@ -15,9 +14,7 @@ def test_without_its_compiled_part_it_says_what_to_do(tmp_path):
             archive.write(file, file.relative_to(package.parent))
     program = f"import sys; sys.path[:0] = [{str(tmp_path / 'opscope.zip')!r}]; import opscope"
     # Without site-packages, where an installation with the compiled part would be found.
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, timeout=60
-    )
+    done = run_python("-I", "-S", "-c", program)
     said = done.stderr.splitlines()[-1]
     assert said.startswith("opscope.errors.MissingDependencyError: opscope's compiled part")
     assert said.endswith("install opscope with the pip of this Python.")

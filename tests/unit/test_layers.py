@@ -2,8 +2,6 @@
 
 import ast
 import re
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +10,7 @@ import pytest
 
 import opscope
 from support.import_graph import circles, imports_in, modules_in
+from support.processes import run_python
 
 SOURCE = Path(opscope.errors.__file__).parent
 
@@ -101,7 +100,7 @@ def test_nothing_else_is_public():
 def imported_by(program):
     """The packages that a program in an interpreter of its own has imported when it ends."""
     program += "\nimport sys; print(*{name.partition('.')[0] for name in sys.modules})"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = run_python("-c", program)
     assert done.returncode == 0, done.stderr
     return set(done.stdout.splitlines()[-1].split())
 
@@ -133,5 +132,5 @@ sys.meta_path.insert(0, NoTorch())
 for name in {names!r}:
     importlib.import_module(name)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = run_python("-c", program)
     assert done.stderr == ""

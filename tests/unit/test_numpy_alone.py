@@ -1,12 +1,10 @@
 """With NumPy and torch alone: recording and most questions work; the rest says what to install."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 from opscope.timeline import signatures
+from support.processes import run_python
 from support.random_program import random_program
 
 HIDING = """
@@ -75,9 +73,7 @@ for name, ask in refused.items():
 
 
 def run(program, *arguments):
-    return subprocess.run(
-        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=120
-    )
+    return run_python("-c", program, *arguments)
 
 
 def test_recording_and_most_questions_need_numpy_alone():

@@ -15,6 +15,7 @@ import pytest
 import opscope
 import opscope.drop_in
 import opscope.triggers
+from support.processes import run_python
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "tests" / "programs" / "typed_user.py"
@@ -45,8 +46,7 @@ def pyright(folder):
     package = Path(opscope.errors.__file__).parents[1]
     settings = {"typeCheckingMode": "strict", "extraPaths": [str(package)], "include": ["*.py"]}
     (folder / "pyrightconfig.json").write_text(json.dumps(settings))
-    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    return run_python("-m", "pyright", "--pythonpath", sys.executable, cwd=folder)
 
 
 def needs_pyright():

@@ -9,6 +9,7 @@ import pytest
 from opscope.base import memory_limit
 from opscope.base.memory_limit import memory_for, memory_left, require_memory
 from opscope.errors import InsufficientMemoryError, LifecycleError
+from support.processes import run_python
 
 
 def test_running_out_says_for_what_and_what_to_do():
@@ -78,5 +79,5 @@ with memory_limit.no_more_than_is_free():
         print("failed")
 print(len(bytearray(1 << 30)) == 1 << 30)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = run_python("-c", program)
     assert done.stdout.split() == ["failed", "True"], done.stderr

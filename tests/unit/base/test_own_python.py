@@ -11,6 +11,7 @@ import pytest
 
 import opscope
 from opscope.base.own_python import bare_python, interpreter, own_python
+from support.processes import run_python
 
 SOURCE = Path(opscope.errors.__file__).parent
 HOSTILE = "import os; open(os.environ['MARK'], 'a').write(__file__ + '\\n'); raise ImportError\n"
@@ -172,7 +173,7 @@ def test_opscope_that_is_run_by_its_name_imports_nothing_of_the_current_folder(h
 def test_programs_that_it_runs_then_get_their_folder_back(tmp_path):
     (tmp_path / "beside.py").write_text("print('imported')")
     words = ["-m", "opscope.drop_in", "-c", "import beside, sys; print(repr(sys.path[0]))"]
-    done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True)
+    done = run_python(*words, cwd=tmp_path)
     assert done.stdout.split() == ["imported", "''"], done.stderr
 
 

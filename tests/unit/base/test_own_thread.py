@@ -1,19 +1,16 @@
 """Threads of opscope's own end before Python does, and none that Python ends aborts the program."""
 
-import subprocess
-import sys
 import threading
 
 import pytest
 
 from opscope.base.own_thread import OwnThread
+from support.processes import run_python
 
 
 def run(program):
     """How a program of its own ended: its exit code, and what it printed."""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
-    )
+    done = run_python("-c", program)
     return done.returncode, done.stdout + done.stderr
 
 

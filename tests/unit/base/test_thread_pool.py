@@ -1,13 +1,12 @@
 """The pool works before and during interpreter shutdown."""
 
-import subprocess
-import sys
 import threading
 
 import pytest
 from tests.support.interruptions import places
 
 from opscope.base.thread_pool import ThreadPool
+from support.processes import run_python
 
 
 def test_work_is_done_on_other_threads():
@@ -33,7 +32,7 @@ def at_exit():
 
 atexit.register(at_exit)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = run_python("-c", program)
     assert (done.stdout, done.stderr) == ("[1, 2]\nZeroDivisionError\n", "")
 
 
@@ -73,5 +72,5 @@ resource.setrlimit(resource.RLIMIT_AS, (1 << 62, resource.getrlimit(resource.RLI
 with ThreadPool(2) as pool:
     print(pool.submit(threading.get_ident).result() == threading.get_ident())
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = run_python("-c", program)
     assert (done.stdout, done.stderr) == ("True\n", "")

@@ -1,13 +1,11 @@
 """What a recording keeps of operators' schemas says what torch says."""
 
-import subprocess
-import sys
-
 import torch
 
 import opscope
 from opscope.analysis.memory.written_arguments import match_signature
 from opscope.columns.overloads import Overload, described, kept, overloads_of
+from support.processes import run_python
 
 NAMES = sorted({name.partition(".")[0] for name in torch._C._dispatch_get_all_op_names()})[::7]
 
@@ -38,7 +36,7 @@ import opscope
 peak = opscope.load({str(tmp_path / "trace")!r}).peak_memory()
 print([(group.name, group.size_bytes) for group in peak.by_category])
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = run_python("-c", program)
     assert done.stdout.strip() == str(expected), done.stderr
 
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from benchmarks.jobs.moved_clock import ClockOf, as_of_machine
 
 from opscope.jobs.collective_kinds import collective_kinds, rank_waits
 from opscope.jobs.collectives import NONE, job_collectives
 from opscope.storage.partition import Partition
 from support.build_trace import build_trace, span
 from support.job_of_collectives import rank_trace
+from support.moved_clock import ClockOf, as_of_machine
 
 US = 1_000
 

@@ -9,6 +9,7 @@ import pytest
 
 from opscope.errors import UsageError
 from opscope.launch.program import Program, ProgramNotFoundError, check
+from support.processes import run_python
 
 # Describes everything a program can see of how it was started.
 LOOK = """
@@ -100,13 +101,12 @@ def test_compiled_script(folder):
 
 @pytest.mark.parametrize("driver", [(), ("driver/driver.py",)])
 def test_a_script_that_comes_through_a_pipe_runs_in_full(folder, driver):
-    done = subprocess.run(
-        [sys.executable, *driver, "/dev/stdin", "argument"],
+    done = run_python(
+        *driver,
+        "/dev/stdin",
+        "argument",
         cwd=folder,
         input="import sys\nprint(sys.argv, __file__)\nsys.exit(4)\n",
-        capture_output=True,
-        text=True,
-        timeout=60,
     )
     assert done.returncode == 4
     assert done.stdout == "['/dev/stdin', 'argument'] /dev/stdin\n"

@@ -1,10 +1,11 @@
 """The moment a program imports torch is noticed, and nothing else about the import changes."""
 
 import os
-import subprocess
 import sys
 
 import pytest
+
+from support.processes import run_python
 
 # A stand-in is enough, and free of torch's import time: what counts is the import itself.
 FAKE_TORCH = "import os\nthreads = os.environ.get('OMP_NUM_THREADS')\nimport torch.nn\n"
@@ -28,13 +29,7 @@ def outcome(tmp_path):
     def run(program):
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
         environment.pop("OMP_NUM_THREADS", None)
-        done = subprocess.run(
-            [sys.executable, "-c", START + program],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        done = run_python("-c", START + program, env=environment)
         assert done.stderr == ""
         return done.stdout.splitlines()
 

@@ -1,6 +1,5 @@
 """Where the GIL is off, 3.13t to 3.15t are recorded; of later ones nothing is, and that is said."""
 
-import subprocess
 import sys
 import sysconfig
 
@@ -11,6 +10,7 @@ from opscope.recorder import gil
 from opscope.recorder.gil import refuse_without_gil
 from opscope.recorder.recorder import Recording
 from opscope.recorder.sources import RecordingOptions
+from support.processes import run_python
 
 
 def test_recording_without_the_gil_is_refused(monkeypatch):
@@ -44,8 +44,7 @@ print(sys._is_gil_enabled())
 )
 @pytest.mark.parametrize("switch", ["", "1", "0"])
 def test_a_build_without_it_leaves_it_as_it_is(switch):
-    command = [sys.executable, *((f"-Xgil={switch}",) if switch else ()), "-c", PROGRAM]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = run_python(*((f"-Xgil={switch}",) if switch else ()), "-c", PROGRAM)
     if sys.version_info < (3, 16):
         assert done.stdout.split() == [str(switch == "1")], done.stderr
     elif switch == "0":

@@ -1,13 +1,13 @@
 """Hooks on threads that come and go, set and taken away by several threads at once; no torch."""
 
 import os
-import subprocess
 import sys
 import threading
 
 import pytest
 
 from opscope import _native
+from support.processes import run_python
 from support.record_python import WITH_GIL, PythonWindow
 
 pytest_plugins = ["support.without_torch"]
@@ -56,13 +56,7 @@ print("done")
 
 def test_threads_made_in_c_while_windows_open():
     """Python lists such a thread before its state is filled in, without having the GIL."""
-    done = subprocess.run(
-        [sys.executable, "-c", NATIVE_THREADS],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=WITH_GIL,
-    )
+    done = run_python("-c", NATIVE_THREADS, env=WITH_GIL)
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
 
@@ -144,8 +138,6 @@ for _ in range(2):
     print(unheard, len(decoded["tables"]["modules"]["name"]))
     refusing = False
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=WITH_GIL
-    )
+    done = run_python("-c", program, env=WITH_GIL)
     refused = "1 1\n" if wants == "PYTHON" else "0 1\n"
     assert (done.stdout, done.stderr) == (refused + "0 1\n", "")

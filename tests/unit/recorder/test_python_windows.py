@@ -7,7 +7,6 @@ import gc
 import inspect
 import os
 import signal
-import subprocess
 import sys
 import threading
 import weakref
@@ -15,6 +14,7 @@ import weakref
 import pytest
 
 from opscope import _native
+from support.processes import run_python
 from support.record_python import WITH_GIL, PythonWindow, leaf, record, shapes
 
 pytest_plugins = ["support.without_torch"]
@@ -377,9 +377,7 @@ def test_a_process_that_ends_while_recording():
         "_native.open_window(int(Want.PYTHON), True)\n"
         "print(len('abc'))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=WITH_GIL
-    )
+    done = run_python("-c", program, env=WITH_GIL)
     assert (done.returncode, done.stdout, done.stderr) == (0, "3\n", "")
 
 
@@ -410,9 +408,7 @@ for _ in range(20):
     has_looked.acquire()
 print("done")
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=WITH_GIL
-    )
+    done = run_python("-c", program, env=WITH_GIL)
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
 

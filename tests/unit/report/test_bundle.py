@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
+
+from support.processes import run_python
 
 ROOT = Path(__file__).parents[3]
 CHECK = ROOT / "web" / "check_bundle.py"
@@ -23,7 +23,7 @@ def check():
 
 
 def test_the_bundle_is_not_stale():
-    outcome = subprocess.run([sys.executable, CHECK], capture_output=True, text=True)
+    outcome = run_python(CHECK)
     assert outcome.returncode == 0, outcome.stderr
 
 

@@ -15,8 +15,8 @@ from opscope.columns.schema import TABLES
 from opscope.errors import MissingDependencyError, UsageError
 from opscope.storage.interop import has_id, table_from_arrow
 from support.build_trace import allocation, build_trace, kernel, span, tensor
+from support.processes import output_of
 from support.random_trace import assert_same_table, random_trace
-from support.recorded import run_python
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_every_label_belongs_to_a_column():
 def test_loading_a_trace_imports_nothing_that_arrow_computes_with(tmp_path):
     """A Python function for each of Arrow's hundreds takes as long as all other imports."""
     build_trace([span("aten::mm", 0, 10, inputs=[tensor(2, 3)])]).save(tmp_path / "t")
-    run_python(
+    output_of(
         f"import sys, opscope\nopscope.load({str(tmp_path / 't')!r})\n"
         "assert 'pyarrow.parquet' in sys.modules and 'pyarrow.compute' not in sys.modules\n"
     )
@@ -146,4 +146,4 @@ def test_looking_at_a_trace_imports_no_pandas(tmp_path):
         f"    main([words[0], {str(tmp_path)!r}, *words[1:]])\n"
         "    assert 'pandas' not in sys.modules, words\n"
     )
-    run_python(program)
+    output_of(program)

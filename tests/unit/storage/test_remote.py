@@ -20,6 +20,7 @@ from opscope.jobs.make_rollups import make_rollups
 from opscope.storage import remote
 from opscope.storage.remote import below, local_path
 from support.build_trace import build_trace, span
+from support.processes import run_python
 
 fsspec = pytest.importorskip("fsspec")
 
@@ -247,7 +248,7 @@ print(job.path)
 
 
 def test_copies_go_with_the_process_and_not_with_a_forked_child(job):
-    done = subprocess.run([sys.executable, "-c", PROGRAM, str(job)], capture_output=True, text=True)
+    done = run_python("-c", PROGRAM, job)
     assert done.returncode == 0, done.stderr
     path = Path(done.stdout.strip())
     assert path.name == "job" and not path.exists() and not os.path.exists(path.parent)

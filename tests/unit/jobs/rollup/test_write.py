@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 import time
 
 import pytest
@@ -21,6 +19,7 @@ from opscope.jobs.rollup.write import write_rollup
 from opscope.storage.manifest import MANIFEST, ROLLUP
 from support.build_trace import build_trace, span
 from support.loaded import load_trace
+from support.processes import run_python
 
 
 def step_trace(steps=3, **metadata):
@@ -234,9 +233,7 @@ def test_torch_is_not_imported_for_what_is_saved(tmp_path):
         f"opscope.load({str(recorded)!r}).save({str(tmp_path / 'saved')!r}, rank=0)\n"
         "assert 'torch' not in sys.modules, 'torch was imported'\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
-    )
+    done = run_python("-c", program)
     assert done.returncode == 0, done.stderr
     assert Rollup.of(recorded / "rank=00000") is not None
     assert Rollup.of(tmp_path / "saved" / "rank=00000") is None

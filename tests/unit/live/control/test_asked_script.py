@@ -2,7 +2,6 @@
 
 import os
 import runpy
-import subprocess
 import sys
 import threading
 import time
@@ -15,6 +14,7 @@ from opscope.errors import ReachError
 from opscope.live.control import injection, server
 from opscope.live.control.address import address_of, opened_folder
 from opscope.live.control.client import Asking
+from support.processes import run_python
 
 SCRIPT = Path(injection.__file__).with_name("asked_script.py")
 
@@ -149,9 +149,7 @@ os.unlink(request)
 print(sys.modules["opscope.live.control.server"].__file__)
 """
     package = Path(opscope.__file__).parent
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(package)], cwd=tmp_path, capture_output=True, text=True
-    )
+    done = run_python("-c", program, package, cwd=tmp_path)
     assert done.stdout.strip() == str(package / "live" / "control" / "server.py"), done.stderr
 
 

@@ -17,6 +17,7 @@ import torch
 import opscope
 from opscope.api.trace import Trace
 from opscope.recorder.facts.thread_names import ThreadNames, names_of_threads
+from support.processes import run_python
 
 
 def work() -> None:
@@ -145,9 +146,7 @@ with opscope.profile(with_functions=True) as prof:
 threading._active_limbo_lock.release()
 print(len(prof.trace.events) > 0)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
-    )
+    done = run_python("-c", code, check=True)
     assert done.stdout == "True\n"
 
 

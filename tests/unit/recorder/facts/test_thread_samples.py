@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import select
-import subprocess
-import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -19,6 +17,7 @@ from opscope import _native
 from opscope.columns.codes import WaitsFor
 from opscope.recorder.decoded import Decoded
 from opscope.recorder.facts.thread_samples import ThreadSamples
+from support.processes import run_python
 
 
 def decoded():
@@ -205,7 +204,5 @@ print(len(more), ledger["dropped: memory is limited, or was short"], ledger["rec
 
 def test_with_limited_memory_there_is_no_thread_and_the_ledger_says_so():
     pytest.importorskip("torch")
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED], capture_output=True, text=True, timeout=300
-    )
+    done = run_python("-c", LIMITED)
     assert done.stdout.split() == ["0", "1.0", "True"], done.stderr

@@ -2,8 +2,6 @@
 
 import gzip
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -13,6 +11,7 @@ from opscope.errors import InsufficientMemoryError, TraceFormatError
 from opscope.storage.chrome import read_json
 from opscope.timeline.doubts import doubts
 from support.loaded import load_trace
+from support.processes import run_python
 from support.random_trace import assert_same_trace
 
 EVENTS = [
@@ -138,10 +137,7 @@ def test_reading_takes_less_memory_than_the_file_has(tmp_path):
                      "Record function id": 0, "Input Dims": [[i % 7, 3]], "Input type": ["float"],
                      "Concrete Inputs": [""], "Input Strides": [[3, 1]]}}  # fmt: skip
             file.write(json.dumps(event, indent=2) + (",\n" if i + 1 < rows else "]}"))
-    said = subprocess.run(
-        [sys.executable, "-c", _MEASURED, str(tmp_path / "small.json"), str(large)],
-        capture_output=True, text=True, check=True,
-    ).stdout.split()  # fmt: skip
+    said = run_python("-c", _MEASURED, tmp_path / "small.json", large, check=True).stdout.split()
     assert int(said[0]) == rows
     assert int(said[1]) < large.stat().st_size
 

@@ -1,0 +1,37 @@
+"""Processes that tests run to their end, with what these wrote."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+
+def run_python(
+    *arguments: object, added: Mapping[str, str] | None = None, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """This Python with ``arguments``.
+
+    Args:
+        *arguments: of any type, each taken as text.
+        added: to the environment.
+        **options: as ``subprocess.run`` has them.
+    """
+    given = {"capture_output": True, "text": True, "timeout": 300, "check": False, **options}
+    if added:
+        given["env"] = {**os.environ, **added}
+    return subprocess.run([sys.executable, *map(str, arguments)], **given)
+
+
+def run_opscope(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """``python -m opscope`` with ``arguments``; ``options`` are those of :func:`run_python`."""
+    return run_python("-m", "opscope", *arguments, **options)
+
+
+def output_of(source: str, timeout_s: float = 120, **environment: str) -> str:
+    """Standard output of this Python running ``source``; its failure is the test's."""
+    done = run_python("-c", source, timeout=timeout_s, added=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
