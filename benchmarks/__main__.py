@@ -32,7 +32,7 @@ from benchmarks import (
 from benchmarks.figures import Figure
 from benchmarks.rounds import Rounds
 from benchmarks.sessions import start_kineto
-from opscope.recorder.bridge import bridge
+from opscope.recording.bridge import bridge
 
 GROUPS: dict[str, Callable[[Rounds], Iterator[Figure]]] = {
     "recording": recording.measure,

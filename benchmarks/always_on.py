@@ -33,7 +33,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 import opscope
 from opscope import flight_recorder
 from opscope.live.flight.flight import Flight
-from opscope.recorder.bridge import bridge
+from opscope.recording.bridge import bridge
 
 Step = Callable[[], None]
 FloatColumn = np.ndarray[tuple[int], np.dtype[np.float64]]

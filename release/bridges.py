@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opscope.errors import BridgeError
-from opscope.recorder.bridge.bridge_compiler import compile_bridge, find_compiler
-from opscope.recorder.bridge.prebuilt_bridges import INDEX, index_entry
-from opscope.recorder.bridge.torch_build import TorchBuild
+from opscope.recording.bridge.bridge_compiler import compile_bridge, find_compiler
+from opscope.recording.bridge.prebuilt_bridges import INDEX, index_entry
+from opscope.recording.bridge.torch_build import TorchBuild
 from release.headers import TorchRelease, headers_of
 from release.running import ReleaseError, run
 

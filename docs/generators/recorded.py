@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from opscope.recorder.sources import SOURCES, Source, switches
+from opscope.recording.sources import SOURCES, Source, switches
 
 _HEAD = """# What is recorded
 

@@ -1,4 +1,4 @@
-// What listens to the program while windows want it: the native side of a row of recorder/sources.py.
+// What listens to the program while windows want it: the native side of a row of recording/sources.py.
 #pragma once
 
 #include <charconv>

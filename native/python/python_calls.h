@@ -36,7 +36,7 @@ struct PythonSetup {
   LibraryFiles libraries;
   PyObject* module_function;   // nn.Module.__call__
   PyObject* optimizer_code;    // where optimizers show themselves
-  PyObject* parameter_reader;  // returns an instance's parameters (recorder/parameters.py)
+  PyObject* parameter_reader;  // returns an instance's parameters (recording/parameters.py)
   PyObject* optimizer_hooks;   // the dict of what torch calls after every optimizer's step
   PyObject* optimizer_hook;    // what to put there, under itself as key, once steps are wanted
 };

@@ -1,6 +1,6 @@
 // Parameters, gradients and optimizer state of instances, read once when they are first seen.
 //
-// What a tensor's Python object knows is read by a Python function (recorder/parameters.py), since
+// What a tensor's Python object knows is read by a Python function (recording/parameters.py), since
 // the core includes no torch; the rows it returns are packed here as a payload like a call's.
 #pragma once
 

@@ -143,7 +143,7 @@ def __getattr__(name: str) -> Any:
 
 def _know_what_is_compiled() -> None:
     """Most programs compile before they record, and only then is it known what from, and why."""
-    from opscope.recorder.compiled.imports import listen_to_compiling
+    from opscope.recording.compiled.imports import listen_to_compiling
 
     listen_to_compiling()
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from tests.support.fake_cupti import FakeCupti, build_fake, header_folders
 
-from opscope.recorder.gpu import collecting as gpu_collecting
+from opscope.recording.gpu import collecting as gpu_collecting
 
 
 @pytest.fixture(scope="session")

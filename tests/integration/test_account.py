@@ -9,7 +9,7 @@ import pytest
 
 import opscope
 from opscope.columns.causes import Cause
-from opscope.recorder.facts.thread_samples import ThreadSamples
+from opscope.recording.facts.thread_samples import ThreadSamples
 from support.processes import run_python
 
 torch = pytest.importorskip("torch")
@@ -58,7 +58,7 @@ def held_by_another_thread():
 
 MANY_THREADS = """
 import resource, threading, torch, opscope
-from opscope.recorder.facts.thread_samples import ThreadSamples
+from opscope.recording.facts.thread_samples import ThreadSamples
 resource.setrlimit(resource.RLIMIT_NOFILE, (200, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 is_over = threading.Event()
 threads = [threading.Thread(target=is_over.wait) for _ in range(100)]

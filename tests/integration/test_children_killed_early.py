@@ -6,7 +6,7 @@ import sys
 import textwrap
 
 import opscope
-from opscope.recorder.streams.load import parts_of
+from opscope.recording.streams.load import parts_of
 from opscope.storage.process_journal import read_journal
 from opscope.storage.unfinished_recordings import unfinished_recordings
 

@@ -11,10 +11,10 @@ import pytest
 from tests.support.flight_recordings import dumps_in
 
 import opscope
-from opscope.recorder.compiled.told_places import ToldPlaces, read_places
-from opscope.recorder.streams import segments
-from opscope.recorder.streams.recovered import about_of, recover_file
-from opscope.recorder.streams.segments import Drain, draining
+from opscope.recording import segments
+from opscope.recording.compiled.told_places import ToldPlaces, read_places
+from opscope.recording.recovered import about_of, recover_file
+from opscope.recording.segments import Drain, draining
 from opscope.storage.unfinished_recordings import unfinished_recordings
 
 torch = pytest.importorskip("torch", reason="compiles functions")
@@ -153,9 +153,9 @@ def test_a_recording_whose_process_is_killed_has_them(tmp_path, cache, drained):
         tmp_path,
         """
         import os, signal
-        from opscope.recorder.streams import segments
-        from opscope.recorder.streams.segments import draining
-        from opscope.recorder.streams.recovered import about_of
+        from opscope.recording.streams import segments
+        from opscope.recording.segments import draining
+        from opscope.recording.recovered import about_of
         from opscope.storage.unfinished_recordings import unfinished_recordings
 
         segments.RECORDS, segments.MARGIN_NS = 2_000, 0

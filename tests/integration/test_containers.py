@@ -11,9 +11,9 @@ import pytest
 
 import opscope
 from opscope.errors import LifecycleError
-from opscope.recorder.streams import segments
-from opscope.recorder.streams.recovered import about_of, recover_file
-from opscope.recorder.streams.segments import draining
+from opscope.recording import segments
+from opscope.recording.recovered import about_of, recover_file
+from opscope.recording.segments import draining
 from opscope.storage.unfinished_recordings import unfinished_recordings
 
 OPSCOPE = [sys.executable, "-m", "opscope"]

@@ -14,8 +14,8 @@ import opscope
 from opscope import _native
 from opscope.columns.codes import EventKind
 from opscope.columns.ledger_rows import KIND_COST, CostKind
-from opscope.recorder import cost as measuring
-from opscope.recorder.sources import RecordingOptions
+from opscope.recording import cost as measuring
+from opscope.recording.sources import RecordingOptions
 from opscope.timeline.tree.event_tree import event_tree
 from support.recorded import record
 

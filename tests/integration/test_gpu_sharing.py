@@ -13,8 +13,8 @@ from torch.profiler import ProfilerActivity, record_function
 import opscope
 import opscope.drop_in
 from opscope.api.trace import Trace
-from opscope.recorder import recorder as recorder_module
-from opscope.recorder.gpu import collecting as gpu_collecting
+from opscope.recording import recorder as recorder_module
+from opscope.recording.gpu import collecting as gpu_collecting
 from support.processes import run_python
 
 BOTH = [ProfilerActivity.CPU, ProfilerActivity.CUDA]

@@ -12,7 +12,7 @@ import torch
 from tests.support.interruptions import Interruption, interrupt_at, places, what_is_on
 
 import opscope
-from opscope.recorder.compiled import graphs
+from opscope.recording.compiled import graphs
 from support.recorded import names
 
 EVERYTHING = {

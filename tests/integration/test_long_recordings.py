@@ -16,10 +16,10 @@ import torch
 
 import opscope
 from opscope.errors import LifecycleError, UsageError
-from opscope.recorder.streams import segments
-from opscope.recorder.streams.recovered import about_of, recover_file
-from opscope.recorder.streams.segments import Drain, draining, segments_folder, segments_of
-from opscope.recorder.streams.stream import NO_ROOM
+from opscope.recording import segments
+from opscope.recording.recovered import about_of, recover_file
+from opscope.recording.segments import Drain, draining, segments_folder, segments_of
+from opscope.recording.streams.stream import NO_ROOM
 from opscope.storage.long_trace import LongTrace
 from opscope.storage.unfinished_recordings import unfinished_recordings
 
@@ -245,9 +245,9 @@ def test_threads_that_go_on_while_it_is_drained(tmp_path, monkeypatch):
 
 DRAINS = """
 import sys
-from opscope.recorder.streams import segments
-from opscope.recorder.streams.segments import draining
-from opscope.recorder.streams.recovered import about_of
+from opscope.recording.streams import segments
+from opscope.recording.segments import draining
+from opscope.recording.recovered import about_of
 from pathlib import Path
 
 segments.RECORDS, segments.MARGIN_NS = 5_000, 0
@@ -318,7 +318,7 @@ def test_a_recording_that_goes_on_is_read_as_far_as_it_came(tmp_path):
 
 @pytest.mark.usefixtures("small_segments")
 def test_devices_and_tasks_stay_in_the_file(tmp_path):
-    from opscope.recorder.streams.drain import drain_while
+    from opscope.recording.streams.drain import drain_while
 
     folder = tmp_path / "t"
     with streaming(folder, with_asyncio=True):

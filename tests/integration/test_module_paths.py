@@ -13,7 +13,7 @@ from torch import nn
 
 import opscope
 from opscope.analysis.module_times import module_times
-from opscope.recorder.facts import module_paths
+from opscope.recording.facts import module_paths
 from opscope.timeline.module_attribution import attribute_to_modules
 from opscope.timeline.tree.frame_text import event_texts, module_names, own_texts
 

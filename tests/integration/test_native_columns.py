@@ -15,8 +15,8 @@ from opscope import _native
 from opscope.columns.column import TableSchema
 from opscope.columns.device_schema import DEVICE_TABLES
 from opscope.columns.schema import RECORDED_TABLES
-from opscope.recorder.recorder import Recording
-from opscope.recorder.sources import RecordingOptions
+from opscope.recording.recorder import Recording
+from opscope.recording.sources import RecordingOptions
 
 EVERYTHING = RecordingOptions(
     shapes=True,

@@ -9,9 +9,9 @@ import torch
 
 import opscope
 from opscope import _native
-from opscope.recorder.bridge import bridge
-from opscope.recorder.recorder import Recording
-from opscope.recorder.sources import RecordingOptions
+from opscope.recording.bridge import bridge
+from opscope.recording.recorder import Recording
+from opscope.recording.sources import RecordingOptions
 from support.recorded import names, without_collections
 
 OUTERMOST = RecordingOptions(inner_operators=False, gc_pauses=False)

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import opscope
-from opscope.recorder.recorder import Recording
-from opscope.recorder.sources import RecordingOptions
+from opscope.recording.recorder import Recording
+from opscope.recording.sources import RecordingOptions
 from opscope.timeline.tree.node import build_tree
 from support.recorded import names, parents
 

@@ -20,7 +20,7 @@ from opscope.cli.asked_trace import arguments_of
 from opscope.errors import ReachError
 from opscope.live.control import client, server
 from opscope.live.control.address import socket_path
-from opscope.recorder.streams.elsewhere import trace_elsewhere
+from opscope.recording.streams.elsewhere import trace_elsewhere
 from support.processes import run_python
 from support.reached_programs import command, running
 

@@ -114,7 +114,7 @@ def test_a_fork_while_other_threads_record_and_decode():
     output = output_of(
         """
 import os, threading, torch, opscope
-from opscope.recorder import cost
+from opscope.recording import cost
 stop = threading.Event()
 def work():
     while not stop.is_set():

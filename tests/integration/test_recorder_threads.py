@@ -11,8 +11,8 @@ import torch
 
 import opscope
 from opscope import _native
-from opscope.recorder.recorder import Recording
-from opscope.recorder.sources import RecordingOptions
+from opscope.recording.recorder import Recording
+from opscope.recording.sources import RecordingOptions
 from support.processes import output_of
 from support.recorded import names, parents, record
 

@@ -11,8 +11,8 @@ import torch
 import opscope
 from opscope import _native
 from opscope.errors import InsufficientMemoryError
-from opscope.recorder.recorder import Recording
-from opscope.recorder.sources import RecordingOptions
+from opscope.recording.recorder import Recording
+from opscope.recording.sources import RecordingOptions
 from support.recorded import names, parents, record
 
 
@@ -358,7 +358,7 @@ def test_a_lack_of_memory_while_decoding_is_said_and_can_be_tried_again(monkeypa
     with opscope.profile() as prof:
         torch.ones(1)
     with monkeypatch.context() as patch:
-        patch.setattr("opscope.recorder.recorder._native.decode", full)
+        patch.setattr("opscope.recording.recorder._native.decode", full)
         with pytest.raises(InsufficientMemoryError, match="for decoding what was recorded"):
             _ = prof.trace
     assert "aten::ones" in names(prof.trace)

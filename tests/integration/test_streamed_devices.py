@@ -16,7 +16,7 @@ from torch.profiler import ProfilerActivity, record_function
 import opscope
 from opscope.api.trace import Trace
 from opscope.columns.codes import GpuKind
-from opscope.recorder.streams.recovered import recover_file
+from opscope.recording.recovered import recover_file
 from opscope.storage.unfinished_recordings import unfinished_recordings
 from support.processes import run_opscope
 

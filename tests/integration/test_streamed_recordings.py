@@ -18,9 +18,9 @@ from opscope import _native
 from opscope.columns.table import ListColumn
 from opscope.errors import LifecycleError, TraceFormatError, UsageError
 from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
-from opscope.recorder.streams import recovered
-from opscope.recorder.streams.recovered import recover, recover_file
-from opscope.recorder.streams.stream import NO_ROOM
+from opscope.recording import recovered
+from opscope.recording.recovered import recover, recover_file
+from opscope.recording.streams.stream import NO_ROOM
 from opscope.storage.unfinished_recordings import unfinished_recordings
 
 EVERYTHING = {
@@ -290,7 +290,7 @@ assert "aten::ones" in profile.trace.names
 
 def test_where_a_full_disk_leaves_no_room_for_a_file_that_is_said(tmp_path, monkeypatch):
     full = SimpleNamespace(total=1 << 30, used=1 << 30, free=0)
-    monkeypatch.setattr("opscope.recorder.streams.stream.shutil.disk_usage", lambda _: full)
+    monkeypatch.setattr("opscope.recording.streams.stream.shutil.disk_usage", lambda _: full)
     with pytest.raises(UsageError, match="No space left"):
         streaming(tmp_path).start()
 

@@ -20,13 +20,13 @@ for version in "$@"; do
   "$environment/bin/python" -m pip install --quiet --disable-pip-version-check \
     --no-build-isolation --no-deps --config-settings=build-dir="build/interpreters/$version-native" .
   "$environment/bin/python" -m pytest -q -p no:cacheprovider --noconftest \
-    tests/unit/recorder/test_python_calls.py tests/unit/recorder/test_python_functions.py \
-    tests/unit/recorder/test_own_functions.py tests/unit/recorder/test_python_windows.py \
-    tests/unit/recorder/test_python_modules.py tests/unit/recorder/test_python_module_calls.py \
-    tests/unit/recorder/test_asyncio_tasks.py tests/unit/recorder/test_asyncio_windows.py \
-    tests/unit/recorder/test_asyncio_eager_tasks.py \
-    tests/unit/recorder/test_python_hooks.py tests/unit/recorder/test_python_stacks.py \
-    tests/unit/recorder/test_free_threads.py \
+    tests/unit/recording/test_python_calls.py tests/unit/recording/test_python_functions.py \
+    tests/unit/recording/test_own_functions.py tests/unit/recording/test_python_windows.py \
+    tests/unit/recording/test_python_modules.py tests/unit/recording/test_python_module_calls.py \
+    tests/unit/recording/test_asyncio_tasks.py tests/unit/recording/test_asyncio_windows.py \
+    tests/unit/recording/test_asyncio_eager_tasks.py \
+    tests/unit/recording/test_python_hooks.py tests/unit/recording/test_python_stacks.py \
+    tests/unit/recording/test_free_threads.py \
     tests/unit/test_lifecycle.py
   tested+=("$version")
 done

@@ -19,14 +19,14 @@ from matrix.results import RESULTS, read_outcomes, summary, with_mended, write_p
 from matrix.rows import ROWS, parse_row
 
 WITH_TORCH = (
-    *("tests/integration", "tests/unit/recorder", "tests/unit/torch_api", "tests/unit/replay"),
+    *("tests/integration", "tests/unit/recording", "tests/unit/torch_api", "tests/unit/replay"),
     *("tests/unit/launch", "tests/unit/columns/test_overloads.py", "tests/unit/export"),
     "tests/unit/columns/test_registered_operators.py",
 )
 WITHOUT_TORCH = ("tests/unit",)
 # The recorder of Python calls, which has other code for other Pythons.
 CALLS = (
-    *(f"tests/unit/recorder/test_{name}.py" for name in (
+    *(f"tests/unit/recording/test_{name}.py" for name in (
         *("python_calls", "python_functions", "own_functions", "python_windows"),
         *("python_modules", "python_module_calls", "asyncio_tasks", "asyncio_windows"),
         "asyncio_eager_tasks",
@@ -48,7 +48,7 @@ CLOSEST = (
         *("compilations", "compiled_lines", "compiled_annotations", "chrome_parity"),
         *("gpu_recording", "gpu_filters", "script_calls", "process_groups"),
     )),
-    *("tests/unit/torch_api/drop_in", "tests/unit/recorder/bridge/test_bridge.py"),
+    *("tests/unit/torch_api/drop_in", "tests/unit/recording/bridge/test_bridge.py"),
     "tests/unit/replay",
     "tests/unit/torch_api/test_activity_configs.py",
     "tests/unit/torch_api/test_experimental_switches.py",

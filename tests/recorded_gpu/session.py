@@ -20,7 +20,7 @@ import opscope
 from opscope import _native
 from opscope.api.trace import Trace
 from opscope.columns.device_rules import check_device_rules
-from opscope.recorder.gpu import collecting as gpu_collecting
+from opscope.recording.gpu import collecting as gpu_collecting
 
 MISBEHAVIOURS: dict[str, dict[str, int]] = {
     "in order": {},

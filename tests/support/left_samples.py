@@ -12,8 +12,8 @@ from unittest import mock
 
 from opscope import _native
 from opscope.live.flight import left_rings
-from opscope.recorder.streams import segments
-from opscope.recorder.streams.recovered import about_of
+from opscope.recording import segments
+from opscope.recording.recovered import about_of
 
 KINDS = ("stream", "tasks", "copy", "state", "segments", "ring", "spool", "journal")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 
 from opscope.api.trace import Trace
-from opscope.recorder.streams import load
+from opscope.recording.streams import load
 
 
 def load_trace(
     path: str | os.PathLike[str], rank: int | None = None, process: int | None = None
 ) -> Trace:
-    """As ``recorder.streams.load.load_trace``."""
+    """As ``recording.streams.load.load_trace``."""
     return Trace.of(load.load_trace(path, rank, process))

@@ -16,7 +16,7 @@ def no_torch() -> Iterator[None]:
     """The recorder knows nothing of torch; what it knew comes back."""
     _native.set_up_python("", "", "", *[None] * 4)
     yield
-    source = sys.modules.get("opscope.recorder.facts.python_source")
+    source = sys.modules.get("opscope.recording.facts.python_source")
     if source is not None and source._set_up:
         source._set_up = False
         source.set_up_python_source()

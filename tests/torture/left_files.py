@@ -35,10 +35,10 @@ from opscope.base.left_files import reading
 from opscope.errors import OpscopeError
 from opscope.live.flight.left_rings import dump_ring
 from opscope.live.flight.write_dump import write_dump
-from opscope.recorder.decoded import read_decoded
-from opscope.recorder.streams import segments
-from opscope.recorder.streams.recovered import about_of, recover
-from opscope.recorder.streams.segment_arrays import read_arrays, write_arrays
+from opscope.recording import segments
+from opscope.recording.decoded import read_decoded
+from opscope.recording.recovered import about_of, recover
+from opscope.recording.streams.segment_arrays import read_arrays, write_arrays
 from opscope.storage.process_journal import read_journal
 from support.left_corruptions import damage, damage_bytes
 from support.left_samples import KINDS, write_samples

@@ -15,7 +15,7 @@ from opscope.cli.application import COMMANDS
 from opscope.columns.schema import TABLES
 from opscope.jobs.questions.questions import JobQuestion
 from opscope.jobs.rollup.schema import ROLLUP_TABLES
-from opscope.recorder.sources import SOURCES
+from opscope.recording.sources import SOURCES
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "file-format.md"
 

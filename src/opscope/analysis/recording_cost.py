@@ -1,7 +1,7 @@
 """What recording cost the program: nanoseconds of each event, by its kind.
 
 The ledger has what one of each kind costs on this machine, measured in a loop that does nothing
-else (:mod:`opscope.recorder.cost`). Findings, summaries and accounts of time all use these.
+else (:mod:`opscope.recording.cost`). Findings, summaries and accounts of time all use these.
 """
 
 from __future__ import annotations

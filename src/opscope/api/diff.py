@@ -13,7 +13,7 @@ from opscope.analysis.diff.side import Side
 from opscope.base.address import address_of, shown_address
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
-from opscope.recorder.streams.load import load_trace
+from opscope.recording.streams.load import load_trace
 from opscope.timeline.doubts import require_times
 
 Recording: TypeAlias = TraceData | str | os.PathLike[str]

@@ -10,7 +10,7 @@ from opscope.jobs.chrome_file import ChromeFile
 from opscope.jobs.chrome_folder import ChromeFolder
 from opscope.jobs.host_folders import HostFolders
 from opscope.jobs.recordings import find_recordings
-from opscope.recorder.streams.load import load_trace
+from opscope.recording.streams.load import load_trace
 from opscope.storage.partition import asked_partition
 from opscope.storage.remote import asked_names, local_path
 

@@ -15,9 +15,9 @@ from opscope.cli.shown.console import Messages
 from opscope.cli.shown.headline import headline
 from opscope.columns.trace_data import TraceData
 from opscope.jobs.saving import save_trace
-from opscope.recorder.sources import switches
-from opscope.recorder.streams.elsewhere import trace_elsewhere
-from opscope.recorder.streams.load import load_trace
+from opscope.recording.sources import switches
+from opscope.recording.streams.elsewhere import trace_elsewhere
+from opscope.recording.streams.load import load_trace
 
 TraceFolder = Annotated[
     Path | None,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from opscope.cli.parameters import Option
 from opscope.cli.shown.console import Messages
-from opscope.recorder.bridge import bridge
+from opscope.recording.bridge import bridge
 
 
 def build(

@@ -21,7 +21,7 @@ from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.errors import BridgeError, OpscopeError
 from opscope.launch.program import execute
-from opscope.recorder.bridge import bridge
+from opscope.recording.bridge import bridge
 
 
 class Health(str, Enum):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from opscope.base.own_python import own_python
 from opscope.errors import BridgeError
-from opscope.recorder.bridge import bridge, prebuilt_bridges
+from opscope.recording.bridge import bridge, prebuilt_bridges
 
 
 def check() -> None:

@@ -27,7 +27,7 @@ from opscope.launch import program
 from opscope.launch.hidden_modules import hide_modules, with_own_modules
 from opscope.launch.kineto_switch import hide_from_kineto
 from opscope.launch.torch_import import when_torch_is_imported
-from opscope.recorder.sources import switches
+from opscope.recording.sources import switches
 from opscope.torch_api.settings import ProfileSettings
 
 if TYPE_CHECKING:

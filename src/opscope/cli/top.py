@@ -17,7 +17,7 @@ from opscope.cli.shown.console import console_for
 from opscope.errors import UsageError
 from opscope.live.control.client import Asking
 from opscope.live.control.injection import reach
-from opscope.recorder.streams.elsewhere import trace_elsewhere
+from opscope.recording.streams.elsewhere import trace_elsewhere
 from opscope.timeline.period import Which, period_of
 
 

@@ -26,7 +26,7 @@ class EventKind(IntEnum):
 
 
 class Want(IntFlag):
-    """What a window may ask of the recorder; ``recorder/sources.py`` says which option asks it."""
+    """What a window may ask of the recorder; ``recording/sources.py`` says which option asks it."""
 
     OPERATORS = 1 << 0
     INPUTS = 1 << 1  # of operators: shapes, strides, scalars

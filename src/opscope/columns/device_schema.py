@@ -1,7 +1,7 @@
 """The tables of what devices did; ``columns.schema`` has the others, and the conventions of all.
 
 The native decoder delivers them before it is known which events there are: what a row refers to is
-filled in afterwards (``recorder/gpu/events.py``), from columns that are there for that alone.
+filled in afterwards (``recording/gpu/events.py``), from columns that are there for that alone.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The native decoder, the in-memory tables, the Parquet files and ``docs/file-format.md`` all follow
 this module: the decoder's C++ columns are generated from it, and what the decoder returns is
-compared with it (``recorder/decoded.py``). Units are part of the name (``_ns``, ``_bytes``). What
+compared with it (``recording/decoded.py``). Units are part of the name (``_ns``, ``_bytes``). What
 codes mean is in ``columns.codes``.
 
 Conventions: ``-1`` in an index column means "none"; strings are indices into ``names``; times are

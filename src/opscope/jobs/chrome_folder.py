@@ -17,7 +17,7 @@ from opscope.base.input_file import is_folder, status_of, unreadable
 from opscope.base.scratch import Scratch
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError, UsageError
-from opscope.recorder.streams.load import load_trace
+from opscope.recording.streams.load import load_trace
 from opscope.storage.chrome import load_chrome_trace
 from opscope.storage.file_kind import FileKind, kind_of_json
 from opscope.storage.partition import PROCESS, RANK, Partition, in_order, partition_folders

@@ -11,7 +11,7 @@ from opscope.base.input_file import is_folder
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError
 from opscope.jobs.trace_folder import TraceFolder
-from opscope.recorder.streams.load import parts_of
+from opscope.recording.streams.load import parts_of
 from opscope.storage.job import ledger_with_ranks, place_in_job
 from opscope.storage.partition import RANK, Partition, in_order
 from opscope.storage.processes import Processes

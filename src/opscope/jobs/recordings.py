@@ -12,7 +12,7 @@ from opscope.jobs.chrome_file import chrome_file
 from opscope.jobs.chrome_folder import ChromeFolder, chrome_files
 from opscope.jobs.host_folders import HostFolders, host_folders
 from opscope.jobs.trace_folder import TraceFolder
-from opscope.recorder.streams.load import parts_of
+from opscope.recording.streams.load import parts_of
 from opscope.storage.partition import Partition
 from opscope.storage.processes import Processes
 

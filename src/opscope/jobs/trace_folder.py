@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.columns.trace_data import TraceData
-from opscope.recorder.streams.load import begun_again, load_trace, unfinished_part
+from opscope.recording.streams.load import begun_again, load_trace, unfinished_part
 from opscope.storage.partition import Partition, partition_folders
 from opscope.storage.processes import Processes, metadata_of
 

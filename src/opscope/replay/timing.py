@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from opscope.recorder.recorder import Recording
-from opscope.recorder.sources import RecordingOptions
+from opscope.recording.recorder import Recording
+from opscope.recording.sources import RecordingOptions
 
 WARMUPS = 3
 TIME_LIMIT_S = 1.0

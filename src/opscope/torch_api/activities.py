@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from opscope.columns.device_kinds import DEVICE_KINDS, OTHER_DEVICE_KINDS, device_kinds
 from opscope.errors import UsageError, not_installed
-from opscope.recorder.sources import switches
+from opscope.recording.sources import switches
 from opscope.torch_api.activity_configs import (
     is_activity_config,
     not_recorded,

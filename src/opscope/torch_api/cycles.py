@@ -20,9 +20,9 @@ from typing import Any
 from opscope import _native
 from opscope.columns.step_names import STEP_PREFIX
 from opscope.errors import UsageError
-from opscope.recorder.recorder import Recording
-from opscope.recorder.sources import RecordingOptions
-from opscope.recorder.streams.stream import Stream
+from opscope.recording.recorder import Recording
+from opscope.recording.sources import RecordingOptions
+from opscope.recording.streams.stream import Stream
 from opscope.torch_api.annotate import record_function
 from opscope.torch_api.announced_steps import announce_step
 from opscope.torch_api.observer import ExecutionTraceObserver

@@ -18,8 +18,8 @@ from opscope.columns.trace_data import TraceData
 from opscope.export.execution_trace import local_time, whole_file
 from opscope.export.execution_trace_nodes import BLOCK_BYTES, NodeWriter, base_ns_of
 from opscope.export.output_file import Block, check_writable, write_file
-from opscope.recorder.recorder import Recording
-from opscope.recorder.sources import RecordingOptions
+from opscope.recording.recorder import Recording
+from opscope.recording.sources import RecordingOptions
 
 NEEDED = RecordingOptions(shapes=True, outputs=True, overloads=True, gc_pauses=False)
 """What an execution trace is made of."""

@@ -12,8 +12,8 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opscope.recorder.recorder import Recording
-from opscope.recorder.sources import RecordingOptions
+from opscope.recording.recorder import Recording
+from opscope.recording.sources import RecordingOptions
 
 if TYPE_CHECKING:
     from opscope.torch_api.observed_file import ObservedFile

@@ -18,8 +18,8 @@ from opscope.base.notice import notice
 from opscope.base.quantities import count_bytes
 from opscope.columns.device_kinds import keep_device_kinds
 from opscope.errors import LifecycleError, OpscopeError, UsageError
-from opscope.recorder.facts.program_facts import ProgramFacts, facts_of_program
-from opscope.recorder.streams.stream import Stream, Streams
+from opscope.recording.facts.program_facts import ProgramFacts, facts_of_program
+from opscope.recording.streams.stream import Stream, Streams
 from opscope.torch_api.activities import chosen_activities, parse_activities, records_cuda
 from opscope.torch_api.activity_configs import wants_synchronisations
 from opscope.torch_api.cycles import Cycle, Cycles

@@ -17,7 +17,7 @@ from opscope.errors import UsageError
 from opscope.export.chrome.writer import write_chrome_trace
 from opscope.export.memory_timeline import write_memory_timeline
 from opscope.export.perfetto import write_perfetto
-from opscope.recorder.facts.neighbours import announce_profile
+from opscope.recording.facts.neighbours import announce_profile
 from opscope.report.notebook import overview_html
 from opscope.report.page import write_report
 from opscope.torch_api.cycles import Cycles

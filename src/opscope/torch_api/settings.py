@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from opscope.recorder.sources import RecordingOptions, switches
+from opscope.recording.sources import RecordingOptions, switches
 from opscope.torch_api.activities import CPU_KINDS, ChosenActivities
 
 

@@ -21,8 +21,8 @@ STARTERS = {
     "cli/readiness.py": "own_python",
     "live/flight/dump_writer.py": "what it was given",
     "launch/keeper_process.py": "what it was given",
-    "recorder/bridge/bridge_compiler.py": "the compiler",
-    "recorder/streams/keeper.py": "bare_python",
+    "recording/bridge/bridge_compiler.py": "the compiler",
+    "recording/streams/keeper.py": "bare_python",
     "jobs/rollup/workers.py": "own_python",
 }
 """Every file that starts a process, and what with. What a keeper is given is of ``own_python``."""
@@ -178,7 +178,7 @@ def test_programs_that_it_runs_then_get_their_folder_back(tmp_path):
 
 
 def test_a_compiler_in_the_current_folder_is_none(hostile, monkeypatch):
-    from opscope.recorder.bridge.bridge_compiler import find_compiler
+    from opscope.recording.bridge.bridge_compiler import find_compiler
 
     usual = find_compiler()
     compiler = hostile / "g++"

@@ -7,8 +7,8 @@ from opscope import _native
 from opscope.columns.codes import Want
 from opscope.errors import TraceFormatError
 from opscope.live.children.recovery import recover_ended
-from opscope.recorder.streams.load import parts_of
-from opscope.recorder.streams.recovered import part_of_recording
+from opscope.recording.recovered import part_of_recording
+from opscope.recording.streams.load import parts_of
 from opscope.storage.partition import PROCESS, Partition
 from opscope.storage.unfinished_recordings import unfinished_recordings
 from support.build_trace import build_trace, span

@@ -14,7 +14,7 @@ from release import bridges, headers, vouching
 from release.headers import TorchRelease, headers_of, listed
 from release.running import ReleaseError, run
 
-from opscope.recorder.bridge.torch_build import TorchBuild, release_of
+from opscope.recording.bridge.torch_build import TorchBuild, release_of
 
 VERSION = "__version__ = '2.13.0+cu130'\ngit_version = '" + "a" * 40 + "'\n"
 

@@ -7,7 +7,7 @@ import pytest
 
 import opscope
 from opscope.errors import UsageError
-from opscope.recorder.sources import RecordingOptions
+from opscope.recording.sources import RecordingOptions
 from opscope.torch_api.activities import ChosenActivities, chosen_activities
 from opscope.torch_api.drop_in.backend.config import ProfilerConfig
 from opscope.torch_api.settings import FLAGS, ProfileSettings

@@ -30,14 +30,8 @@ from opscope.columns.trace_data import TraceData
 from opscope.errors import OpscopeError
 from opscope.jobs.saving import save_trace
 from opscope.live.children.recovery import recover_ended
-from opscope.recorder.facts.program_facts import NO_FACTS, ProgramFacts
-from opscope.recorder.streams.recovered import (
-    about_ended,
-    is_long,
-    is_of_another_run,
-    recover,
-    save_long,
-)
+from opscope.recording.facts.program_facts import NO_FACTS, ProgramFacts
+from opscope.recording.recovered import about_ended, is_long, is_of_another_run, recover, save_long
 from opscope.storage.long_trace import LongTrace
 from opscope.storage.partition import asked_partition, cycle_folders
 from opscope.storage.read_part import load_folder, load_part

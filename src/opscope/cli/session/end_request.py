@@ -46,7 +46,7 @@ class EndRequest:
         superseded: files of recordings of which nothing is wanted any more.
         saved: the folder of the trace that is saved already.
         is_more: that was shown, and nothing but what ``facts`` say is new.
-        facts: :class:`opscope.recorder.facts.program_facts.ProgramFacts` as JSON.
+        facts: :class:`opscope.recording.facts.program_facts.ProgramFacts` as JSON.
         job: all processes are to be shown now.
     """
 

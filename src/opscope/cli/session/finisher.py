@@ -15,7 +15,7 @@ from opscope.cli.session.end_request import EndRequest
 from opscope.cli.session.termination import leaving_at_once
 from opscope.cli.shown.console import Messages
 from opscope.launch.keeper_process import DONE
-from opscope.recorder.streams.keeper import ask_keeper
+from opscope.recording.streams.keeper import ask_keeper
 
 WAIT = "OPSCOPE_END_WAIT"
 """Seconds that a program waits at its end for what is made of its recording; for scripts that use

@@ -27,9 +27,9 @@ from opscope.cli.shown.console import Messages
 from opscope.columns.metadata_kinds import OVER, STEPS, WARM
 from opscope.live.children.job import ChildrenOfRun
 from opscope.live.warm_steps import WarmSteps
-from opscope.recorder.facts.distributed_job import is_rank_of_several, launched_rank
-from opscope.recorder.streams.keeper import dismiss_keepers
-from opscope.recorder.streams.stream import Streams
+from opscope.recording.facts.distributed_job import is_rank_of_several, launched_rank
+from opscope.recording.streams.keeper import dismiss_keepers
+from opscope.recording.streams.stream import Streams
 from opscope.timeline.program_steps import module_calls
 from opscope.torch_api.drop_in.install import install_and_answer
 from opscope.torch_api.optimizer_steps import after_each_optimizer_step

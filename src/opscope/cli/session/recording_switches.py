@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
 from opscope.cli.parameters import group_of
-from opscope.recorder.sources import switches
+from opscope.recording.sources import switches
 
 
 @dataclass(frozen=True)

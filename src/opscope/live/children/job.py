@@ -20,7 +20,7 @@ from opscope.live.children.start_hook.opscope_children import (
     note,
     note_process,
 )
-from opscope.recorder.streams.keeper import begin_watching
+from opscope.recording.streams.keeper import begin_watching
 from opscope.storage.manifest import is_opscope_rank
 from opscope.storage.partition import cycle_folders, partition_folders
 from opscope.storage.process_journal import PROCESSES, begin_job

@@ -16,8 +16,8 @@ from typing import Any, Protocol, TypeAlias
 from opscope.columns.metadata_kinds import WARM
 from opscope.live.children.settings import ChildSettings
 from opscope.live.warm_steps import WarmSteps
-from opscope.recorder.facts.distributed_job import is_rank_of_several
-from opscope.recorder.streams.stream import Streams
+from opscope.recording.facts.distributed_job import is_rank_of_several
+from opscope.recording.streams.stream import Streams
 from opscope.torch_api.optimizer_steps import after_each_optimizer_step
 from opscope.torch_api.profile_recording import ProfileRecording
 from opscope.torch_api.schedule import schedule

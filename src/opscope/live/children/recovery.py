@@ -8,7 +8,7 @@ from pathlib import Path
 from opscope.base.artefacts import Artefact, LeftKind, below, claimed, owner, remove
 from opscope.errors import LifecycleError, OpscopeError
 from opscope.live.flight.recovery import rescue
-from opscope.recorder.streams.recovered import NothingRecorded, part_of_recording
+from opscope.recording.recovered import NothingRecorded, part_of_recording
 from opscope.storage.earlier import remove_begun
 from opscope.storage.process_journal import read_journal
 

@@ -12,10 +12,10 @@ from opscope.base.memory_limit import default_growth_bytes
 from opscope.base.own_file import OwnFile
 from opscope.errors import ReachError
 from opscope.jobs.saving import save_trace
-from opscope.recorder.cost import cost_by_kind
-from opscope.recorder.recorder import Recording
-from opscope.recorder.sources import SOURCES, RecordingOptions, native_wants
-from opscope.recorder.streams.elsewhere import KnownHere
+from opscope.recording.cost import cost_by_kind
+from opscope.recording.recorder import Recording
+from opscope.recording.sources import SOURCES, RecordingOptions, native_wants
+from opscope.recording.streams.elsewhere import KnownHere
 from opscope.torch_api.activities import ChosenActivities, devices_are_there
 from opscope.torch_api.settings import ProfileSettings
 

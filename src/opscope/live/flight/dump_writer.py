@@ -106,8 +106,8 @@ def finish_dump(spool: Path) -> Path | None:
         OSError, ValueError: what was left cannot be read.
     """
     # Recording takes NumPy alone, which this does not.
-    from opscope.recorder.claims import ours
-    from opscope.recorder.streams.recovered import left_to_be_recovered
+    from opscope.recording.claims import ours
+    from opscope.recording.recovered import left_to_be_recovered
 
     one, folder = at(spool), spool.parent
     assert one is not None, f"{spool} is no name of a dump"

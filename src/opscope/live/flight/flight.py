@@ -23,9 +23,9 @@ from opscope.live.flight.ring_file import RingFile
 from opscope.live.flight.settings import FlightSettings
 from opscope.live.flight.triggers.trigger import Trigger, Watched
 from opscope.live.flight.windows import RingWindows
-from opscope.recorder.compiled.told_places import ToldPlaces
-from opscope.recorder.cost import cost_of_an_operator_ns
-from opscope.recorder.streams.elsewhere import KnownHere
+from opscope.recording.compiled.told_places import ToldPlaces
+from opscope.recording.cost import cost_of_an_operator_ns
+from opscope.recording.streams.elsewhere import KnownHere
 from opscope.torch_api.step_counter import StepClock
 
 END_S = 60.0

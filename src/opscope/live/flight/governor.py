@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from opscope.live.flight.levels import EVENT_COST, levels_of
-from opscope.recorder.sources import RecordingOptions
+from opscope.recording.sources import RecordingOptions
 
 _IN_PROGRAMS = 4.0
 """Events cost so many times what a loop with cold caches says: 1.2 to 4 times were measured, the

@@ -24,7 +24,7 @@ from opscope.live.flight.ring_file import RingFile
 from opscope.live.flight.triggers.trigger import Trigger
 from opscope.live.flight.windows import RingWindows
 from opscope.live.flight.write_dump import place_of
-from opscope.recorder.facts.processor_time import processor_counts
+from opscope.recording.facts.processor_time import processor_counts
 
 _LOOK_AT_COST_S = 1.0
 

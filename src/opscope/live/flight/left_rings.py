@@ -28,8 +28,8 @@ from opscope.live.flight.limits import SPOOL_PREFIX, disk_bytes
 from opscope.live.flight.reason import Reason
 from opscope.live.flight.ring_file import PLACES_NOTE
 from opscope.live.flight.write_dump import PLACES, write_dump
-from opscope.recorder.claims import ours
-from opscope.recorder.streams.recovered import HOW_UNKNOWN, left_to_be_recovered
+from opscope.recording.claims import ours
+from opscope.recording.recovered import HOW_UNKNOWN, left_to_be_recovered
 
 _FACTS: Shape = {"max_disk_bytes": COUNT, "ledger": list}
 _SHORT = "its file had no room, or another recording had it: what came last is not there"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
-from opscope.recorder.sources import RecordingOptions, native_wants
+from opscope.recording.sources import RecordingOptions, native_wants
 
 LEVELS = (
     ("nothing", frozenset[str]()),

@@ -26,7 +26,7 @@ from opscope.live.flight.settings import (
 )
 from opscope.live.flight.triggers.trigger import Trigger
 from opscope.live.flight.windows import RingWindows
-from opscope.recorder.cost import cost_by_kind, cost_of_an_operator_ns
+from opscope.recording.cost import cost_by_kind, cost_of_an_operator_ns
 from opscope.torch_api.activities import ChosenActivities
 from opscope.torch_api.settings import ProfileSettings
 

@@ -11,7 +11,7 @@ from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError
 from opscope.live.flight.dump_writer import finish_dump
 from opscope.live.flight.left_rings import dump_ring
-from opscope.recorder.streams.recovered import recover_file
+from opscope.recording.recovered import recover_file
 from opscope.storage.read_part import load_folder
 
 _WORDS = {LeftKind.SPOOL: "made into a trace", LeftKind.RING: "made into a dump"}

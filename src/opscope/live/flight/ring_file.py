@@ -20,7 +20,7 @@ from opscope.base.locks import lock_shared
 from opscope.base.notice import notice
 from opscope.base.own_file import OwnFile
 from opscope.launch.keeper_process import in_memory_name
-from opscope.recorder.streams.keeper import begin_keeper, dismiss_keeper
+from opscope.recording.streams.keeper import begin_keeper, dismiss_keeper
 
 PLACES_NOTE = "places of a ring"
 """Of what is noted; a stream has notes of others, too."""

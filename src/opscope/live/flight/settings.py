@@ -13,7 +13,7 @@ from opscope.live.flight.triggers.out_of_memory import OutOfMemory
 from opscope.live.flight.triggers.slow_step import SlowStep
 from opscope.live.flight.triggers.trigger import Trigger
 from opscope.live.flight.triggers.uncaught import UncaughtException
-from opscope.recorder.sources import RecordingOptions
+from opscope.recording.sources import RecordingOptions
 
 
 @dataclass(frozen=True, kw_only=True)

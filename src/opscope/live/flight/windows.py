@@ -6,7 +6,7 @@ from opscope import _native
 from opscope.base.memory_limit import default_growth_bytes
 from opscope.errors import LifecycleError
 from opscope.live.flight.ring_file import RingFile
-from opscope.recorder.sources import SOURCES, RecordingOptions, native_wants
+from opscope.recording.sources import SOURCES, RecordingOptions, native_wants
 
 _MOST_TEXT_BYTES = 64 << 20
 """Of functions and modules that records refer to; forgotten only when no window is open."""

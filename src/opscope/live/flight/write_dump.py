@@ -20,8 +20,8 @@ from opscope.jobs.saving import save_trace
 from opscope.live.flight.limits import TRACE_SUFFIX
 from opscope.live.flight.reason import Reason
 from opscope.live.flight.recorded_track import periods_of, with_track
-from opscope.recorder.compiled.told_places import read_places
-from opscope.recorder.streams.elsewhere import trace_elsewhere
+from opscope.recording.compiled.told_places import read_places
+from opscope.recording.streams.elsewhere import trace_elsewhere
 
 _FACTS: Shape = {
     "asked_s": (int, float),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from opscope.recorder.bridge import bridge
+from opscope.recording.bridge import bridge
 from opscope.torch_api.drop_in import anti_patterns, cuspy, methods
 from opscope.torch_api.drop_in.backend import observer_functions, ranges, session, switches
 from opscope.torch_api.drop_in.backend.config import ProfilerConfig

@@ -14,7 +14,7 @@ from opscope.columns.location import Location
 from opscope.columns.schema import ScalarType
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
-from opscope.recorder.facts.python_source import path_prefixes
+from opscope.recording.facts.python_source import path_prefixes
 from opscope.timeline.tree.arguments import Argument, Scalar, TensorRecord
 from opscope.timeline.tree.detail import MemoryDetail, NodeKind, OperatorDetail, PythonDetail
 from opscope.timeline.tree.node import Node, build_tree

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from opscope.live.flight.governor import Governor, OwnCost
-from opscope.recorder.sources import RecordingOptions, native_wants
+from opscope.recording.sources import RecordingOptions, native_wants
 
 SECOND = 1_000_000_000
 COUNTED_NS = 100.0

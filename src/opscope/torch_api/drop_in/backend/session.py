@@ -20,7 +20,7 @@ from opscope import _native
 from opscope.columns.device_kinds import keep_device_kinds
 from opscope.columns.names import Names
 from opscope.columns.trace_data import TraceData
-from opscope.recorder.recorder import Recording
+from opscope.recording.recorder import Recording
 from opscope.torch_api.activities import ChosenActivities
 from opscope.torch_api.activity_configs import asked_by_extensions, warn_of_not_recorded
 from opscope.torch_api.drop_in.backend import ranges, switches

@@ -18,7 +18,7 @@ from opscope.base.own_thread import OwnThread
 from opscope.base.short_turns import short_turns
 from opscope.columns.trace_data import TraceData
 from opscope.export.chrome.writer import write_chrome_trace
-from opscope.recorder.recorder import Recording
+from opscope.recording.recorder import Recording
 from opscope.torch_api.activities import ChosenActivities, devices_are_there
 from opscope.torch_api.drop_in.daemon import messages
 from opscope.torch_api.drop_in.daemon.request import TraceRequest

@@ -1,0 +1,311 @@
+"""Finding, compiling and loading the part of the recorder that is built against torch.
+
+The bridge is one C++ file that ships with opscope. For released torches it ships compiled
+(:mod:`~opscope.recording.bridge.prebuilt_bridges`); against others it is compiled at first use
+(some seconds), then kept in a cache. Its key covers everything that decides whether the binary fits:
+torch version and git hash, C++ ABI, platform, compiler flags and source. It is loaded only from
+where nobody but this user and root can write. Ranks that start at once are serialised by a file
+lock; a build goes to a temporary folder and is renamed, so nobody ever loads half a file.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from opscope import _native
+from opscope.base.notice import notice
+from opscope.base.replacing import replace_folder
+from opscope.errors import BridgeError
+from opscope.recording.bridge.bridge_compiler import compile_bridge, find_compiler
+from opscope.recording.bridge.prebuilt_bridges import find_prebuilt
+from opscope.recording.bridge.private_places import why_not_private
+from opscope.recording.bridge.torch_build import TorchBuild
+
+LOCK_TIMEOUT_S = 120.0
+"""How long a process waits for another one that is building."""
+
+_UNFINISHED = "build-"
+_NOBODY_COMPILES_FOR_S = 3600.0
+_loading = _native.Section()
+_loaded: str | None = None
+
+
+@dataclass(frozen=True)
+class BridgeStatus:
+    """What is known about the bridge without building it.
+
+    Attributes:
+        torch_version: of the installed torch; None if torch cannot be imported.
+        compiler: the C++ compiler that would be used; None if there is none.
+        path: where the compiled bridge is or would be; None without torch.
+        built: whether it is there.
+        shipped: whether it came with opscope, and was not compiled here.
+        loaded: whether this process has loaded it.
+    """
+
+    torch_version: str | None
+    compiler: str | None
+    path: Path | None
+    built: bool
+    shipped: bool
+    loaded: bool
+
+
+@dataclass(frozen=True)
+class ReadyBridge:
+    """A library that can be loaded, and the version of torch that it says it was compiled for."""
+
+    path: Path
+    built_for: str
+    shipped: bool
+
+
+def status() -> BridgeStatus:
+    """Describe the bridge; builds and loads nothing (but imports torch)."""
+    try:
+        path = _library_path()
+        version = str(_torch().__version__)
+    except BridgeError:
+        return BridgeStatus(None, find_compiler(), None, False, False, False)
+    ready = _find()
+    return BridgeStatus(
+        torch_version=version,
+        compiler=find_compiler(),
+        path=path if ready is None else ready.path,
+        built=ready is not None,
+        shipped=ready is not None and ready.shipped,
+        loaded=_loaded is not None,
+    )
+
+
+def build(force: bool = False) -> Path:
+    """Compile the bridge against the installed torch, unless it is there already.
+
+    Args:
+        force: compile even if it ships with opscope or the cache has it.
+
+    Returns:
+        The compiled library.
+
+    Raises:
+        BridgeError: no torch, no compiler, the compiler failed, or others can write to the cache.
+    """
+    return _make_ready(force).path
+
+
+def _make_ready(force: bool) -> ReadyBridge:
+    ready = None if force else _find()
+    if ready is not None:
+        return ready
+    path = _library_path()
+    with _build_lock(path.parent):
+        if force or not _is_valid(path):
+            _compile(path)
+    return _compiled(path)
+
+
+def _find() -> ReadyBridge | None:
+    """One that was compiled here, before one that ships: somebody may have asked for it."""
+    path = _library_path()
+    if _is_valid(path):
+        return _compiled(path)
+    shipped = find_prebuilt(_fingerprint())
+    if shipped is None:
+        return None
+    if shipped.problem is not None:
+        _say_once(f"the bridge that ships with opscope is not used: {shipped.problem}")
+        return None
+    return ReadyBridge(shipped.path, shipped.torch_release, shipped=True)
+
+
+def _compiled(path: Path) -> ReadyBridge:
+    return ReadyBridge(path, str(_torch().__version__), shipped=False)
+
+
+@lru_cache(maxsize=1)
+def _say_once(text: str) -> None:
+    notice(text)
+
+
+def load() -> None:
+    """Load the bridge into this process, compiling it first if needed. Idempotent.
+
+    Raises:
+        BridgeError: it could not be built, or was built for something else.
+    """
+    if _loaded is None:
+        _loading.run(_load)
+
+
+def _load() -> None:
+    global _loaded
+    if _loaded is not None:
+        return
+    ready = _make_ready(force=False)
+    path = ready.path
+    try:
+        built_for = _native.attach_bridge(str(path))
+    except RuntimeError as error:
+        raise BridgeError(
+            f"The torch bridge at {path} could not be loaded: {error}. Run `opscope build "
+            "--force` to compile it again for the torch that is installed."
+        ) from error
+    if built_for != ready.built_for:
+        raise BridgeError(
+            f"The torch bridge at {path} was compiled for torch {built_for}, but torch "
+            f"{_torch().__version__} is running. Run `opscope build --force`."
+        )
+    _loaded = built_for
+
+
+def cache_folder() -> Path:
+    """Where compiled bridges are kept: ``OPSCOPE_CACHE``, else the user's cache folder."""
+    chosen = os.environ.get("OPSCOPE_CACHE")
+    if chosen:
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(base) / "opscope"
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise BridgeError(
+            "opscope records torch programs, and torch cannot be imported here "
+            f"({error}). Install it first, for example with `pip install torch`."
+        ) from error
+    return torch
+
+
+def _source_folder() -> Path:
+    return Path(_native.__file__).parent / "bridge_source"
+
+
+@lru_cache(maxsize=1)
+def _fingerprint() -> dict[str, str]:
+    return TorchBuild.of(_torch()).fingerprint(_source_folder())
+
+
+def _library_path() -> Path:
+    fingerprint = _fingerprint()
+    digest = hashlib.sha256(json.dumps(fingerprint, sort_keys=True).encode()).hexdigest()[:16]
+    return cache_folder() / f"bridge-torch-{fingerprint['torch']}-{digest}" / "opscope_bridge.so"
+
+
+def _is_valid(path: Path) -> bool:
+    """A library counts only with a stamp that matches: what it is for, and its own hash.
+
+    Loading half a library (a full disk, a bad copy) would crash the process, not raise. And one
+    that others can write to is not loaded, but compiled again.
+    """
+    if why_not_private(path) is not None:
+        return False
+    try:
+        stamp = json.loads((path.parent / "stamp.json").read_text())
+        return bool(stamp == _stamp(path))
+    except (OSError, ValueError):
+        return False
+
+
+def _stamp(library: Path) -> dict[str, str]:
+    return {**_fingerprint(), "library": hashlib.sha256(library.read_bytes()).hexdigest()}
+
+
+@contextmanager
+def _build_lock(target: Path) -> Iterator[None]:
+    try:
+        _make_cache(target.parent)
+        file = open(target.parent / (target.name + ".lock"), "w")  # noqa: SIM115 (held across yield)
+    except OSError as error:
+        raise _unwritable(target.parent, error) from error
+    with file:
+        deadline = time.monotonic() + LOCK_TIMEOUT_S
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise BridgeError(
+                        f"Another process has held {file.name} for {LOCK_TIMEOUT_S:.0f} s. If none "
+                        "is compiling the bridge any more, delete that file and try again."
+                    ) from None
+                time.sleep(0.05)
+        yield
+
+
+def _make_cache(cache: Path) -> None:
+    """Make the folder and those above it, so that others can read what is in it and only we write.
+
+    Raises:
+        BridgeError: it is there, and others can write to it.
+        OSError: it cannot be made.
+    """
+    for folder in (*reversed(cache.parents), cache):
+        if not folder.exists():
+            folder.mkdir(mode=0o755, exist_ok=True)
+    reason = why_not_private(cache)
+    if reason is not None:
+        raise BridgeError(
+            f"No bridge is loaded from {cache}, because others could put code of theirs there: "
+            f"{reason}. Set OPSCOPE_CACHE to a folder that only you can write to."
+        )
+
+
+def _compile(path: Path) -> None:
+    """Compile to ``path``; under its lock, so that nobody else does."""
+    version = _torch().__version__
+    if find_compiler() is not None:  # else there is nothing to wait for
+        notice(f"compiling the bridge to torch {version} (once)...")
+    cache = path.parent.parent
+    try:
+        _remove_left_behind(cache)
+        with _new_folder(cache) as new, _new_folder(cache) as old:
+            library = new / path.name
+            compile_bridge(TorchBuild.of(_torch()), _source_folder(), library)
+            stamp = new / "stamp.json"
+            stamp.write_text(json.dumps(_stamp(library)))
+            library.chmod(0o755)  # whatever the umask is: else it would not be loaded
+            stamp.chmod(0o644)
+            replace_folder(path.parent, new, old)  # others may be loading the one that was there
+    except OSError as error:
+        raise _unwritable(cache, error) from error
+
+
+@contextmanager
+def _new_folder(cache: Path) -> Iterator[Path]:
+    """Gone afterwards, unless it was renamed."""
+    folder = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=cache))
+    try:
+        folder.chmod(0o755)  # a cache filled by one user (root, in a container) serves others
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_left_behind(cache: Path) -> None:
+    """Remove what processes that were killed while they compiled could not."""
+    for folder in cache.glob(f"{_UNFINISHED}*"):
+        with suppress(OSError):
+            if time.time() - folder.stat().st_mtime > _NOBODY_COMPILES_FOR_S:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _unwritable(folder: Path, error: OSError) -> BridgeError:
+    return BridgeError(
+        f"The folder for compiled bridges, {folder}, cannot be written ({error}). Set "
+        "OPSCOPE_CACHE to a folder that can."
+    )

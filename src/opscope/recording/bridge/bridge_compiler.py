@@ -1,0 +1,143 @@
+"""Compiling the bridge: the compiler, what it is told, and what is said when it does not work."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from opscope.errors import BridgeError
+from opscope.recording.bridge.torch_build import FLAGS, TorchBuild
+
+_NEEDED_BYTES = 1 << 20
+"""A bridge and what the linker writes meanwhile are smaller."""
+
+
+def find_compiler() -> str | None:
+    """The C++ compiler that ``CXX`` names, else one that is usual; None without any.
+
+    Names are looked up in the absolute folders of ``PATH``: the current one may be anybody's.
+    """
+    for candidate in (*_chosen()[:1], "g++", "c++", "clang++"):
+        found = _place_of(candidate)
+        if found:
+            return found
+    return None
+
+
+def _place_of(name: str) -> str | None:
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    search = os.pathsep.join(folder for folder in folders if os.path.isabs(folder))
+    found = shutil.which(name, path=search)
+    return found and os.path.abspath(found)
+
+
+def _chosen() -> list[str]:
+    """``CXX``, which may be followed by options."""
+    chosen = os.environ.get("CXX", "")
+    try:
+        return shlex.split(chosen)
+    except ValueError:  # an odd name, then, and no options
+        return [chosen]
+
+
+def compile_bridge(
+    torch: TorchBuild, source: Path, library: Path, more: tuple[str, ...] = ()
+) -> None:
+    """Compile the bridge in ``source`` to ``library``, for this torch; ``more`` are more options.
+
+    Raises:
+        BridgeError: there is no compiler, or it did not make a library.
+    """
+    source, library = source.absolute(), library.absolute()
+    compiler = find_compiler()
+    if compiler is None:
+        raise BridgeError(
+            "opscope compiles a small bridge to torch at first use, and found no C++ compiler. "
+            "Install one (Debian and Ubuntu: apt-get install g++; Fedora: dnf install gcc-c++), or "
+            "set CXX to one, or run `opscope build` where there is one and ship the cache folder. "
+            "Looking at traces that were recorded elsewhere needs none."
+        )
+    command = [*_command(compiler, torch, source, library), *more]
+    try:
+        # Where it lies is also where it looks if a variable (CPATH, say) has an empty folder in it.
+        done = subprocess.run(
+            command, cwd=library.parent, capture_output=True, text=True, errors="replace"
+        )
+    except OSError as error:
+        raise BridgeError(
+            f"The compiler {compiler} cannot be run ({error.strerror or error}). Set CXX to one "
+            "that can."
+        ) from error
+    if done.returncode != 0 or not library.exists():
+        raise BridgeError(
+            f"The bridge to torch {torch.version} did not compile. Run this command to see "
+            f"everything: {_to_type(command, library)}\n  {_what_was_said(done.stderr)}\n"
+            f"{_advice(done.returncode, library.parent)}"
+        )
+
+
+def _to_type(command: list[str], library: Path) -> str:
+    """For a shell, and into the current folder: the one of ``library`` is gone by then."""
+    return shlex.join(library.name if part == str(library) else part for part in command)
+
+
+def _command(compiler: str, torch: TorchBuild, source: Path, library: Path) -> list[str]:
+    chosen = _chosen()
+    return [
+        compiler,
+        *(chosen[1:] if chosen and _place_of(chosen[0]) == compiler else ()),
+        *FLAGS,
+        *_speed_flags(compiler),
+        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.cxx11_abi)}",
+        f'-DOPSCOPE_TORCH_VERSION="{torch.version}"',
+        f"-I{source}",
+        f"-I{torch.folder / 'include'}",
+        str(source / "torch" / "torch_bridge.cpp"),
+        "-o",
+        str(library),
+        # Named as needed because torch loads its libraries privately (RTLD_LOCAL).
+        f"-L{torch.folder / 'lib'}",
+        "-Wl,--no-as-needed",
+        "-ltorch_cpu",
+        "-lc10",
+    ]
+
+
+def _speed_flags(compiler: str) -> tuple[str, ...]:
+    """What makes the bridge a little faster, where the compiler is known to have it."""
+    if Path(compiler).name == "g++" and (sys.platform, platform.machine()) == ("linux", "x86_64"):
+        return ("-mtls-dialect=gnu2",)  # thread-local variables are found without a call
+    return ()
+
+
+def _what_was_said(stderr: str) -> str:
+    lines = stderr.splitlines()
+    errors = [line for line in lines if "error" in line or "No space left" in line]
+    return "\n  ".join((errors or lines)[:5]) or "The compiler said nothing."
+
+
+def _advice(returncode: int, folder: Path) -> str:
+    """What most likely helps against a compiler that made no library."""
+    for place in (folder, _temporary_folder()):
+        if shutil.disk_usage(place).free < _NEEDED_BYTES:
+            return (
+                f"The disk of {place} is full. Make room there, or set OPSCOPE_CACHE (for what is "
+                "compiled) and TMPDIR (for what the compiler writes meanwhile) to other folders."
+            )
+    if returncode < 0:
+        return (
+            f"Signal {-returncode} ended the compiler. The system sends 9 when memory runs out: "
+            "try again with more of it."
+        )
+    return "A compiler with C++20 (g++ 10, clang 12 or newer) is needed; set CXX to choose one."
+
+
+def _temporary_folder() -> str:
+    """Where compilers put what they need for a moment."""
+    chosen = os.environ.get("TMPDIR", "")
+    return chosen if os.path.isdir(chosen) else "/tmp"

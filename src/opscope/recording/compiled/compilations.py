@@ -1,0 +1,159 @@
+"""What torch.compile did in this process: compilations, why there was another one, graph breaks.
+
+torch keeps the last 64 compilations, and the reasons of graph breaks without their time. So both
+are taken over as each compilation ends, whether anything is recorded or not: most programs compile
+before they record, and what is slow later was decided then.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from opscope.columns.codes import CompilationKind
+from opscope.recording.compiled.notes import note_calls
+
+_UTILITIES = "torch._dynamo.utils"
+_RECORDER = "record_compilation_metrics"
+_CONTEXT = "_METRICS_CONTEXT"
+"""What calls the recorder in torch 2.9 and older: one object, made with the function itself."""
+_MOST = 10_000
+_LONGEST_REASON = 400
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """One row of ``compilations``.
+
+    Attributes:
+        kind: what it was.
+        start_ns: Unix time.
+        duration_ns: what it took; of a graph break 0.
+        compile_id: torch's, of the frame and how often that was compiled: ``0/1``.
+        function: that was compiled.
+        file: of the function, or of the line where the graph breaks.
+        line: the function's first, or that one; -1 if it is not known.
+        reason: why it was compiled again, why the graph breaks, or what failed.
+        from_cache: its code was not generated, but read from inductor's cache.
+    """
+
+    kind: CompilationKind
+    start_ns: int
+    duration_ns: int
+    compile_id: str
+    function: str
+    file: str
+    line: int
+    reason: str
+    from_cache: bool
+
+
+_known: deque[Compilation] = deque(maxlen=_MOST)
+_breaks_taken: int = 0
+_reasons: dict[str, str] = {}  # by id of the compilation that has begun
+
+
+def listen_to_compilations() -> None:
+    """Know of every compilation as it ends; dynamo's utilities were imported just now."""
+    utilities: Any = sys.modules.get(_UTILITIES)
+    original = getattr(utilities, _RECORDER, None)
+    note_calls(utilities, _RECORDER, lambda *_: _take_over(utilities))
+    context = getattr(utilities, _CONTEXT, None)
+    if context is not None and getattr(context, "_on_exit", None) is original:
+        context._on_exit = getattr(utilities, _RECORDER)
+
+
+def _listen_to_recompilations() -> None:
+    """Know why there is another one with torch 2.6, which does not keep the reason.
+
+    Told after the first compilation: dynamo is imported whole then.
+    """
+    reasons = "get_and_maybe_log_recompilation_reason"
+    note_calls(sys.modules.get("torch._dynamo.convert_frame"), reasons, _note_reasons)
+
+
+def _note_reasons(reasons: list[str], *_: Any) -> None:
+    guards: Any = sys.modules["torch._guards"]
+    _reasons.clear()  # those of a compilation that never ended, on whatever thread
+    if reasons:
+        _reasons[str(guards.CompileContext.current_compile_id())] = reasons[-1]
+
+
+def known_compilations() -> list[Compilation]:
+    """All so far, in the order in which they ended."""
+    return list(_known)
+
+
+def is_listening() -> bool:
+    """Whether compilations of this process would be known: torch has what this builds on."""
+    utilities = sys.modules.get(_UTILITIES)
+    recorder = getattr(utilities, _RECORDER, None)
+    context = getattr(utilities, _CONTEXT, None)
+    calls = getattr(context, "_on_exit", recorder)  # newer torch looks the recorder up at each end
+    return utilities is None or hasattr(calls, "__wrapped__")
+
+
+def _take_over(utilities: Any) -> None:
+    _listen_to_recompilations()
+    metrics = utilities.get_compilation_metrics()
+    if metrics:
+        compilation = _compilation(metrics[-1])
+        _known.extend(_graph_breaks(utilities, compilation))
+        _known.append(compilation)
+
+
+def _compilation(metrics: Any) -> Compilation:
+    def number(name: str) -> int:
+        return int(getattr(metrics, name, None) or 0)
+
+    def text(name: str) -> str:
+        return str(getattr(metrics, name, None) or "")
+
+    noted = _reasons.pop(text("compile_id"), "")
+    again, failed = text("recompile_reason") or noted, text("fail_reason")
+    kind = CompilationKind.RECOMPILATION if again else CompilationKind.COMPILATION
+    hits = number("inductor_fx_local_cache_hit_count") + number("aotautograd_local_cache_hit_count")
+    is_backward = getattr(metrics, "is_forward", True) is False
+    return Compilation(
+        kind=CompilationKind.FAILURE if failed else kind,
+        start_ns=number("start_time_us") * 1000,
+        duration_ns=number("duration_us") * 1000,
+        compile_id=text("compile_id"),
+        function=text("co_name") or ("backward" if is_backward else ""),
+        file=text("co_filename"),
+        line=number("co_firstlineno") or -1,
+        reason=_shortened(failed or again),
+        from_cache=hits > 0,
+    )
+
+
+def _graph_breaks(utilities: Any, compilation: Compilation) -> Iterator[Compilation]:
+    """Those since the compilation before."""
+    global _breaks_taken
+    reasons = list(getattr(utilities, "graph_break_reasons", ()))
+    start = _breaks_taken if _breaks_taken <= len(reasons) else 0  # torch was reset meanwhile
+    _breaks_taken = len(reasons)
+    for broken in reasons[start:]:
+        stack = getattr(broken, "user_stack", None) or []
+        place = stack[-1] if stack else None
+        yield Compilation(
+            kind=CompilationKind.GRAPH_BREAK,
+            start_ns=compilation.start_ns,
+            duration_ns=0,
+            compile_id=compilation.compile_id,
+            function=place.name if place is not None else compilation.function,
+            file=place.filename if place is not None else compilation.file,
+            line=int(place.lineno or -1) if place is not None else -1,
+            reason=_shortened(str(broken.reason)),
+            from_cache=False,
+        )
+
+
+def _shortened(reason: str) -> str:
+    """Without what is for torch's own developers."""
+    for end in ("\n\n  Developer debug context", "\nUser stack trace", "  # "):
+        reason = reason.partition(end)[0]
+    return " ".join(reason.split())[:_LONGEST_REASON]

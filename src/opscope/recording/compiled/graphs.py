@@ -1,0 +1,169 @@
+"""The graphs that torch.compile has generated code for, which run in this process.
+
+Every one is a Python module that inductor loads, whether it was compiled now or comes from a cache.
+While a recording wants it, the function that runs the graph is a span, and so is every kernel that
+it calls; afterwards both are as they were. Compiling is not touched, and nothing is compiled again.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from opscope import _native
+from opscope.recording.compiled.code_generation import Emitted, emitted_for_this_graph
+from opscope.recording.compiled.generated_code import graph_name, sites_in
+from opscope.recording.compiled.lines import PlacedSite, placed_sites
+from opscope.recording.compiled.notes import note_calls
+
+_CACHE = "torch._inductor.codecache"
+_KERNEL = "cpp_"
+_GRAPH = "_opscope_recorded_graph"
+_emitted: dict[str, Emitted] = {}
+_listening: set[int] = set()
+_hooked: dict[int, weakref.ref[Any]] = {}
+"""Modules whose graph and kernels are recorded, by ``id()``.
+
+No set of weak references: a signal's handler that records in the middle of a walk through one would
+change it, and the walk then raises.
+"""
+when_loaded: list[Callable[[str], object]] = []
+"""Told of the file of every graph that is loaded while a recording wants graphs."""
+
+
+def notice_loaded_graphs() -> None:
+    """Know of every graph as it is loaded; inductor's cache was imported just now."""
+    cache = getattr(sys.modules.get(_CACHE), "PyCodeCache", None)
+    note_calls(cache, "load_by_key_path", lambda module, *_: _loaded(module), is_static=True)
+
+
+def begin_listening(window: int) -> None:
+    """Have graphs and their kernels recorded, until that many have said that they end."""
+    _listening.add(window)
+    for module in list(_loaded_modules()):
+        _hook(module)
+
+
+def end_listening(window: int) -> None:
+    """Leave them as they were, unless another window listens."""
+    _listening.discard(window)
+    for number, reference in list(_hooked.items()):
+        if _listening:
+            return
+        if (module := reference()) is None:
+            _hooked.pop(number, None)
+            continue
+        _unhook(module)
+        if _listening:  # a signal's handler began, and found this one as it was
+            _hook(module)
+
+
+def sites_of(files: Iterable[str]) -> dict[str, tuple[str, list[PlacedSite]]]:
+    """Of those generated files that are loaded here: name of the graph, and what it calls."""
+    wanted = set(files)
+    cache = getattr(sys.modules.get(_CACHE), "PyCodeCache", None)
+    tables = getattr(cache, "linemaps", {})
+    found: dict[str, tuple[str, list[PlacedSite]]] = {}
+    for module in _loaded_modules():
+        file = getattr(module, "__file__", None) or ""
+        if file in wanted and file not in found:
+            source = _text_of(file)
+            table = list(zip(*tables.get(file, ()), strict=False))
+            placed = placed_sites(sites_in(source), table, _emitted.get(file))
+            found[file] = graph_name(source), placed
+    return found
+
+
+def loaded_files() -> set[str]:
+    """The generated files of all graphs that are loaded here."""
+    return {file for m in _loaded_modules() if (file := getattr(m, "__file__", None))}
+
+
+def _loaded_modules() -> Iterator[ModuleType]:
+    cache = getattr(sys.modules.get(_CACHE), "PyCodeCache", None)
+    modules = getattr(cache, "modules", ())
+    # Older versions of torch have a dictionary, by key.
+    yield from list(modules.values() if isinstance(modules, dict) else modules)
+
+
+def _loaded(module: Any) -> None:
+    file = getattr(module, "__file__", None)
+    emitted = emitted_for_this_graph()
+    if file is not None and emitted is not None:
+        _emitted[file] = emitted
+    if _listening:
+        _hook(module)
+        if file is not None:
+            for tell in when_loaded:
+                tell(file)
+
+
+def _hook(module: Any) -> None:
+    names = getattr(module, "__dict__", {})
+    function = _graph_function(names)
+    if function is None or _GRAPH in names:
+        return
+    _hooked[id(module)] = weakref.ref(module)
+    text = f"Compiled graph {graph_name(_text_of(module.__file__)) or function.__name__}"
+    recorded = _native.recorded_graph(_copy_of(function), text)
+    # The first of two threads has it: what the second has copied may be the detour already.
+    if names.setdefault(_GRAPH, recorded) is not recorded:
+        return
+    function.__code__ = _detour(function)
+    for key, value in list(names.items()):
+        if key.startswith(_KERNEL) and isinstance(value, BuiltinFunctionType):
+            names[key] = _native.recorded_kernel(value, key)
+
+
+def _unhook(module: Any) -> None:
+    names = module.__dict__
+    function, recorded = _graph_function(names), names.get(_GRAPH)
+    # A signal's handler may do the same at any place in here.
+    if function is not None and recorded is not None:
+        function.__code__ = _native.unrecorded(recorded).__code__
+    for key, value in list(names.items()):
+        if key.startswith(_KERNEL):
+            names[key] = _native.unrecorded(value)
+    _hooked.pop(id(module), None)
+    names.pop(_GRAPH, None)  # from here on it can be hooked again
+
+
+def _graph_function(names: Mapping[str, Any]) -> FunctionType | None:
+    """What runs the graph: a function of the module, or a method."""
+    call = names.get("call")
+    function = call.__func__ if isinstance(call, MethodType) else call
+    return function if isinstance(function, FunctionType) else None
+
+
+def _copy_of(function: FunctionType) -> FunctionType:
+    defaults, closure = function.__defaults__, function.__closure__
+    globals_ = function.__globals__
+    return FunctionType(function.__code__, globals_, function.__name__, defaults, closure)
+
+
+def _detour(function: FunctionType) -> CodeType:
+    """Code for ``function`` that calls what stands in its place.
+
+    Whoever holds the function, as torch does, goes on holding it. Only its code can be exchanged
+    then, for one that uses the same variables of functions around it.
+    """
+    code = function.__code__
+    free = code.co_freevars
+    made = "".join(f"    {name} = None\n" for name in free)
+    uses = "".join(f"        {name}\n" for name in free)
+    text = f"def outer():\n{made}    def call(*args):\n        return {_GRAPH}(*args)\n{uses}"
+    scope = compile(text, code.co_filename, "exec").co_consts
+    outer = next(value for value in scope if isinstance(value, CodeType))
+    inner = next(value for value in outer.co_consts if isinstance(value, CodeType))
+    return inner.replace(co_name=f"{code.co_name} (recorded)", co_firstlineno=code.co_firstlineno)
+
+
+def _text_of(file: str) -> str:
+    try:
+        with open(file, encoding="utf-8", errors="replace") as opened:
+            return opened.read()
+    except OSError:
+        return ""

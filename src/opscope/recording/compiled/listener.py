@@ -1,0 +1,181 @@
+"""The compiled code that ran in one window: what its graphs call, and for which lines."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import astuple, fields, replace
+from typing import Any
+
+import numpy as np
+
+from opscope import _native
+from opscope.columns.codes import CompilationKind, EventKind, OriginsKnownFrom
+from opscope.columns.names import Names
+from opscope.columns.schema import COMPILATIONS, COMPILED_ORIGINS, COMPILED_SITES
+from opscope.columns.table import Table
+from opscope.recording.compiled.compilations import Compilation, is_listening, known_compilations
+from opscope.recording.compiled.graphs import begin_listening, end_listening, loaded_files, sites_of
+from opscope.recording.compiled.lines import PlacedSite
+from opscope.recording.compiled.told_places import PlacedFiles, placed_files, told_now
+from opscope.recording.decoded import Decoded
+from opscope.recording.listeners import Listener
+
+_SOURCE = "compiled code"
+_CANNOT_LISTEN = "compilations: not known of this version of torch"
+
+
+class GeneratedCode(Listener):
+    """Has graphs and kernels recorded, and knows which lines they are of.
+
+    In a process that only decodes, no graph is loaded, and nothing is known but what it was told.
+    """
+
+    def __init__(self) -> None:
+        self._number = _native.new_number()
+        self._compilations: list[Compilation] = []
+        self._placed: PlacedFiles | None = None
+
+    def begin(self) -> None:
+        """Have them recorded."""
+        begin_listening(self._number)
+
+    def end(self) -> None:
+        """No more, unless another window wants them."""
+        end_listening(self._number)
+
+    def before_end(self) -> None:
+        """Remember what was compiled until now."""
+        self._compilations = known_compilations()
+
+    def added_to(self, decoded: Decoded) -> Decoded:
+        """As the tables ``compiled_sites``, ``compiled_origins`` and ``compilations``."""
+        return with_compilations(with_sites(decoded, self._placed), self._compilations)
+
+    def known(self) -> list[list[Any]]:
+        """What was compiled."""
+        return [list(astuple(one)) for one in self._compilations]
+
+    def learn(self, known: Any) -> None:
+        """That."""
+        self._compilations = [Compilation(CompilationKind(kind), *rest) for kind, *rest in known]
+
+    def known_of_window(self) -> Any:
+        """Also the places in the files of all graphs that are loaded."""
+        return [self.known(), told_now()]
+
+    def learn_of_window(self, known: Any) -> None:
+        """Those."""
+        compilations, placed = known
+        self.learn(compilations)
+        self.learn_places(placed_files(placed))
+
+    def learn_places(self, placed: PlacedFiles) -> None:
+        """Know what these graphs call, instead of those that are loaded here."""
+        self._placed = placed
+
+
+def with_sites(decoded: Decoded, known: PlacedFiles | None = None) -> Decoded:
+    """With what is known of the generated files that ran.
+
+    Args:
+        decoded: what ran.
+        known: the places in them; None: those of the graphs that are loaded here.
+    """
+    files = _generated_files(decoded, loaded_files() if known is None else known)
+    if not files:
+        return decoded
+    found = sites_of(files) if known is None else known
+    found = {file: found[file] for file in files if file in found}
+    texts = _Texts(decoded.names)
+    sites: list[tuple[Any, ...]] = []
+    origins: list[tuple[Any, ...]] = []
+    for file, row in files.items():
+        graph, placed = found.get(file, ("", []))
+        for one in placed:
+            origins += _origin_rows(len(sites), one, texts)
+            place = (row, one.site.line, texts.row(graph), texts.row(one.site.callee))
+            sites.append((*place, one.site.is_cpp, int(one.known_from)))
+    tables = {
+        schema.name: Table(schema, _columns(schema.columns, rows))
+        for schema, rows in ((COMPILED_SITES, sites), (COMPILED_ORIGINS, origins))
+    }
+    unknown = sum(1 for site in sites if site[-1] == OriginsKnownFrom.NOTHING)
+    notes = (
+        (_SOURCE, "places in generated code recorded", float(len(sites))),
+        (_SOURCE, "of which nothing says which lines they are of", float(unknown)),
+        (_SOURCE, "generated files that could not be read", float(len(files) - len(found))),
+    )
+    return replace(decoded.with_tables(**tables), names=texts.names).with_notes(notes)
+
+
+def with_compilations(decoded: Decoded, compilations: Sequence[Compilation]) -> Decoded:
+    """With what torch.compile did."""
+    if not is_listening():
+        decoded = decoded.with_notes(((_SOURCE, _CANNOT_LISTEN, 1.0),))
+    if not compilations:
+        return decoded
+    texts = _Texts(decoded.names)
+    rows = [
+        tuple(texts.row(value) if isinstance(value, str) else value for value in astuple(one))
+        for one in compilations
+    ]
+    columns = dict(
+        zip((field.name for field in fields(Compilation)), zip(*rows, strict=True), strict=True)
+    )
+    data = {c.name: np.array(columns[c.name], dtype=c.dtype) for c in COMPILATIONS.columns}
+    table = Table(COMPILATIONS, data)
+    return replace(decoded.with_tables(compilations=table), names=texts.names)
+
+
+def _generated_files(decoded: Decoded, known: Collection[str]) -> dict[str, int]:
+    """The files whose graphs ran, with their rows in ``names``.
+
+    Where calls are there without their events, as where a long recording is put together, those
+    are all files that are ``known`` and that something called.
+    """
+    kinds, calls = decoded.events["kind"], decoded.tables["python_calls"]
+    called = calls["frame"]
+    if len(kinds):
+        called = called[kinds[calls["event"]] == EventKind.COMPILED_GRAPH]
+    frames = np.unique(called)
+    rows = np.unique(decoded.tables["frames"]["file"][frames[frames >= 0]])
+    files = {decoded.names[row]: row for row in rows.tolist() if row >= 0}
+    return files if len(kinds) else {file: files[file] for file in files if file in known}
+
+
+def _origin_rows(site: int, placed: PlacedSite, texts: _Texts) -> list[tuple[Any, ...]]:
+    return [
+        (
+            site,
+            texts.row(origin.node),
+            texts.row(origin.operator),
+            texts.row(origin.file),
+            origin.line,
+            texts.row(origin.function),
+            texts.row(origin.module),
+        )
+        for origin in placed.origins
+    ]
+
+
+def _columns(columns: Any, rows: list[tuple[Any, ...]]) -> dict[str, Any]:
+    by_column = zip(*rows, strict=True) if rows else ((),) * len(columns)
+    return {
+        column.name: np.array(values, dtype=column.dtype)
+        for column, values in zip(columns, by_column, strict=True)
+    }
+
+
+class _Texts:
+    """Rows for texts behind those that there are; -1 for an empty one."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._rows: dict[str, int] = {}
+
+    def row(self, text: str) -> int:
+        return self._rows.setdefault(text, len(self._names) + len(self._rows)) if text else -1
+
+    @property
+    def names(self) -> Names:
+        return self._names.followed_by(Names.from_strings(list(self._rows)))

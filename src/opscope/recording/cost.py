@@ -1,0 +1,246 @@
+"""What recording costs on this machine: nanoseconds of one event by kind, measured once.
+
+Small calls are timed with and without being recorded, with the options of a recording. How many
+operators, arguments, allocations and calls each of them has is known, so that what all of them cost
+together says what each kind does. Every trace has the result in its ledger.
+"""
+
+from __future__ import annotations
+
+import _thread
+import functools
+import sys
+import time
+import types
+from collections.abc import Callable, Iterable
+from dataclasses import astuple, dataclass
+from typing import Any
+
+import numpy as np
+
+from opscope import _native
+from opscope.columns.codes import Want
+from opscope.columns.ledger_rows import KIND_COST, CostKind
+from opscope.recording.facts.neighbours import is_recording, is_torch_recording
+from opscope.recording.sources import RecordingOptions, native_wants
+
+section = _native.Section()
+"""Where one thread at a time measures."""
+
+_ITERATIONS, _ROUNDS = 20, 7
+_BEGINS_S = 0.25
+"""A thread that has not begun by then is not waited for."""
+_FILE = "<opscope: calibration>"
+"""Not in a folder of ours, whose functions are not recorded."""
+
+_ASKED = (
+    Want.INNER_OPERATORS | Want.INPUTS | Want.OUTPUTS | Want.MEMORY | Want.OVERLOADS
+    | Want.PYTHON | Want.FUNCTIONS | Want.OWN_FUNCTIONS
+)  # fmt: skip
+"""Of what a recording asks for, what the cost of these calls depends on."""
+
+_CALLS = Want.PYTHON | Want.FUNCTIONS | Want.OWN_FUNCTIONS
+
+_known: dict[Want, dict[str, float]] = {}
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """How much of each kind a call has, in the order of ``CostKind``."""
+
+    operators: int = 0
+    inner_operators: int = 0
+    tensors: int = 0
+    scalars: int = 0
+    allocations: int = 0
+    python_calls: int = 0
+    c_calls: int = 0
+
+
+@dataclass(frozen=True)
+class TimedCall:
+    """A call that is timed.
+
+    Attributes:
+        repeat: does it once for each item it is given.
+        has: how much of each kind one has, in a recording of everything.
+    """
+
+    repeat: Callable[[Iterable[int]], None]
+    has: tuple[int, ...]
+
+
+def cost_by_kind(options: RecordingOptions) -> dict[str, float]:
+    """Rows of the ledger: what one of each kind costs; empty until it can be measured.
+
+    Put off while anything is recorded, and where torch is not imported.
+
+    Args:
+        options: of the recording.
+    """
+    asked = _that_matter(native_wants(options))
+    return section.run(functools.partial(_measure, asked))
+
+
+def cost_of_an_operator_ns() -> float | None:
+    """Of one without arguments; None until it can be measured."""
+    rows = section.run(functools.partial(_measure, _that_matter(Want.OPERATORS)))
+    return rows.get(KIND_COST + CostKind.OPERATOR.value)
+
+
+@functools.cache
+def _that_matter(wants: int) -> Want:
+    return Want(wants) & _ASKED
+
+
+def _measure(asked: Want) -> dict[str, float]:
+    """On a thread of its own, where nothing is set that the program set for its threads.
+
+    Modes of torch, say, which would see these calls, or a device on which they would run.
+    """
+    if asked in _known:
+        return _known[asked]
+    torch, result = sys.modules.get("torch"), dict[str, float]()
+    if torch is None or is_recording() or is_torch_recording():
+        return result
+    claimed, done = _thread.allocate_lock(), _thread.allocate_lock()
+    done.acquire()
+
+    def run() -> None:
+        if not claimed.acquire(blocking=False):
+            return  # nobody waits any more
+        try:
+            result.update(_solved(asked, timed_calls(torch)))
+        except Exception:  # in a torch without one of these calls, say: nothing is known then
+            result.clear()
+        finally:
+            done.release()
+
+    try:
+        _thread.start_new_thread(run, ())
+    except RuntimeError:  # no room for a thread, or the interpreter is ending
+        return result
+    if not done.acquire(timeout=_BEGINS_S):
+        if claimed.acquire(blocking=False):  # a thread for which there is no memory never begins
+            return result
+        done.acquire()
+    if result:
+        _known[asked] = result
+    return result
+
+
+def _solved(asked: Want, calls: list[TimedCall]) -> dict[str, float]:
+    """Least squares over all calls; what cannot be told from noise costs nothing."""
+    wants = asked | Want.OPERATORS | Want.ANNOTATIONS
+    with_ns, without_ns = [], []
+    for _ in range(_ROUNDS):
+        without_ns.append([_time(call) for call in calls])
+        with_ns.append(_window(wants).run(lambda: [_time(call) for call in calls]))
+    cost_ns = np.min(with_ns, axis=0) - np.min(without_ns, axis=0)
+    has = np.array([call.has for call in calls], dtype=np.float64)
+    used = np.flatnonzero(_recorded(asked))
+    # Calls that take longer vary by more.
+    scale = 1 / np.sqrt(np.min(without_ns, axis=0))
+    found = np.zeros(has.shape[1])
+    while len(used):
+        found[used] = np.linalg.lstsq(has[:, used] * scale[:, None], cost_ns * scale, rcond=None)[0]
+        if (found[used] >= 0).all():
+            break
+        found[used[found[used] < 0]] = 0.0
+        used = used[found[used] > 0]
+    if not found.any():
+        return {}
+    costs = zip(CostKind, found.tolist(), strict=True)
+    return {f"{KIND_COST}{kind.value}": round(ns, 1) for kind, ns in costs}
+
+
+def _window(wants: Want) -> _native.Held:
+    """A window of the calling thread alone, of which nothing is kept once it is closed."""
+    window = _native.reserve_window()
+    begin = functools.partial(_native.open_window, int(wants), False, window)
+    return _native.Held(begin, functools.partial(_native.discard_window, window))
+
+
+def _recorded(asked: Want) -> list[bool]:
+    """Which kinds such a recording has, in their order."""
+    arguments = bool(asked & (Want.INPUTS | Want.OUTPUTS))
+    return [
+        True, bool(asked & Want.INNER_OPERATORS), arguments, arguments,
+        bool(asked & Want.MEMORY), bool(asked & _CALLS), bool(asked & Want.PYTHON),
+    ]  # fmt: skip
+
+
+def _time(call: TimedCall) -> float:
+    """Of one, in processor time."""
+    again, repeat = range(_ITERATIONS), call.repeat
+    began = time.thread_time_ns()
+    repeat(again)
+    return (time.thread_time_ns() - began) / _ITERATIONS
+
+
+def timed_calls(torch: Any) -> list[TimedCall]:
+    """What is timed."""
+    x, y = (torch.ones(4, 4, dtype=torch.float32, device="cpu") for _ in range(2))
+    few, many, cat = [x] * 2, [x] * 18, torch.cat
+
+    def negate(again: Iterable[int]) -> None:
+        for _ in again:
+            _ = -x
+
+    def add(again: Iterable[int]) -> None:
+        total = x
+        for _ in again:
+            total *= y
+
+    def select(again: Iterable[int]) -> None:
+        for _ in again:
+            _ = x[0]
+
+    def cut(again: Iterable[int]) -> None:
+        for _ in again:
+            _ = x[1:]
+
+    def transpose(again: Iterable[int]) -> None:
+        for _ in again:
+            _ = x.mT
+
+    def cat_few(again: Iterable[int]) -> None:
+        for _ in again:
+            cat(few)
+
+    def cat_many(again: Iterable[int]) -> None:
+        for _ in again:
+            cat(many)
+
+    def call(again: Iterable[int]) -> None:
+        for _ in again:
+            nothing()
+
+    def call_c(again: Iterable[int]) -> None:
+        for _ in again:
+            abs(1)
+
+    nothing = _elsewhere(lambda: None)
+    return [
+        _call(negate, _Parts(operators=1, tensors=1, allocations=2)),
+        _call(add, _Parts(operators=1, tensors=2)),
+        _call(select, _Parts(operators=1, inner_operators=1, tensors=2, scalars=5)),
+        _call(cut, _Parts(operators=1, inner_operators=1, tensors=2, scalars=7)),
+        _call(transpose, _Parts(operators=1, inner_operators=2, tensors=3, scalars=5)),
+        _call(cat_few, _Parts(operators=1, tensors=2, scalars=1, allocations=2, c_calls=1)),
+        _call(cat_many, _Parts(operators=1, tensors=18, scalars=1, allocations=2, c_calls=1)),
+        _call(call, _Parts(python_calls=1)),
+        _call(call_c, _Parts(c_calls=1)),
+    ]
+
+
+def _call(repeat: Callable[[Iterable[int]], None], has: _Parts) -> TimedCall:
+    return TimedCall(_elsewhere(repeat), astuple(has))
+
+
+def _elsewhere(function: Any) -> Any:
+    """The same function as if the program had it."""
+    code = function.__code__.replace(co_filename=_FILE)
+    return types.FunctionType(
+        code, function.__globals__, function.__name__, None, function.__closure__
+    )

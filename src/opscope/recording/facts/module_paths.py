@@ -1,0 +1,229 @@
+"""What a program calls its modules: their paths, as ``named_modules()`` of the outermost has them.
+
+A module does not know where it is; the one around it does. So when a module is met that is in none
+known before, everything in it is given its path, and once more when the recording ends, because
+modules are added meanwhile. Nothing is kept alive, and no method of the program's is called.
+"""
+
+from __future__ import annotations
+
+import json
+import weakref
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from opscope import _native
+from opscope.base.own_thread import let_others_run
+from opscope.columns.names import Names
+from opscope.columns.table import Table
+from opscope.recording.decoded import Decoded
+from opscope.recording.listeners import Listener
+
+_WRAPPERS = {
+    ("DataParallel", "module"),
+    ("DistributedDataParallel", "module"),
+    ("OptimizedModule", "_orig_mod"),
+    ("FullyShardedDataParallel", "_fsdp_wrapped_module"),
+    ("CheckpointWrapper", "_checkpoint_wrapped_module"),
+}
+"""Class and attribute: what is in there is what the program calls its network."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a module is.
+
+    Attributes:
+        module: itself.
+        root: address of the outermost module that it was found in; its own if it is that.
+        path: from there; empty for the outermost itself, and for what a wrapper holds.
+        children: what it held then, by name and address.
+    """
+
+    module: weakref.ref[Any]
+    root: int
+    path: str
+    children: _Children
+
+
+_Children: TypeAlias = tuple[tuple[str, ...], tuple[int, ...]]
+_NO_CHILDREN: _Children = ((), ())
+_NONE = id(None)
+_LOOKED_AT_ONCE = 200
+"""Modules that are looked at with the GIL: up to 1.5 µs for each."""
+
+_places: dict[int, _Place] = {}
+_NOTE = "module paths"
+
+
+def meet(module: Any) -> None:
+    """A module is called for the first time in a recording; costs a look-up if it is known."""
+    place = _places.get(id(module))
+    if place is None or place.module() is not module:
+        _find_places(module)
+
+
+def _find_places(root: Any) -> None:
+    """Give all that is in ``root`` its path, unless it is part of another network already."""
+    new: dict[int, tuple[int, str]] = {}
+    found = {id(module): (module, path) for module, path in _inside(root)}
+    for address, (module, path) in found.items():
+        known = _places.get(address)
+        if known is None or known.module() is not module or known.root in found:
+            try:
+                _places[address] = _Place(weakref.ref(module), id(root), path, _children_of(module))
+                new[address] = (id(root), path)
+            except TypeError:
+                continue  # a module that cannot be referred to weakly has no path
+    _note(new)
+
+
+def _note(places: Mapping[int, tuple[int, str]]) -> None:
+    """For a recording that will not come to its end, if that is what this is."""
+    if places:
+        _native.note_in_stream(json.dumps({_NOTE: list(places.items())}))
+
+
+def noted_paths(notes: Iterable[str]) -> dict[int, tuple[int, str]]:
+    """What was noted in a stream: by address the outermost module's, and the path from there."""
+    found = (json.loads(note).get(_NOTE, []) for note in notes)
+    return {address: (root, path) for places in found for address, (root, path) in places}
+
+
+def _known() -> dict[int, tuple[int, str]]:
+    """As things stand; other threads may call modules, and so add to it, meanwhile."""
+    return {address: (place.root, place.path) for address, place in list(_places.items())}
+
+
+def _children_of(module: Any) -> _Children:
+    children = getattr(module, "__dict__", {}).get("_modules")
+    if not children or not isinstance(children, dict):
+        return _NO_CHILDREN
+    names = tuple(children)
+    return names, tuple(map(id, map(children.get, names)))
+
+
+def _look_again() -> None:
+    """Find what was added, exchanged or renamed since it was found.
+
+    A network has thousands, and a recorder that dumps looks at them every second: so others run
+    in between, and what is found again is what has changed alone.
+    """
+    changed = []
+    for count, (address, place) in enumerate(list(_places.items())):
+        if _has_changed(place):
+            changed.append(address)
+        if count % _LOOKED_AT_ONCE == _LOOKED_AT_ONCE - 1:
+            let_others_run()
+    _find_in([place.root for place in map(_places.get, changed) if place is not None])
+    left = [place for place in map(_places.get, changed) if place is not None]
+    if any(map(_has_changed, left)):  # its network is gone, or it went from that to another
+        _find_in(list(_places))
+
+
+def _find_in(addresses: Iterable[int]) -> None:
+    """Those of outermost modules alone, in order: what two networks share is called as in one."""
+    for address in dict.fromkeys(addresses):
+        place = _places.get(address)
+        root = place.module() if place is not None and place.root == address else None
+        if root is not None:
+            _find_places(root)
+
+
+def _has_changed(place: _Place) -> bool:
+    """Whether what a module holds is not what was found there."""
+    module = place.module()
+    if module is None:
+        return False
+    children = _children_of(module)
+    return children != place.children or any(
+        _is_new(address, place.root) for address in children[1] if address != _NONE
+    )
+
+
+def _is_new(address: int, root: int) -> bool:
+    """Whether nobody found a module in a network: not this one, if its place in memory was one's
+    that is gone, or this one when it was called, and taken for an outermost."""
+    known = _places.get(address)
+    return known is None or known.module() is None or known.root == address != root
+
+
+def _inside(root: Any) -> Iterator[tuple[Any, str]]:
+    """Modules with their paths, as ``named_modules()``: outer before inner, each once."""
+    seen: set[int] = set()
+    pending = [(root, "")]
+    while pending:
+        module, path = pending.pop()
+        if id(module) in seen:
+            continue
+        seen.add(id(module))
+        yield module, path
+        children = getattr(module, "__dict__", {}).get("_modules")
+        if isinstance(children, dict):
+            name_of = type(module).__name__
+            pending += [
+                (child, path if (name_of, name) in _WRAPPERS else f"{path}.{name}".lstrip("."))
+                for name, child in reversed(list(children.items()))
+                if child is not None
+            ]
+
+
+class ModulePaths(Listener):
+    """The paths of the modules of one window."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, tuple[int, str]] = {}
+
+    def begin(self) -> None:
+        """Forget modules that are gone."""
+        for address, place in list(_places.items()):
+            if place.module() is None:
+                _places.pop(address, None)
+        _note(_known())
+
+    def before_end(self) -> None:
+        """Look once more, and remember what is known now."""
+        _look_again()
+        self._found = _known()
+
+    def added_to(self, decoded: Decoded) -> Decoded:
+        """As column ``path`` of ``modules``."""
+        return with_paths(decoded, self._found)
+
+    def known(self) -> list[tuple[int, int, str]]:
+        """Address, address of the outermost module, path."""
+        return [(address, root, path) for address, (root, path) in self._found.items()]
+
+    def learn(self, known: Any) -> None:
+        """Those."""
+        self._found = {int(address): (int(root), str(path)) for address, root, path in known}
+
+
+def with_paths(decoded: Decoded, found: Mapping[int, tuple[int, str]]) -> Decoded:
+    """With the column ``path`` of ``modules``, from what is known of addresses."""
+    table = decoded.tables["modules"]
+    paths = _paths_of(table, decoded.names, found)
+    if not any(paths):
+        return decoded
+    known = [path for path in paths if path]
+    numbers = iter(range(len(decoded.names), len(decoded.names) + len(known)))
+    column = np.array([next(numbers) if path else -1 for path in paths], dtype=np.int32)
+    changed = decoded.with_tables(modules=table.replaced({"path": column}))
+    return replace(changed, names=decoded.names.followed_by(Names.from_strings(known)))
+
+
+def _paths_of(table: Table, names: Names, found: Mapping[int, tuple[int, str]]) -> list[str]:
+    """The path of every row, of several networks with the name of the network; empty for none."""
+    addresses = table["address"].tolist()
+    again = {address for address, count in Counter(addresses).items() if count > 1}
+    # An address that was used again says nothing of which of both had the path.
+    places = [(0, "") if one in again else found.get(one, (0, "")) for one in addresses]
+    roots = {root for root, path in places if path}
+    if len(roots) < 2:
+        return [path for _, path in places]
+    name_of = {address: names[name] for address, name in zip(addresses, table["name"], strict=True)}
+    return [f"{name_of.get(root, 'network')}.{path}" if path else "" for root, path in places]

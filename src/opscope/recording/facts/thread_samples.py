@@ -1,0 +1,78 @@
+"""What the kernel counts of every thread while a window is open.
+
+How long each computed, waited for a processor, was in which call, and how many pages it touched for
+the first time: what no span can say, and what the account of time (``analysis/account/``) tells
+gaps by. A native thread reads these (``native/sampler/``).
+"""
+
+from __future__ import annotations
+
+import base64
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from opscope import _native
+from opscope.columns.schema import THREAD_SAMPLES
+from opscope.recording.decoded import Decoded, delivered_table
+from opscope.recording.listeners import Listener
+
+_SOURCE = "thread samples"
+
+
+class ThreadSamples(Listener):
+    """The rows of one window; none in a process that only decodes it."""
+
+    def __init__(self) -> None:
+        self._number = _native.new_number()
+        self._taken: tuple[Any, int, int, bool] | None = None
+
+    def prepare(self) -> None:
+        """What the kernel is waited for once, before the window."""
+        _native.prepare_thread_samples()
+
+    def begin(self) -> None:
+        """Have threads looked at."""
+        with suppress(MemoryError):  # the recording goes on without
+            _native.begin_thread_samples(self._number)
+
+    def before_end(self) -> None:
+        """Have them looked at for the last time."""
+        with suppress(MemoryError):
+            self._taken = self._taken or _native.end_thread_samples(self._number)
+
+    def added_to(self, decoded: Decoded) -> Decoded:
+        """As the table ``thread_samples``."""
+        if self._taken is None:
+            return decoded
+        columns, processor_ns, looks, is_cut = self._taken
+        table = delivered_table(THREAD_SAMPLES, {THREAD_SAMPLES.name: columns})
+        notes = (
+            (_SOURCE, "recorded", float(len(table))),
+            (_SOURCE, "times that threads were looked at", float(looks)),
+            (_SOURCE, "processor time of the sampler; ns", float(processor_ns)),
+            (_SOURCE, "dropped: memory is limited, or was short", float(is_cut)),
+        )
+        return decoded.with_tables(thread_samples=table).with_notes(notes)
+
+    def known_of_window(self) -> Any:
+        """All of it: columns as their bytes."""
+        if self._taken is None:
+            return None
+        columns, *counts = self._taken
+        texts = {
+            name: [column.dtype.str, base64.b64encode(column.tobytes()).decode()]
+            for name, column in ((n, np.asarray(c)) for n, c in columns.items())
+        }
+        return [texts, *counts]
+
+    def learn_of_window(self, known: Any) -> None:
+        """That."""
+        if known is not None:
+            texts, processor_ns, looks, is_cut = known
+            columns = {
+                name: np.frombuffer(base64.b64decode(text), dtype)
+                for name, (dtype, text) in texts.items()
+            }
+            self._taken = (columns, int(processor_ns), int(looks), bool(is_cut))

@@ -1,0 +1,183 @@
+"""What a device did, put into the tables of a recording.
+
+Calls of the device's runtime become events: on the thread that made them, inside whatever ran there
+at the time. Work is linked to its call by correlation id; nothing had to be pushed or popped around
+operators while recording.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.columns.codes import EventKind, RecordScope, RuntimeApi
+from opscope.columns.nesting import enclosing
+from opscope.columns.schema import TABLES
+from opscope.columns.table import Table
+from opscope.recording.decoded import Decoded, Devices
+from opscope.recording.gpu.graphs import graph_nodes
+from opscope.recording.gpu.spans import annotation_spans
+
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+
+
+def with_devices(decoded: Decoded) -> Decoded:
+    """With what devices did as rows of ``events`` and the device tables, if they were recorded."""
+    devices = decoded.devices
+    if devices is None:
+        return decoded
+    first_name = len(decoded.names)
+    decoded = replace(decoded, names=decoded.names.followed_by(devices.names))
+    decoded = decoded.with_tables(threads=_with_threads(decoded.tables["threads"], devices))
+    calls = devices.tables["runtime_calls"]
+    calls = calls.replaced({"name": calls["name"] + np.int32(first_name)})
+    decoded, event = _with_calls(decoded, calls)
+    runtime_calls = _completed(calls, event=event)
+    nodes, names = graph_nodes(decoded, *_captures(decoded, devices.tables["gpu_graph_nodes"]))
+    gpu = _work_table(devices.tables["gpu"], first_name, event, nodes)
+    overheads = devices.tables["gpu_overheads"]
+    return replace(decoded, names=names).with_tables(
+        gpu=annotation_spans(decoded.events, gpu),
+        runtime_calls=runtime_calls,
+        gpu_graph_nodes=nodes,
+        gpu_memory=_memory_table(devices.tables["gpu_memory"], runtime_calls),
+        gpu_overheads=_completed(overheads, thread=_thread_rows(decoded, overheads)),
+    )
+
+
+def _completed(delivered: Table, **filled: Any) -> Table:
+    """A device table as traces have it: what they keep of it, and what is filled in now."""
+    schema = TABLES[delivered.schema.name]
+    kept = {column.name for column in schema.columns} & delivered.given.keys()
+    return Table(schema, {**{name: delivered.given[name] for name in kept}, **filled})
+
+
+def _with_threads(threads: Table, devices: Devices) -> Table:
+    """With rows for those that recorded nothing else."""
+    known = set(threads["system_thread_id"].tolist())
+    found: dict[int, None] = {}
+    for table in ("runtime_calls", "gpu_graph_nodes", "gpu_overheads"):
+        found |= dict.fromkeys(np.unique(devices.tables[table]["system_thread_id"]).tolist())
+    added = [thread for thread in found if thread not in known]
+    filled = {"system_thread_id": added, "torch_thread_id": 0, "name": -1}
+    columns = {}
+    for name, values in threads.given.items():
+        more = np.broadcast_to(np.asarray(filled[name], dtype=values.dtype), len(added))
+        columns[name] = np.concatenate([values, more])
+    return Table(threads.schema, columns)
+
+
+def _thread_rows(decoded: Decoded, table: Table) -> Int32:
+    """Rows of ``threads``, by ``table``'s system thread ids."""
+    threads = decoded.tables["threads"]["system_thread_id"]
+    rows = {thread: row for row, thread in enumerate(threads.tolist())}
+    distinct, inverse = np.unique(table["system_thread_id"], return_inverse=True)
+    known = [rows[thread] for thread in distinct.tolist()]
+    return np.array(known, dtype=np.int32)[inverse.reshape(-1)]
+
+
+def _with_calls(decoded: Decoded, calls: Table) -> tuple[Decoded, Int32]:
+    """With calls as events, and their rows. Whatever refers to events is renumbered."""
+    events, start = decoded.events, calls["start_ns"]
+    thread = _thread_rows(decoded, calls)
+    before = np.searchsorted(events["start_ns"], start, side="right")
+    rows = (before + np.arange(len(start))).astype(np.int32)
+    shifted = np.searchsorted(start, events["start_ns"], side="left")
+    new_row = (np.arange(len(shifted)) + shifted).astype(np.int32)
+    renumbered = np.append(new_row, np.int32(-1))  # the last serves -1
+    tables = {name: _renumbered(table, renumbered) for name, table in decoded.tables.items()}
+    inside = _runtime_call_around(calls, thread)
+    parent = renumbered[_innermost(events, thread, start)]
+    filled = {
+        "thread": thread,
+        "parent": np.where(inside >= 0, rows[inside], parent),
+        "name": calls["name"],
+        "kind": np.uint8(EventKind.RUNTIME_CALL),
+        "scope": np.uint8(RecordScope.FUNCTION),
+        "start_ns": start,
+        "duration_ns": calls["duration_ns"],
+    }
+    if events.has("record_function_id"):
+        given = events["record_function_id"]
+        filled["record_function_id"] = given.max(initial=-1) + 1 + np.arange(len(rows))
+    tables["events"] = _interleaved(tables["events"], new_row, filled, rows)
+    return replace(decoded, tables=tables), rows
+
+
+def _renumbered(table: Table, new_row: Int32) -> Table:
+    """With rows of ``events`` as they are now; the last of ``new_row`` is for none."""
+    refer = (column.name for column in table.schema.columns if column.refers == "events")
+    return table.replaced({name: new_row[table[name]] for name in refer if table.has(name)})
+
+
+def _interleaved(table: Table, new_row: Int32, filled: Mapping[str, Any], rows: Int32) -> Table:
+    """With rows added at ``rows``, the others at ``new_row``; what is not given has its default."""
+    columns = {}
+    for name, values in table.given.items():
+        columns[name] = np.empty(len(new_row) + len(rows), dtype=values.dtype)
+        columns[name][new_row] = values
+        columns[name][rows] = filled.get(name, table.schema.column(name).default)
+    return Table(table.schema, columns)
+
+
+def _runtime_call_around(calls: Table, thread: Int32) -> Int64:
+    """For calls of the driver, the call of the runtime that made them, or -1."""
+    runtime = np.flatnonzero(calls["api"] == RuntimeApi.RUNTIME)
+    driver = np.flatnonzero(calls["api"] == RuntimeApi.DRIVER)
+    result = np.full(len(thread), -1, dtype=np.int64)
+    if len(runtime) and len(driver):
+        start = calls["start_ns"][runtime]
+        spans = (
+            thread[runtime].astype(np.int64),
+            start,
+            start + calls["duration_ns"][runtime],
+            np.full(len(runtime), -1, dtype=np.int32),
+        )
+        found = enclosing(spans, thread[driver].astype(np.int64), calls["start_ns"][driver])
+        result[driver] = np.where(found >= 0, runtime[found], -1)
+    return result
+
+
+def _innermost(events: Table, thread: Int32, time: Int64) -> Int32:
+    end = events["start_ns"] + events["duration_ns"]
+    spans = (events["thread"].astype(np.int64), events["start_ns"], end, events["parent"])
+    return enclosing(spans, thread.astype(np.int64), time)
+
+
+def _captures(decoded: Decoded, nodes: Table) -> tuple[Int64, Int32]:
+    """The nodes, and the innermost event at the capture of each: -1 outside, or before this."""
+    at = _innermost(decoded.events, _thread_rows(decoded, nodes), nodes["time_ns"])
+    return nodes["node"], np.where(nodes["time_ns"] > 0, at, -1).astype(np.int32)
+
+
+def _work_table(work: Table, first_name: int, call_rows: Int32, nodes: Table) -> Table:
+    call = work["call"]
+    rows = np.append(call_rows, np.int32(-1))
+    return _completed(
+        work,
+        name=work["name"] + np.int32(first_name),
+        launch=rows[np.where(call >= 0, call, -1)],
+        capture=_looked_up(work["graph_node"], nodes["node"], nodes["event"]),
+    )
+
+
+def _memory_table(memory: Table, calls: Table) -> Table:
+    memory = memory.take(np.argsort(memory["time_ns"], kind="stable"))
+    event = _looked_up(memory["correlation_id"], calls["correlation_id"], calls["event"])
+    return _completed(memory, event=event)
+
+
+def _looked_up(wanted: Int64, keys: Int64, values: Int32) -> Int32:
+    """The value that stands beside each wanted key, -1 where there is none."""
+    found = np.full(len(wanted), -1, dtype=np.int32)
+    order = np.argsort(keys, kind="stable")
+    if len(order):
+        place = np.minimum(np.searchsorted(keys[order], wanted), len(order) - 1)
+        known = keys[order][place] == wanted
+        found[known] = values[order][place[known]]
+    return found

@@ -1,0 +1,133 @@
+"""The ledger: what the recorder says of its own recording, source by source.
+
+Rows are (source, what, value). What begins with "dropped" is a loss, and every view says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from opscope.columns import processor_rows
+from opscope.recording.decoded import Decoded
+
+Row = tuple[str, str, float]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What rows are made of.
+
+    Attributes:
+        decoded: the recording as it becomes a trace.
+        options: of the recording, by name.
+    """
+
+    decoded: Decoded
+    options: Mapping[str, bool]
+
+
+def events(recorded: Recorded) -> Iterator[Row]:
+    """Spans of all kinds."""
+    account, table = recorded.decoded.account, recorded.decoded.events
+    spans, dropped, lost = len(table), account["dropped_spans"], account["lost_spans"]
+    yield "events", "requested", spans + dropped + lost
+    yield "events", "recorded", spans
+    yield "events", f"dropped: {recorded.decoded.no_room}", dropped
+    yield "events", "dropped: their thread was ending", lost
+    yield "events", "unfinished", int(np.count_nonzero(table["unfinished"]))
+    yield "events", "ends without a start", account["unmatched_ends"]
+    what = f"dropped: {recorded.decoded.no_room}"
+    yield "late ends and results", what, account["dropped_others"]
+
+
+def arguments(recorded: Recorded) -> Iterator[Row]:
+    """Arguments of operators."""
+    if not recorded.options["shapes"]:
+        return
+    yield "arguments", "dropped: unreadable", recorded.decoded.account["cut_payloads"]
+    if recorded.options["memory"]:
+        # Their addresses may have been used again, and with them their ids.
+        yield "tensor ids", "dropped: memory budget", recorded.decoded.account["tensors_not_held"]
+
+
+def allocations(recorded: Recorded) -> Iterator[Row]:
+    """Allocations and frees."""
+    account = recorded.decoded.account
+    count = len(recorded.decoded.tables["allocations"])
+    dropped, lost = account["dropped_allocations"], account["lost_allocations"]
+    yield "allocations", "requested", count + dropped + lost
+    yield "allocations", "recorded", count
+    yield "allocations", f"dropped: {recorded.decoded.no_room}", dropped
+    yield "allocations", "dropped: their thread was ending", lost
+    # Told by an address that was allocated again, so there may have been more.
+    yield "frees", "dropped: their thread was not heard", account["unheard_frees"]
+    # A free does not say how large the memory is.
+    yield "allocations", "freed unreported: from before", account["unknown_frees"]
+    if not recorded.decoded.hears_memory:
+        # Its libraries call each other in another way: they are linked into one, for example.
+        yield "allocations", "dropped: this torch reports memory to its own profiler only", 1
+
+
+def threads(recorded: Recorded) -> Iterator[Row]:
+    """Which threads there were, which were seen, and who of those could not be heard in full."""
+    account = recorded.decoded.account
+    count = account["recorded_threads"]
+    yield "threads", "recorded", count
+    if account["process_threads"]:
+        # Some never run an operator (those of a pool inside one, say), and some have ended since.
+        yield "threads", "of the process when it stopped", account["process_threads"]
+    # From Python 3.12 on tools are for all threads, so that it is one or none.
+    if occupied := recorded.decoded.occupied_threads:
+        yield "threads", "dropped: Python calls go to another tool", occupied
+    if any(recorded.options[level] for level in ("stack", "functions", "own_functions")):
+        # They began past the threading module (by _thread, or in C) while all calls were recorded,
+        # by this recording or another at the same time.
+        yield "threads", "dropped: Python calls were not heard", account["unhooked_threads"]
+
+
+def counted(source: str, **tables: str) -> Callable[[Recorded], Iterator[Row]]:
+    """For a source that loses nothing by itself: how many rows it gave, each under a name."""
+
+    def rows(recorded: Recorded) -> Iterator[Row]:
+        for what, table in tables.items():
+            yield source, f"{what} recorded", len(recorded.decoded.tables[table])
+
+    return rows
+
+
+def clocks(recorded: Recorded) -> Iterator[Row]:
+    """What the clocks did while this was recorded that clocks should not do."""
+    account = recorded.decoded.account
+    jumped, set_by = account["clock_jumped_ns"], account["clock_set_by_ns"]
+    if jumped:  # the machine slept, or a virtual one was moved: times on both sides do not fit
+        yield "clock", "jumped while recording, so that times are not right; by ns", float(jumped)
+    if set_by:  # durations are right; times of day are those after it was set
+        yield "clock", "was set while recording; forward by ns", float(set_by)
+
+
+def processor(recorded: Recorded) -> Iterator[Row]:
+    """What the thread that opened the window had of a processor, and how long it waited for one."""
+    for what, value in recorded.decoded.processor.items():
+        yield processor_rows.SOURCE, what, value
+
+
+def recorder(recorded: Recorded, cost: Mapping[str, float]) -> Iterator[Row]:
+    """The recorder itself: what its sources say of themselves, a fault, what one event cost."""
+    yield from recorded.decoded.account["notes"]
+    if recorded.decoded.account["fault"]:
+        yield "recorder", "stopped early by a fault", 1
+    for what, value in cost.items():
+        yield "recorder", what, value
+
+
+def as_columns(rows: list[Row]) -> dict[str, list[Any]]:
+    """The table of the trace."""
+    return {
+        "source": [row[0] for row in rows],
+        "what": [row[1] for row in rows],
+        "value": [float(row[2]) for row in rows],
+    }

@@ -1,0 +1,347 @@
+"""One recording: a window over the recorder's logs, and the trace it becomes."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+# np.unique would import it when a trace is first looked at. A child that is forked in the middle of
+# an import waits for ever when it looks at a trace of its own.
+import numpy.ma  # noqa: F401
+
+from opscope import _native
+from opscope.base.memory_limit import default_growth_bytes, memory_for
+from opscope.base.notice import notice
+from opscope.columns.trace_data import TraceData
+from opscope.errors import LifecycleError
+from opscope.recording.assemble import assemble_trace, with_ids_from
+from opscope.recording.cost import cost_by_kind
+from opscope.recording.decoded import Decoded, read_decoded
+from opscope.recording.facts.distributed_job import note_job
+from opscope.recording.facts.noted import note_known
+from opscope.recording.facts.python_source import path_prefixes
+from opscope.recording.gil import refuse_without_gil
+from opscope.recording.gpu.collecting import end_gpu_in_stream, wait_for_devices
+from opscope.recording.gpu.events import with_devices
+from opscope.recording.narrow import narrowed
+from opscope.recording.sources import SOURCES, RecordingOptions, native_wants
+from opscope.recording.streams.stream import NO_ROOM, Stream, about_recording
+
+if TYPE_CHECKING:
+    from opscope._native import DecodedWindow
+
+_reported_fault = False
+_NOT_INHERITED = (
+    "What was recorded lies in a file of the process that this one was forked from, which goes on "
+    "with it. Look at the trace there, or before forking."
+)
+
+
+class Recording:
+    """A window: from ``start`` to ``stop``, decoded on the first look at ``trace``.
+
+    Starting and stopping may happen on any thread, both are idempotent, and several recordings may
+    overlap. Memory is given back when the trace is decoded or the object is dropped.
+
+    An exception may be raised anywhere in here, by a signal handler: then this runs and can be
+    stopped, or it does not run. Whether it does is known to one native object, :class:`Held`.
+    """
+
+    def __init__(
+        self,
+        options: RecordingOptions,
+        more: RecordingOptions | None = None,
+        first_id: int = 1,
+        stream: Stream | None = None,
+        max_memory_bytes: int | None = None,
+    ) -> None:
+        """Record what ``options`` ask for.
+
+        Args:
+            options: what ``trace`` shows.
+            more: what somebody else needs of the same span of time; ``everything`` has that too.
+            first_id: ``record_function_id`` of the first event.
+            stream: the file that it is in while it runs; None for memory alone.
+            max_memory_bytes: that records may take while it goes on, besides what they have; None
+                for half of what is free. Of several recordings the largest counts, for all.
+        """
+        self.options = options
+        self.stream = stream
+        self._recorded = options if more is None else options.union(more)
+        self._first_id = first_id
+        self._when_stopped: list[Callable[[], object]] = []
+        self._window = _Window(self._recorded, options, first_id, stream, max_memory_bytes)
+        # Nothing of Python's: an exception in a destructor would be shown, and go no further.
+        self._give_back = functools.partial(_native.discard_window, self._window.id)
+        self._is_given_back = False
+        self._held = _native.Held(self._window.open, self._window.close, self._give_back)
+        self._decoding = _native.Section()
+        self._made: dict[str, TraceData] = {}
+        self._saved_in: Path | None = None
+
+    def prepare(self) -> None:
+        """Do everything slow that starting needs: load, and if need be compile, the bridge.
+
+        Raises:
+            BridgeError: it cannot be built or loaded.
+            LifecycleError: Python runs without the GIL.
+        """
+        refuse_without_gil()
+        for source in SOURCES:
+            if source.prepare is not None:
+                source.prepare()
+
+    def start(self) -> None:
+        """Open the window.
+
+        Raises:
+            BridgeError: the torch bridge cannot be built or loaded.
+            LifecycleError: torch refused the callbacks, or this recording was stopped already.
+        """
+        self.prepare()
+        if self.running:
+            return
+        if self._held.was_opened:
+            raise LifecycleError("A recording runs once; make a new one to record again.")
+        self._held.open()
+
+    def stop(self) -> None:
+        """Close the window. Takes time for the number of threads, not for what was recorded.
+
+        With devices recorded, waits until they have run what was launched, as torch.profiler does.
+        """
+        was_running = self.running
+        self._held.close()
+        if was_running:
+            note_job()
+            _report_fault()
+            _report_fork(self._window.process)
+        for callback in list(self._when_stopped) if self.has_ended else ():
+            callback()  # by the next stop() once more, if it is interrupted
+            with suppress(ValueError):
+                self._when_stopped.remove(callback)
+
+    def when_stopped(self, callback: Callable[[], object]) -> None:
+        """Call ``callback`` once this has stopped."""
+        self._when_stopped.append(callback)
+
+    def pause(self, paused: bool) -> None:
+        """Leave out what happens until resumed; nothing to do when not running."""
+        if self.running:
+            _native.pause_window(self._window.id, paused)
+
+    def pause_devices(self, paused: bool) -> None:
+        """Leave out what devices do until resumed; nothing to do when not running."""
+        if self.running and self._recorded.gpu:
+            if paused:
+                wait_for_devices()
+            _native.pause_gpu(paused)
+
+    @property
+    def running(self) -> bool:
+        """Between start and stop."""
+        return self._held.is_open
+
+    @property
+    def has_ended(self) -> bool:
+        """Started and stopped: there is a trace."""
+        return self._held.was_opened and not self._held.is_open
+
+    def leave_to_its_file(self) -> None:
+        """Another process makes the trace: this one needs no memory for it any more."""
+        self._give_back()
+        self._is_given_back = True
+
+    @property
+    def recorded(self) -> RecordingOptions:
+        """What is collected, for whomever."""
+        return self._recorded
+
+    @property
+    def trace(self) -> TraceData:
+        """What was asked for; decoded once, off the GIL.
+
+        Raises:
+            InsufficientMemoryError: it does not fit in memory.
+            LifecycleError: not stopped yet, or never started.
+        """
+        if "asked for" not in self._made:
+            trace = narrowed(self.everything, self._recorded, self.options)
+            self._made.setdefault("asked for", trace)
+        return self._made["asked for"]
+
+    @property
+    def everything(self) -> TraceData:
+        """What was recorded, for whomever; the events are those of ``trace``.
+
+        Raises:
+            LifecycleError: as ``trace``.
+        """
+        if "everything" not in self._made:
+            self._decoding.run(self._decode)
+        if not self._is_given_back:
+            self._give_back()
+            self._is_given_back = True
+        return self._made["everything"]
+
+    def _decode(self) -> None:
+        if "everything" in self._made:  # by another thread, while this one waited
+            return
+        if not self.has_ended:
+            raise LifecycleError(
+                "There is no trace yet: a recording can be looked at once it has been started and "
+                "stopped."
+            )
+        if self._recorded.gpu and _native.gpu_is_wanted():  # else stopping waited
+            wait_for_devices()
+        try:
+            with memory_for("decoding what was recorded"):
+                everything = self._read_drained() or self._assembled(
+                    _native.decode(self._window.id, path_prefixes())
+                )
+        except ValueError:
+            if "everything" in self._made:  # by a signal handler, in the middle of this
+                return
+            if self._window.process != os.getpid():
+                raise LifecycleError(_NOT_INHERITED) from None
+            raise
+        # The first is everybody's, if a signal handler or a finalizer decoded in the middle.
+        self._made.setdefault("everything", everything)
+
+    @property
+    def is_drained(self) -> bool:
+        """It was so long that part of it is on disk only; see ``save_drained``."""
+        return self._saved_in is not None or (self.stream is not None and self.stream.is_drained)
+
+    def save_drained(self, folder: Path, metadata: Mapping[str, Any]) -> Path:
+        """Write the trace of such a recording, with no more than a part of it in memory.
+
+        Raises:
+            UsageError: nothing can be written there.
+        """
+        if self._saved_in is None and self.stream is not None and self.stream.path is not None:
+            # With what reads and writes files, which takes longer to import than all of opscope.
+            from opscope.recording.recovered import save_long
+            from opscope.recording.streams.merge_segments import OwnFacts
+
+            own = OwnFacts(self._with_known_here, cost_by_kind(self._recorded), metadata)
+            self._saved_in = save_long(self.stream.path, folder, own=own)
+        return folder
+
+    def _read_drained(self) -> TraceData | None:
+        if not self.is_drained or self.stream is None or self.stream.path is None:
+            return None
+        from opscope.recording.recovered import recover
+        from opscope.storage.read_part import load_folder
+
+        if self._saved_in is not None:
+            return load_folder(self._saved_in)
+        return recover(self.stream.path).trace
+
+    def _with_known_here(self, decoded: Decoded) -> Decoded:
+        for listener in self._window.listeners:
+            decoded = listener.added_to(decoded)
+        return decoded
+
+    def _assembled(self, window: DecodedWindow) -> TraceData:
+        decoded = with_devices(read_decoded(window))
+        if self.stream is not None and self.stream.path is not None:
+            decoded = replace(decoded, no_room=NO_ROOM)
+        decoded = with_ids_from(self._with_known_here(decoded), self._first_id)
+        return assemble_trace(decoded, self._recorded, cost_by_kind(self._recorded))
+
+
+class _Window:
+    """A native window and what is set up around it.
+
+    Knows nothing of its Recording, so that the end of that is noticed at once. Each method may be
+    interrupted anywhere and called again.
+    """
+
+    def __init__(
+        self,
+        options: RecordingOptions,
+        asked: RecordingOptions,
+        first_id: int,
+        stream: Stream | None,
+        max_memory_bytes: int | None,
+    ) -> None:
+        self.id = _native.reserve_window()
+        self.process = os.getpid()
+        self._max_memory_bytes = max_memory_bytes
+        self._asked, self._first_id, self._stream = asked, first_id, stream
+        self.listeners = [
+            source.listener(options)
+            for source in SOURCES
+            if source.listener is not None and source.is_wanted(options)
+        ]
+        self._options = options
+
+    def open(self) -> None:
+        """Open it.
+
+        Raises:
+            LifecycleError: torch refused the callbacks.
+            UsageError: nothing can be written where it is to stream to.
+        """
+        if (stream := self._stream) is not None:
+            about = about_recording(stream, self._options, self._asked, self._first_id)
+            stream.begin(self.id, about)
+        for listener in self.listeners:
+            listener.prepare()
+        told_bytes = self._max_memory_bytes
+        most_bytes = default_growth_bytes() if told_bytes is None else told_bytes
+        wants, all_threads = native_wants(self._options), self._options.all_threads
+        try:
+            _native.open_window(wants, all_threads, self.id, most_growth_bytes=most_bytes)
+        except RuntimeError as error:
+            raise LifecycleError(
+                f"Recording could not start: {error}. Stop what else profiles this process, then "
+                "try again."
+            ) from error
+        for listener in self.listeners:
+            listener.begin()
+
+    def close(self) -> None:
+        """Close it, whatever was opened of it."""
+        for listener in reversed(self.listeners):
+            listener.before_end()
+        if self._stream is not None and self._stream.is_left_to_others:
+            note_known(self.listeners)
+        _native.close_window(self.id)
+        for listener in reversed(self.listeners):
+            listener.end()
+        if self._stream is not None:
+            if self._options.gpu:
+                end_gpu_in_stream()
+            self._stream.end(self.id)
+
+
+def _report_fault() -> None:
+    global _reported_fault
+    fault = _native.fault()
+    if fault and not _reported_fault:
+        _reported_fault = True
+        first_line = fault.splitlines()[0]
+        notice(
+            f"recording stopped early because of an internal fault: {first_line}. The "
+            "program was not affected; what was recorded before is kept."
+        )
+
+
+def _report_fork(process: int) -> None:
+    if process != os.getpid():
+        notice(
+            f"the recording that this process stops was begun in process {process}, which forked "
+            "it: nothing that happened here is in it. Start a profile in the child, or record "
+            "processes as well with `opscope run --children`."
+        )
+
+
+# A child has none of its parent's windows.
+os.register_at_fork(after_in_child=_native.refresh_hooks)

@@ -1,0 +1,472 @@
+"""The trace of a recording that did not come to its end, from the file that it streamed to."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+from opscope import _native
+from opscope.base.artefacts import Artefact, LeftKind, at, claimed, find, is_alive, remove
+from opscope.base.left_files import COUNT, TIME_NS, Shape, has_shape, reading, said
+from opscope.base.memory_limit import memory_for
+from opscope.columns.metadata_kinds import ENDED
+from opscope.columns.trace_data import TraceData
+from opscope.columns.validate import checked_trace
+from opscope.errors import OpscopeError, TraceFormatError, UsageError
+from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
+from opscope.recording.assemble import assemble_trace, with_ids_from
+from opscope.recording.claims import ours
+from opscope.recording.decoded import read_decoded
+from opscope.recording.facts.module_paths import noted_paths, with_paths
+from opscope.recording.facts.noted import noted_known, with_known
+from opscope.recording.facts.process_groups import noted_groups, with_groups, with_noted_job
+from opscope.recording.facts.program_facts import NO_FACTS, ProgramFacts
+from opscope.recording.gpu.events import with_devices
+from opscope.recording.ledger import Row
+from opscope.recording.narrow import narrowed
+from opscope.recording.segments import NEVER_DRAINED, Drain, RecordingSegment, draining, segments_of
+from opscope.recording.sources import RecordingOptions
+from opscope.recording.streams.merge_segments import Merge, OwnFacts
+from opscope.recording.streams.stream import NO_ROOM
+from opscope.storage.job import place_in_job
+from opscope.storage.long_trace import end_of_trace
+from opscope.storage.partition import RANK, Partition, asked_partition
+from opscope.storage.process_journal import job_of
+from opscope.storage.processes import metadata_of
+from opscope.storage.read_part import load_folder
+from opscope.storage.save_apart import save_apart
+from opscope.storage.unfinished_recordings import is_later
+
+HOW_UNKNOWN = "its process ended without stopping it (killed, crashed, os._exit or exec)"
+STOPPED = "it was stopped, but its trace was not written"
+_NO_ROOM = errno.ENOSPC, errno.EDQUOT, errno.EFBIG
+LONG_BYTES = 512 << 20
+"""A file that is larger is decoded in pieces."""
+
+RUNNING = "it is still being recorded"
+_SAID: Shape = {
+    "asked": dict,
+    "recorded": dict,
+    "prefixes": [str],
+    "process": dict,
+    "rank": (COUNT, None),
+    "metadata": dict,
+    "first_id": TIME_NS,
+}
+"""Of every recording, see ``about_recording``."""
+
+
+class NothingRecorded(TraceFormatError):
+    """The process of a recording has only begun it, or came to an end then."""
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """What was read.
+
+    Attributes:
+        trace: what was recorded.
+        part: as which it was to be saved; None for that of its job.
+        is_running: its process is there still.
+    """
+
+    trace: TraceData
+    part: Partition | None
+    is_running: bool
+
+
+def recover(path: Path, how: str = "", facts: ProgramFacts = NO_FACTS) -> Recovered:
+    """Read the file of a recording.
+
+    Args:
+        path: of the file.
+        how: what became of its process, where that is known.
+        facts: what that said at the end.
+
+    Raises:
+        TraceFormatError: there is nothing in it, or another version wrote it.
+        InsufficientMemoryError: it does not fit in memory.
+    """
+    with memory_for(f"reading {path.name}"), reading(path):
+        log, about = _opened(path)
+        part, is_there = _asked(about), _is_running(path)
+        if not segments_of(path):
+            trace = _trace(log, about, how or _seen(log, is_there), facts)
+            return Recovered(checked_trace(trace, str(path)), part, is_there)
+        how = how or _seen(log, is_there)
+        return Recovered(_trace_of_long(path, about, how), part, is_there)
+
+
+def _trace_of_long(path: Path, about: Mapping[str, Any], how: str) -> TraceData:
+    """As far as it came, leaving all where it is."""
+    with draining(path), tempfile.TemporaryDirectory(prefix="opscope-") as place:
+        drain = Drain(path, about["prefixes"], Path(place))
+        drain.finish()
+        folder = Path(place) / "trace"
+        _merge(path, drain.segments, folder, how)
+        try:
+            return load_folder(folder)
+        except TraceFormatError as error:  # which names a folder that is gone in a moment
+            raise ValueError(str(error)) from error
+
+
+def unfinished_trace(
+    begun: Sequence[Path], asked: Partition | None, ended: Collection[Partition]
+) -> TraceData | None:
+    """The trace of the recording in a folder that was begun last and did not end.
+
+    Args:
+        begun: the files of those that did not end, oldest first.
+        asked: as which it was to be saved; None for any.
+        ended: parts that the folder has traces of.
+
+    Returns:
+        None if there is a later trace of that part, or those of others alone.
+
+    Raises:
+        TraceFormatError: there is nothing else, and in these nothing that can be read.
+    """
+    unreadable = None
+    for path in reversed(begun):
+        try:
+            own = part_of_recording(path)
+        except TraceFormatError as error:  # of another process, or of one that has an earlier trace
+            if not path.exists():
+                raise
+            unreadable = error
+            continue
+        is_asked_for = own == asked if asked is not None else not {*ended} - {own}
+        if is_asked_for and is_later(path, own):
+            return recover(path).trace
+    if unreadable is not None and not ended:
+        raise unreadable
+    return None
+
+
+def part_of_recording(path: Path) -> Partition:
+    """Which part of the folder the trace of an unfinished recording will be.
+
+    Raises:
+        TraceFormatError: as :func:`recover`.
+    """
+    return _part_of(about_of(path))
+
+
+def _part_of(about: Mapping[str, Any]) -> Partition:
+    return _asked(about) or Partition(RANK, place_in_job(about["process"])[0])
+
+
+def unreadable_recordings(begun: Iterable[Path]) -> list[TraceFormatError]:
+    """Why nothing can be read of some recordings that did not end; none of those that are going."""
+    found: list[TraceFormatError] = []
+    for path in begun:
+        try:
+            part_of_recording(path)
+        except NothingRecorded as error:
+            if not is_alive(_of(path)):
+                found.append(error)
+        except TraceFormatError as error:
+            if path.exists():  # its trace was not written meanwhile
+                found.append(error)
+    return found
+
+
+def _asked(about: Mapping[str, Any]) -> Partition | None:
+    return asked_partition(about["rank"], about.get("process_number"))
+
+
+def about_of(path: Path) -> dict[str, Any]:
+    """What was said of a recording when it began.
+
+    Raises:
+        TraceFormatError: there is nothing in it, or another version wrote it.
+    """
+    return _opened(path)[1]
+
+
+def _opened(path: Path) -> tuple[_native.StreamedLog, dict[str, Any]]:
+    """What is in the file, and what was said of it when it was begun."""
+    with reading(path):
+        try:
+            log = _native.read_stream(os.fspath(path))
+            about: dict[str, Any] = said(log.about, _SAID)
+            if not has_shape(about.get("process_number"), (COUNT, None)):
+                raise ValueError("it has no such number of a process")
+            return log, about
+        except OSError as error:
+            raise ValueError(error.strerror or str(error)) from error
+        except _native.NothingRecordedError as error:
+            raise NothingRecorded(
+                f"Nothing can be recovered from {path}: {error}. What its process did before is in "
+                "no recording."
+            ) from error
+
+
+def recover_file(path: Path, how: str = "", wait: bool = False) -> tuple[TraceData, Path] | None:
+    """Write the trace of an unfinished recording into its folder, and remove its file.
+
+    Args:
+        path: of the file.
+        how: what became of its process, where that is known.
+        wait: for another process that does so.
+
+    Returns:
+        The trace (of a long recording the last moments of it), and the folder; None where another
+        process has written it.
+
+    Raises:
+        LifecycleError: it is being recorded by a process that is there still.
+        TraceFormatError: as :func:`recover`. What has nothing in it is removed.
+        UsageError: nothing can be written there, or the folder has a later trace of its part.
+    """
+    one = _of(path)
+    with ours(one, wait) as is_there:
+        if not is_there:
+            return None
+        try:
+            trace = _recover_ours(path, how)
+        except NothingRecorded:
+            remove(one)
+            raise
+        _remove_superseded(one)
+        remove(one)
+    return trace, path.parent
+
+
+def _remove_superseded(one: Artefact) -> None:
+    """Earlier recordings by the same process of the same part, whose place this one has taken."""
+    part = part_of_recording(one.path)
+    for other in find(one.folder, LeftKind.STREAM, owned_by=one.owner) if one.owner else ():
+        with suppress(OSError, OpscopeError):
+            if other.number < one.number and part_of_recording(other.path) == part:
+                with claimed(other) as is_there:
+                    if is_there:
+                        remove(other)
+
+
+def _recover_ours(path: Path, how: str) -> TraceData:
+    log, about = _opened(path)
+    _refuse_earlier(path, log.describe()["started_ns"], about)
+    if is_long(path, about):
+        return end_of_trace(save_long(path, path.parent, how))
+    trace = recover(path, how).trace
+    with left_to_be_recovered(path.name, path.parent):
+        save_apart(trace, path.parent, _asked(about))
+    return trace
+
+
+def _refuse_earlier(path: Path, started_ns: int, about: Mapping[str, Any]) -> None:
+    """Its trace would take the place of a later one, or look like one of the same job."""
+    part = _part_of(about)
+    there = metadata_of(path.parent / part.folder_name).get("start_ns")
+    job = job_of(path.parent)
+    if (isinstance(there, int) and there > started_ns) or (job and job != about.get("job", "")):
+        raise UsageError(
+            f"{path.name} is a recording of {part} by an earlier run than what else is in "
+            f"{path.parent}, so it was left as it is. Delete it, or move it to a new folder and "
+            "run `opscope recover` there."
+        )
+
+
+def _is_running(path: Path) -> bool:
+    one = at(path)
+    return one is not None and is_alive(one)
+
+
+def _of(path: Path) -> Artefact:
+    found = at(path)
+    assert found is not None, f"{path} is no name of a recording"
+    return found
+
+
+def _seen(log: _native.StreamedLog, is_there: bool) -> str:
+    """What became of its process, where that is still there."""
+    return RUNNING if is_there and not log.describe()["has_end"] else ""
+
+
+def is_long(path: Path, about: Mapping[str, Any]) -> bool:
+    """Whether it is too large to be decoded at once, or has been drained already."""
+    if segments_of(path):
+        return True
+    return path.stat().st_size > LONG_BYTES and is_drainable(about)
+
+
+def is_drainable(about: Mapping[str, Any]) -> bool:
+    """Whether what is in it can be decoded in pieces."""
+    recorded = about["recorded"]
+    return recorded == about["asked"] and not any(recorded.get(o) for o in NEVER_DRAINED)
+
+
+def save_long(
+    path: Path,
+    folder: Path,
+    how: str = "",
+    own: OwnFacts | None = None,
+    facts: ProgramFacts = NO_FACTS,
+) -> Path:
+    """Write the trace of a recording that has ended, with no more than a part of it in memory.
+
+    Raises:
+        UsageError: nothing can be written there.
+    """
+    try:
+        with draining(path), reading(path):
+            drain = Drain(path, _opened(path)[1]["prefixes"])
+            drain.finish()
+            return _merge(path, drain.segments, folder, how, own, facts)
+    except OSError as error:
+        raise _is_kept(path.name, path.parent, error) from error
+
+
+@contextmanager
+def left_to_be_recovered(what: str, folder: Path) -> Iterator[None]:
+    """Where a trace in ``folder`` cannot be written now, say that ``what`` it is of stays there."""
+    try:
+        yield
+    except UsageError as error:
+        if not isinstance(error.__cause__, OSError):
+            raise
+        raise _is_kept(what, folder, error.__cause__) from error
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        raise _is_kept(what, folder, error) from error
+
+
+def _is_kept(what: str, folder: Path, error: OSError) -> UsageError:
+    return UsageError(
+        f"The trace of {what} cannot be written: {error.strerror or error}. What was recorded is "
+        f"kept; make room on its disk, then run `opscope recover {quote(str(folder))}`."
+    )
+
+
+def _merge(
+    path: Path,
+    segments: Sequence[RecordingSegment],
+    folder: Path,
+    how: str,
+    own: OwnFacts | None = None,
+    facts: ProgramFacts = NO_FACTS,
+) -> Path:
+    log, about = _opened(path)
+    described = log.describe()
+    described["missing_blocks"] = segments[-1].account()["missing_blocks"]
+    recorded = RecordingOptions.of_known(about["recorded"])
+    rows = [*_ledger(described), *_gaps(described), *_of_long(segments)]
+    paths = noted_paths(log.notes)
+    known, told = noted_known(log.notes), own
+    if told is None and (known or facts is not NO_FACTS):
+        told = OwnFacts(lambda decoded: with_known(decoded, recorded, known), facts.cost, {})
+    groups = noted_groups(log.notes)
+    process, first_id = with_noted_job(about["process"], log.notes), about["first_id"]
+    merge = Merge(segments, recorded, process, first_id, rows, paths, groups, told)
+    metadata = {**about["metadata"], **facts.metadata}
+    if own is not None:
+        metadata |= own.metadata
+    elif not _is_as_meant(described, about):
+        metadata[ENDED] = _ended(described, how)
+    return merge.save(folder, _asked(about), metadata)
+
+
+def about_ended(path: Path) -> dict[str, Any]:
+    """What was said of a recording that has its end, whether or not its process is there still.
+
+    Raises:
+        TraceFormatError: it has none, or as :func:`recover`.
+    """
+    log, about = _opened(path)
+    with reading(path):
+        if not log.describe()["has_end"]:
+            raise ValueError("it was not stopped")
+    return about
+
+
+def is_of_another_run(path: Path, folder: Path) -> bool:
+    """Whether another process has written the trace in this one's place since this one began."""
+    log, about = _opened(path)
+    there = metadata_of(folder / _part_of(about).folder_name)
+    ended, own = there.get("end_ns"), about["process"]
+    if not isinstance(ended, int) or ended < log.describe()["started_ns"]:
+        return False
+    return any(there.get(key) != own.get(key) for key in ("process_id", "boot_id", "host_name"))
+
+
+def _is_as_meant(described: _native.StreamDescription, about: Mapping[str, Any]) -> bool:
+    """It came to its end, and its trace was to be made by another process."""
+    return described["has_end"] and bool(about.get("is_left_to_others"))
+
+
+def _gaps(described: _native.StreamDescription) -> Iterator[Row]:
+    if described["gaps"]:
+        yield "recording", "times in which something found no room", len(described["gaps"])
+
+
+def _of_long(segments: Sequence[RecordingSegment]) -> Iterator[Row]:
+    tensors = sum(segment.rows.get("tensors", 0) for segment in segments)
+    if tensors:
+        yield "tensor ids", "dropped: the recording is too long to tell tensors apart", tensors
+    memory = sum(segment.rows.get("allocations", 0) for segment in segments)
+    if memory:
+        yield (
+            "allocation ids",
+            "dropped: the recording is too long to tell which were freed",
+            memory,
+        )
+
+
+def _ended(described: _native.StreamDescription, how: str) -> dict[str, Any]:
+    if described["has_end"] and (how == BECAME_ANOTHER or how.endswith(NOT_WRITTEN)):
+        how = ""  # its own end came first: what its keeper saw is that nothing was mapped any more
+    return {
+        "how": how or how_it_ended(described),
+        "whole": described["has_end"],
+        "dropped_from_ns": described["first_loss_ns"],
+        "dropped_until_ns": described["last_loss_ns"],
+        "gaps": described["gaps"],
+    }
+
+
+def _trace(
+    log: _native.StreamedLog, about: dict[str, Any], how: str, facts: ProgramFacts
+) -> TraceData:
+    described = log.describe()
+    recorded = RecordingOptions.of_known(about["recorded"])
+    asked = RecordingOptions.of_known(about["asked"])
+    decoded = with_devices(read_decoded(log.decode(about["prefixes"])))
+    decoded = replace(decoded, no_room=NO_ROOM)
+    decoded = with_paths(decoded, noted_paths(log.notes))
+    decoded = with_groups(decoded, noted_groups(log.notes))
+    decoded = with_known(decoded, recorded, noted_known(log.notes))
+    decoded = with_ids_from(decoded, about["first_id"])
+    rows = [*_ledger(described), *_gaps(described)]
+    if recorded.gpu and decoded.devices is None and not decoded.gpu_refused:
+        rows.append(("recording", "dropped: what devices did, with their process", 1))
+    process = with_noted_job(about["process"], log.notes)
+    trace = assemble_trace(decoded, recorded, facts.cost, process, rows)
+    ended = {} if _is_as_meant(described, about) else {ENDED: _ended(described, how)}
+    return narrowed(
+        trace.with_metadata({**about["metadata"], **facts.metadata, **ended}), recorded, asked
+    )
+
+
+def how_it_ended(described: _native.StreamDescription) -> str:
+    """What can be told of a recording without an end by whoever did not see it."""
+    return STOPPED if described["has_end"] else HOW_UNKNOWN
+
+
+def _ledger(described: _native.StreamDescription) -> Iterator[Row]:
+    if described["missing_blocks"]:
+        yield (
+            "recording",
+            "dropped: blocks that never reached the disk",
+            described["missing_blocks"],
+        )
+    if not described["has_end"]:
+        yield "recording", "has no end: its process ended first", 1

@@ -1,0 +1,324 @@
+"""Segments: what a long recording has moved out of its file, piece by piece, while it goes on.
+
+Beside the file of a recording there is a hidden folder for them. Each segment is a folder of its
+own, renamed when it is whole, with the tables of one piece and with what decoding needs to go on
+after it. So whoever drains may be killed at any time, and another goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope import _native
+from opscope.base.artefacts import SEGMENTS, LeftKind
+from opscope.base.files import open_inside, read_inside, remove_inside
+from opscope.base.input_file import unreadable
+from opscope.base.left_files import COUNT, ROW, TIME_NS, Shape, has_shape, reading, said
+from opscope.base.locks import lock_alone, unlock
+from opscope.columns.names import Names
+from opscope.columns.schema import TABLES
+from opscope.columns.table import Table
+from opscope.columns.trace_data import TraceData
+from opscope.errors import TraceFormatError
+from opscope.recording.decoded import Decoded, read_decoded
+from opscope.recording.streams.segment_arrays import Arrays, read_arrays, write_arrays
+from opscope.storage.row_group_files import read_part, write_part
+
+RECORDS = 300_000
+"""About so many records are a segment: the keeper has one in memory at a time."""
+
+MARGIN_NS = 100_000_000
+"""What is newer than this stays in the file: threads may be writing what is older than that."""
+
+NEVER_DRAINED = ("gpu", "asyncio")
+"""Recordings with these options stay in their file until they end: work of devices is linked to
+calls that may lie in pieces before, what CUDA events time is in the memory of the program, and runs
+of tasks are told from those before."""
+
+Late = Mapping[str, npt.NDArray[Any]]
+
+
+@contextmanager
+def draining(recording: Path) -> Iterator[None]:
+    """Be the one process that moves a recording to segments; others wait.
+
+    Raises:
+        TraceFormatError: no lock can be had there.
+    """
+    folder = recording.with_suffix(SEGMENTS)
+    folder.mkdir(exist_ok=True)
+    inside = f"{folder.name}/{LeftKind.SEGMENTS.lock}"
+    try:
+        lock = open_inside(folder.parent, inside, os.O_RDWR | os.O_CREAT)
+    except OSError as error:
+        raise unreadable(folder.parent / inside, error) from error
+    try:
+        lock_alone(lock)
+        yield
+    finally:
+        unlock(lock)  # a child that was forked meanwhile has it, too
+        os.close(lock)
+
+
+@dataclass(frozen=True)
+class RecordingSegment:
+    """One piece of a recording, on disk.
+
+    Attributes:
+        folder: where it is.
+        rows: of its tables, by name.
+        first_event: row that its first event has in the whole recording.
+        is_last: nothing comes after it.
+    """
+
+    folder: Path
+    rows: Mapping[str, int]
+    first_event: int
+    is_last: bool
+
+    @staticmethod
+    def at(folder: Path) -> RecordingSegment:
+        """Read what it says of itself."""
+        about = _about(folder)
+        return RecordingSegment(folder, about["rows"], about["first_event"], about["is_last"])
+
+    def table(self, name: str) -> Table:
+        """One of its tables."""
+        rows = self.rows.get(name, 0)
+        with _reading(self.folder):
+            table = read_part(self.folder, name, rows)
+            if len(table) != rows:
+                raise ValueError(f"{name} has {len(table)} rows, not {rows}")
+        return table
+
+    def names(self) -> Names:
+        """Those that it has first."""
+        state = self._arrays(_STATE, {"name_offsets": "int64", "name_text": "uint8"})
+        offsets, text = state["name_offsets"], state["name_text"].tobytes()
+        with _reading(self.folder):
+            if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(text):
+                raise ValueError("its names do not fit their text")
+            if (offsets[1:] < offsets[:-1]).any():
+                raise ValueError("a name ends before it begins")
+        return Names(offsets, text)
+
+    def state(self) -> bytes:
+        """What decoding goes on with."""
+        return self._arrays(_STATE, {"state": "uint8"})["state"].tobytes()
+
+    def account(self) -> dict[str, Any]:
+        """What was known of the recording then."""
+        account: dict[str, Any] = _about(self.folder)["account"]
+        return account
+
+    def late(self) -> Late:
+        """Rows of events in segments before, as they were known to be when this was written."""
+        late = self._arrays(_LATE, _LATE_COLUMNS)
+        event, parent = late["event"], late["parent"]
+        with _reading(self.folder):
+            if len({len(column) for column in late.values()}) != 1:
+                raise ValueError("its late rows are not whole")
+            if len(event) and not 0 <= event.min() <= event.max() < self.first_event:
+                raise ValueError("a late row is of no event before it")
+            if ((parent < -1) | (parent >= event)).any() or (late["duration_ns"] < 0).any():
+                raise ValueError("a late row has a parent or a duration that cannot be")
+        return late
+
+    def _arrays(self, name: str, dtypes: Mapping[str, str]) -> Arrays:
+        with _reading(self.folder), open(open_inside(*_place(self.folder, name)), "rb") as file:
+            return read_arrays(file, dtypes)
+
+
+_ABOUT, _STATE, _LATE = "about.json", "state.npz", "late.npz"
+_LATE_COLUMNS = {
+    "event": "int32",
+    "parent": "int32",
+    "duration_ns": "int64",
+    "unfinished": "bool",
+    "raised": "bool",
+    "is_async": "bool",
+}
+_MOST_ABOUT_BYTES = 1 << 22
+_NUMBER = (int, float)
+_SAID: Shape = {
+    "recording": str,
+    "rows": dict,
+    "first_event": ROW,
+    "is_last": bool,
+    "account": {
+        "start_ns": TIME_NS,
+        "end_ns": TIME_NS,
+        "end_monotonic_ns": TIME_NS,
+        "missing_blocks": COUNT,
+        "fault": str,
+        "notes": [[(str, *_NUMBER)]],
+    },
+}
+
+
+@contextmanager
+def _reading(folder: Path) -> Iterator[None]:
+    """What is wrong with a segment, or missing in it, is damage of a file of that name."""
+    with reading(folder):
+        try:
+            yield
+        except OSError as error:
+            raise ValueError(error.strerror or str(error)) from error
+
+
+def _about(folder: Path) -> dict[str, Any]:
+    with _reading(folder):
+        about: dict[str, Any] = said(read_inside(*_place(folder, _ABOUT), _MOST_ABOUT_BYTES), _SAID)
+        for name, rows in about["rows"].items():
+            if name not in TABLES or not has_shape(rows, ROW):
+                raise ValueError(f"it says that it has {rows} rows of {name}")
+    return about
+
+
+def _place(folder: Path, name: str) -> tuple[Path, str]:
+    """The folder of the recording, and where a file of one of its segments is in that."""
+    return folder.parent.parent, f"{folder.parent.name}/{folder.name}/{name}"
+
+
+def segments_folder(recording: Path) -> Path:
+    """Where those of the recording in this file are."""
+    return recording.with_suffix(SEGMENTS)
+
+
+def segments_of(recording: Path) -> list[RecordingSegment]:
+    """Those that are whole, in order."""
+    folder = segments_folder(recording)
+    with suppress(FileNotFoundError):
+        return [_of(recording, entry) for entry in sorted(folder.iterdir()) if entry.name.isdigit()]
+    return []
+
+
+def _check_order(segments: Sequence[RecordingSegment]) -> None:
+    """Each begins where the one before it ends, and nothing comes after the last.
+
+    Raises:
+        TraceFormatError: one is missing, or of another recording.
+    """
+    first = 0
+    for segment, later in zip(segments, (*segments, None)[1:], strict=True):
+        with _reading(segment.folder):
+            if segment.first_event != first or (segment.is_last and later is not None):
+                raise ValueError("it does not follow what is before it")
+        first += segment.rows.get("events", 0)
+
+
+def _of(recording: Path, folder: Path) -> RecordingSegment:
+    """The segment in a folder, which says of which recording it is.
+
+    Raises:
+        TraceFormatError: it is of another one, or damaged.
+    """
+    if _about(folder)["recording"] != recording.name:
+        raise TraceFormatError(
+            f"{folder} is no segment of {recording.name}. Move the file without its segments to a "
+            "new folder, and recover it there."
+        )
+    return RecordingSegment.at(folder)
+
+
+def remove_segments(recording: Path) -> None:
+    """They are elsewhere now."""
+    remove_inside(recording.parent, segments_folder(recording).name)
+
+
+class Drain:
+    """Moves a recording to segments; to be used while ``draining`` it."""
+
+    def __init__(self, recording: Path, prefixes: Sequence[str], into: Path | None = None) -> None:
+        """``into``: a folder for what it adds, where the recording itself is to stay as it is."""
+        self._recording = recording
+        self._into = into or segments_folder(recording)
+        self._is_kept = into is None
+        self.segments = segments_of(recording)
+        self._decoder = _native.PieceDecoder(os.fspath(recording), list(prefixes))
+        _check_order(self.segments)
+        if self.segments:
+            names = Names.joined([segment.names() for segment in self.segments])
+            last = self.segments[-1]
+            with reading(last.folder):
+                self._decoder.restore(last.state(), names.offsets.tolist(), names.blob)
+            if self._is_kept:  # whoever wrote the last one may not have come to this
+                self._decoder.mark_spent()
+
+    @property
+    def is_done(self) -> bool:
+        """All is in segments."""
+        return bool(self.segments) and self.segments[-1].is_last
+
+    def is_behind(self) -> bool:
+        """Whether another process has added segments."""
+        number = len(self.segments)
+        return (segments_folder(self._recording) / f"{number:06d}").exists()
+
+    def next(self, is_last: bool = False) -> bool:
+        """Add a segment, if there is enough for one.
+
+        Args:
+            is_last: the recording has ended: the rest is one, however little it is.
+        """
+        if self.is_done:
+            return False
+        with reading(self._recording):
+            piece = self._decoder.decode(RECORDS, MARGIN_NS, is_last)
+        if piece is not None:
+            self.segments.append(self._write(piece))
+            if self._is_kept and not is_last:
+                self._decoder.mark_spent()
+        if not is_last or self.is_done:
+            self._decoder.close()
+        return piece is not None
+
+    def finish(self) -> None:
+        """Add segments until all is in them."""
+        while not self.is_done:
+            self.next(is_last=True)
+
+    def _write(self, piece: Any) -> RecordingSegment:
+        number = len(self.segments)
+        last = self.segments[-1] if self.segments else None
+        first_event = 0 if last is None else last.first_event + last.rows.get("events", 0)
+        folder = self._into / f"{number:06d}"
+        unfinished = self._into / f"unfinished-{number:06d}"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir()
+        rows = _write_tables(read_decoded(piece), unfinished)
+        state = {
+            "state": np.frombuffer(self._decoder.state(), np.uint8),
+            "name_offsets": piece["name_offsets"],
+            "name_text": np.frombuffer(piece["name_text"], np.uint8),
+        }
+        write_arrays(unfinished / _STATE, state)
+        write_arrays(unfinished / _LATE, piece["late"])
+        about = {
+            "recording": self._recording.name,
+            "rows": rows,
+            "first_event": first_event,
+            "is_last": piece["is_last"],
+            "account": {**piece["account"], "missing_blocks": piece["missing_blocks"]},
+        }
+        (unfinished / _ABOUT).write_text(json.dumps(about))
+        unfinished.rename(folder)
+        return RecordingSegment(folder, rows, first_event, piece["is_last"])
+
+
+def _write_tables(decoded: Decoded, folder: Path) -> dict[str, int]:
+    trace = TraceData(decoded.tables, decoded.names)
+    rows = {name: len(table) for name, table in decoded.tables.items() if len(table)}
+    for name in rows:
+        write_part(trace, name, folder)
+    return rows

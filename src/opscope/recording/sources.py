@@ -1,0 +1,371 @@
+"""What can be recorded: one row of ``SOURCES`` for each thing, and the options that ask for it.
+
+Whoever deals with all sources reads these rows and names none: the bits that the native recorder
+is asked with, what is set up before a window and around it, the rows of the ledger, the options of
+``opscope.profile``, the kinds of an activity filter and the switches of ``opscope run``.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from opscope.columns.codes import EventKind, Want
+from opscope.recording import ledger
+from opscope.recording.bridge import bridge
+from opscope.recording.compiled.listener import GeneratedCode
+from opscope.recording.facts.module_paths import ModulePaths
+from opscope.recording.facts.neighbours import set_up_neighbours
+from opscope.recording.facts.process_groups import ProcessGroups
+from opscope.recording.facts.processor_time import ProcessorTime
+from opscope.recording.facts.python_source import set_up_python_source
+from opscope.recording.facts.thread_names import ThreadNames
+from opscope.recording.facts.thread_samples import ThreadSamples
+from opscope.recording.gpu.account import gpu_ledger
+from opscope.recording.listeners import DeviceActivity, Listener, MemoryReports, OtherTools
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordingOptions:
+    """What to collect. Each step up costs more per span; ``docs/measurements.md`` has the figures.
+
+    Attributes:
+        operators: torch operators, autograd nodes, TorchScript calls.
+        inner_operators: with them, those that other operators run, and not outermost ones alone.
+        annotations: spans named with record_function.
+        shapes: arguments of operators: shapes, strides, dtypes, scalars.
+        outputs: the same of results (needed by execution traces).
+        memory: allocations and frees.
+        stack: Python and C calls.
+        functions: Python calls without C calls, which costs a fraction of that.
+        own_functions: of these the program's own, not those of installed libraries.
+        modules: nn.Module and optimizer calls only.
+        overloads: operator overload names.
+        asyncio: runs of asyncio's tasks, as spans.
+        gc_pauses: garbage collections, as spans.
+        compiled: runs of what torch.compile generated, its kernels, and which lines they are of.
+        all_threads: every thread of the process; otherwise only the one that starts.
+        new_threads: Python calls also of threads that begin during the recording.
+        process_ids: give spans the ids that they have in every other recording that is under way.
+        gpu: what CUDA devices do, and the calls of their runtime.
+        gpu_sync: with it, which call recorded the CUDA event that a wait is for.
+        thread_samples: what the kernel counts of threads, about a hundred times a second.
+        source_lines: keep the text of the program's own lines that made recorded calls.
+    """
+
+    operators: bool = True
+    inner_operators: bool = True
+    annotations: bool = True
+    shapes: bool = False
+    outputs: bool = False
+    memory: bool = False
+    stack: bool = False
+    functions: bool = False
+    own_functions: bool = False
+    modules: bool = False
+    overloads: bool = False
+    asyncio: bool = False
+    gc_pauses: bool = True
+    compiled: bool = True
+    all_threads: bool = True
+    new_threads: bool = True
+    process_ids: bool = False
+    gpu: bool = False
+    gpu_sync: bool = False
+    source_lines: bool = True
+    thread_samples: bool = True
+
+    def union(self, other: RecordingOptions) -> RecordingOptions:
+        """What either asks for."""
+        return RecordingOptions(
+            **{f.name: getattr(self, f.name) or getattr(other, f.name) for f in fields(self)}
+        )
+
+    @classmethod
+    def of_known(cls, given: Mapping[str, Any]) -> RecordingOptions:
+        """Those of ``given`` that this version has: a newer one may have written more."""
+        known = {field.name for field in fields(cls)}
+        return cls(**{name: bool(is_on) for name, is_on in given.items() if name in known})
+
+
+NOTHING = Want(0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Switch:
+    """One thing that a recording may ask of a source.
+
+    Attributes:
+        option: the field of RecordingOptions.
+        want: what the native recorder is asked; 0: it is not told.
+        parameter: of ``opscope.profile``, where that says it with a bool; else empty.
+        flag: what the help of ``opscope run`` says of its option; empty: it has none.
+        command: what ``opscope run`` calls it, where that is not ``option``.
+        filter_kind: what an activity filter for the CPU calls it; empty: it cannot be named.
+    """
+
+    option: str
+    want: Want = NOTHING
+    parameter: str = ""
+    flag: str = ""
+    command: str = ""
+    filter_kind: str = ""
+
+    @property
+    def flag_name(self) -> str:
+        """What asks for it in ``opscope run``: ``--shapes``."""
+        return f"--{self.command or self.option}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """One thing that can be recorded.
+
+    Attributes:
+        name: what the documentation calls it.
+        records: in a few words, what a trace has of it.
+        wanted_with: options any of which records it; empty: every recording does.
+        switches: what may be asked of it.
+        kinds: of spans in ``events``.
+        tables: that it fills, but for ``events``, ``threads`` and ``names``.
+        prepare: does what is slow, before a window is opened; may be called again at any time.
+        listener: what is set up around each window that wants the source.
+        ledger: rows about it, of a trace whose recording wanted it.
+    """
+
+    name: str
+    records: str
+    wanted_with: tuple[str, ...] = ()
+    switches: tuple[Switch, ...] = ()
+    kinds: tuple[EventKind, ...] = ()
+    tables: tuple[str, ...] = ()
+    prepare: Callable[[], object] | None = None
+    listener: Callable[[RecordingOptions], Listener] | None = None
+    ledger: Callable[[ledger.Recorded], Iterable[ledger.Row]] | None = None
+
+    def is_wanted(self, options: RecordingOptions) -> bool:
+        """Whether a recording with these options has it."""
+        asked = (getattr(options, option) for option in self.wanted_with)
+        return not self.wanted_with or any(asked)
+
+
+SOURCES = (
+    Source(
+        name="events",
+        records="every span, with its thread, its parent and its times",
+        switches=(Switch(option="process_ids", want=Want.PROCESS_IDS),),
+        ledger=ledger.events,
+    ),
+    Source(
+        name="operators",
+        records="torch operators, autograd nodes, TorchScript calls",
+        wanted_with=("operators",),
+        switches=(
+            Switch(option="operators", want=Want.OPERATORS, filter_kind="CPU_OP"),
+            Switch(option="inner_operators", want=Want.INNER_OPERATORS),
+            Switch(option="overloads", want=Want.OVERLOADS),
+        ),
+        kinds=(EventKind.OPERATOR,),
+        prepare=bridge.load,
+        listener=lambda _: ProcessGroups(),
+    ),
+    Source(
+        name="annotations",
+        records="spans named with record_function, by the program or a library",
+        wanted_with=("annotations",),
+        switches=(
+            Switch(option="annotations", want=Want.ANNOTATIONS, filter_kind="USER_ANNOTATION"),
+        ),
+        kinds=(EventKind.ANNOTATION,),
+    ),
+    Source(
+        name="arguments",
+        records="arguments and results of operators: shapes, strides, dtypes, scalars",
+        wanted_with=("shapes", "outputs"),
+        switches=(
+            Switch(
+                option="shapes",
+                want=Want.INPUTS,
+                parameter="record_shapes",
+                flag="Arguments of operators.",
+            ),
+            Switch(option="outputs", want=Want.OUTPUTS, parameter="record_outputs"),
+        ),
+        tables=("tensors", "scalars"),
+        ledger=ledger.arguments,
+    ),
+    Source(
+        name="allocations",
+        records="allocations and frees of memory, on the CPU and on devices",
+        wanted_with=("memory",),
+        switches=(
+            Switch(
+                option="memory",
+                want=Want.MEMORY,
+                parameter="profile_memory",
+                flag="Allocations and frees.",
+                filter_kind="CPU_INSTANT_EVENT",
+            ),
+        ),
+        tables=("allocations",),
+        listener=lambda _: MemoryReports(),
+        ledger=ledger.allocations,
+    ),
+    Source(
+        name="Python calls",
+        records="Python functions",
+        wanted_with=("stack", "functions", "own_functions"),
+        switches=(
+            Switch(
+                option="stack",
+                want=Want.PYTHON,
+                parameter="with_stack",
+                command="c-calls",
+                flag="Calls of Python and of C functions, at several times the cost of --stack.",
+                filter_kind="PYTHON_FUNCTION",
+            ),
+            Switch(
+                option="functions",
+                want=Want.FUNCTIONS,
+                parameter="with_functions",
+                command="stack",
+                flag="Calls of Python functions; --c-calls has those of C functions too.",
+            ),
+            Switch(
+                option="own_functions",
+                want=Want.OWN_FUNCTIONS,
+                parameter="with_own_functions",
+                command="own-stack",
+                flag="Calls of the program's own Python functions, at the least cost.",
+            ),
+            Switch(option="new_threads", want=Want.NEW_THREADS),
+            Switch(option="source_lines"),
+        ),
+        kinds=(EventKind.PYTHON_CALL,),
+        tables=("python_calls", "operator_calls", "frames", "source_lines"),
+        prepare=set_up_python_source,
+        listener=lambda _: OtherTools(),
+    ),
+    Source(
+        name="C calls",
+        records="C functions called from Python",
+        wanted_with=("stack",),
+        kinds=(EventKind.C_CALL,),
+    ),
+    Source(
+        name="modules and optimizers",
+        records="calls of nn.Module instances and steps of optimizers; what they hold",
+        # Among all Python functions there are these too.
+        wanted_with=("modules", "stack", "functions", "own_functions"),
+        switches=(
+            Switch(
+                option="modules",
+                want=Want.MODULES,
+                parameter="with_modules",
+                flag="nn.Module calls.",
+            ),
+        ),
+        kinds=(EventKind.MODULE_CALL, EventKind.OPTIMIZER_CALL),
+        tables=("modules", "optimizers", "parameters"),
+        prepare=set_up_python_source,
+        listener=lambda _: ModulePaths(),
+    ),
+    Source(
+        name="TorchScript calls",
+        records="where in TorchScript an operator was called",
+        wanted_with=("modules", "stack", "functions", "own_functions"),
+        tables=("script_calls",),
+    ),
+    Source(
+        name="garbage collections",
+        records="pauses of Python's collector",
+        wanted_with=("gc_pauses",),
+        switches=(Switch(option="gc_pauses", want=Want.GC),),
+        kinds=(EventKind.GC_PAUSE,),
+    ),
+    Source(
+        name="compiled code",
+        records="runs of what torch.compile generated, its kernels, and which lines they are of",
+        wanted_with=("compiled",),
+        switches=(Switch(option="compiled", want=Want.COMPILED),),
+        kinds=(EventKind.COMPILED_GRAPH,),
+        tables=("compiled_sites", "compiled_origins", "compilations"),
+        listener=lambda _: GeneratedCode(),
+    ),
+    Source(
+        name="asyncio tasks",
+        records="what each asyncio task did between two awaits, and how long it had waited",
+        wanted_with=("asyncio",),
+        switches=(
+            Switch(
+                option="asyncio",
+                want=Want.ASYNCIO,
+                parameter="with_asyncio",
+                flag="Runs of asyncio tasks.",
+            ),
+        ),
+        kinds=(EventKind.TASK_RUN,),
+        tables=("task_runs", "tasks"),
+        ledger=ledger.counted("asyncio tasks", runs="task_runs", tasks="tasks"),
+    ),
+    Source(
+        name="threads",
+        records="which threads there were, and which of them could not be heard in full",
+        switches=(Switch(option="all_threads"),),
+        prepare=set_up_neighbours,
+        ledger=ledger.threads,
+    ),
+    Source(
+        name="GPU activity",
+        records="kernels, copies, memory sets and waits of CUDA devices; calls of their runtime",
+        wanted_with=("gpu",),
+        switches=(
+            Switch(option="gpu", want=Want.GPU),
+            Switch(option="gpu_sync", want=Want.GPU_SYNC),
+        ),
+        kinds=(EventKind.RUNTIME_CALL,),
+        tables=("gpu", "runtime_calls", "gpu_graph_nodes", "gpu_memory", "gpu_overheads"),
+        listener=lambda options: DeviceActivity(native_wants(options)),
+        ledger=gpu_ledger,
+    ),
+    Source(
+        name="thread names",
+        records="what Python calls threads",
+        listener=lambda _: ThreadNames(),
+    ),
+    Source(
+        name="processor",
+        records="how long the thread that opened the window computed, and waited for a processor",
+        listener=lambda _: ProcessorTime(),
+        ledger=ledger.processor,
+    ),
+    Source(
+        name="thread samples",
+        records="what each thread computed, waited for, and touched of memory, by the kernel",
+        wanted_with=("thread_samples",),
+        switches=(Switch(option="thread_samples"),),
+        tables=("thread_samples",),
+        listener=lambda _: ThreadSamples(),
+    ),
+    Source(
+        name="clock",
+        records="whether the clocks did what clocks should not do",
+        ledger=ledger.clocks,
+    ),
+)
+"""In the order in which they are set up around a window, and taken down the other way round."""
+
+
+def switches() -> Iterator[Switch]:
+    """Of all sources, in their order: one for each option."""
+    for source in SOURCES:
+        yield from source.switches
+
+
+def native_wants(options: RecordingOptions) -> int:
+    """``options`` as the native recorder's bit mask."""
+    asked = (switch.want for switch in switches() if getattr(options, switch.option))
+    return int(functools.reduce(operator.or_, asked, NOTHING))

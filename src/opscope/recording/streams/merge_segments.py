@@ -1,0 +1,253 @@
+"""The trace of a recording that is in segments: one group of rows per segment, none of them all.
+
+What became known of a row only later (its end, what it ran in) is put where the row is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opscope.columns.names import Names
+from opscope.columns.schema import RECORDED_TABLES, TABLES, EventKind
+from opscope.columns.step_names import step_number
+from opscope.columns.table import Table
+from opscope.columns.trace_data import TraceData
+from opscope.recording.assemble import assemble_trace, engine_names
+from opscope.recording.decoded import Decoded
+from opscope.recording.facts.module_paths import with_paths
+from opscope.recording.facts.process_groups import Groups, with_groups
+from opscope.recording.ledger import Row
+from opscope.recording.segments import Late, RecordingSegment
+from opscope.recording.sources import RecordingOptions
+from opscope.recording.streams.stream import NO_ROOM
+from opscope.storage.long_trace import GROWING, joined
+from opscope.storage.manifest import Manifest
+from opscope.storage.partition import Partition
+from opscope.storage.row_group_files import RowGroupWriter
+from opscope.storage.store import save_files, write_table
+
+_CALLS = ("python_calls", "operator_calls")
+
+
+@dataclass(frozen=True)
+class OwnFacts:
+    """What the process that recorded knows, and its file does not.
+
+    Attributes:
+        added_to: adds what its listeners know to what was decoded.
+        cost: of the recording, as it was measured.
+        metadata: of the trace.
+    """
+
+    added_to: Callable[[Decoded], Decoded]
+    cost: Mapping[str, float]
+    metadata: Mapping[str, Any]
+
+
+@dataclass
+class Merge:
+    """A recording that is whole, in segments.
+
+    Attributes:
+        segments: all of them.
+        options: what was recorded.
+        process: what is known of the process.
+        first_id: of its events, for other tools.
+        rows: more rows of the ledger.
+        paths: of modules, as the program calls them.
+        groups: torch.distributed's.
+        own: None where another process makes the trace.
+        counts: rows found, by name of the table.
+    """
+
+    segments: Sequence[RecordingSegment]
+    options: RecordingOptions
+    process: Mapping[str, Any]
+    first_id: int
+    rows: Sequence[Row] = ()
+    paths: Mapping[int, tuple[int, str]] = field(default_factory=dict)
+    groups: Groups = field(default_factory=dict)
+    own: OwnFacts | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+    _unfinished: int = 0
+
+    def save(self, folder: Path, asked: Partition | None, metadata: Mapping[str, Any]) -> Path:
+        """Write the trace as one part of ``folder``; returns that part's folder.
+
+        Args:
+            folder: of the trace.
+            asked: which part; None for the rank that the process had in its job.
+            metadata: of the trace, beside what is known of the process.
+
+        Raises:
+            UsageError: nothing can be written there.
+        """
+
+        def write(unfinished: Path, rank: int) -> None:
+            sizes = self._write_row_groups(unfinished)
+            rest = self._rest().with_metadata(metadata)
+            for name in [name for name in TABLES if len(rest.table(name))] + ["names"]:
+                if name not in GROWING:
+                    sizes.update([write_table(rest, name, unfinished)])
+            Manifest(sizes, rank).write(unfinished)
+
+        return save_files(folder, asked, {**self.process, **metadata}, write)
+
+    def _write_row_groups(self, folder: Path) -> dict[str, dict[str, int]]:
+        sizes = {}
+        for name in GROWING:
+            writer = RowGroupWriter(name, folder)
+            for table in self._events() if name == "events" else self._parts(name):
+                writer.add(table)
+                self.counts[name] = self.counts.get(name, 0) + len(table)
+            if (size := writer.close()) is not None:
+                sizes[name] = size
+        return sizes
+
+    def _parts(self, name: str) -> Iterator[Table]:
+        return (segment.table(name) for segment in self.segments)
+
+    def _events(self) -> Iterator[Table]:
+        names = Names.joined(segment.names() for segment in self.segments)
+        steps, engine = OngoingSteps(names), engine_names(names)
+        late = _by_event([segment.late() for segment in self.segments])
+        for segment in self.segments:
+            events = _amended(segment.table("events"), segment.first_event, late)
+            if not len(events):
+                continue
+            after = self._first_after(segment)
+            events = _with_engine_links(events, engine, segment.first_event, after)
+            changed: dict[str, Any] = {"step": steps.of(events)}
+            if self.first_id != 1:
+                first = segment.first_event + self.first_id
+                changed["record_function_id"] = np.arange(
+                    first, first + len(events), dtype=np.int64
+                )
+            self._unfinished += int(np.count_nonzero(events["unfinished"]))
+            yield events.replaced(changed)
+
+    def _first_after(self, segment: RecordingSegment) -> Table | None:
+        later = (s for s in self.segments if s.first_event > segment.first_event)
+        found = next((s for s in later if s.rows.get("events")), None)
+        return None if found is None else found.table("events").take(np.array([0]))
+
+    def _rest(self) -> TraceData:
+        """All but what was written by groups of rows."""
+        decoded = self._decoded()
+        cost: Mapping[str, float] = {} if self.own is None else self.own.cost
+        trace = assemble_trace(decoded, self.options, cost, self.process, self.rows)
+        ledger = trace.table("ledger")
+        added = self._added_to_ledger()
+        value = [
+            v + added.get((str(s), str(w)), 0)
+            for s, w, v in zip(ledger["source"], ledger["what"], ledger["value"], strict=True)
+        ]
+        ledger = ledger.replaced({"value": np.array(value, dtype=np.float64)})
+        return trace.with_tables({"ledger": ledger})
+
+    def _added_to_ledger(self) -> dict[tuple[str, str], int]:
+        events, allocations = self.counts.get("events", 0), self.counts.get("allocations", 0)
+        return {
+            ("events", "requested"): events,
+            ("events", "recorded"): events,
+            ("events", "unfinished"): self._unfinished,
+            ("allocations", "requested"): allocations,
+            ("allocations", "recorded"): allocations,
+        }
+
+    def _decoded(self) -> Decoded:
+        """With no events, and of calls one of each kind."""
+        last = self.segments[-1]
+        tables = {schema.name: Table(schema, {}) for schema in RECORDED_TABLES}
+        for name in tables:
+            if name == "threads":
+                tables[name] = last.table(name)
+            elif name in _CALLS:
+                tables[name] = joined([_distinct(part) for part in self._parts(name)], name)
+            elif name not in GROWING:
+                tables[name] = joined(list(self._parts(name)), name)
+        account: Any = dict(last.account())
+        account["start_ns"] = self.segments[0].account()["start_ns"]
+        names = Names.joined(segment.names() for segment in self.segments)
+        decoded = with_paths(Decoded(tables, names, account, no_room=NO_ROOM), self.paths)
+        decoded = with_groups(decoded, self.groups)
+        return decoded if self.own is None else self.own.added_to(decoded)
+
+
+def _by_event(parts: Sequence[Late]) -> Late:
+    """The last that is known of each event, in order of events."""
+    joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    newest_first = {name: column[::-1] for name, column in joined.items()}
+    _, rows = np.unique(newest_first["event"], return_index=True)
+    return {name: column[rows] for name, column in newest_first.items()}
+
+
+def _amended(events: Table, first: int, late: Late) -> Table:
+    begin, end = np.searchsorted(late["event"], [first, first + len(events)])
+    if begin == end:
+        return events
+    rows = late["event"][begin:end] - first
+    changed = {}
+    for name in ("parent", "duration_ns", "unfinished", "raised", "is_async"):
+        changed[name] = events[name].copy()
+        changed[name][rows] = late[name][begin:end]
+    return events.replaced(changed)
+
+
+def _with_engine_links(
+    events: Table, engine: Sequence[int], first: int, after: Table | None
+) -> Table:
+    """As `assemble_trace` has it; ``after``: what comes next, in another segment."""
+    rows = np.flatnonzero(np.isin(events["name"], engine))
+    if not len(rows):
+        return events
+    changed = {}
+    following = {
+        name: np.append(events[name][1:], -1 if after is None else after[name][0])
+        for name in ("parent", "sequence_number", "forward_thread")
+    }
+    rows = rows[following["parent"][rows] == rows + first]
+    for name in ("sequence_number", "forward_thread"):
+        changed[name] = events[name].copy()
+        changed[name][rows] = following[name][rows]
+    return events.replaced(changed)
+
+
+class OngoingSteps:
+    """Which step each event began in, over segments in order."""
+
+    def __init__(self, names: Names) -> None:
+        numbers = ((row, step_number(name)) for row, name in enumerate(names))
+        self._numbers = {row: number for row, number in numbers if number is not None}
+        self._open: list[tuple[int, int]] = []  # when it ends, and its number; outermost first
+
+    def of(self, events: Table) -> np.ndarray[Any, np.dtype[np.int32]]:
+        """Of the next events."""
+        start_ns = events["start_ns"]
+        step = np.full(len(start_ns), -1, dtype=np.int32)
+        for end_ns, number in self._open:
+            step[: np.searchsorted(start_ns, end_ns, side="left")] = number
+        is_step = np.isin(events["name"], list(self._numbers))
+        for event in np.flatnonzero((events["kind"] == EventKind.ANNOTATION) & is_step):
+            end_ns = int(start_ns[event] + events["duration_ns"][event])
+            number = self._numbers[int(events["name"][event])]
+            step[event : np.searchsorted(start_ns, end_ns, side="left")] = number
+            self._open.append((end_ns, number))
+        last = int(start_ns[-1]) if len(start_ns) else 0
+        self._open = [(end_ns, number) for end_ns, number in self._open if end_ns > last]
+        return step
+
+
+def _distinct(calls: Table) -> Table:
+    """One row for each function and line that called something."""
+    if not len(calls):
+        return calls
+    key = (
+        calls["caller"].astype(np.int64) << 32 | calls["caller_line"].astype(np.int64) & 0xFFFFFFFF
+    )
+    return calls.take(np.unique(key, return_index=True)[1])

@@ -1,0 +1,208 @@
+"""What the kernel counts of threads, as it is sampled around a window."""
+
+from __future__ import annotations
+
+import functools
+import os
+import select
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from opscope import _native
+from opscope.columns.codes import WaitsFor
+from opscope.recording.decoded import Decoded
+from opscope.recording.facts.thread_samples import ThreadSamples
+from support.processes import run_python
+
+
+def decoded():
+    return Decoded({}, None, {"notes": []})
+
+
+def table_of(listener):
+    return listener.added_to(decoded()).tables["thread_samples"]
+
+
+def of_thread(table, thread):
+    rows = np.flatnonzero(table["system_thread_id"] == thread)
+    return {column.name: table[column.name][rows] for column in table.schema.columns}
+
+
+@contextmanager
+def waiting_thread(wait, go_on):
+    """A thread that has begun to wait for something, by its number in the system."""
+    begun, number = threading.Event(), []
+
+    def body():
+        number.append(threading.get_native_id())
+        begun.set()
+        wait()
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    begun.wait()
+    while state_of(number[0]) != "S":
+        pass
+    try:
+        yield number[0]
+    finally:
+        go_on()
+        thread.join()
+
+
+def state_of(thread):
+    return Path(f"/proc/self/task/{thread}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def sampled(body=lambda: None):
+    listener = ThreadSamples()
+    listener.begin()
+    body()
+    listener.before_end()
+    return table_of(listener)
+
+
+def test_a_thread_that_computes_and_one_that_waits_for_a_lock():
+    lock = threading.Lock()
+    lock.acquire()
+    with waiting_thread(lock.acquire, lock.release) as waits:
+        began = time.thread_time_ns()
+        table = sampled(lambda: (sum(range(300_000)), time.sleep(0.1)))  # for many looks
+        computed = time.thread_time_ns() - began
+    own = of_thread(table, threading.get_native_id())
+    other = of_thread(table, waits)
+    assert 0 < own["computed_ns"][-1] - own["computed_ns"][0] <= computed
+    assert (np.diff(own["time_ns"]) >= 0).all()
+    assert other["waits_for"].tolist() == [WaitsFor.LOCK] * len(other["waits_for"])
+    assert other["computed_ns"][-1] == other["computed_ns"][0]
+    assert len(other["time_ns"]) == 2, "one that sleeps has a row at both ends alone"
+
+
+def test_a_thread_that_reads_a_pipe_is_told_from_one_that_waits_for_a_lock():
+    reader, writer = os.pipe()
+    with waiting_thread(lambda: os.read(reader, 1), lambda: os.write(writer, b"x")) as waits:
+        table = sampled()
+    os.close(reader), os.close(writer)
+    assert set(of_thread(table, waits)["waits_for"].tolist()) == {WaitsFor.TRANSFER}
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        pytest.param(lambda: time.sleep(2), id="sleep"),  # a select of no files until Python 3.10
+        pytest.param(lambda: select.select([], [], [], 2), id="select"),
+        pytest.param(lambda: select.poll().poll(2_000), id="poll"),
+    ],
+)
+def test_a_wait_for_any_of_no_files_is_one_for_time_to_pass(wait):
+    with waiting_thread(wait, lambda: None) as waits:
+        table = sampled()
+    assert set(of_thread(table, waits)["waits_for"].tolist()) == {WaitsFor.TIMER}
+
+
+def test_a_wait_for_any_of_some_files_is_none_for_time():
+    reader, writer = os.pipe()
+    wait = functools.partial(select.select, [reader], [], [], 60)
+    with waiting_thread(wait, lambda: os.write(writer, b"x")) as waits:
+        table = sampled()
+    os.close(reader), os.close(writer)
+    assert set(of_thread(table, waits)["waits_for"].tolist()) == {WaitsFor.READINESS}
+
+
+def test_pages_that_are_touched_first_are_counted():
+    def touch():
+        np.ones(4096 * 512, dtype=np.uint8)[::4096].sum()
+
+    own = of_thread(sampled(touch), threading.get_native_id())
+    assert own["faults"][-1] > own["faults"][0]
+
+
+def test_readers_overlap_and_each_gets_its_own_time():
+    first, second = ThreadSamples(), ThreadSamples()
+    before = _native.thread_sample_readers()
+    first.begin()
+    second.begin()
+    second.begin()  # again, as after an interruption
+    assert _native.thread_sample_readers() == before + 2
+    first.before_end()
+    sum(range(100_000))
+    second.before_end()
+    second.before_end()
+    assert _native.thread_sample_readers() == before
+    thread = threading.get_native_id()
+    early, late = of_thread(table_of(first), thread), of_thread(table_of(second), thread)
+    assert early["time_ns"][0] <= late["time_ns"][0]
+    assert early["time_ns"][-1] < late["time_ns"][-1]
+
+
+def test_a_window_that_was_never_opened_adds_nothing():
+    listener = ThreadSamples()
+    listener.before_end()
+    assert "thread_samples" not in listener.added_to(decoded()).tables
+
+
+def test_what_sampling_took_goes_to_the_ledger():
+    listener = ThreadSamples()
+    listener.begin()
+    listener.before_end()
+    notes = listener.added_to(decoded()).account["notes"]
+    assert [what for _, what, _ in notes] == [
+        "recorded",
+        "times that threads were looked at",
+        "processor time of the sampler; ns",
+        "dropped: memory is limited, or was short",
+    ]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_samples_its_own_threads():
+    outer = ThreadSamples()
+    outer.begin()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            own = of_thread(sampled(lambda: sum(range(10_000))), threading.get_native_id())
+            code = 0 if len(own["time_ns"]) >= 2 else 2
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    outer.before_end()
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert len(of_thread(table_of(outer), threading.get_native_id())["time_ns"]) >= 2
+
+
+def test_it_ends_when_nobody_reads():
+    sampled()
+    while any(name_of(task) == "opscope-sampler" for task in os.listdir("/proc/self/task")):
+        assert _native.thread_sample_readers() == 0
+
+
+def name_of(task):
+    try:
+        return Path(f"/proc/self/task/{task}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+LIMITED = """
+import os, resource
+import torch, opscope
+resource.setrlimit(resource.RLIMIT_AS, (1 << 42, resource.getrlimit(resource.RLIMIT_AS)[1]))
+before = set(os.listdir("/proc/self/task"))
+with opscope.profile() as prof:
+    more = set(os.listdir("/proc/self/task")) - before
+ledger = prof.trace.ledger["thread samples"]
+print(len(more), ledger["dropped: memory is limited, or was short"], ledger["recorded"] > 0)
+"""
+
+
+def test_with_limited_memory_there_is_no_thread_and_the_ledger_says_so():
+    pytest.importorskip("torch")
+    done = run_python("-c", LIMITED)
+    assert done.stdout.split() == ["0", "1.0", "True"], done.stderr

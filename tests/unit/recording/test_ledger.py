@@ -1,0 +1,21 @@
+"""Rows of the ledger that hang on what this process could hear."""
+
+from collections import defaultdict
+from types import SimpleNamespace
+
+import pytest
+
+from opscope.recording import ledger
+from opscope.recording.ledger import Recorded
+
+
+@pytest.mark.parametrize(("hears_memory", "said"), [(True, False), (False, True)])
+def test_a_torch_whose_allocations_cannot_be_heard_is_said(hears_memory, said):
+    decoded = SimpleNamespace(
+        account=defaultdict(int),
+        tables={"allocations": []},
+        no_room="memory budget",
+        hears_memory=hears_memory,
+    )
+    rows = [what for _, what, _ in ledger.allocations(Recorded(decoded, {}))]
+    assert ("dropped: this torch reports memory to its own profiler only" in rows) is said
