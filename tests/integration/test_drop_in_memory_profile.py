@@ -63,7 +63,7 @@ def test_the_methods_of_torchs_profiler_write_the_same_files(tmp_path):
             program()
         prof.export_memory_timeline(str(tmp_path / "torch.json"), device="cpu")
         trace = prof.profiler.kineto_results.trace
-    trace.export("memory-timeline", tmp_path / "opscope.json")
+    Trace.of(trace).export("memory-timeline", tmp_path / "opscope.json")
 
     text = (tmp_path / "torch.json").read_text()
     assert len(text) > 1000

@@ -16,6 +16,7 @@ class Status(Enum):
     LAUNCH_BOUND = "slow: launch-bound"
     SMALL_OPERATORS = "slow: many small operators"
     OPERATORS = "slow: operators"
+    ALLOCATION = "slow: allocating memory"
     WAITING = "slow: waiting"
     EVENT_LOOP = "blocked event loop"
     MEMORY = "memory grows"
@@ -38,6 +39,7 @@ OF_CAUSE = {
     Cause.IMPORT: Status.PYTHON,
     Cause.COMPILATION: Status.PYTHON,
     Cause.GIL: Status.PYTHON,
+    Cause.MEMORY: Status.ALLOCATION,
     Cause.LOADER: Status.DATA_LOADING,
     Cause.LOCK: Status.WAITING,
     Cause.IO: Status.WAITING,

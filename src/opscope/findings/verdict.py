@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,24 +22,28 @@ from opscope.columns.location import line_texts
 from opscope.columns.trace_data import TraceData
 from opscope.findings.find import find_findings
 from opscope.findings.finding import Finding, Findings
+from opscope.findings.pattern import Needs
 from opscope.findings.status import OF_CAUSE, Status
 from opscope.timeline.doubts import NO_TIMES, doubts_text
 from opscope.timeline.period import Period, Which, find_which, period_of
 
-WORTH_FIXING, _SLOW = 0.02, 0.05
+_WORTH_FIXING, SLOW = 0.02, 0.05
 """Of the time: a fix that saves less is not worth naming; and no reason to call a program slow."""
 _MOST_OF_IT, _MUCH = 0.5, 0.3
 _BUSY, _TOO_BUSY = 0.2, 0.6
 """Of the time, waiting for a processor: numbers are unsure then, and "healthy" is worthless."""
-_CAUSES_FIX = {
-    Status.COMMUNICATION: "see which rank the others wait for: opscope stragglers",
-    Status.TOO_LITTLE: "record what the time passes in: opscope run --why",
+_TOLD_BY = {
+    "time-outside-torch": Cause.PYTHON,
+    "many-small-operators": Cause.DISPATCH,
+    "garbage-collections": Cause.COLLECTION,
+    "waiting-for-the-gil": Cause.GIL,
 }
+"""Patterns that are about a cause: where one was looked for in vain, the cause is no reason."""
 _NOT_ABOUT_TIME = (Status.EVENT_LOOP, Status.MEMORY)
 _NOT_THE_PROGRAM = (Cause.DESCHEDULED, Cause.PROFILER)
-_FEW_STEPS, _LEAST_NS = 3, 1_000_000
+_FEW_STEPS, _LEAST_NS = 3, 500_000
+_RECORDED_FOR_WHY = (Needs.SHAPES, Needs.MEMORY, Needs.STACKS, Needs.MODULES, Needs.LAYERS)
 _MOST_NAMES, _LITTLE = 3, 0.01
-_LOADER = "enumerate(DataLoader)#"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +145,8 @@ class Verdict:
             takes = ""
             nothing = ", little to gain" if self.title else ", nothing to fix was found"
         doubts = [one for one in self.unsure if one not in self.about]  # which is said below
-        unsure = f" (not sure: {'; '.join(doubts)})" if doubts else ""
+        not_sure = "not sure: " if self.status.is_told else ""
+        unsure = f" ({not_sure}{'; '.join(doubts)})" if doubts else ""
         return f"verdict: {self.status.value}{nothing}{takes}{unsure}"
 
     def _most(self) -> str:
@@ -152,7 +157,7 @@ class Verdict:
         if not self.title:
             return ""
         if self.status is Status.STRAGGLER:  # the title says it of the step
-            return f"what to change: {self.title}"
+            return f"why: {self.title}"
         saves = ""
         if self.gain_ns is not None and self.gain_share is not None:
             saves = f", saves about {time_text(self.gain_ns)} ({share_text(self.gain_share)})"
@@ -166,6 +171,10 @@ class Verdict:
         count = len(self.not_looked_for)
         missing = f"{count} patterns not looked for: opscope run --why" if count else ""
         fix = f"fix: {self.fix.rstrip('.')}" if self.fix else ""
+        if not fix and not missing and self.status is not Status.HEALTHY:
+            fix = f"look closer: {self.next}"
+        if self.status is Status.COMMUNICATION:
+            fix = f"which rank the others wait for: {self.next}"
         parts = [fix, more, missing]
         return "; ".join(part for part in parts if part)
 
@@ -195,19 +204,20 @@ def weighed(trace: TraceData, which: Which | str, findings: Findings, account: A
     period = period_of(trace, which)
     most = most_time(period, account)
     chosen = _foremost(findings)
-    of_cause = _of_cause(account)
+    of_cause = _of_cause(account, {_TOLD_BY.get(one) for one in findings.absent})
     unsure = tuple(_doubts(period, findings, account))
     common: dict[str, Any] = {
         "most": most,
         "step_ns": _step_ns(account),
         "wall_ns": period.wall_ns,
         "about": f"{period}{_left_out(period)}",
-        "not_looked_for": tuple(
-            one.id for one in findings.unchecked if one.needs.startswith("Record")
-        ),
+        "not_looked_for": _not_looked_for(findings),
         "causes": {e.cause.name.lower(): e.share for e in account.entries()},
         "own_share": _own_share(period),
     }
+    if max(findings.wall_ns, account.wall_ns if not findings.wall_ns else 0) < _LEAST_NS:
+        short = f"only {time_text(findings.wall_ns)} of the program were recorded"
+        return Verdict(status=Status.TOO_LITTLE, unsure=(*unsure, short), **common)
     if chosen is not None and not _outweighs(of_cause, chosen):
         return _of_finding(trace, chosen, len(findings) - 1, unsure, common)
     if of_cause is None and (findings.waited_share or 0.0) >= _TOO_BUSY:
@@ -217,8 +227,8 @@ def weighed(trace: TraceData, which: Which | str, findings: Findings, account: A
 
 def _foremost(findings: Findings) -> Finding | None:
     """What saves most, if that makes the program slow; else what matters without saving time."""
-    worth = [one for one in findings if one.weight >= WORTH_FIXING]
-    if worth and worth[0].weight >= _SLOW:
+    worth = [one for one in findings if one.weight >= _WORTH_FIXING]
+    if worth and worth[0].weight >= SLOW:
         return worth[0]
     matters = [one for one in findings if one.status in _NOT_ABOUT_TIME]
     return next(iter([*matters, *worth]), None)
@@ -231,11 +241,17 @@ def _outweighs(cause: tuple[Cause, float] | None, finding: Finding) -> bool:
     return cause[1] >= _MUCH and cause[1] > 2 * finding.weight
 
 
-def _of_cause(account: Account) -> tuple[Cause, float] | None:
-    """What most of the main thread's time went to, where that is no work."""
+def _of_cause(account: Account, absent: Container[Cause | None]) -> tuple[Cause, float] | None:
+    """What most of the main thread's time went to, where that is no work.
+
+    Of the time in steps, where there are some: what passes between them may be opscope's own. A
+    cause that a pattern was looked for in, and not found, is not worth naming.
+    """
+    of_cause = account.table().sum(axis=0) if len(account.steps) >= _FEW_STEPS else None
     entries = [e for e in account.entries() if e.cause not in _NOT_THE_PROGRAM]
-    whole = sum(e.share for e in entries)
-    share = {e.cause: e.share / whole for e in entries if whole}
+    took = {e.cause: e.time_ns if of_cause is None else int(of_cause[e.cause]) for e in entries}
+    whole = max(sum(took.values()), 1)
+    share = {cause: ns / whole for cause, ns in took.items() if cause not in absent}
     work = share.pop(Cause.OPERATOR, 0.0)
     first = max(share, key=lambda cause: share[cause], default=None)
     if first is None or share[first] < _MUCH:
@@ -251,13 +267,13 @@ def _of_finding(
     unsure: tuple[str, ...],
     common: dict[str, Any],
 ) -> Verdict:
-    is_slow = finding.weight >= _SLOW
+    is_slow = finding.weight >= SLOW
     place = finding.places[0] if finding.places else None
     line = "" if place is None else place.said(line_texts(trace))
     return Verdict(
         status=finding.status if is_slow or finding.status in _NOT_ABOUT_TIME else Status.HEALTHY,
         title=finding.title,
-        share=finding.time_share,
+        next="opscope findings" if others else "opscope why",
         place=place,
         line=line,
         fix=_sentence(finding.advice),
@@ -276,23 +292,16 @@ def _without_finding(
     unsure: tuple[str, ...],
     common: dict[str, Any],
 ) -> Verdict:
-    if cause is None and common["wall_ns"] < _LEAST_NS:
-        short = f"only {time_text(common['wall_ns'])} were recorded"
-        return Verdict(status=Status.TOO_LITTLE, others=others, unsure=(*unsure, short), **common)
     if cause is None:
         return Verdict(status=Status.HEALTHY, others=others, unsure=unsure, **common)
     which, share = cause
     status = OF_CAUSE.get(which, Status.OPERATORS)
-    next_one = "opscope why"
+    next_one = "opscope run --why" if common["not_looked_for"] else "opscope why"
     if status is Status.COMMUNICATION:
         next_one = "opscope stragglers"
-    elif status is Status.TOO_LITTLE:
-        next_one = "opscope run --why"
     return Verdict(
         status=status,
-        title=f"{share_text(share)} of the time is {which.title}",
         share=share,
-        fix=_CAUSES_FIX.get(status, which.meaning),
         next=next_one,
         others=others,
         unsure=unsure,
@@ -315,9 +324,8 @@ def most_time(period: Period, account: Account | None) -> tuple[tuple[str, float
     top = find_top_operators(period, sort_by=DEFAULT_SORT, row_limit=_MOST_NAMES)
     rows = ((str(row["name"]), float(row["cpu_self_ns"]) / period.wall_ns) for row in top.rows)
     waits = [] if account is None else list(_without_work(account))
-    named = [(name, share) for name, share in rows if share >= _LITTLE]
-    if waits and waits[0][0] == Cause.LOADER.title:  # its own annotations say the same
-        named = [one for one in named if not one[0].startswith(_LOADER)]
+    left = 1 - sum(share for _, share in waits)  # what waits itself is not named as well
+    named = [(name, share) for name, share in rows if _LITTLE <= share <= left]
     return tuple([*waits, *named][:_MOST_NAMES])
 
 
@@ -356,7 +364,14 @@ def _doubts(period: Period, findings: Findings, account: Account) -> Iterator[st
 
 
 def _not_looked_for(findings: Findings) -> tuple[str, ...]:
-    return tuple(one.id for one in findings.unchecked if one.needs.startswith("Record "))
+    """Those that `opscope run --why` records what they need for."""
+    found = []
+    for one in findings.unchecked:
+        left = one.needs
+        for need in _RECORDED_FOR_WHY:
+            left = left.replace(need.value, "")
+        found += [one.id] if not left.strip() else []
+    return tuple(found)
 
 
 def _step_ns(account: Account) -> int:
@@ -370,6 +385,8 @@ def _own_share(period: Period) -> float | None:
 
 
 def _left_out(period: Period) -> str:
+    if period.which is not Which.STEADY:
+        return ""
     took, leaving = period.start_up.took_ns, period.start_up.exit_ns
     parts = [f"{time_text(took)} of start-up"] if took else []
     parts += [f"{time_text(leaving)} after its end"] if leaving else []

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from opscope.columns.causes import Cause
 from opscope.findings.status import Status
-from opscope.findings.verdict import WORTH_FIXING, Verdict
+from opscope.findings.verdict import SLOW, Verdict
 from opscope.jobs.slow_ranks import SlowRank, SlowRanks
 
 
@@ -18,7 +19,7 @@ def job_verdict(slow: SlowRanks, of_one: Callable[[], Verdict], name: str) -> Ve
         of_one: the verdict on one process, where no rank is slow.
         name: of that process.
     """
-    worth = [one for one in slow.found if one.gain_ns >= WORTH_FIXING * max(one.step_ns, 1)]
+    worth = [one for one in slow.found if one.gain_ns >= SLOW * max(one.step_ns, 1)]
     if worth:
         return _of_straggler(worth[0], len(slow.found) - 1)
     one = of_one()
@@ -27,8 +28,11 @@ def job_verdict(slow: SlowRanks, of_one: Callable[[], Verdict], name: str) -> Ve
 
 def _of_straggler(slow: SlowRank, others: int) -> Verdict:
     share = slow.gain_ns / max(slow.step_ns, 1)
+    waits = slow.cause is Cause.DESCHEDULED
+    others_have_it = f"{slow.process} waits for a processor, which others have"
     return Verdict(
-        status=Status.STRAGGLER,
+        status=Status.BUSY if waits else Status.STRAGGLER,
+        unsure=(others_have_it,) if waits else (),
         title=str(slow).rstrip("."),
         share=share,
         fix=f"look at what {slow.process} does there: opscope why {slow.process.option}",

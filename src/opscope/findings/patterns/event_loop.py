@@ -11,6 +11,7 @@ from opscope.columns.row_groups import group_rows
 from opscope.findings.pattern import Evidence, Pattern
 from opscope.findings.status import Status
 from opscope.findings.subject import Subject, Values
+from opscope.timeline.tree.self_time import minus_children
 
 _BLOCKED_NS = 10_000_000
 """A tenth of what asyncio warns of in its debug mode: a request waits for all of it."""
@@ -57,12 +58,12 @@ def _others_are_there(subject: Subject) -> npt.NDArray[np.bool_]:
 
 
 def _inside(subject: Subject, runs: Values) -> tuple[Place, ...]:
-    """The lines of the tasks that call operators meanwhile; else where they are themselves."""
+    """The lines of the program that take the time of these runs."""
     is_run = np.zeros(len(subject.parent), dtype=np.bool_)
     is_run[runs] = True
-    outermost = np.unique(subject.outermost_operator[subject.outermost_operator >= 0])
-    within = outermost[subject.inside(is_run)[outermost] >= 0]
-    return subject.sites.places(within, subject.duration_ns[within], with_modules=False)
+    within = np.flatnonzero(subject.inside(is_run) >= 0)
+    own_ns = minus_children(subject.parent, subject.duration_ns)[within]
+    return subject.sites.places(within, own_ns, with_modules=False)
 
 
 EVENT_LOOP = Pattern(

@@ -157,7 +157,7 @@ def _keeper(subject: Subject, rounds: Values, events: Values) -> tuple[Place, ..
     appends = appends[subject.sites.called_here[appends]]
     beats = len(rounds) - 1
     for rows in (carried, appends):
-        places = subject.sites.places(rows, np.ones(len(rows), dtype=np.int64))
+        places = subject.sites.places(rows, subject.duration_ns[rows])
         regular = tuple(one for one in places if one.file and one.occurrences >= beats * _STEADY)
         if regular:
             return regular
