@@ -59,9 +59,7 @@ def recorded_of(asking, recorded=()):
 def test_a_program_is_recorded_from_outside(runtime):
     with running(LOOP) as program:
         listed = json.loads(command("ps", "--format", "json").stdout)
-        own = [
-            row for row in listed if row["pid"] == str(program.pid)
-        ]  # other tests have some, too
+        own = [row for row in listed if row["pid"] == program.pid]  # other tests have some, too
         assert [row["recording"] for row in own] == ["no"]
         done = command("attach", program.pid, "--seconds", "0.5", "--modules", "-o", "taken")
         assert done.returncode == 0, done.stderr
