@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 from torch.profiler._memory_profiler import MemoryProfile  # noqa: E402
 
 import opscope.drop_in  # noqa: E402
+from opscope.api.trace import Trace  # noqa: E402
 from support.memory_programs import PROGRAMS  # noqa: E402
 
 EVERYTHING = {"record_shapes": True, "profile_memory": True, "with_stack": True}

@@ -37,7 +37,7 @@ def test_work_is_healthy():
 
 def test_a_loader_that_is_waited_for_is_the_status():
     found = find_verdict(build_trace(waits_before_work(LOADING)))
-    assert found.status is Status.DATA_LOADING and found.share > 0.5
+    assert found.status is Status.DATA_LOADING and found.gain_share > 0.5
 
 
 def test_waiting_for_other_ranks_outweighs_small_findings():

@@ -83,7 +83,7 @@ def _find_kept(subject: Subject) -> Evidence | None:
     events, inverse = np.unique(subject.outermost_operator[event[inside]], return_inverse=True)
     known = events >= 0
     weight = np.bincount(inverse.reshape(-1), weights=size[inside]).astype(np.int64)
-    place = _keeper(subject, rounds, events[known])
+    place = _keeper(subject, rounds, events[known], weight[known])
     return Evidence(
         events=events[known],
         event_time_ns=np.maximum(subject.duration_ns[events[known]], 0),
@@ -150,7 +150,9 @@ def _per_function(group: Values, function: Values) -> Values:
     return np.bincount(distinct, minlength=int(group.max()) + 1).astype(np.int64)
 
 
-def _keeper(subject: Subject, rounds: Values, events: Values) -> tuple[Place, ...]:
+def _keeper(
+    subject: Subject, rounds: Values, events: Values, kept_bytes: Values
+) -> tuple[Place, ...]:
     """The line that keeps it: an operator on what an earlier round made, or a list's append."""
     carried = _carried(subject, rounds)
     appends = np.flatnonzero(subject.named_like("<built-in method append", "method extend"))
@@ -161,7 +163,8 @@ def _keeper(subject: Subject, rounds: Values, events: Values) -> tuple[Place, ..
         regular = tuple(one for one in places if one.file and one.occurrences >= beats * _STEADY)
         if regular:
             return regular
-    return subject.sites.places(events, subject.duration_ns[events])
+    most = events[kept_bytes >= kept_bytes.max(initial=0) / 2]
+    return subject.sites.places(most, subject.duration_ns[most])
 
 
 def _carried(subject: Subject, rounds: Values) -> Values:
@@ -171,11 +174,11 @@ def _carried(subject: Subject, rounds: Values) -> Values:
     rows = np.flatnonzero(tensors["requires_grad"] & (allocation >= 0))
     event = tensors["event"][rows].astype(np.int64)
     made = computed_values(subject).makers_of(allocation[rows])
-    earlier = np.searchsorted(rounds, made, side="right") < np.searchsorted(
-        rounds, event, side="right"
-    )
+    made_in = np.searchsorted(rounds, made, side="right")  # 0: before the rounds, as parameters
+    earlier = (made_in > 0) & (made_in < np.searchsorted(rounds, event, side="right"))
     training = subject.is_training
     inside = training | (nearest_ancestor(subject.parent, training) >= 0)
+    inside |= subject.named("aten::ones_like")  # what backward() begins with keeps nothing
     wanted = earlier & (made >= 0) & (subject.operator_parent[event] < 0) & ~inside[event]
     return np.unique(event[wanted])
 

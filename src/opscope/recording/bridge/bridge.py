@@ -4,8 +4,8 @@ The bridge is one C++ file that ships with opscope. For released torches it ship
 (:mod:`~opscope.recording.bridge.prebuilt_bridges`); against others it is compiled at first use
 (some seconds), then kept in a cache. Its key covers everything that decides whether the binary
 fits: torch version and git hash, C++ ABI, platform, compiler flags and source. It is loaded only
-from where nobody but this user and root can write. Ranks that start at once are serialised by a file
-lock; a build goes to a temporary folder and is renamed, so nobody ever loads half a file.
+from where nobody but this user and root can write. Ranks that start at once are serialised by a
+file lock; a build goes to a temporary folder and is renamed, so nobody ever loads half a file.
 """
 
 from __future__ import annotations
