@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from opscope.analysis.sites import Place
@@ -163,8 +165,11 @@ def _keeper(
         regular = tuple(one for one in places if one.file and one.occurrences >= beats * _STEADY)
         if regular:
             return regular
-    most = events[kept_bytes >= kept_bytes.max(initial=0) / 2]
-    return subject.sites.places(most, subject.duration_ns[most])
+    took = {
+        str(one): one.time_ns for one in subject.sites.places(events, subject.duration_ns[events])
+    }
+    by_bytes = subject.sites.places(events, kept_bytes)
+    return tuple(replace(one, time_ns=took.get(str(one), 0)) for one in by_bytes)
 
 
 def _carried(subject: Subject, rounds: Values) -> Values:
