@@ -213,6 +213,8 @@ class _EndOfRun:
         if not self._asked.with_children:  # else it is said of all of them
             rank = "" if self._asked.rank is None else f" --rank {self._asked.rank}"
             self._messages.say(f"look closer with `opscope summary {quote(str(saved))}{rank}`")
+            if rank:
+                self._messages.say(f"of all ranks: `opscope summary {quote(str(saved))}`")
 
     @contextlib.contextmanager
     def _said_if_failing(self, what: str) -> Iterator[None]:

@@ -165,9 +165,8 @@ def _keeper(
         regular = tuple(one for one in places if one.file and one.occurrences >= beats * _STEADY)
         if regular:
             return regular
-    took = {
-        str(one): one.time_ns for one in subject.sites.places(events, subject.duration_ns[events])
-    }
+    by_time = subject.sites.places(events, subject.duration_ns[events])
+    took = {str(one): one.time_ns for one in by_time}
     by_bytes = subject.sites.places(events, kept_bytes)
     return tuple(replace(one, time_ns=took.get(str(one), 0)) for one in by_bytes)
 
