@@ -153,7 +153,7 @@ def test_a_recording_whose_process_is_killed_has_them(tmp_path, cache, drained):
         tmp_path,
         """
         import os, signal
-        from opscope.recording.streams import segments
+        from opscope.recording import segments
         from opscope.recording.segments import draining
         from opscope.recording.recovered import about_of
         from opscope.storage.unfinished_recordings import unfinished_recordings

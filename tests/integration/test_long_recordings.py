@@ -245,7 +245,7 @@ def test_threads_that_go_on_while_it_is_drained(tmp_path, monkeypatch):
 
 DRAINS = """
 import sys
-from opscope.recording.streams import segments
+from opscope.recording import segments
 from opscope.recording.segments import draining
 from opscope.recording.recovered import about_of
 from pathlib import Path
