@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import opscope
+from opscope.api.trace import Trace
 from opscope.columns.schema import EventKind
 from torture.windows import Window
 
@@ -21,7 +22,7 @@ def check_views(window: Window) -> None:
     Raises:
         AssertionError: they differ.
     """
-    trace = window.look()
+    trace = Trace.of(window.look())
     names = Counter(trace.event_name(row) for row in range(len(trace.events)))
     with tempfile.TemporaryDirectory() as folder:
         if window.profile is not None:  # else the trace is all there is

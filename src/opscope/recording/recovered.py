@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import Any, TypeAlias
 
 from opscope import _native
 from opscope.base.artefacts import Artefact, LeftKind, at, claimed, find, is_alive, remove
@@ -65,6 +65,9 @@ _SAID: Shape = {
 
 class NothingRecorded(TraceFormatError):
     """The process of a recording has only begun it, or came to an end then."""
+
+
+Save: TypeAlias = Callable[[TraceData, Path, "Partition | None"], object]
 
 
 @dataclass(frozen=True)
@@ -209,13 +212,16 @@ def _opened(path: Path) -> tuple[_native.StreamedLog, dict[str, Any]]:
             ) from error
 
 
-def recover_file(path: Path, how: str = "", wait: bool = False) -> tuple[TraceData, Path] | None:
+def recover_file(
+    path: Path, how: str = "", wait: bool = False, save: Save = save_apart
+) -> tuple[TraceData, Path] | None:
     """Write the trace of an unfinished recording into its folder, and remove its file.
 
     Args:
         path: of the file.
         how: what became of its process, where that is known.
         wait: for another process that does so.
+        save: the trace; by default without what questions about a job need of it.
 
     Returns:
         The trace (of a long recording the last moments of it), and the folder; None where another
@@ -231,7 +237,7 @@ def recover_file(path: Path, how: str = "", wait: bool = False) -> tuple[TraceDa
         if not is_there:
             return None
         try:
-            trace = _recover_ours(path, how)
+            trace = _recover_ours(path, how, save)
         except NothingRecorded:
             remove(one)
             raise
@@ -251,14 +257,14 @@ def _remove_superseded(one: Artefact) -> None:
                         remove(other)
 
 
-def _recover_ours(path: Path, how: str) -> TraceData:
+def _recover_ours(path: Path, how: str, save: Save) -> TraceData:
     log, about = _opened(path)
     _refuse_earlier(path, log.describe()["started_ns"], about)
     if is_long(path, about):
         return end_of_trace(save_long(path, path.parent, how))
     trace = recover(path, how).trace
     with left_to_be_recovered(path.name, path.parent):
-        save_apart(trace, path.parent, _asked(about))
+        save(trace, path.parent, _asked(about))
     return trace
 
 

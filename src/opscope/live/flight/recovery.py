@@ -9,6 +9,7 @@ from pathlib import Path
 from opscope.base.artefacts import Artefact, LeftKind, below, find
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError
+from opscope.jobs.saving import save_trace
 from opscope.live.flight.dump_writer import finish_dump
 from opscope.live.flight.left_rings import dump_ring
 from opscope.recording.recovered import recover_file
@@ -58,7 +59,7 @@ def rescue(one: Artefact, how: str = "", wait: bool = False) -> Rescued | None:
         OpscopeError: none can be made, or the process is still there.
     """
     if one.kind is LeftKind.STREAM:
-        found = recover_file(one.path, how, wait)
+        found = recover_file(one.path, how, wait, save_trace)
         return None if found is None else Rescued(*found, is_dump=False)
     try:
         saved = dump_ring(one.path, how) if one.kind is LeftKind.RING else finish_dump(one.path)
