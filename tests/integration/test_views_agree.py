@@ -102,7 +102,8 @@ def test_shares_are_of_the_same_time_everywhere(trace, report, summary):
     table = [line for line in summary().splitlines() if line.startswith(first["name"][:20])]
     assert f" {share:.1%} " in table[0]
     percent = f"{share:.0%}" if share >= 0.0995 else f"{share:.1%}"
-    assert f"{first['name']} {percent}" in "\n".join(headline(trace)[:2])
+    said = headline(trace)[1]  # a wait that is most of it stands in place of who waits
+    assert f"{first['name']} {percent}" in said or said.startswith("most time: asleep")
     findings = trace.findings(name="^aten::addmm$")
     finding = findings["name-pattern"]
     assert findings.wall_ns + findings.taken_off_ns == wall_ns
@@ -115,7 +116,7 @@ def test_shares_are_of_the_same_time_everywhere(trace, report, summary):
 
 def test_each_view_says_what_it_speaks_of(trace, report, summary):
     about = str(period_of(trace))
-    assert summary().lower().startswith(about)
+    assert about in summary().lower()
     assert report.data["period"]["about"] == about
     assert about in trace.findings().looked_at
     left_out = report.data["period"]["leftOut"]
