@@ -77,7 +77,7 @@ def test_processes_of_others_make_no_step_slow(tmp_path):
                 seen = []
                 for _ in range(30):
                     steps(1)
-                    seen.append(recorder._flight.steps.waited_ns)
+                    seen.append(recorder._flight.steps.counter.waited_ns)
             finally:
                 for other in others:
                     other.kill()
