@@ -16,7 +16,7 @@ COUNTED := build/counted
 # from src/ as they are (an editable install), so editing them needs nothing, but for the schema: C++ is
 # made from it.
 NATIVE := $(shell find native -name '*.cpp' -o -name '*.c' -o -name '*.h' | sort)
-SCHEMA := native/schema/generate_schema.py native/schema/schema.cmake $(addprefix src/opscope/columns/,codes.py column.py \
+SCHEMA := native/schema/generate_schema.py native/schema/schema.cmake $(addprefix src/opscope/columns/,causes.py codes.py column.py \
   device_schema.py schema.py)
 COMPILED_FROM := pyproject.toml CMakeLists.txt $(NATIVE) $(SCHEMA)
 PYTHON_CODE := $(wildcard src tests examples benchmarks release) native/schema

@@ -13,7 +13,6 @@ from opscope.analysis.account.find import find_account
 from opscope.api.job import Job
 from opscope.base.quantity_text import share_text, time_text
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
-from opscope.cli.shown.caveats import caveats_of_findings
 from opscope.cli.shown.finding_sections import foremost_section
 from opscope.cli.shown.headline import verdict_section
 from opscope.cli.shown.results import FormatOption, Result, RowsFormat, Section
@@ -30,6 +29,7 @@ from opscope.columns.location import LineTexts, line_texts
 from opscope.columns.trace_data import TraceData
 from opscope.findings.find import find_findings
 from opscope.findings.finding import Findings
+from opscope.findings.program_time import busy_text
 from opscope.findings.verdict import Verdict, weighed
 from opscope.jobs.compared_accounts import ComparedAccounts, compare_accounts
 from opscope.storage.partition import Partition
@@ -170,7 +170,7 @@ def _differences(compared: ComparedAccounts) -> Iterator[str]:
 def _about(why: Why) -> str:
     account = why.account
     per_step = " What one step is: " + account.steps_are + "." if account.steps_are else ""
-    about = "; ".join([account.about, *caveats_of_findings(why.findings)])
+    about = "; ".join(filter(None, (account.about, busy_text(why.findings.waited_share))))
     return f"Main thread ({account.threads[account.main]}); {about}.{per_step}"
 
 

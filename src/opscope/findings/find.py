@@ -19,13 +19,12 @@ from opscope.findings.pattern import Evidence, Pattern, missing
 from opscope.findings.patterns import all_patterns
 from opscope.findings.program_time import waited_share
 from opscope.findings.saving import saved_of_wall_ns
-from opscope.findings.subject import Flags, Subject, Values, dropped_share
+from opscope.findings.subject import Flags, Subject, dropped_share
 from opscope.findings.unexplained import unexplained
 from opscope.timeline.device_time import launched_share
 from opscope.timeline.doubts import require_times
 from opscope.timeline.listing import TorchListing
 from opscope.timeline.period import Period, Which, period_of
-from opscope.timeline.tree.self_time import minus_children
 
 
 @reusing_memory
@@ -93,12 +92,11 @@ def _with_what_is_left(subject: Subject, found: list[Finding], general: set[str]
     others = [one for one in found if one.id not in general and one.saved_ns]
     if not others or len(others) == len(found):
         return found
-    own_ns = minus_children(subject.parent, subject.duration_ns)
-    return [_left(subject, one, others, own_ns) if one.id in general else one for one in found]
+    return [_left(subject, one, others) if one.id in general else one for one in found]
 
 
-def _left(subject: Subject, general: Finding, others: list[Finding], own_ns: Values) -> Finding:
-    inside, taken_ns = _covered(subject, general), 0.0
+def _left(subject: Subject, general: Finding, others: list[Finding]) -> Finding:
+    own_ns, inside, taken_ns = subject.own_ns, _covered(subject, general), 0.0
     for one in others:
         of_one = _covered(subject, one)
         shared = own_ns[of_one & inside].sum() / max(own_ns[of_one].sum(), 1)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from opscope.analysis.account.processor import Intervals, sampled_threads
 from opscope.analysis.recording_cost import costs_of_events_ns
+from opscope.base.quantity_text import share_text
 from opscope.columns import processor_rows
 from opscope.columns.codes import EventKind
 from opscope.columns.derived import derived
@@ -30,6 +31,9 @@ _SHORTEST_WAIT_NS, _LEFT_NS = 200_000, 20_000
 _MOST_SWITCHING_NS = 10_000_000
 """Opening or closing a recording takes no longer."""
 
+BUSY = 0.2
+"""Of the time, waiting for a processor; less is noise of any machine."""
+
 _ENOUGH_KNOWN = 0.5
 """Share of the time that samples of the main thread have to cover to be used."""
 
@@ -44,6 +48,14 @@ def program_time(trace: TraceData) -> TraceData:
     if len(allocations):
         allocations = allocations.replaced({"time_ns": clock.at(allocations["time_ns"])})
     return trace.with_tables({"events": events, "gpu": gpu, "allocations": allocations})
+
+
+def busy_text(waited: float | None) -> str:
+    """That others had the processors, where ``waited_share`` is more than noise; else empty."""
+    if waited is None or waited < BUSY:
+        return ""
+    share = share_text(waited)
+    return f"the machine was busy: {share} of the time the program waited for a processor"
 
 
 def waited_share(trace: TraceData) -> float | None:

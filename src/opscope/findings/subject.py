@@ -182,6 +182,11 @@ class Subject:
         return np.where(outermost, np.arange(len(around)), around)
 
     @cached_property
+    def own_ns(self) -> Values:
+        """Duration minus that of what is directly inside."""
+        return minus_children(self.parent, self.duration_ns)
+
+    @cached_property
     def operator_self_ns(self) -> Values:
         """Duration minus that of operators directly inside."""
         return minus_children(

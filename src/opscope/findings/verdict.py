@@ -16,13 +16,14 @@ from opscope.analysis.sites import Place
 from opscope.analysis.top_operators import DEFAULT_SORT, find_top_operators, ran_anything
 from opscope.base.html_table import html_table
 from opscope.base.quantity_text import share_text, time_text
-from opscope.columns.causes import Cause
+from opscope.columns.causes import WAITS, Cause
 from opscope.columns.derived import derive
 from opscope.columns.location import line_texts
 from opscope.columns.trace_data import TraceData
 from opscope.findings.find import find_findings
 from opscope.findings.finding import Finding, Findings
 from opscope.findings.pattern import Needs
+from opscope.findings.program_time import busy_text
 from opscope.findings.status import OF_CAUSE, Status
 from opscope.timeline.doubts import NO_TIMES, doubts_text
 from opscope.timeline.period import Period, Which, find_which, period_of
@@ -30,8 +31,8 @@ from opscope.timeline.period import Period, Which, find_which, period_of
 _WORTH_FIXING, SLOW = 0.02, 0.05
 """Of the time: a fix that saves less is not worth naming; and no reason to call a program slow."""
 _MOST_OF_IT, _MUCH = 0.5, 0.3
-_BUSY, _TOO_BUSY = 0.2, 0.6
-"""Of the time, waiting for a processor: numbers are unsure then, and "healthy" is worthless."""
+_TOO_BUSY = 0.6
+"""Of the time, waiting for a processor: "healthy" is worthless then."""
 _TOLD_BY = {
     "time-outside-torch": Cause.PYTHON,
     "many-small-operators": Cause.DISPATCH,
@@ -40,6 +41,7 @@ _TOLD_BY = {
 }
 """Patterns that are about a cause: where one was looked for in vain, the cause is no reason."""
 _NOT_ABOUT_TIME = (Status.EVENT_LOOP, Status.MEMORY)
+_WITHOUT_WORK = (*WAITS, Cause.DEVICE)
 _NOT_THE_PROGRAM = (Cause.DESCHEDULED, Cause.PROFILER)
 _FEW_STEPS, _LEAST_NS = 3, 500_000
 _RECORDED_FOR_WHY = (Needs.SHAPES, Needs.MEMORY, Needs.STACKS, Needs.MODULES, Needs.LAYERS)
@@ -137,6 +139,10 @@ class Verdict:
         }
         return {name: round(value, 6) for name, value in known.items() if value is not None}
 
+    @property
+    def _is_of_ranks(self) -> bool:
+        return "stragglers" in self.evidence
+
     def _first(self) -> str:
         of = f" of a step of {time_text(self.step_ns)}" if self.step_ns else " of the time"
         takes = f", {share_text(self.share)}{of}" if self.share else ""
@@ -156,7 +162,7 @@ class Verdict:
     def _change(self, place_text: Callable[[Place], str]) -> str:
         if not self.title:
             return ""
-        if self.status is Status.STRAGGLER:  # the title says it of the step
+        if self._is_of_ranks:  # the title says what it would save, of the step
             return f"why: {self.title}"
         saves = ""
         if self.gain_ns is not None and self.gain_share is not None:
@@ -166,7 +172,7 @@ class Verdict:
         return f"what to change: {self.title}{saves}{at}{said}"
 
     def _fix(self) -> str:
-        where = "stragglers" if self.status is Status.STRAGGLER else "findings"
+        where = "stragglers" if self._is_of_ranks else "findings"
         more = f"{self.others} more: opscope {where}" if self.others else ""
         count = len(self.not_looked_for)
         missing = f"{count} patterns not looked for: opscope run --why" if count else ""
@@ -204,7 +210,7 @@ def weighed(trace: TraceData, which: Which | str, findings: Findings, account: A
     period = period_of(trace, which)
     most = most_time(period, account)
     chosen = _foremost(findings)
-    of_cause = _of_cause(account, {_TOLD_BY.get(one) for one in findings.absent})
+    of_cause = _of_cause(account, [_TOLD_BY[one] for one in findings.absent if one in _TOLD_BY])
     unsure = tuple(_doubts(period, findings, account))
     common: dict[str, Any] = {
         "most": most,
@@ -215,7 +221,7 @@ def weighed(trace: TraceData, which: Which | str, findings: Findings, account: A
         "causes": {e.cause.name.lower(): e.share for e in account.entries()},
         "own_share": _own_share(period),
     }
-    if max(findings.wall_ns, account.wall_ns if not findings.wall_ns else 0) < _LEAST_NS:
+    if findings.wall_ns < _LEAST_NS:
         short = f"only {time_text(findings.wall_ns)} of the program were recorded"
         return Verdict(status=Status.TOO_LITTLE, unsure=(*unsure, short), **common)
     if chosen is not None and not _outweighs(of_cause, chosen):
@@ -241,7 +247,7 @@ def _outweighs(cause: tuple[Cause, float] | None, finding: Finding) -> bool:
     return cause[1] >= _MUCH and cause[1] > 2 * finding.weight
 
 
-def _of_cause(account: Account, absent: Container[Cause | None]) -> tuple[Cause, float] | None:
+def _of_cause(account: Account, absent: Container[Cause]) -> tuple[Cause, float] | None:
     """What most of the main thread's time went to, where that is no work.
 
     Of the time in steps, where there are some: what passes between them may be opscope's own. A
@@ -310,13 +316,13 @@ def _without_finding(
     )
 
 
-def quick_lines(trace: TraceData) -> list[str]:
+def quick_line(trace: TraceData) -> str:
     """What took most of the time alone, for what is too long to look into at once."""
     period = period_of(trace)
     about, doubt = f"{period}{_left_out(period)}", doubts_text(period.trace)
     names = ", ".join(f"{name} {share_text(share)}" for name, share in most_time(period, None))
     said = names or "nothing that was recorded took 1%"
-    return ["; ".join(text for text in (f"most time: {said} of the {about}", doubt) if text)]
+    return "; ".join(text for text in (f"most time: {said} of the {about}", doubt) if text)
 
 
 def most_time(period: Period, account: Account | None) -> tuple[tuple[str, float], ...]:
@@ -332,31 +338,25 @@ def most_time(period: Period, account: Account | None) -> tuple[tuple[str, float
 def _without_work(account: Account) -> Iterator[tuple[str, float]]:
     """What the main thread did nothing for most of the time for, where nothing else did more."""
     first = next(iter(account.entries()), None)
-    if first is None or first.share < _MOST_OF_IT or first.cause not in _WAITS:
+    if first is None or first.share < _MOST_OF_IT or first.cause not in _WITHOUT_WORK:
         return
     others = (row for row in range(len(account.threads)) if row != account.main)
     if not any(_busy_share(account, row) > _MOST_OF_IT * first.share for row in others):
         yield first.cause.title, first.share
 
 
-_WAITS = (
-    *(Cause.LOADER, Cause.LOCK, Cause.DEVICE, Cause.COLLECTIVE, Cause.IO, Cause.TIMER),
-    Cause.BACKWARD,
-)
-
-
 def _busy_share(account: Account, thread: int) -> float:
     entries = account.entries(thread=thread)
-    return sum(e.share for e in entries if e.cause not in (*_WAITS, Cause.IDLE, Cause.UNKNOWN))
+    return sum(
+        e.share for e in entries if e.cause not in (*_WITHOUT_WORK, Cause.IDLE, Cause.UNKNOWN)
+    )
 
 
 def _doubts(period: Period, findings: Findings, account: Account) -> Iterator[str]:
     if text := doubts_text(period.trace):
         yield text
-    waited = findings.waited_share or 0.0
-    if waited >= _BUSY:
-        share = share_text(waited)
-        yield f"the machine was busy: {share} of the time the program waited for a processor"
+    if text := busy_text(findings.waited_share):
+        yield text
     if findings.sampled:
         yield f"recorded: {findings.sampled}"
     if 0 < len(account.steps) < _FEW_STEPS:

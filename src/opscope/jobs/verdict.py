@@ -41,7 +41,7 @@ def _of_straggler(slow: SlowRank, others: int) -> Verdict:
         step_ns=round(slow.step_ns),
         wall_ns=round(slow.step_ns),
         about="mean step of the job",
-        others=max(others, 0),
+        others=others,
         next="opscope stragglers",
         evidence=("stragglers", slow.cause.name.lower()),
     )

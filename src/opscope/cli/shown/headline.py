@@ -10,13 +10,13 @@ from opscope.cli.shown.results import Section, as_text
 from opscope.columns.location import line_texts
 from opscope.columns.trace_data import TraceData
 from opscope.findings.find import find_findings
-from opscope.findings.verdict import Verdict, find_verdict, quick_lines
+from opscope.findings.verdict import Verdict, find_verdict, quick_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _MOST_FINDINGS = 3
-_MOST_EVENTS = 1_000_000
+MOST_EVENTS = 1_000_000
 """The verdict takes about 5 µs and 600 bytes for each."""
 
 
@@ -24,8 +24,8 @@ def headline(trace: TraceData) -> list[str]:
     """The verdict in a few lines; none for a trace without operators."""
     if not ran_anything(trace) or not trace.has_times:
         return []
-    if len(trace.events) > _MOST_EVENTS:
-        return [*quick_lines(trace), "what to change: `opscope why` says, as it takes a while"]
+    if len(trace.events) > MOST_EVENTS:
+        return [quick_line(trace), "what to change: `opscope why` says, as it takes a while"]
     return verdict_lines(find_verdict(trace))
 
 

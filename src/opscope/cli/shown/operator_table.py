@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opscope.analysis.top_operators import SummaryColumn, TopOperators
-from opscope.cli.shown.caveats import caveats_of
 from opscope.cli.shown.results import Section, as_text
 from opscope.columns.ledger_rows import recorded_for
+from opscope.findings.program_time import busy_text, waited_share
 from opscope.timeline.doubts import NO_TIMES, doubts_text
 from opscope.timeline.period import Period, Which
 
@@ -56,7 +56,7 @@ def what_it_is_of(period: Period) -> list[str]:
         return [f"Here {NO_TIMES}: calls, shapes, FLOPs and bytes are counted."]
     about = str(period)
     of_time = f"{about[0].upper()}{about[1:]}; Self CPU % is of that time"
-    lines = ["; ".join([of_time, *caveats_of(period.trace)]) + "."]
+    lines = ["; ".join(filter(None, (of_time, busy_text(waited_share(period.trace))))) + "."]
     if period.which is Which.STEADY and period.start_up.is_any:
         shown_by = Which.START_UP if period.start_up.took_ns else Which.ALL
         lines.append(f"Left out: {period.start_up} (--period {shown_by.value} shows it).")

@@ -11,7 +11,6 @@ from opscope.columns.row_groups import group_rows
 from opscope.findings.pattern import Evidence, Pattern
 from opscope.findings.status import Status
 from opscope.findings.subject import Subject, Values
-from opscope.timeline.tree.self_time import minus_children
 
 _BLOCKED_NS = 10_000_000
 """A tenth of what asyncio warns of in its debug mode: a request waits for all of it."""
@@ -62,8 +61,7 @@ def _inside(subject: Subject, runs: Values) -> tuple[Place, ...]:
     is_run = np.zeros(len(subject.parent), dtype=np.bool_)
     is_run[runs] = True
     within = np.flatnonzero(subject.inside(is_run) >= 0)
-    own_ns = minus_children(subject.parent, subject.duration_ns)[within]
-    return subject.sites.places(within, own_ns, with_modules=False)
+    return subject.sites.places(within, subject.own_ns[within], with_modules=False)
 
 
 EVENT_LOOP = Pattern(

@@ -141,10 +141,11 @@ def _rounds(subject: Subject) -> Values | None:
 def _spread_ns(subject: Subject, group: Values) -> Values:
     """Between the first and the last call of each line: making a network is a loop as well."""
     start = subject.start_ns[subject.line_calls.events]
-    first, last = np.full(group.max() + 1, np.iinfo(np.int64).max), np.zeros(group.max() + 1)
+    first = np.full(group.max() + 1, np.iinfo(np.int64).max)
+    last = np.zeros_like(first)
     np.minimum.at(first, group, start)
     np.maximum.at(last, group, start)
-    return (last - first).astype(np.int64)
+    return np.asarray(last - first)
 
 
 def _per_function(group: Values, function: Values) -> Values:

@@ -53,7 +53,7 @@ def test_what_python_does_at_its_end_is_left_out():
 
 
 def test_what_to_change_is_not_looked_for_in_what_takes_long(monkeypatch):
-    monkeypatch.setattr(module, "_MOST_EVENTS", 1)
+    monkeypatch.setattr(module, "MOST_EVENTS", 1)
     monkeypatch.setattr(module, "find_verdict", None)
     lines = headline(build_trace([span("aten::mm", 0, 10), span("aten::mm", 10, 20)]))
     assert lines[0].startswith("most time: aten::mm 100%") and "opscope why" in lines[1]
