@@ -32,8 +32,6 @@ def work(name):
 ENDS = {
     "kill(SIGKILL)": (-signal.SIGKILL, "killed by SIGKILL"),
     "kill(SIGSEGV)": (-signal.SIGSEGV, "killed by SIGSEGV"),
-    "kill(SIGABRT)": (-signal.SIGABRT, "killed by SIGABRT"),
-    "kill(SIGBUS)": (-signal.SIGBUS, "killed by SIGBUS"),
     "os._exit(7)": (7, "exited with code 7"),
     "os.execv('/bin/sh', ['sh', '-c', 'sleep 0.5; exit 8'])": (8, "became another program"),
 }
@@ -258,7 +256,7 @@ def test_a_small_disk_is_no_end(tmp_path):
 
 
 def test_a_few_random_deaths_lose_nothing():
-    done = run_python("-m", "deaths", "--count", "8", "--seed", os.getpid(), cwd=TESTS)
+    done = run_python("-m", "deaths", "--count", "4", "--seed", os.getpid(), cwd=TESTS)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -210,36 +210,6 @@ def test_the_program_may_close_its_files_and_remove_the_folder(tmp_path):
     assert not files_of_rings(folder)
 
 
-def test_a_forked_child_leaves_a_recording_that_had_ended_in_the_ring_to_its_parent(tmp_path):
-    done = run(
-        """
-        def work(count):
-            for _ in range(count):
-                torch.ones(2).add(1)
-        with opscope.flight_recorder("1s", directory=sys.argv[1], triggers=[], budget=None,
-                                     max_memory="2MiB"):
-            with opscope.profile() as profile:
-                work(2_000)
-            with opscope.profile() as looked_at:
-                work(2_000)
-            looked_at.trace
-            child = os.fork()
-            if child == 0:
-                trace = looked_at.trace
-                names = [trace.event_name(e) for e in range(len(trace.events))]
-                print(names.count("aten::add"), flush=True)
-                try:
-                    profile.trace
-                except opscope.LifecycleError as error:
-                    print("before forking" in str(error), flush=True)
-                os._exit(0)
-            print(os.waitpid(child, 0)[1])
-        """,
-        tmp_path,
-    )
-    assert done.stdout.split() == ["2000", "True", "0"], done.stderr
-
-
 def test_dumps_that_fill_what_they_may_leave_no_room_for_one_more(tmp_path):
     done = run(
         """

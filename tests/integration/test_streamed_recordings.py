@@ -438,19 +438,6 @@ def test_a_full_file_loses_what_is_counted(tmp_path):
     assert ledger["recorded"] > 10_000
 
 
-def test_memory_that_a_recording_may_have_is_bound():
-    with opscope.profile(max_memory=4 << 20) as profile:
-        work(3000)
-    ledger = profile.trace.ledger["events"]
-    assert ledger["dropped: memory budget"] > 0
-    assert ledger["requested"] == ledger["recorded"] + ledger["dropped: memory budget"]
-    assert 10_000 < ledger["recorded"] < 200_000
-    del profile
-    with opscope.profile() as profile:
-        work(3000)
-    assert profile.trace.ledger["events"]["dropped: memory budget"] == 0
-
-
 def test_a_limit_to_the_size_of_files_is_no_end(tmp_path):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     with streaming(tmp_path) as profile:

@@ -1,7 +1,5 @@
 """torch's profiler, and what torch says of it, are the program's own while opscope records."""
 
-import threading
-
 import pytest
 import torch
 
@@ -163,15 +161,3 @@ def test_only_torchs_compiler_reads_the_flag_of_a_recording_that_the_program_did
     finally:
         recording.stop()
     assert torch.autograd.profiler._is_profiler_enabled is False
-
-
-def test_memory_of_threads_without_an_operator_is_heard():
-    box = [torch.ones(1000) for _ in range(3)]
-    with opscope.profile(profile_memory=True) as prof:
-        box.extend(torch.ones(1000) for _ in range(5))
-        thread = threading.Thread(target=box.clear)
-        thread.start()
-        thread.join()
-    sizes = prof.trace.table("allocations")["size_bytes"]
-    assert (sizes == -4000).sum() == 5
-    assert prof.trace.ledger["allocations"]["freed unreported: from before"] == 3
