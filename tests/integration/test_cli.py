@@ -99,7 +99,6 @@ def test_commands_to_copy_work_in_a_shell(execute):
 @pytest.mark.parametrize(
     ("end", "code"),
     [
-        ("sys.exit(7)", 7),
         ("sys.exit('a message')", 1),
         ("raise ValueError('no')", 1),
         ("os.kill(os.getpid(), signal.SIGINT)", -signal.SIGINT),

@@ -95,11 +95,6 @@ def test_without_a_keeper_the_file_is_left(tmp_path):
     assert again.returncode == 1 and "no unfinished recording" in again.stderr
 
 
-def test_without_a_stream_there_is_no_file(tmp_path):
-    code, _ = run(tmp_path, source("os._exit(7)") + "work('main')\n", "--no-stream")
-    assert code == 7 and not (tmp_path / "t").exists()
-
-
 KEEPERS = """
 import glob
 def keepers():
@@ -152,18 +147,6 @@ def test_a_killed_keeper_costs_the_program_nothing(tmp_path):
     assert count(opscope.load(tmp_path / "t"), "step") == 100
 
 
-def test_keeper_and_program_may_be_killed_together(tmp_path):
-    program = (
-        source("pass")
-        + KEEPERS
-        + "work('main')\n"
-        + ("for keeper in keepers(): os.kill(keeper, signal.SIGKILL)\nos.kill(os.getpid(), 9)\n")
-    )
-    code, said = run(tmp_path, program)
-    assert code == -signal.SIGKILL and "trace written" not in said
-    assert count(opscope.load(tmp_path / "t"), "step") == 50
-
-
 def test_whoever_reads_what_a_program_says_need_not_wait_for_its_keeper(tmp_path):
     (tmp_path / "go").touch()
     (tmp_path / "script.py").write_text(
@@ -195,17 +178,6 @@ def test_ctrl_c_does_not_reach_the_keeper(tmp_path):
     ignores = "import signal; signal.signal(2, signal.SIG_IGN)\nimport os,"
     code, said = run(tmp_path, program.replace("import os,", ignores), start_new_session=True)
     assert code == 5 and "exited with code 5" in said
-
-
-def test_a_program_may_close_what_it_does_not_know(tmp_path):
-    program = (
-        "import os\nos.closerange(3, 4096)\n"
-        + source("pass")
-        + ("work('main')\nos.closerange(3, 4096)\nwork('again')\nos._exit(5)\n")
-    )
-    code, said = run(tmp_path, program)
-    assert code == 5 and "exited with code 5" in said
-    assert count(opscope.load(tmp_path / "t"), "step") == 100
 
 
 def test_daemon_threads_at_exit_lose_nothing(tmp_path):

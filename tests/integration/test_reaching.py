@@ -124,7 +124,7 @@ def test_top_shows_one_look_in_a_pipe(runtime):
         assert shown in done.stdout
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_top_that_is_asked_to_end_gives_the_terminal_back(runtime, number):
     with running(LOOP) as program:
         shown, terminal = pty.openpty()
