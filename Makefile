@@ -114,9 +114,9 @@ gpu-test: install ## Compare what is recorded of a GPU with torch.profiler's; ne
 	$(BIN)/python -m pytest tests/gpu
 
 # With nanobind, scikit-build-core, CMake, pyarrow, rich and pytest besides torch, that python3 needs
-# no network. Ends within eight minutes; all figures are in build/gpu-check.json.
+# no network.
 gpu-check: ## The same and benchmarks/gpu.py, with the torch and packages of $(PYTHON); downloads nothing
-	@$(PYTHON) -m tests.gpu.check $(GPU_CHECK)
+	@tests/gpu/check.sh "$(PYTHON)"
 
 web-test: $(STAMPS)/venv ## Test the program inside the HTML report, and that the package has its newest build
 	$(NPM) ci --no-audit --no-fund
