@@ -76,20 +76,17 @@ sys.stdout.buffer.write(bytes(range(256)))
 print(sys.argv, __name__, __file__, x.tolist())
 """
     alone = execute(program, "a", "--shapes", "b", alone=True)
-    recorded = execute(program, "a", "--shapes", "b")
+    recorded = execute(program, "a", "--shapes", "b", options=("-o", "two words.opscope"))
     assert recorded.out == alone.out
     assert (alone.code, recorded.code) == (0, 0)
-    assert recorded.names().count("aten::add") == 10
-    assert f"trace written to {recorded.folder / 'script.opscope'}" in recorded.err
+    assert recorded.names("two words.opscope").count("aten::add") == 10
+    assert f"trace written to {recorded.folder / 'two words.opscope'}" in recorded.err
     verdict, time, change, look = recorded.own_words[-4:]
     assert re.search(r"most time: aten::\w+ [\d.]+%", time)
     assert "verdict: " in verdict and "opscope run --why" in change
     assert "opscope summary" in look
     assert "Self CPU" not in recorded.err
-
-
-def test_commands_to_copy_work_in_a_shell(execute):
-    recorded = execute(ADDITIONS, options=("-o", "two words.opscope"))
+    # Commands to copy work in a shell.
     (look,) = re.findall("look closer with `(.*)`", recorded.err)
     command, name, folder = shlex.split(look)
     assert (command, name) == ("opscope", "summary")
