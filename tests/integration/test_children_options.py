@@ -129,11 +129,6 @@ def test_why_is_answered_for_the_process_that_did_most(tmp_path):
     assert list(unfinished_below(tmp_path / "job")) == []
 
 
-def test_why_says_that_nothing_was_warm(tmp_path):
-    done = run(tmp_path / "job", TRAINING + "forked(1)\ntorch.ones(1)", "--children", "--why")
-    assert "of 2 processes none came to be warm before its end, and it did most" in done.stderr
-
-
 FLYING = (
     TRAINING
     + """

@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import signal
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import torch
 
 import opscope
 from opscope import _native
-from support.processes import output_of, run_python
+from support.processes import output_of
 from support.recorded import names, record
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
@@ -84,18 +83,6 @@ def test_what_a_child_does_with_its_parents_profile():
     assert "aten::ones" in names(prof.trace) and "aten::zeros" not in names(prof.trace)
 
 
-def test_a_child_that_looks_at_what_was_recorded_before_it_was_born():
-    with opscope.profile(**OPTIONS) as prof:
-        torch.ones(1)
-
-    def child():
-        assert "aten::ones" in names(prof.trace)
-        prof.key_averages().table()
-
-    assert in_child(child) == 0
-    assert "aten::ones" in names(prof.trace)
-
-
 def test_no_lock_of_torchs_is_held_in_a_child():
     """One of 600 such children hung where torch's locks were not held across the fork."""
     program = (
@@ -103,15 +90,6 @@ def test_no_lock_of_torchs_is_held_in_a_child():
     )
     output = output_of(f"{program}; forks_under_load.main(60, 60)", timeout_s=600)
     assert "'failed': 0, 'hung': 0" in output
-
-
-def test_programs_started_meanwhile_are_their_own():
-    with opscope.profile(**OPTIONS) as prof:
-        done = run_python("-c", "print(1)")
-        assert os.system("true") == 0
-        torch.ones(1)
-    assert done.stdout == "1\n"
-    assert "aten::ones" in names(prof.trace)
 
 
 def double(number):
@@ -190,12 +168,3 @@ def test_a_child_that_is_killed(number):
         assert in_child(lambda: os.kill(os.getpid(), number)) == -number
         torch.ones(1)
     assert "aten::ones" in names(prof.trace)
-
-
-def test_a_process_that_becomes_another_program():
-    def child():
-        with opscope.profile(**OPTIONS):
-            torch.ones(1)
-            os.execv(sys.executable, [sys.executable, "-c", "raise SystemExit(5)"])
-
-    assert in_child(child) == 5
