@@ -18,9 +18,8 @@ from opscope.columns.codes import CompilationKind, EventKind, OriginsKnownFrom
 from opscope.columns.names import Names
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.period import find_which, period_of
-from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.ancestry import minus_children, nearest_ancestor
 from opscope.timeline.tree.event_tree import event_tree
-from opscope.timeline.tree.self_time import minus_children
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

@@ -12,8 +12,8 @@ from opscope.columns.trace_data import TraceData
 from opscope.timeline.device_time import measure_device_time
 from opscope.timeline.listing import TorchListing
 from opscope.timeline.module_attribution import Rows, attribute_to_modules
-from opscope.timeline.tree.ancestry import nearest_ancestor
-from opscope.timeline.tree.self_time import minus_children, self_times
+from opscope.timeline.tree.ancestry import minus_children, nearest_ancestor
+from opscope.timeline.tree.event_tree import self_times
 
 Values = npt.NDArray[np.int64]
 

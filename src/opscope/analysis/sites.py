@@ -18,7 +18,7 @@ from opscope.timeline.listing import TorchListing
 from opscope.timeline.module_attribution import attribute_to_modules
 from opscope.timeline.stacks import forward_source
 from opscope.timeline.tree.ancestry import nearest_ancestor
-from opscope.timeline.tree.native_events import event_arrays, numbers_of_threads
+from opscope.timeline.tree.event_tree import event_arrays, numbers_of_threads
 
 Values = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.int32]

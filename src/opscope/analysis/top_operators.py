@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.flops import count_flops
-from opscope.analysis.memory.recorded import memory_was_recorded
-from opscope.analysis.own_listing import OwnListing
+from opscope.analysis.memory.counters import memory_was_recorded
 from opscope.analysis.torch_listing.averages import Averages, key_averages
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
+from opscope.timeline.listing import OwnListing
 from opscope.timeline.period import Period
-from opscope.timeline.time_kind import TimeKind, time_kind
+from opscope.timeline.waits import TimeKind, time_kind
 
 DEFAULT_SORT = "self_cpu_time_total"
 _SORT_WITHOUT_TIMES = "count"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.collectives.kinds import (
+from opscope.analysis.collectives.calls import (
     FROM_ALL,
     NONE,
     POINT_TO_POINT,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.collectives.kinds import (
+from opscope.analysis.collectives.calls import (
     FROM_ALL,
     NONE,
     POINT_TO_POINT,

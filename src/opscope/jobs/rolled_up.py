@@ -5,15 +5,46 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+from opscope.base.address import refuse_address
 from opscope.base.scratch import Scratch
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError
+from opscope.jobs.recordings import find_recordings
 from opscope.jobs.rollup.read import Rollup
-from opscope.jobs.rollup.several import roll_up_several
+from opscope.jobs.rollup.workers import in_workers
+from opscope.jobs.rollup.write import BYTES_PER_EVENT_READ
 from opscope.jobs.saving import save_trace
+from opscope.storage.manifest import read_manifest
 from opscope.storage.partition import Partition
+from opscope.storage.remote import complete
+
+
+def roll_up_several(wanted: Mapping[Path, Path]) -> dict[Path, str]:
+    """Make rollups, as many at a time as there are processors and memory for.
+
+    Args:
+        wanted: by the folder of a part, where to write its rollup; mostly the same.
+
+    Returns:
+        Why that failed, by the folder of the part; empty where all were made.
+    """
+    for part in wanted:
+        complete(part)
+    largest = max(map(_events, wanted), default=0) * BYTES_PER_EVENT_READ
+    tasks = [("roll_up", os.fspath(part), os.fspath(into)) for part, into in wanted.items()]
+    outcome = zip(wanted, in_workers(tasks, largest), strict=True)
+    return {part: why for part, why in outcome if why}
+
+
+def _events(part: Path) -> int:
+    try:
+        return read_manifest(part).tables.get("events", {}).get("rows", 0)
+    except TraceFormatError:
+        return 0
+
 
 Unreadable = Callable[[Partition, str], TraceFormatError]
 """The error for a process that cannot be read, of why."""
@@ -88,3 +119,41 @@ class RolledUp:
         for part, folder in missing.items():
             if folder in failed:
                 raise unreadable(part, failed[folder])
+
+
+@dataclass(frozen=True)
+class MadeRollups:
+    """What was done.
+
+    Attributes:
+        count: processes that there are traces of.
+        made: those whose rollup was made now.
+        failed: those of which that failed, and why.
+    """
+
+    count: int
+    made: tuple[Partition, ...]
+    failed: Mapping[Partition, str]
+
+
+def make_rollups(folder: str | os.PathLike[str], again: bool = False) -> MadeRollups:
+    """Make the rollups of a folder that are missing, damaged, stale or of another version.
+
+    Args:
+        folder: of a job.
+        again: also those that are there and right.
+
+    Raises:
+        TraceFormatError: it cannot be looked into.
+        UsageError: it is not in the file system.
+    """
+    refuse_address(folder)
+    source = find_recordings(Path(os.fsdecode(folder)))
+    parts = {} if source is None else source.folders()
+    wanted = {part: folder for part, folder in parts.items() if again or Rollup.of(folder) is None}
+    failed = roll_up_several({folder: folder for folder in wanted.values()})
+    return MadeRollups(
+        count=len(parts),
+        made=tuple(part for part, folder in wanted.items() if folder not in failed),
+        failed={part: failed[folder] for part, folder in wanted.items() if folder in failed},
+    )

@@ -16,9 +16,8 @@ import numpy.typing as npt
 
 from opscope.base.quantity_text import share_text, time_text
 from opscope.columns.causes import Cause
-from opscope.jobs.excess import Excess, find_excess
 from opscope.jobs.rank_steps import NONE, RankSteps
-from opscope.jobs.rollup.places import ProcessPlaces
+from opscope.jobs.rollup.places import Excess, ProcessPlaces, find_excess
 from opscope.jobs.standing_out import StandingOut, stand_out
 from opscope.storage.partition import Partition, parts_text
 

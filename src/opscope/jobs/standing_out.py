@@ -14,7 +14,7 @@ from math import exp, fsum, lgamma
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.diff.student import normal_p, two_sided_t
+from opscope.analysis.diff.statistics import normal_p, two_sided_t
 from opscope.columns.causes import Cause
 from opscope.jobs.rank_steps import NONE, RankSteps
 

@@ -17,9 +17,9 @@ import numpy.typing as npt
 from opscope import _native
 from opscope.columns.derived import derived
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.tree.event_tree import event_arrays, numbers_of_threads
 from opscope.timeline.tree.frame_text import MODULE_PREFIX, ModuleName, event_texts, module_names
 from opscope.timeline.tree.links import forward_backward_links
-from opscope.timeline.tree.native_events import event_arrays, numbers_of_threads
 
 Rows = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]

@@ -22,9 +22,8 @@ from opscope.columns.part import LATEST_NS, Part, part_from, part_until
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 from opscope.timeline.doubts import doubts_text, require_times
-from opscope.timeline.program_steps import count_steps
-from opscope.timeline.share_of_program import what_passes_between
 from opscope.timeline.steady_state import StartUp, find_start_up
+from opscope.timeline.steps import count_steps, what_passes_between
 from opscope.timeline.tree.event_tree import event_tree
 
 

@@ -15,8 +15,7 @@ import numpy.typing as npt
 from opscope import _native
 from opscope.columns.derived import derived
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.tree.event_tree import event_tree
-from opscope.timeline.tree.native_events import event_arrays
+from opscope.timeline.tree.event_tree import event_arrays, event_tree
 
 
 class Phase(IntEnum):

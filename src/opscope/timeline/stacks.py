@@ -9,8 +9,8 @@ from opscope import _native
 from opscope.timeline.listing import TorchListing
 from opscope.timeline.signatures import Signature, mix
 from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.event_tree import event_arrays, numbers_of_threads
 from opscope.timeline.tree.frame_text import python_events
-from opscope.timeline.tree.native_events import event_arrays, numbers_of_threads
 
 _HIDDEN_FRAMES = (
     ("autograd/__init__", "_make_grads"),

@@ -17,10 +17,9 @@ from opscope.columns.metadata_kinds import OVER, WARM
 from opscope.columns.row_groups import group_rows
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.grouped_medians import medians
-from opscope.timeline.program_steps import module_calls, optimizer_steps
+from opscope.timeline.signatures import medians
 from opscope.timeline.step_times import covered
-from opscope.timeline.steps import find_steps
+from opscope.timeline.steps import find_steps, module_calls, optimizer_steps
 from opscope.timeline.tree.ancestry import nearest_ancestor
 from opscope.timeline.tree.event_tree import event_tree
 from opscope.timeline.tree.frame_text import event_texts

@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.account.collectives import is_within
+from opscope.analysis.account.helper_threads import is_within
 from opscope.columns.codes import WaitsFor
 from opscope.columns.derived import derived
 from opscope.columns.table import Table

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.collectives.kinds import NONE, POINT_TO_POINT
+from opscope.analysis.collectives.calls import NONE, POINT_TO_POINT
 from opscope.columns.schema import Role
 from opscope.columns.trace_data import TraceData
 

@@ -17,8 +17,18 @@ import numpy as np
 from opscope.columns.dtypes import TORCH_NAMES
 from opscope.columns.schema import Role
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.tree.arguments import RowsOfEvent
-from opscope.timeline.tree.keyword_values import keyword_values
+from opscope.timeline.tree.arguments import RowsOfEvent, keyword_values
+
+NONE = -1
+"""In place of a time, number or group that is not known."""
+
+POINT_TO_POINT = ("send", "recv")
+"""Messages from one rank to another, which no other takes part in."""
+
+TO_ALL = ("broadcast", "scatter")
+FROM_ALL = ("reduce", "gather")
+UNEVEN = ("all_to_all",)
+"""Some ranks may get nothing from others, and need not wait for them."""
 
 _NAMES = {
     "Collective name": "collective_name",

@@ -12,8 +12,13 @@ import numpy.typing as npt
 from opscope.analysis.account.device_rows import what_work_is
 from opscope.analysis.account.find import main_time
 from opscope.analysis.collectives.backend_spans import CalledFor, fill_in_spans
-from opscope.analysis.collectives.calls import MOST_RANKS, Collective, find_collectives
-from opscope.analysis.collectives.kinds import NONE, POINT_TO_POINT
+from opscope.analysis.collectives.calls import (
+    MOST_RANKS,
+    NONE,
+    POINT_TO_POINT,
+    Collective,
+    find_collectives,
+)
 from opscope.columns.causes import Cause
 from opscope.columns.codes import GpuKind
 from opscope.columns.trace_data import TraceData

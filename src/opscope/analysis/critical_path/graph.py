@@ -21,8 +21,7 @@ from opscope.analysis.critical_path.waits import Waits, find_waits
 from opscope.base.cached_property import cached_property
 from opscope.columns.derived import derive
 from opscope.timeline.period import Period
-from opscope.timeline.program_steps import program_steps
-from opscope.timeline.steps import Steps
+from opscope.timeline.steps import Steps, program_steps
 
 Values = npt.NDArray[np.int64]
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.account.backward import is_node
+from opscope.analysis.account.helper_threads import is_node
 from opscope.analysis.account.pieces import Pieces
 from opscope.columns.causes import WAITS, Cause
 from opscope.columns.schema import RecordScope
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.stretches import Stretches
 from opscope.timeline.tree.ancestry import nearest_ancestor
 
 Values = npt.NDArray[np.int64]
@@ -128,7 +129,7 @@ def _wakers(pieces: Pieces, busy: Flags, last: Values, begun: Values) -> Values:
         if not len(rows):
             continue
         start, took = pieces.start_ns[rows], pieces.length_ns[rows]
-        covered = _covered_until(start, took, end[last]) - _covered_until(start, took, begun)
+        covered = Stretches(start, start + took).covered(begun, end[last])
         place = np.searchsorted(end[rows], end[last], side="right") - 1
         candidate = rows[np.maximum(place, 0)]
         better = (place >= 0) & (end[candidate] > best_end) & (thread[last] != other)
@@ -156,16 +157,6 @@ def _waits_for(backward: Flags, pieces: Pieces) -> Flags:
     for number in np.flatnonzero(np.bincount(pieces.thread[backward])).tolist():
         chosen = backward & (pieces.thread == number)
         start, took = pieces.start_ns[chosen], pieces.length_ns[chosen]
-        covered = _covered_until(start, took, pieces.end_ns)
-        covered -= _covered_until(start, took, pieces.start_ns)
+        covered = Stretches(start, start + took).covered(pieces.start_ns, pieces.end_ns)
         result |= idle & (pieces.thread != number) & (covered > _MOSTLY * pieces.length_ns)
     return result
-
-
-def _covered_until(start: Values, took: Values, moment: Values) -> Values:
-    """How much of the time before each moment stretches cover, that are in order and apart."""
-    total = np.concatenate([[0], np.cumsum(took)])
-    place = np.searchsorted(start, moment, side="right")
-    last = np.maximum(place - 1, 0)
-    into = np.clip(moment - start[last], 0, took[last])
-    return np.where(place > 0, total[last] + into, 0)

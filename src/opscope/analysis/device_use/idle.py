@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.account.pieces import Pieces
-from opscope.analysis.device_use.stretches import Stretches
 from opscope.columns.causes import Cause
 from opscope.columns.codes import EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.device_time import launched_work
+from opscope.timeline.stretches import Stretches
 from opscope.timeline.tree.ancestry import outermost_ancestor, subtree_sums
 
 Values = npt.NDArray[np.int64]

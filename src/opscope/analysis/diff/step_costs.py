@@ -8,14 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.account.pieces import pieces_of
-from opscope.analysis.diff.places import CallPlace, KnownBy, Placed, place_calls
+from opscope.analysis.diff.places import CallPlace, KnownBy, Placed, place_calls, recorded_parts
+from opscope.analysis.memory.counters import memory_was_recorded
 from opscope.analysis.memory.peak_moment import devices_with_memory, find_peak
-from opscope.analysis.memory.recorded import memory_was_recorded
 from opscope.columns.schema import AllocationAction, EventKind
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.program_steps import program_steps
 from opscope.timeline.steady_state import StartUp, find_start_up
-from opscope.timeline.steps import Steps
+from opscope.timeline.steps import Steps, program_steps
 from opscope.timeline.tree.event_tree import event_tree
 
 Values = npt.NDArray[np.int64]
@@ -248,3 +247,25 @@ def _peaks(trace: TraceData, start_up: StartUp) -> dict[str, int]:
         if steady.any():
             found[device] = int(peak.in_use_at[steady].max())
     return found
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """Recordings of one version.
+
+    Attributes:
+        names: what each is called.
+        traces: of each.
+    """
+
+    names: tuple[str, ...]
+    traces: tuple[TraceData, ...]
+
+    @property
+    def parts(self) -> frozenset[KnownBy]:
+        """What all of them recorded of a place."""
+        return frozenset.intersection(*(recorded_parts(trace) for trace in self.traces))
+
+    def costs(self, parts: frozenset[KnownBy]) -> list[StepCosts]:
+        """Of each recording, with places known by ``parts``."""
+        return [step_costs(trace, parts) for trace in self.traces]

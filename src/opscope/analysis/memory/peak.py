@@ -8,8 +8,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.memory.groups import ALLOCATED_BEFORE, NOT_RECORDED, PeakGroup, group_blocks
-from opscope.analysis.memory.life_categories import categories_of_lives, category_text
+from opscope.analysis.memory.counters import check_memory_recorded
+from opscope.analysis.memory.life_categories import (
+    ALLOCATED_BEFORE,
+    NOT_RECORDED,
+    PeakGroup,
+    categories_of_lives,
+    category_text,
+    group_blocks,
+)
 from opscope.analysis.memory.owners import (
     OUTSIDE_MODULES,
     lines_of_events,
@@ -19,7 +26,6 @@ from opscope.analysis.memory.owners import (
     stacks_of_events,
 )
 from opscope.analysis.memory.peak_moment import PeakMoment, alive_at, devices_with_memory, find_peak
-from opscope.analysis.memory.recorded import check_memory_recorded
 from opscope.base.quantity_text import bytes_text
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError

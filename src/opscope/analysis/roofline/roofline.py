@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.computed_inside import is_computed_inside
-from opscope.analysis.flops import count_flops
+from opscope.analysis.flops import count_flops, is_computed_inside
 from opscope.analysis.roofline.peaks import Peaks, measured_peaks
 from opscope.analysis.roofline.traffic import TRAFFIC, bytes_moved, tensors_in
 from opscope.base.reused_memory import reusing_memory

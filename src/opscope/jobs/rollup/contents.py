@@ -13,22 +13,21 @@ import numpy.typing as npt
 from opscope.analysis.account.account import Account
 from opscope.analysis.account.find import find_account
 from opscope.analysis.collectives.process_collectives import ProcessCollectives, process_collectives
-from opscope.analysis.memory.groups import group_blocks
-from opscope.analysis.memory.life_categories import categories_of_lives, category_text
+from opscope.analysis.memory.counters import memory_was_recorded
+from opscope.analysis.memory.life_categories import categories_of_lives, category_text, group_blocks
 from opscope.analysis.memory.peak_moment import PeakMoment, alive_at, devices_with_memory, find_peak
-from opscope.analysis.memory.recorded import memory_was_recorded
 from opscope.columns.causes import Cause
 from opscope.columns.column import TableSchema
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 from opscope.findings.subject import Subject
-from opscope.jobs.rollup.collectives import SOURCE, STRAYS, collective_columns
 from opscope.jobs.rollup.operators import line_columns, operator_columns
 from opscope.jobs.rollup.places import place_columns
 from opscope.jobs.rollup.schema import (
     ALL_CATEGORIES,
     CAUSES,
+    COLLECTIVE_NUMBERS,
     COLLECTIVES,
     LEDGER,
     LINES,
@@ -38,6 +37,8 @@ from opscope.jobs.rollup.schema import (
     PLACES,
     ROLLUP_TABLES,
     STEPS,
+    STRAYS,
+    STRAYS_SOURCE,
     cause_column,
 )
 from opscope.storage.partition import RANK, Partition
@@ -96,7 +97,7 @@ def contents_of(trace: TraceData, part: Partition, may_import_torch: bool = True
         PLACES.name: place_columns(subject),
         MEMORY.name: _memory_columns(trace, may_import_torch or "torch" in sys.modules),
         LEDGER.name: _ledger_columns(trace, collectives),
-        COLLECTIVES.name: collective_columns(collectives),
+        COLLECTIVES.name: _collective_columns(collectives),
     }
     return RollupContents(
         tables={name: _table(name, found, part) for name, found in columns.items()},
@@ -177,8 +178,18 @@ def _by_category(trace: TraceData, peak: PeakMoment, has_torch: bool) -> list[tu
 
 def _ledger_columns(trace: TraceData, collectives: ProcessCollectives) -> Columns:
     ledger = trace.table("ledger")
-    more = {"source": SOURCE, "what": STRAYS, "value": float(collectives.strays)}
+    more = {"source": STRAYS_SOURCE, "what": STRAYS, "value": float(collectives.strays)}
     return {name: [*ledger[name].tolist(), value] for name, value in more.items()}
+
+
+def _collective_columns(found: ProcessCollectives) -> Columns:
+    of = [found.groups[row] for row in found.group.tolist()]
+    return {
+        **{name: getattr(found, name) for name in COLLECTIVE_NUMBERS},
+        "name": list(found.name),
+        "group_name": [group.name for group in of],
+        "group_ranks": [",".join(map(str, group.ranks)) for group in of],
+    }
 
 
 def _joined(parts: list[Columns]) -> Columns:

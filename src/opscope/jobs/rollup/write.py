@@ -13,7 +13,7 @@ from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError
 from opscope.jobs.rollup.contents import contents_of
-from opscope.jobs.rollup.mark import RollupMark, content_of
+from opscope.jobs.rollup.read import RollupMark, content_of
 from opscope.storage.arrow_parquet import pq
 from opscope.storage.encoding import writer_options
 from opscope.storage.interop import table_to_arrow
