@@ -16,40 +16,24 @@ from opscope.timeline.doubts import sentence
 
 @dataclass(frozen=True)
 class GraphOperator:
-    """What one operator at one place of the program costs in replays.
+    """What one operator at one place of the program costs in replays."""
 
-    Attributes:
-        operator: its name; of an annotation or Python call where no operator ran.
-        module: modules around it, outermost first, joined by ``/``; empty outside modules.
-        shapes: of its inputs, as text; empty if they were not recorded.
-        stack: Python calls around it, innermost first, one a line; empty if not recorded.
-        kernels: pieces of work in all replays.
-        device_ns: their time.
-    """
-
-    operator: str
-    module: str
-    shapes: str
-    stack: str
-    kernels: int
-    device_ns: int
+    operator: str  # its name; of an annotation or Python call where no operator ran
+    module: str  # modules around it, outermost first, joined by ``/``; empty outside modules
+    shapes: str  # of its inputs, as text; empty if they were not recorded
+    stack: str  # Python calls around it, innermost first, one a line; empty if not recorded
+    kernels: int  # pieces of work in all replays
+    device_ns: int  # their time
 
 
 @dataclass(frozen=True)
 class GraphAttribution:
-    """Work inside CUDA graphs.
+    """Work inside CUDA graphs."""
 
-    Attributes:
-        kernels: how many pieces of work.
-        device_ns: their time.
-        attributed_ns: of it, of work whose operator is known.
-        operators: most expensive first.
-    """
-
-    kernels: int
-    device_ns: int
-    attributed_ns: int
-    operators: tuple[GraphOperator, ...]
+    kernels: int  # how many pieces of work
+    device_ns: int  # their time
+    attributed_ns: int  # of it, of work whose operator is known
+    operators: tuple[GraphOperator, ...]  # most expensive first
 
     @property
     def share(self) -> float:

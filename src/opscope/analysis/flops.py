@@ -81,20 +81,15 @@ def _argument_counts(trace: TraceData) -> Counts:
 
 @dataclass(frozen=True)
 class FlopCounts:
-    """Counted operations.
+    """Counted operations."""
 
-    Attributes:
-        flops: per event, 0 where no formula applies; shape (events,). An event inside one that is
-            counted has none of its own, so the values add up. Not counted is what cannot be known:
-            products of sparse tensors, whose shapes do not say how many elements they have, and
-            operators that an exception left.
-        covered_ns: time of the events counted.
-        operator_ns: time of all operators, nested ones not counted again.
-    """
-
+    # per event, 0 where no formula applies; shape (events,). An event inside one that is counted
+    # has none of its own, so the values add up. Not counted is what cannot be known: products of
+    # sparse tensors, whose shapes do not say how many elements they have, and operators that an
+    # exception left
     flops: npt.NDArray[np.int64]
-    covered_ns: int
-    operator_ns: int
+    covered_ns: int  # time of the events counted
+    operator_ns: int  # time of all operators, nested ones not counted again
 
     @property
     def coverage(self) -> float:

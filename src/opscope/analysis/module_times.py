@@ -23,26 +23,17 @@ class ModuleTimes:
     """One row per module, in order of first call.
 
     Arrays have shape (rows,); times are nanoseconds.
-
-    Attributes:
-        paths: what each is called, part by part; see ``ModuleAttribution``.
-        classes: of each.
-        depth: modules around it.
-        calls: how often it was called.
-        total_ns: its forward, with what it called.
-        self_ns: that outside the modules it called.
-        backward_ns: the backward pass of what it computed itself, outside the modules it called.
-        device_ns: device work launched in its forward, with what it called.
     """
 
-    paths: list[tuple[str, ...]]
-    classes: list[str]
-    depth: Values
-    calls: Values
-    total_ns: Values
-    self_ns: Values
+    paths: list[tuple[str, ...]]  # what each is called, part by part; see ``ModuleAttribution``
+    classes: list[str]  # of each
+    depth: Values  # modules around it
+    calls: Values  # how often it was called
+    total_ns: Values  # its forward, with what it called
+    self_ns: Values  # that outside the modules it called
+    # the backward pass of what it computed itself, outside the modules it called
     backward_ns: Values
-    device_ns: Values
+    device_ns: Values  # device work launched in its forward, with what it called
 
     def __len__(self) -> int:
         return len(self.paths)

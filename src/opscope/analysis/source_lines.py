@@ -25,20 +25,13 @@ Values = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ProgramLine(Location):
-    """One line of the program that called something.
+    """One line of the program that called something."""
 
-    Attributes:
-        text: what it says; empty where the recording did not keep it.
-        calls: made from it.
-        time_ns: in these calls, but for what they spent in calls made from other such lines, and
-            waiting.
-        waiting_ns: likewise what they spent waiting.
-    """
-
-    text: str = ""
-    calls: int = 0
+    text: str = ""  # what it says; empty where the recording did not keep it
+    calls: int = 0  # made from it
+    # in these calls, but for what they spent in calls made from other such lines, and waiting
     time_ns: int = 0
-    waiting_ns: int = 0
+    waiting_ns: int = 0  # likewise what they spent waiting
 
 
 def program_lines(trace: TraceData) -> list[ProgramLine]:
@@ -78,17 +71,11 @@ def program_lines(trace: TraceData) -> list[ProgramLine]:
 
 @dataclass(frozen=True)
 class OwnCalls:
-    """Calls that lines of the program made, of functions and of operators; a row each.
+    """Calls that lines of the program made, of functions and of operators; a row each."""
 
-    Attributes:
-        event: the call.
-        caller: the function it was made from, a row of ``frames``.
-        line: in the file of that function.
-    """
-
-    event: Values
-    caller: Values
-    line: Values
+    event: Values  # the call
+    caller: Values  # the function it was made from, a row of ``frames``
+    line: Values  # in the file of that function
 
 
 def calls_of_program(trace: TraceData) -> OwnCalls:
@@ -125,21 +112,14 @@ def _without_inner(parent: Index, event: Values, value: Values) -> Values:
 
 @dataclass(frozen=True)
 class SourceLines:
-    """One row per line that called something, in order of first call. Shape (rows,) each.
+    """One row per line that called something, in order of first call. Shape (rows,) each."""
 
-    Attributes:
-        places: the lines.
-        calls: calls made from the line.
-        total_ns: time in them; of calls within calls of the same line only the outermost count.
-        self_ns: that outside the calls made further down.
-        device_ns: device work launched in them.
-    """
-
-    places: list[Location]
-    calls: Values
+    places: list[Location]  # the lines
+    calls: Values  # calls made from the line
+    # time in them; of calls within calls of the same line only the outermost count
     total_ns: Values
-    self_ns: Values
-    device_ns: Values
+    self_ns: Values  # that outside the calls made further down
+    device_ns: Values  # device work launched in them
 
     def __len__(self) -> int:
         return len(self.places)

@@ -78,11 +78,7 @@ _READ: WeakValueDictionary[tuple[Path, int, int], ChromeFile] = WeakValueDiction
 
 
 def chrome_file(path: Path) -> ChromeFile | None:
-    """A file with several processes; None for any other.
-
-    Raises:
-        TraceFormatError: it is one, and damaged.
-    """
+    """A file with several processes; None for any other."""
     found = status_of(path)
     if found is None or path.is_dir() or not _names_processes(path):
         return None
@@ -118,10 +114,10 @@ _MEMORY_PER_BYTE = {".json": 1.5, ".gz": 30}
 
 
 def chrome_files(folder: Path) -> dict[Partition, Path]:
-    """The Chrome traces in a folder by the process that each is of; empty where there are none.
+    """The Chrome traces in a folder by their processes; empty where there are none.
 
     Raises:
-        TraceFormatError: it cannot be looked into.
+        TraceFormatError: the folder cannot be read.
         UsageError: two are of one process, or nothing says which one a file is of.
     """
     if not is_folder(folder):
@@ -254,11 +250,7 @@ class ChromeFolder:
 
 
 def read_files(files: Mapping[Partition, Path], folder: Path) -> dict[Partition, str]:
-    """Make traces of Chrome files, in ``folder``.
-
-    Returns:
-        Of each that cannot be read, why not.
-    """
+    """Make traces of Chrome files, in ``folder``; returns why some cannot be read."""
     from opscope.jobs.rollup.workers import in_workers  # with Arrow
 
     tasks = [

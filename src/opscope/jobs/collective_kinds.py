@@ -184,17 +184,11 @@ def _mostly(rows: Values) -> tuple[int, float]:
 
 @dataclass(frozen=True)
 class TextTable:
-    """Names and what is known of each.
+    """Names and what is known of each."""
 
-    Attributes:
-        heading: of the names.
-        names: one for each row.
-        columns: a heading, and a cell for each row.
-    """
-
-    heading: str
-    names: list[str]
-    columns: list[tuple[str, list[str]]]
+    heading: str  # of the names
+    names: list[str]  # one for each row
+    columns: list[tuple[str, list[str]]]  # a heading, and a cell for each row
 
 
 def kind_table(kinds: Sequence[CollectiveKind]) -> TextTable:

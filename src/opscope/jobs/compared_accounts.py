@@ -25,21 +25,13 @@ _WORTH_SAYING = 0.05
 
 @dataclass(frozen=True)
 class DifferingShare:
-    """A process that has more or less of something than others.
+    """A process that has more or less of something than others."""
 
-    Attributes:
-        process: which.
-        what: of what, in words.
-        share: that it has, 0 to 1.
-        middle: share of the middle one.
-        compared: how many it is the middle one of.
-    """
-
-    process: Partition
-    what: str
-    share: float
-    middle: float
-    compared: int
+    process: Partition  # which
+    what: str  # of what, in words
+    share: float  # that it has, 0 to 1
+    middle: float  # share of the middle one
+    compared: int  # how many it is the middle one of
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: plain values."""
@@ -49,27 +41,18 @@ class DifferingShare:
 
 @dataclass(frozen=True)
 class ComparedShares:
-    """What was compared, and what is not alike.
+    """What was compared, and what is not alike."""
 
-    Attributes:
-        compared: how many processes at most; 0 where too few have anything in common: of two
-            neither is in the middle.
-        differing: largest difference first.
-    """
-
+    # how many processes at most; 0 where too few have anything in common: of two neither is in the
+    # middle
     compared: int
-    differing: tuple[DifferingShare, ...]
+    differing: tuple[DifferingShare, ...]  # largest difference first
 
 
 def compare_shares_of(
     shares: Mapping[str, Mapping[Partition, float]], among: Collection[Partition]
 ) -> ComparedShares:
-    """Compare each share with that of the middle process.
-
-    Args:
-        shares: by what they are of, in words; those that are not known are left out.
-        among: the processes that are compared with each other.
-    """
+    """Compare shares, by what they are of, with the median of the processes ``among``."""
     most, differing = 0, []
     for what, of_process in shares.items():
         own = {part: share for part, share in of_process.items() if part in among}
@@ -181,12 +164,7 @@ def compare_accounts(accounts: Mapping[Partition, Account]) -> ComparedAccounts:
 
 
 def compare_rollups(rollups: Mapping[Partition, Rollup], which: Which) -> ComparedAccounts:
-    """Put the accounts of a period side by side, as they were added up.
-
-    Raises:
-        UnreadableProcessError: a rollup is damaged.
-        UsageError: a process has no such period.
-    """
+    """Accounts of a period side by side, from rollups."""
     if any(which.value not in one.mark.step_ns for one in rollups.values()):
         raise no_start_up()
     time_ns = np.array([one.causes_ns(which) for one in rollups.values()], dtype=np.float64)

@@ -26,11 +26,7 @@ class Recordings(Protocol):
         """Its processes, in order."""
 
     def load(self, part: Partition) -> TraceData:
-        """The trace of one process.
-
-        Raises:
-            TraceFormatError: it is damaged.
-        """
+        """The trace of one process; TraceFormatError where it is damaged."""
 
     def prepare(self, parts: tuple[Partition, ...]) -> None:
         """Read several processes at once, before they are loaded one by one."""

@@ -25,11 +25,7 @@ from opscope.storage.remote import complete
 def roll_up_several(wanted: Mapping[Path, Path]) -> dict[Path, str]:
     """Make rollups, as many at a time as there are processors and memory for.
 
-    Args:
-        wanted: by the folder of a part, where to write its rollup; mostly the same.
-
-    Returns:
-        Why that failed, by the folder of the part; empty where all were made.
+    ``wanted`` says where to write, by the folder of a part. Returns why one failed, by folder.
     """
     for part in wanted:
         complete(part)
@@ -62,11 +58,7 @@ class RolledUp:
         return type(self), ()
 
     def there(self, folders: Mapping[Partition, Path]) -> dict[Partition, Rollup]:
-        """Those that need not be made.
-
-        Args:
-            folders: of the traces.
-        """
+        """Rollups that exist, by the folders of traces."""
         found = {}
         for part, folder in folders.items():
             rollup = Rollup.of(folder)
@@ -79,14 +71,9 @@ class RolledUp:
     def all(
         self, folders: Mapping[Partition, Path], unreadable: Unreadable
     ) -> dict[Partition, Rollup]:
-        """Those of all, of which the missing ones are made now, beside each other.
+        """All rollups, by the folders of traces; missing ones are made now, several at a time.
 
-        Args:
-            folders: of the traces.
-            unreadable: makes the error for one that cannot be added up.
-
-        Raises:
-            TraceFormatError: one cannot be made.
+        ``unreadable`` makes the error for one that cannot be made.
         """
         with self._scratch.lock:  # what another thread makes meanwhile is there then
             found = self.there(folders)
@@ -101,12 +88,7 @@ class RolledUp:
         return {part: found[part] for part in folders}
 
     def saved(self, part: Partition, trace: TraceData) -> Path:
-        """The folder of a trace that is not on disk as such, with its rollup, for as long as the
-        job is looked at.
-
-        Raises:
-            UsageError: nothing can be written to the folder for temporary files.
-        """
+        """Save a trace that is not on disk, with its rollup, in the job's temporary folder."""
         with self._scratch.lock:
             return save_trace(trace, self._scratch.folder / "traces", part)
 
@@ -123,30 +105,15 @@ class RolledUp:
 
 @dataclass(frozen=True)
 class MadeRollups:
-    """What was done.
+    """What was done."""
 
-    Attributes:
-        count: processes that there are traces of.
-        made: those whose rollup was made now.
-        failed: those of which that failed, and why.
-    """
-
-    count: int
-    made: tuple[Partition, ...]
-    failed: Mapping[Partition, str]
+    count: int  # processes that there are traces of
+    made: tuple[Partition, ...]  # those whose rollup was made now
+    failed: Mapping[Partition, str]  # those of which that failed, and why
 
 
 def make_rollups(folder: str | os.PathLike[str], again: bool = False) -> MadeRollups:
-    """Make the rollups of a folder that are missing, damaged, stale or of another version.
-
-    Args:
-        folder: of a job.
-        again: also those that are there and right.
-
-    Raises:
-        TraceFormatError: it cannot be looked into.
-        UsageError: it is not in the file system.
-    """
+    """Make the rollups of a job that are missing, damaged, stale or of another version; or all."""
     refuse_address(folder)
     source = find_recordings(Path(os.fsdecode(folder)))
     parts = {} if source is None else source.folders()

@@ -54,14 +54,10 @@ def shared_findings(found: Mapping[Partition, Findings]) -> list[SharedFinding]:
 
 @dataclass(frozen=True)
 class SharedCompilation:
-    """A graph break, or another compilation, of one line for one reason.
+    """A graph break, or another compilation, of one line for one reason."""
 
-    Attributes:
-        event: what it is, of the first process that has it.
-        times: how often, in each process that has it, in the order of the processes.
-    """
-
-    event: CompilationEvent
+    event: CompilationEvent  # what it is, of the first process that has it
+    # how often, in each process that has it, in the order of the processes
     times: Mapping[Partition, int]
 
     def as_dict(self) -> dict[str, Any]:

@@ -195,9 +195,8 @@ def find_slow_ranks(
     (:data:`~opscope.jobs.standing_out.FALSE_ALARMS`), and by enough to matter.
 
     Args:
-        steps: of its ranks.
-        places: gives where one spends its time, to see where in the program the difference is.
-        silent: ranks that there are recordings of, without any event.
+        places: of a process, to find where in the program the difference is.
+        silent: ranks whose recordings have no event.
     """
     with_steps = _comparable(steps)
     enough = _known_alike(steps, with_steps)

@@ -34,15 +34,11 @@ _WORTH_SHOWING = 0.001
 
 @dataclass(frozen=True)
 class Flame:
-    """One side, all of its recordings together.
+    """One side, all of its recordings together."""
 
-    Attributes:
-        step_ns: time of a step, in the mean.
-        time_ns: of calls, by what they are called and what is around them, outermost first. A call
-            comes before those in it.
-    """
-
-    step_ns: float
+    step_ns: float  # time of a step, in the mean
+    # of calls, by what they are called and what is around them, outermost first. A call comes
+    # before those in it
     time_ns: dict[Path, float]
 
 

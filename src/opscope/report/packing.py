@@ -35,12 +35,9 @@ _PLANES = 8
 
 @dataclass
 class Packer:
-    """Collects columns; ``directory`` says where each is once :meth:`finish` has run.
+    """Collects columns; ``directory`` says where each is once :meth:`finish` has run."""
 
-    Attributes:
-        directory: by name, how many values and how many planes; in the order they are stored.
-    """
-
+    # by name, how many values and how many planes; in the order they are stored
     directory: list[dict[str, Any]] = field(default_factory=list)
     _planes: list[bytes] = field(default_factory=list)
 

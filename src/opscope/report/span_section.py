@@ -36,15 +36,10 @@ _UNKNOWN = GPU_KIND + 7
 
 @dataclass(frozen=True)
 class Spans:
-    """What other sections need to know of the spans.
+    """What other sections need to know of the spans."""
 
-    Attributes:
-        start_ns: time 0 of the page, Unix nanoseconds.
-        position: of every event among the spans, shape (events,).
-    """
-
-    start_ns: int
-    position: Values
+    start_ns: int  # time 0 of the page, Unix nanoseconds
+    position: Values  # of every event among the spans, shape (events,)
 
 
 def add_spans(trace: TraceData, start_ns: int, packer: Packer) -> tuple[dict[str, Any], Spans]:

@@ -39,13 +39,8 @@ class Stacks:
     def __init__(
         self, listing: TorchListing, with_itself: bool = False, of_makers: bool = False
     ) -> None:
-        """As torch's, or not.
-
-        Args:
-            listing: of a trace.
-            with_itself: a frame's own stack ends with it, and not with its caller.
-            of_makers: of the backward pass those that :func:`forward_source` has.
-        """
+        """As torch's; or ``with_itself``, where a frame's own stack ends with it, or ``of_makers``,
+        where backward operators have the stacks that :func:`forward_source` says."""
         self._label, self._texts = listing.label, listing.texts
         is_frame = python_events(listing.trace) & listing.listed
         if is_frame.any():

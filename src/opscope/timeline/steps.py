@@ -22,19 +22,12 @@ Values = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Steps:
-    """One row per ``ProfilerStep#N``, in order of start. All arrays have shape (steps,).
+    """One row per ``ProfilerStep#N``, in order of start. All arrays have shape (steps,)."""
 
-    Attributes:
-        number: N.
-        event: the span, row in events.
-        start_ns: Unix nanoseconds.
-        end_ns: Unix nanoseconds.
-    """
-
-    number: Values
-    event: Values
-    start_ns: Values
-    end_ns: Values
+    number: Values  # N
+    event: Values  # the span, row in events
+    start_ns: Values  # Unix nanoseconds
+    end_ns: Values  # Unix nanoseconds
 
     def __len__(self) -> int:
         return len(self.number)

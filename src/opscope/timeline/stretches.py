@@ -12,15 +12,10 @@ Values = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Stretches:
-    """Stretches that do not touch, in order. Arrays have shape (stretches,).
+    """Stretches that do not touch, in order. Arrays have shape (stretches,)."""
 
-    Attributes:
-        start_ns: of each.
-        end_ns: of each, after its start.
-    """
-
-    start_ns: Values
-    end_ns: Values
+    start_ns: Values  # of each
+    end_ns: Values  # of each, after its start
 
     def __len__(self) -> int:
         return len(self.start_ns)

@@ -31,21 +31,13 @@ Values = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Divided:
-    """The threads of a part of a trace, with what is needed to divide their time.
+    """The threads of a part of a trace, with what is needed to divide their time."""
 
-    Attributes:
-        steps: of the program.
-        steps_are: what they are where nothing marks them; else empty.
-        bounds: the first moment and the last, Unix nanoseconds.
-        threads: one line per thread of the system.
-        is_sampled: whether the kernel was asked about any thread.
-    """
-
-    steps: Steps
-    steps_are: str
-    bounds: tuple[int, int]
-    threads: tuple[Line, ...]
-    is_sampled: bool
+    steps: Steps  # of the program
+    steps_are: str  # what they are where nothing marks them; else empty
+    bounds: tuple[int, int]  # the first moment and the last, Unix nanoseconds
+    threads: tuple[Line, ...]  # one line per thread of the system
+    is_sampled: bool  # whether the kernel was asked about any thread
     _calls_most: int
     _time: _native.TimeOfThreads
 
@@ -86,12 +78,7 @@ class Divided:
 
 
 def divide(whole: TraceData, period: Period) -> Divided:
-    """The threads of a period of a trace; the same object for the same period.
-
-    Args:
-        whole: the trace, whose samples of threads tell of the part, too.
-        period: of it.
-    """
+    """Divide the time of a period of ``whole``, which has the samples of threads; made once."""
     return derive(period.trace, Divided, lambda: _divide(whole, period))
 
 
@@ -143,15 +130,7 @@ Columns = dict[str, Values]
 
 @reusing_memory
 def find_account(trace: TraceData, which: Which | str = Which.STEADY) -> Account:
-    """Where the time went: the wall time of every thread and device by cause, without rest.
-
-    Args:
-        trace: any.
-        which: the part to look at: the steady state, the start-up or all.
-
-    Raises:
-        UsageError: there is no such part.
-    """
+    """Wall time of every thread and device of a period by cause; causes sum to the total."""
     period = period_of(trace, which)
     return derive(period.trace, Account, lambda: _account(trace, period))
 
@@ -159,16 +138,7 @@ def find_account(trace: TraceData, which: Which | str = Which.STEADY) -> Account
 def main_time(
     trace: TraceData, which: Which | str = Which.ALL, causes: Iterable[Cause] = tuple(Cause)
 ) -> MainTime:
-    """The time of the main thread piece by piece, for questions about where it went.
-
-    Args:
-        trace: any.
-        which: the part to look at.
-        causes: what is asked for; time of other causes is left out.
-
-    Raises:
-        UsageError: there is no such part.
-    """
+    """The time of the main thread piece by piece, of some causes."""
     period = period_of(trace, which)
     divided = divide(trace, period)
     step, event, cause, time_ns, start_ns, end_ns = divided.pieces_of_main(causes)
@@ -185,15 +155,10 @@ def main_time(
 
 
 def time_of_groups(trace: TraceData, group: npt.NDArray[np.int32], groups: int) -> Values:
-    """The time of the main thread in its steps, by a number that each event has and by cause.
+    """The time of the main thread in steps, by the group of the innermost event and by cause.
 
-    Args:
-        trace: any.
-        group: of every event, from 0. Shape (events,).
-        groups: how many numbers there are.
-
-    Returns:
-        Nanoseconds, shape (groups + 1, causes); the last row is of time in which no span ran.
+    ``group`` has a number from 0 for every event. Nanoseconds, shape (groups + 1, causes); the last
+    row is time in which no span ran.
     """
     return divide(trace, period_of(trace, Which.ALL)).time_of_main(group, groups)
 

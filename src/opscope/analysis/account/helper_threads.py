@@ -66,11 +66,7 @@ def threads_of_engine(trace: TraceData) -> Flags:
 
 
 def passes_of_engine(trace: TraceData) -> Values:
-    """From when to when such a thread ran any: disjoint, in order, Unix nanoseconds.
-
-    Returns:
-        Shape (passes, 2).
-    """
+    """When such a thread ran any node: disjoint, in order, Unix nanoseconds. Shape (passes, 2)."""
     of_engine = threads_of_engine(trace)
     if not of_engine.any():
         return np.zeros((0, 2), dtype=np.int64)

@@ -29,18 +29,13 @@ _MOSTLY = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Waits:
-    """Arrays have shape (pieces,) unless said otherwise.
+    """Arrays have shape (pieces,) unless said otherwise."""
 
-    Attributes:
-        after: the piece of another thread at whose end the wait was over; -1 for what is no wait,
-            or where none is known.
-        leads_on: the wait goes on in the next piece, which says what ended it.
-        cuts: moments at which waits ended, where pieces have to end too. Shape (moments,).
-    """
-
+    # the piece of another thread at whose end the wait was over; -1 for what is no wait, or where
+    # none is known
     after: Values
-    leads_on: Flags
-    cuts: Values
+    leads_on: Flags  # the wait goes on in the next piece, which says what ended it
+    cuts: Values  # moments at which waits ended, where pieces have to end too. Shape (moments,)
 
 
 def find_waits(trace: TraceData, pieces: Pieces) -> Waits:
@@ -75,17 +70,14 @@ def find_waits(trace: TraceData, pieces: Pieces) -> Waits:
 def _begun_by_waits(
     pieces: Pieces, busy: Flags, wait: Values, after: Values, leads_on: Flags, ended_by: Values
 ) -> None:
-    """Where a thread did nothing until another began to wait for it: that is what it waited for.
+    """Where a thread idled until another began to wait for it: that call is what it waited for.
 
     The engine of backward passes has threads of its own: each begins when ``backward()`` is called,
-    and that call waits until it is over. ``after`` and ``leads_on`` are written.
+    and that call waits until it is over. Writes ``after`` and ``leads_on``.
 
     Args:
-        pieces: of all threads, one thread after the other.
         busy: where threads do something. Shape (pieces,).
         wait: the first piece of each wait whose end is known. Shape (waits,).
-        after: see :class:`Waits`.
-        leads_on: likewise.
         ended_by: the piece that ended each. Shape (waits,).
     """
     thread, start = pieces.thread, pieces.start_ns

@@ -64,12 +64,7 @@ class WhatIf:
 
 
 def replay(graph: WaitGraph, factors: Factors) -> WhatIf:
-    """What a graph takes if each node takes a multiple of what it took.
-
-    Args:
-        graph: what waited for what.
-        factors: one for each node.
-    """
+    """The graph with the duration of each node times its factor."""
     own = graph.duration_ns
     duration = np.rint(own * factors).astype(np.int64)
     before, _ = graph.ends_with(own)
@@ -181,17 +176,10 @@ _MOST = 1_000_000
 def find_what_if(
     trace: TraceData, factors: Mapping[str, float], which: Which | str = Which.STEADY
 ) -> WhatIf:
-    """Replay a part of a recording with parts of it faster or slower.
-
-    Args:
-        trace: any.
-        factors: what each part would take, as a multiple of what it took; parts are named as in
-            :meth:`opscope.Trace.what_if`.
-        which: the part of the recording.
+    """Replay a period with parts of it faster or slower; see :meth:`opscope.Trace.what_if`.
 
     Raises:
-        UsageError: these are no factors, a name matches nothing, a factor is below 0 or no number,
-            or there is no such part.
+        UsageError: a factor is no number from 0 on, or a name matches nothing.
     """
     if not isinstance(factors, Mapping):
         raise UsageError(
@@ -217,11 +205,7 @@ def find_what_if(
 
 
 def _nodes(graph: WaitGraph, selection: Selection, name: str) -> Flags:
-    """Nodes in the spans that a name stands for, and the device's work that these launched.
-
-    Raises:
-        UsageError: it stands for nothing.
-    """
+    """Nodes in the spans that a name stands for, and the device's work that these launched."""
     inside = np.append(selection.inside(name, graph.around), False)[graph.event]
     chosen = np.asarray(inside | np.isin(graph.gpu, selection.works(name)))
     if chosen.any():

@@ -161,13 +161,7 @@ def _hide_unknown(values: dict[str, Any], names: tuple[str, ...]) -> None:
 def find_device_use(trace: TraceData, which: Which | str = Which.STEADY) -> DevicesUse:
     """How busy devices were, why not, and whose work they did.
 
-    Args:
-        trace: any; without device work, and of several processes, the notes say so and nothing
-            else is there.
-        which: the part to look at: the steady state, the start-up or all.
-
-    Raises:
-        UsageError: there is no such part.
+    Without device work, and for several processes together, the notes say so.
     """
     period = period_of(trace, which)
     require_times(trace)

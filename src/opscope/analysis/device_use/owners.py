@@ -54,13 +54,7 @@ def times_between(trace: TraceData, rows: Values, bounds: tuple[int, int]) -> tu
 
 
 def streams_of(trace: TraceData, rows: Values, bounds: tuple[int, int]) -> tuple[StreamUse, ...]:
-    """The streams of one device, busiest first.
-
-    Args:
-        trace: any.
-        rows: its work, rows in ``gpu`` in order of start.
-        bounds: the time looked at, Unix nanoseconds.
-    """
+    """The streams of one device, busiest first; ``rows`` in ``gpu`` are in order of start."""
     streams = trace.table("gpu")["stream"][rows]
     found = [
         _stream(trace, rows[streams == stream], stream, bounds)
@@ -135,15 +129,11 @@ class ModuleDeviceTime:
 
 @dataclass(frozen=True, eq=False)
 class Owners:
-    """Who asked for each piece of work. Arrays have shape (work,).
+    """Who asked for each piece of work. Arrays have shape (work,)."""
 
-    Attributes:
-        has_launch: the call that launched it is known.
-        has_owner: an operator, module, annotation or Python call is around its launch, or was
-            around the capture of its node.
-    """
-
-    has_launch: Flags
+    has_launch: Flags  # the call that launched it is known
+    # an operator, module, annotation or Python call is around its launch, or was around the capture
+    # of its node
     has_owner: Flags
 
 
@@ -191,12 +181,7 @@ def modules_of(
 
     Work in a graph counts for the module in which its node was captured, in the pass of that. Of a
     node that an earlier recording captured only the modules around it are known: it counts as
-    forward.
-
-    Args:
-        trace: any.
-        rows: work, rows in ``gpu``.
-        bounds: the time looked at, Unix nanoseconds; work counts as far as it is in that.
+    forward. Work, ``rows`` in ``gpu``, counts as far as it is between ``bounds``.
     """
     found = attribute_to_modules(trace)
     gpu = trace.table("gpu")

@@ -38,29 +38,17 @@ _MEMORY = "memory (profile_memory=True, or --memory)"
 
 @dataclass(frozen=True)
 class Comparable:
-    """What can be said of two sides.
+    """What can be said of two sides."""
 
-    Attributes:
-        parts: what places can be known by on both.
-        memory: whether bytes can be compared.
-        against_times: why times cannot be; empty where they can.
-        lost: recordings that some of their events are missing from.
-        notes: what a reader has to know.
-    """
-
-    parts: frozenset[KnownBy]
-    memory: bool
-    against_times: tuple[str, ...]
-    lost: tuple[str, ...]
-    notes: tuple[str, ...]
+    parts: frozenset[KnownBy]  # what places can be known by on both
+    memory: bool  # whether bytes can be compared
+    against_times: tuple[str, ...]  # why times cannot be; empty where they can
+    lost: tuple[str, ...]  # recordings that some of their events are missing from
+    notes: tuple[str, ...]  # what a reader has to know
 
 
 def find_comparable(a: Side, b: Side, despite: Iterable[Despite | str] = ()) -> Comparable:
-    """Look at what recordings say of themselves.
-
-    Raises:
-        UsageError: ``despite`` names something that there is not.
-    """
+    """What can be compared, by the metadata of the recordings."""
     allowed = {_despite(one) for one in despite}
     notes, against = [], []
     for allows, reasons in ((Despite.VERSIONS, _versions(a, b)), (Despite.OPTIONS, _options(a, b))):

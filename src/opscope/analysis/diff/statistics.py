@@ -122,32 +122,20 @@ _WORTH_OF_UNKNOWN = 3
 
 @dataclass(frozen=True)
 class Unknown:
-    """How much recordings are taken to differ where there are not enough to see it.
+    """How much recordings are taken to differ where there are not enough to see it."""
 
-    Attributes:
-        share: of a time, standard deviation.
-        noise_ns: whatever the time.
-    """
-
-    share: float
-    noise_ns: float = 0.0
+    share: float  # of a time, standard deviation
+    noise_ns: float = 0.0  # whatever the time
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """One quantity on both sides, a step.
+    """One quantity on both sides, a step."""
 
-    Attributes:
-        a: mean of the first.
-        b: mean of the second.
-        error: standard error of the difference.
-        degrees: of freedom of that.
-    """
-
-    a: float
-    b: float
-    error: float
-    degrees: float
+    a: float  # mean of the first
+    b: float  # mean of the second
+    error: float  # standard error of the difference
+    degrees: float  # of freedom of that
 
     @property
     def change(self) -> float:
@@ -169,17 +157,11 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """What one side has of one quantity.
+    """What one side has of one quantity."""
 
-    Attributes:
-        recordings: the mean of each, shape (recordings,).
-        spread: standard deviation of blocks within recordings, as large as in the worst.
-        blocks: of the recording that has fewest.
-    """
-
-    recordings: Times
-    spread: float
-    blocks: int
+    recordings: Times  # the mean of each, shape (recordings,)
+    spread: float  # standard deviation of blocks within recordings, as large as in the worst
+    blocks: int  # of the recording that has fewest
 
     @property
     def mean(self) -> float:

@@ -34,11 +34,7 @@ _WORTH_ASKING = 0.002
 def speed_factors(time_ns: Times) -> Times:
     """How many times as long as usual everything took in each block: the median over places.
 
-    Args:
-        time_ns: of every place in every block of all recordings, shape (places, blocks).
-
-    Returns:
-        Shape (blocks,); 1 where there are too few places to tell.
+    ``time_ns`` has shape (places, blocks). Shape (blocks,); 1 where there are too few places.
     """
     usual = time_ns.mean(axis=1) if time_ns.size else np.zeros(len(time_ns))
     asked = (usual >= _WORTH_ASKING * usual.sum()) & (time_ns > 0).all(axis=1)

@@ -50,15 +50,10 @@ Access = ArgumentAccess
 
 @dataclass(frozen=True)
 class Signature:
-    """What an operator's schemas say of one way to call it.
+    """What an operator's schemas say of one way to call it."""
 
-    Attributes:
-        overloads: names of the overloads that fit; empty if none does.
-        access: of every argument.
-    """
-
-    overloads: tuple[str, ...]
-    access: tuple[Access, ...]
+    overloads: tuple[str, ...]  # names of the overloads that fit; empty if none does
+    access: tuple[Access, ...]  # of every argument
 
 
 def match_signature(
@@ -67,12 +62,8 @@ def match_signature(
     """What is known of operator ``name`` called with arguments of ``kinds``.
 
     Args:
-        name: as recorded, such as ``aten::add_``.
         kinds: a letter per argument: T tensor, L list of tensors, b, i, f, c numbers, N any other.
-        kept: what the recording says of its operators; None or empty to ask torch.
-
-    Raises:
-        MissingDependencyError: torch is not installed.
+        kept: the schemas that the recording kept; None or empty to query torch.
     """
     known = kept.get(name, ()) if kept else overloads_of(name)
     fitting = [overload for overload in known if overload.fits(kinds)]
@@ -92,9 +83,6 @@ def takes_optional_tensors(name: str, position: int) -> bool:
     """Whether that argument of ``name`` is a list of optional tensors in some overload.
 
     torch's profiler does not look into such lists.
-
-    Raises:
-        MissingDependencyError: torch is not installed.
     """
     return any(
         position < len(overload.parameters) and overload.parameters[position].is_optional_tensors
@@ -131,22 +119,15 @@ class Categories:
 
     A tensor's category holds for all its blocks, a block's for all its versions; only where
     neither is known do versions have their own.
-
-    Attributes:
-        of_tensor: by ``MemoryBlocks.tensor``; 0 where versions differ.
-        of_block: shape (blocks,); 0 where versions differ.
-        own: of every version by itself, shape (versions,).
-        of_version: what holds for every version in the end, shape (versions,).
-        labelled: blocks through which a tensor got its category, shape (blocks,).
-        version_offsets: as in ``DataFlow``.
     """
 
-    of_tensor: Codes
-    of_block: Codes
-    own: Codes
-    of_version: Codes
+    of_tensor: Codes  # by ``MemoryBlocks.tensor``; 0 where versions differ
+    of_block: Codes  # shape (blocks,); 0 where versions differ
+    own: Codes  # of every version by itself, shape (versions,)
+    of_version: Codes  # what holds for every version in the end, shape (versions,)
+    # blocks through which a tensor got its category, shape (blocks,)
     labelled: npt.NDArray[np.bool_]
-    version_offsets: npt.NDArray[np.int64]
+    version_offsets: npt.NDArray[np.int64]  # as in ``DataFlow``
 
     def of(self, block: int, version: int) -> Category:
         """The category of one version of one block."""
@@ -166,9 +147,8 @@ class MemoryAccounts:
 def memory_accounts(trace: TraceData) -> MemoryAccounts:
     """Work out blocks, data flow, categories and timeline; the same object for the same trace.
 
-    Args:
-        trace: recorded with ``record_shapes`` and ``profile_memory``; with ``with_stack`` or
-            ``with_modules`` parameters are known from the modules that hold them.
+    The trace has to have shapes and memory; with stacks or modules parameters are known from the
+    modules that hold them.
 
     Raises:
         UsageError: the trace does not know which tensors are the same.

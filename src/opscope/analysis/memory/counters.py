@@ -34,20 +34,13 @@ _DEVICE_NAMES = {0: "CPU", 1: "CUDA", 6: "HIP", 9: "XLA", 12: "XPU", 13: "MPS", 
 
 @dataclass(frozen=True)
 class MemoryCounter:
-    """One device.
+    """One device."""
 
-    Attributes:
-        device: as shown, such as ``CPU`` or ``CUDA 0``.
-        rows: rows of ``allocations`` in order of time, failed ones left out.
-        time_ns: Unix time of each, shape (rows,).
-        allocated_bytes: in use after each, shape (rows,).
-        reserved_bytes: held by the allocator's pool after each; empty where there is no pool.
-    """
-
-    device: str
-    rows: npt.NDArray[np.int64]
-    time_ns: npt.NDArray[np.int64]
-    allocated_bytes: npt.NDArray[np.int64]
+    device: str  # as shown, such as ``CPU`` or ``CUDA 0``
+    rows: npt.NDArray[np.int64]  # rows of ``allocations`` in order of time, failed ones left out
+    time_ns: npt.NDArray[np.int64]  # Unix time of each, shape (rows,)
+    allocated_bytes: npt.NDArray[np.int64]  # in use after each, shape (rows,)
+    # held by the allocator's pool after each; empty where there is no pool
     reserved_bytes: npt.NDArray[np.int64]
 
 

@@ -46,11 +46,7 @@ def group_blocks(
 ) -> tuple[PeakGroup, ...]:
     """Blocks of equal names as one group each, largest first; arrays have shape (blocks,).
 
-    Args:
-        names: of the blocks.
-        size_bytes: of each.
-        is_before: whether each was allocated before the recording.
-        unseen_bytes: allocated before it too, in blocks that no event tells of.
+    ``is_before``: allocated before the recording; ``unseen_bytes``: likewise, in unknown blocks.
     """
     totals: dict[str, list[int]] = {}
     for name, bytes_, before in zip(names, size_bytes.tolist(), is_before.tolist(), strict=True):
@@ -103,21 +99,13 @@ SHOWN_CODES = (BEFORE, *SHOWN_CATEGORIES, UNRECORDED)
 
 @dataclass(frozen=True)
 class LifeCategories:
-    """Codes of ``Category``, or ``BEFORE`` or ``UNRECORDED``.
+    """Codes of ``Category``, or ``BEFORE`` or ``UNRECORDED``."""
 
-    Attributes:
-        first: of every block when it was allocated, shape (blocks,).
-        block: of every change, shape (changes,); the changes of a block are in order of time.
-        time_ns: of every change, Unix nanoseconds.
-        code: after every change.
-        unknown_because: why no category is known at all; empty where some are.
-    """
-
-    first: Values
-    block: Values
-    time_ns: Values
-    code: Values
-    unknown_because: str
+    first: Values  # of every block when it was allocated, shape (blocks,)
+    block: Values  # of every change, shape (changes,); the changes of a block are in order of time
+    time_ns: Values  # of every change, Unix nanoseconds
+    code: Values  # after every change
+    unknown_because: str  # why no category is known at all; empty where some are
 
     def at(self, time_ns: int) -> Values:
         """Codes of all blocks at a moment, shape (blocks,)."""

@@ -25,15 +25,10 @@ Values = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class MemoryParts:
-    """What the bytes in use consist of.
+    """What the bytes in use consist of."""
 
-    Attributes:
-        names: of the parts that ever hold anything.
-        size_bytes: shape (samples, parts); rows add up to what was in use.
-    """
-
-    names: list[str]
-    size_bytes: Values
+    names: list[str]  # of the parts that ever hold anything
+    size_bytes: Values  # shape (samples, parts); rows add up to what was in use
 
 
 @dataclass(frozen=True)
@@ -57,8 +52,7 @@ def parts_over_time(
     What is in use beyond these blocks was allocated before the recording, so ``names`` has that.
 
     Args:
-        peak: of the device.
-        samples: rows of ``peak.in_use_at`` to tell of.
+        samples: rows of ``peak.in_use_at``.
         names: of the parts by their codes, in the order to show them.
         code: of every block from its allocation on, shape (blocks,).
         changing: when blocks come to count as something else.
@@ -115,28 +109,20 @@ _CATEGORIES = {code: category_text(code) for code in SHOWN_CODES}
 
 @dataclass(frozen=True)
 class MemoryOverTime:
-    """One device. Times are Unix nanoseconds.
+    """One device. Times are Unix nanoseconds."""
 
-    Attributes:
-        device: as torch names it.
-        time_ns: of the samples, shape (samples,); the start of the recording, and the highest and
-            lowest moments of every stretch of it are among them.
-        total_bytes: in use at each, shape (samples,).
-        peak: its fullest moment.
-        by_phase: by the part of a step that allocated: bytes of forward operators are mostly
-            activations, those of backward ones gradients.
-        by_category: by what it was for: parameters, gradients, activations, ...; None where that
-            is not known.
-        uncategorised_because: why it is not; empty where it was not asked for.
-    """
-
-    device: str
+    device: str  # as torch names it
+    # of the samples, shape (samples,); the start of the recording, and the highest and lowest
+    # moments of every stretch of it are among them
     time_ns: Values
-    total_bytes: Values
-    peak: PeakMoment
+    total_bytes: Values  # in use at each, shape (samples,)
+    peak: PeakMoment  # its fullest moment
+    # by the part of a step that allocated: bytes of forward operators are mostly activations, those
+    # of backward ones gradients
     by_phase: MemoryParts
+    # by what it was for: parameters, gradients, activations, ...; None where that is not known
     by_category: MemoryParts | None
-    uncategorised_because: str
+    uncategorised_because: str  # why it is not; empty where it was not asked for
 
     @property
     def at_peak(self) -> int:
@@ -149,10 +135,8 @@ def memory_over_time(
 ) -> list[MemoryOverTime]:
     """One entry per device that allocated or freed anything; none if that was not recorded.
 
-    Args:
-        trace: recorded with memory.
-        stretches: into how many equal times the recording is divided to choose samples.
-        categories: whether to work them out, which takes longer and imports torch.
+    Samples are the extremes of ``stretches`` equal parts of the time. ``categories`` takes longer,
+    and imports torch.
     """
     if not memory_was_recorded(trace):
         return []

@@ -117,17 +117,9 @@ class PeakMemory:
 
 
 def memory_at_peak(trace: TraceData, device: str | None = None) -> PeakMemory:
-    """Find the fullest moment of a device and account for every byte in use then.
+    """Peak memory of a device, broken down by owner; see :meth:`opscope.Trace.peak_memory`.
 
-    Args:
-        trace: recorded with ``profile_memory``; with ``record_shapes`` categories are known and
-            memory from before is found by its use; with ``with_modules`` modules, with
-            ``with_stack`` stacks too.
-        device: such as ``cpu`` or ``cuda:0``; None is the fullest accelerator or, without one,
-            the CPU.
-
-    Raises:
-        UsageError: memory was not recorded, or nothing was allocated, freed or used there.
+    ``device`` None is the fullest accelerator or, without one, the CPU.
     """
     check_memory_recorded(trace)
     if device is None:

@@ -28,15 +28,10 @@ DEVICE_TYPES = (DeviceType.CUDA, DeviceType.HIP, DeviceType.XPU, DeviceType.Priv
 
 @dataclass(frozen=True)
 class MemoryUse:
-    """Net bytes per event, shape (events,): total with everything inside it, and its own.
+    """Net bytes per event, shape (events,): total with everything inside it, and its own."""
 
-    Attributes:
-        total_bytes: allocated minus freed during the event.
-        self_bytes: that outside its listed children; 0 for asynchronous events.
-    """
-
-    total_bytes: Values
-    self_bytes: Values
+    total_bytes: Values  # allocated minus freed during the event
+    self_bytes: Values  # that outside its listed children; 0 for asynchronous events
 
 
 def measure_memory(listing: TorchListing, device_types: tuple[int, ...]) -> MemoryUse:
@@ -94,23 +89,15 @@ class Quantities:
 
 @dataclass(frozen=True)
 class ListedRows:
-    """Rows in order of start. Arrays have shape (rows,).
+    """Rows in order of start. Arrays have shape (rows,)."""
 
-    Attributes:
-        source: RowSource.
-        row: row in the table it is from.
-        label: row in ``texts``.
-        key: number of the group torch averages the row in: name, device or not, annotation or not.
-        texts: names as averages show them.
-        quantities: of each row.
-    """
-
-    source: npt.NDArray[np.int8]
-    row: Values
-    label: Labels
+    source: npt.NDArray[np.int8]  # RowSource
+    row: Values  # row in the table it is from
+    label: Labels  # row in ``texts``
+    # number of the group torch averages the row in: name, device or not, annotation or not
     key: Labels
-    texts: list[str]
-    quantities: Quantities
+    texts: list[str]  # names as averages show them
+    quantities: Quantities  # of each row
 
     def __len__(self) -> int:
         return len(self.row)

@@ -50,19 +50,12 @@ Columns = dict[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class RollupContents:
-    """What is written.
+    """What is written."""
 
-    Attributes:
-        tables: by name, as ``ROLLUP_TABLES`` has them.
-        events: how many the trace has.
-        steps_are: what a step is, where the program does not mark them; else empty.
-        step_ns: what a step takes on average, by period; -1 without steps.
-    """
-
-    tables: dict[str, Table]
-    events: int
-    steps_are: str
-    step_ns: dict[str, int]
+    tables: dict[str, Table]  # by name, as ``ROLLUP_TABLES`` has them
+    events: int  # how many the trace has
+    steps_are: str  # what a step is, where the program does not mark them; else empty
+    step_ns: dict[str, int]  # what a step takes on average, by period; -1 without steps
 
 
 class TorchNeededError(RuntimeError):
@@ -72,15 +65,12 @@ class TorchNeededError(RuntimeError):
 def contents_of(trace: TraceData, part: Partition, may_import_torch: bool = True) -> RollupContents:
     """Make the rollup of a trace.
 
-    Args:
-        trace: any.
-        part: whose it is.
-        may_import_torch: whether it may be imported, if it is not yet. A process that has none may
-            be one that ends, and torch does not survive being imported then.
+    ``may_import_torch``: torch may be imported, if it is not yet. A process without torch may be
+    about to end, and torch does not survive being imported then.
 
     Raises:
         MemoryError: there is not enough.
-        TorchNeededError: it may not, and would have to be.
+        TorchNeededError: torch may not be imported, and would have to be.
     """
     accounts = {}
     for which in Which:

@@ -30,32 +30,22 @@ _PLACE = ("file", "line", "function", "phase", "module", "operator")
 
 @dataclass(frozen=True, order=True)
 class ProgramPlace(Location):
-    """A place that two processes of a program have in common.
+    """A place that two processes of a program have in common."""
 
-    Attributes:
-        phase: part of a step, as in :data:`PHASE_NAMES`; empty for what is between them.
-        module: path and class; empty for none.
-        operator: the outermost one; empty for none.
-    """
-
-    phase: str = ""
-    module: str = ""
-    operator: str = ""
+    phase: str = ""  # part of a step, as in :data:`PHASE_NAMES`; empty for what is between them
+    module: str = ""  # path and class; empty for none
+    operator: str = ""  # the outermost one; empty for none
 
 
 @dataclass(frozen=True, eq=False)
 class ProcessPlaces:
-    """The time of a process by place.
+    """The time of a process by place."""
 
-    Attributes:
-        steps: how many it has.
-        time_ns: of a cause, of each place that it passed at, in the steps of the thread that the
-            program runs on.
-        own_line: of places where a function computes itself the line that most of that is at.
-    """
-
-    steps: int
+    steps: int  # how many it has
+    # of a cause, of each place that it passed at, in the steps of the thread that the program runs
+    # on
     time_ns: Mapping[Cause, Mapping[ProgramPlace, int]]
+    # of places where a function computes itself the line that most of that is at
     own_line: Mapping[ProgramPlace, int]
 
 
@@ -186,12 +176,9 @@ class Excess:
 
 
 def find_excess(slow: ProcessPlaces, other: ProcessPlaces, cause: Cause) -> Excess | None:
-    """Where the slow process spends more time of a cause than the other.
+    """Where the slow process spends more time of a cause than the other; None where it does not.
 
-    Of waiting for a processor, which strikes anywhere, the phase alone is told.
-
-    Returns:
-        None where neither spends more.
+    Of waiting for a processor, which strikes anywhere, only the phase.
     """
     more = _of_a_step(slow, cause)
     for place, time in _of_a_step(other, cause).items():

@@ -46,31 +46,18 @@ _MANIFEST_BYTES = 1 << 22
 
 @dataclass(frozen=True, kw_only=True)
 class RollupMark:
-    """What a rollup says about itself.
+    """What a rollup says about itself."""
 
-    Attributes:
-        of: hash of the manifest of the trace, SHA-256.
-        part: name of the folder of the trace.
-        events: how many it has.
-        lost: how much its ledger says was dropped, or is known to a newer opscope alone.
-        steps_are: what a step is, where the program does not mark them; else empty.
-        step_ns: what a step takes on average, by period; -1 without steps.
-        tables: rows and bytes of every file, by table name.
-        version: ``schema.VERSION`` of the writer.
-        opscope_version: of the writer.
-        format: always "opscope-rollup".
-    """
-
-    of: str
-    part: str
-    events: int
-    lost: int
-    steps_are: str
-    step_ns: Mapping[str, int]
-    tables: Mapping[str, Mapping[str, int]]
-    version: int = VERSION
-    opscope_version: str = field(default_factory=opscope_version)
-    format: str = FORMAT
+    of: str  # hash of the manifest of the trace, SHA-256
+    part: str  # name of the folder of the trace
+    events: int  # how many it has
+    lost: int  # how much its ledger says was dropped, or is known to a newer opscope alone
+    steps_are: str  # what a step is, where the program does not mark them; else empty
+    step_ns: Mapping[str, int]  # what a step takes on average, by period; -1 without steps
+    tables: Mapping[str, Mapping[str, int]]  # rows and bytes of every file, by table name
+    version: int = VERSION  # ``schema.VERSION`` of the writer
+    opscope_version: str = field(default_factory=opscope_version)  # of the writer
+    format: str = FORMAT  # always "opscope-rollup"
 
     def write(self, folder: Path) -> None:
         """Put it into the folder, in place of an earlier one."""
@@ -89,12 +76,7 @@ def content_of(folder: Path) -> str:
 
 
 def right_mark(folder: Path, of: Path) -> RollupMark | None:
-    """The mark of the rollup in a folder; None where there is none that can be believed.
-
-    Args:
-        folder: with the rollup.
-        of: with the trace; mostly the same.
-    """
+    """The mark of the rollup in ``folder`` if it is valid for the trace in ``of``, else None."""
     mark = _read(folder)
     if mark is None or mark.tables.keys() != ROLLUP_TABLES.keys():
         return None
@@ -152,24 +134,14 @@ _CAUSES = {cause.name.lower(): cause for cause in Cause}
 
 @dataclass(frozen=True)
 class Rollup:
-    """The rollup of a process.
+    """The rollup of a process."""
 
-    Attributes:
-        folder: where it lies.
-        mark: what it says of itself.
-    """
-
-    folder: Path
-    mark: RollupMark
+    folder: Path  # where it lies
+    mark: RollupMark  # what it says of itself
 
     @classmethod
     def of(cls, part: Path, folder: Path | None = None) -> Rollup | None:
-        """That of a trace, if it is there and right.
-
-        Args:
-            part: folder of the trace.
-            folder: where its rollup would be; None for the same.
-        """
+        """The rollup of the trace in ``part``, if it is valid; ``folder`` where it is elsewhere."""
         mark = right_mark(folder or part, part)
         return None if mark is None else cls(folder or part, mark)
 
@@ -178,11 +150,7 @@ class Rollup:
         return checked_in_folder(self.folder / f"{table}.parquet")
 
     def table(self, name: str) -> Table:
-        """One of those that it has.
-
-        Raises:
-            UnreadableProcessError: it is damaged, as in all that follows.
-        """
+        """One of its tables; UnreadableProcessError where it is damaged, also below."""
         schema, rows = ROLLUP_TABLES[name], self.mark.tables[name]["rows"]
         try:
             with open_in_folder(self.folder / f"{name}.parquet") as file:

@@ -31,55 +31,34 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a timeline.
+    """One line of a timeline."""
 
-    Attributes:
-        name: the thread's name, or ``stream 7``; empty if a thread has none.
-        number: of the thread in the system, or of the stream.
-        device: index of the device of a stream; -1 for a thread.
-        lane: 0 for the thread or stream itself, from 1 for lanes beside it.
-        home: row in the same list of the line this lane is beside; its own row if it is lane 0.
-        process: of a thread; -1 for the one that the trace is of.
-    """
-
-    name: str
-    number: int
-    device: int
-    lane: int
-    home: int
-    process: int = -1
+    name: str  # the thread's name, or ``stream 7``; empty if a thread has none
+    number: int  # of the thread in the system, or of the stream
+    device: int  # index of the device of a stream; -1 for a thread
+    lane: int  # 0 for the thread or stream itself, from 1 for lanes beside it
+    home: int  # row in the same list of the line this lane is beside; its own row if it is lane 0
+    process: int = -1  # of a thread; -1 for the one that the trace is of
 
 
 @dataclass(frozen=True, eq=False)
 class LineNesting:
-    """The threads of a trace, and their spans. Arrays have shape (events,) unless said otherwise.
+    """The threads of a trace and their spans; shape (events,) unless said otherwise."""
 
-    Attributes:
-        threads: one line per thread of the system.
-        thread: row in ``threads`` of every event.
-        start_ns: as recorded.
-        took_ns: as recorded, never negative; unfinished spans close with their parent.
-        parent: as recorded.
-        around: the span directly around each by time, -1 for none; of asynchronous ones the parent.
-        own_ns: time in which it was the innermost span of its thread.
-        is_async: spans that are not what their thread does.
-        by_start: rows in order of start; None where they are in that order already.
-        moved: rows of spans that do not nest as recorded, in the order of ``moved_until_ns``. Of a
-            row that is there twice, the last counts.
-        moved_until_ns: until when each has time of its own.
-    """
-
-    threads: list[Line]
-    thread: Indices
-    start_ns: Values
-    took_ns: Values
-    parent: Indices
+    threads: list[Line]  # one line per thread of the system
+    thread: Indices  # row in ``threads`` of every event
+    start_ns: Values  # as recorded
+    took_ns: Values  # as recorded, never negative; unfinished spans close with their parent
+    parent: Indices  # as recorded
+    # the span directly around each by time, -1 for none; of asynchronous ones the parent
     around: Indices
-    own_ns: Values
-    is_async: Flags
-    by_start: Values | None
+    own_ns: Values  # time in which it was the innermost span of its thread
+    is_async: Flags  # spans that are not what their thread does
+    by_start: Values | None  # rows in order of start; None where they are in that order already
+    # rows of spans that do not nest as recorded, in the order of ``moved_until_ns``. Of a row that
+    # is there twice, the last counts
     moved: Indices
-    moved_until_ns: Values
+    moved_until_ns: Values  # until when each has time of its own
 
     @property
     def is_as_recorded(self) -> bool:
@@ -110,13 +89,7 @@ def line_nesting(trace: TraceData) -> LineNesting:
 
 
 def nest(trace: TraceData, left_out: Flags, parent: npt.NDArray[np.signedinteger]) -> LineNesting:
-    """The nesting of some spans of a trace alone.
-
-    Args:
-        trace: any.
-        left_out: of every event, whether it is none of these.
-        parent: of every event another, or -1.
-    """
+    """The nesting of the spans of a trace that are not ``left_out``; ``parent`` as recorded."""
     tree = event_tree(trace)
     threads, thread = thread_lines(trace)
     start, took = np.ascontiguousarray(tree.start_ns), np.ascontiguousarray(tree.duration_ns)
