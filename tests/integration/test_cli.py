@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import opscope
-from opscope.analysis.program_lines import program_lines
+from opscope.analysis.source_lines import program_lines
 from support.processes import run_opscope
 
 ADDITIONS = """

@@ -10,8 +10,16 @@ from opscope.cli.shown.console import Messages
 from opscope.cli.shown.results import FormatOption, Result, RowsFormat, Section
 from opscope.cli.trace_argument import RankOption, TraceArgument, choose_trace, nothing_beside
 from opscope.cli.whole_job import of_readable, say_what_is_missing
-from opscope.jobs.collective_kinds import CollectiveKind, RankWaits, collective_kinds, rank_waits
-from opscope.jobs.collective_text import TextTable, kind_table, rank_table, sentences
+from opscope.jobs.collective_kinds import (
+    CollectiveKind,
+    RankWaits,
+    TextTable,
+    collective_kinds,
+    kind_table,
+    rank_table,
+    rank_waits,
+    sentences,
+)
 from opscope.jobs.collectives import JobCollectives
 from opscope.jobs.rank_path import rank_path
 

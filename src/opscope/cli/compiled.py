@@ -26,7 +26,7 @@ from opscope.cli.trace_argument import (
 )
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
-from opscope.jobs.shared_compilations import shared_compilations
+from opscope.jobs.shared_findings import shared_compilations
 from opscope.storage.partition import Partition, parts_text
 from opscope.timeline.period import Which
 

@@ -7,9 +7,8 @@ from typing import Annotated
 
 from opscope.analysis.device_use.device_use import DevicesUse, DeviceUse, find_device_use
 from opscope.analysis.device_use.idle import Idle
-from opscope.analysis.device_use.owners import ModuleDeviceTime
-from opscope.analysis.device_use.reserved import ReservedMemory
-from opscope.analysis.device_use.streams import StreamUse
+from opscope.analysis.device_use.owners import ModuleDeviceTime, StreamUse
+from opscope.analysis.memory.counters import ReservedMemory
 from opscope.base.quantity_text import bytes_text, share_text, time_text
 from opscope.cli.parameters import Option
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption

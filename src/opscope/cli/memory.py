@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import astuple
 from typing import Annotated
 
-from opscope.analysis.memory.groups import PeakGroup, by_function
+from opscope.analysis.memory.life_categories import PeakGroup, by_function
 from opscope.analysis.memory.peak import NO_LINE, PeakMemory, memory_at_peak
 from opscope.base.quantity_text import bytes_text
 from opscope.cli.parameters import Option

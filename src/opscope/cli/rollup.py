@@ -8,7 +8,7 @@ from typing import Annotated
 from opscope.cli.parameters import Argument, Option
 from opscope.cli.shown.console import Messages
 from opscope.errors import TraceFormatError, UsageError
-from opscope.jobs.make_rollups import MadeRollups, make_rollups
+from opscope.jobs.rolled_up import MadeRollups, make_rollups
 from opscope.storage.partition import listed
 
 

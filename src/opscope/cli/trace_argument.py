@@ -19,7 +19,7 @@ from opscope.cli.shown.console import Messages
 from opscope.cli.whole_job import of_readable, say_what_is_missing
 from opscope.columns.trace_data import TraceData
 from opscope.errors import InsufficientMemoryError, TraceFormatError, UsageError
-from opscope.jobs.chrome_file import ChromeFile
+from opscope.jobs.chrome_files import ChromeFile
 from opscope.jobs.recordings import Recordings, find_recordings, folder_of
 from opscope.jobs.together import SOURCE
 from opscope.storage.job import missing_ranks

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from opscope.analysis.memory.categories import memory_accounts
-from opscope.analysis.memory.recorded import check_memory_recorded
-from opscope.analysis.memory.timeline import (
+from opscope.analysis.memory.counters import check_memory_recorded
+from opscope.analysis.memory.data_flow import (
     SHOWN_CATEGORIES,
     Action,
     MemoryTimeline,

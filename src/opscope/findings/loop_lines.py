@@ -15,7 +15,7 @@ from opscope.findings.bytes_made import FLOAT_BYTES, bytes_made
 from opscope.findings.line_calls import FEWEST_ROUNDS, LineCalls, positions, since_the_last
 from opscope.findings.subject import FLOPS_A_NS, Flags, Subject, Values
 from opscope.findings.values import computed_values
-from opscope.timeline.grouped_medians import medians
+from opscope.timeline.signatures import medians
 from opscope.timeline.tree.ancestry import nearest_ancestor, subtree_sums
 
 _MUCH = 0.3

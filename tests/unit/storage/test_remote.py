@@ -16,7 +16,7 @@ from opscope.cli import main
 from opscope.cli.destination import choose
 from opscope.cli.recover import recover
 from opscope.errors import MissingDependencyError, TraceFormatError, UsageError
-from opscope.jobs.make_rollups import make_rollups
+from opscope.jobs.rolled_up import make_rollups
 from opscope.storage import remote
 from opscope.storage.remote import below, local_path
 from support.build_trace import build_trace, span

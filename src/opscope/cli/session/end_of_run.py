@@ -36,7 +36,7 @@ from opscope.storage.long_trace import LongTrace
 from opscope.storage.partition import asked_partition, cycle_folders
 from opscope.storage.read_part import load_folder, load_part
 from opscope.timeline.period import period_of
-from opscope.timeline.share_of_program import what_passes_between
+from opscope.timeline.steps import what_passes_between
 
 _NEVER_FIRST = 1000
 """Of two processes, the kernel ends this one first where it has no memory left: nothing is lost

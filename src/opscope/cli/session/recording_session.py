@@ -30,7 +30,7 @@ from opscope.live.warm_steps import WarmSteps
 from opscope.recording.facts.distributed_job import is_rank_of_several, launched_rank
 from opscope.recording.streams.keeper import dismiss_keepers
 from opscope.recording.streams.stream import Streams
-from opscope.timeline.program_steps import module_calls
+from opscope.timeline.steps import module_calls
 from opscope.torch_api.drop_in.install import install_and_answer
 from opscope.torch_api.optimizer_steps import after_each_optimizer_step
 from opscope.torch_api.profile_recording import ProfileRecording

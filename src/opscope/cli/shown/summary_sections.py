@@ -11,7 +11,7 @@ import numpy as np
 from opscope.analysis.account.find import find_account
 from opscope.analysis.memory.over_time import memory_over_time
 from opscope.analysis.module_times import module_times
-from opscope.analysis.program_lines import program_lines
+from opscope.analysis.source_lines import program_lines
 from opscope.base.quantity_text import bytes_text, time_text
 from opscope.cli.shown.finding_sections import (
     below_here,
