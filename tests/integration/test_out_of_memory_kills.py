@@ -94,7 +94,7 @@ def test_what_was_recorded_before_an_out_of_memory_kill_is_there(tmp_path, group
     done.communicate("go\n", timeout=120)  # until the keeper, too, has ended
     assert done.returncode == -9
     if not has_keeper:
-        subprocess.run([sys.executable, "-m", "opscope", "recover", folder], check=True)
+        subprocess.run([sys.executable, "-m", "opscope", "doctor", "--recover", folder], check=True)
     trace = opscope.load(folder)
     recorded = np.count_nonzero(trace.events["name"] == trace.names.find("counted"))
     counted = int(np.frombuffer(counts.read_bytes(), np.uint64)[0])
