@@ -68,7 +68,9 @@ def options(parser: Parser) -> None:
     what.add_argument(
         "--collectives", action="store_true", help="What ranks did together, and who waited."
     )
-    what.add_argument("--ask", **one_of(JobQuestion), help="Something of all processes.")
+    questions = {**one_of(JobQuestion), "metavar": "QUESTION"}
+    names = ", ".join(one.value for one in JobQuestion)
+    what.add_argument("--ask", **questions, help=f"One of {names}.")
     what.add_argument(
         "--rollup", action="store_true", help="Add up every process, so that --ask is quick."
     )

@@ -58,7 +58,7 @@ _BUDGET = 0.01
 
 def options(parser: Parser) -> None:
     """Declare them."""
-    parser.usage = "%(prog)s [OPTIONS] SCRIPT|-m MODULE|-c CODE|- [ARGUMENTS]"
+    parser.usage = "%(prog)s [OPTIONS] SCRIPT|-m MODULE|-c CODE|- ..."
     parser.add_argument(
         "words",
         nargs=argparse.PARSER,

@@ -16,7 +16,7 @@ def test_it_fits(width, monkeypatch, command_line):
     monkeypatch.setenv("COLUMNS", str(width))
     for name in COMMANDS:
         text, about = command_line(name, "--help").out, parser_of(name)
-        said = f"{about.description}\n{about.epilog.replace('%%', '%')}"
+        said = f"{about.description}\n{about.epilog}"
         as_they_are = [line for line in said.splitlines() if line.startswith((" ", "-"))]
         assert all(len(line) < width or line in as_they_are for line in text.splitlines())
 

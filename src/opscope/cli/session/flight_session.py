@@ -52,7 +52,7 @@ class FlightSession:
         try:
             self._recorder = flight_recorder(**arguments, triggers=triggers_of_a_program())
         except UsageError as error:
-            raise UsageError(_as_typed(str(error))) from None
+            raise type(error)(_as_typed(str(error))) from None
         self._has_begun = False
         self._messages = messages
         self._directory = Path(flight["directory"])
