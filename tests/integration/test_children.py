@@ -215,7 +215,7 @@ def test_the_summary_lists_the_processes(job):
 
 def test_a_command_for_one_process_says_which_there_are(job):
     folder, told, _ = job
-    done = run_opscope("replay", folder)
+    done = run_opscope("export", "--replay", folder)
     assert done.returncode != 0
     assert f"process {told['main'][0]}" in done.stderr
     assert "--process" in done.stderr

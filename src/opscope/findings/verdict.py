@@ -166,7 +166,7 @@ class Verdict:
         return f"what to change: {self.title}{saves}{at}{said}"
 
     def _fix(self) -> str:
-        where = "stragglers" if self._is_of_ranks else "findings"
+        where = "ranks" if self._is_of_ranks else "why --all"
         more = f"{self.others} more: opscope {where}" if self.others else ""
         count = len(self.not_looked_for)
         missing = f"{count} patterns not looked for: opscope run --why" if count else ""
@@ -276,7 +276,7 @@ def _of_finding(
     return Verdict(
         status=finding.status if is_slow or finding.status in _NOT_ABOUT_TIME else Status.HEALTHY,
         title=finding.title,
-        next="opscope findings" if others else "opscope why",
+        next="opscope why --all" if others else "opscope why",
         place=place,
         line=line,
         fix=_sentence(finding.advice),
@@ -301,7 +301,7 @@ def _without_finding(
     status = OF_CAUSE.get(which, Status.OPERATORS)
     next_one = "opscope run --why" if common["not_looked_for"] else "opscope why"
     if status is Status.COMMUNICATION:
-        next_one = "opscope stragglers"
+        next_one = "opscope ranks"
     return Verdict(
         status=status,
         share=share,

@@ -1,24 +1,14 @@
-"""``opscope roofline``: how much of what the machine can do operators reach."""
+"""``opscope summary --roofline``: how much of what the machine can do operators reach."""
 
 from __future__ import annotations
-
-from typing import Annotated
 
 from opscope.analysis.roofline.peaks import Peaks, measured_peaks
 from opscope.analysis.roofline.roofline import Roofline, RooflineRow, find_roofline
 from opscope.base.quantity_text import share_text, time_text
-from opscope.cli.parameters import Option
-from opscope.cli.part_option import PartOption, RangeOption, StepsOption
 from opscope.cli.shown.console import Messages
-from opscope.cli.shown.results import FormatOption, Result, RowsFormat, Section
+from opscope.cli.shown.results import Result, Section
 from opscope.cli.shown.side_by_side import answer
-from opscope.cli.trace_argument import (
-    PeriodOption,
-    ProcessOption,
-    RankOption,
-    TraceArgument,
-    choose_trace,
-)
+from opscope.cli.trace_argument import Chosen
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.period import Which
 
@@ -32,34 +22,10 @@ _BUSY = "; it was busy while that was measured, so it may do more: that is not k
 _RATES = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
 
 
-def roofline(
-    trace: TraceArgument = None,
-    measure: Annotated[
-        bool, Option(help="Measure this machine again, as when it was busy the last time.")
-    ] = False,
-    row_limit: Annotated[
-        int, Option(metavar="N", minimum=-1, help="Rows to show; -1 for all.")
-    ] = _MOST_ROWS,
-    period: PeriodOption = Which.STEADY,
-    format: FormatOption = RowsFormat.TABLE,
-    rank: RankOption = None,
-    process: ProcessOption = None,
-    range: RangeOption = None,
-    steps: StepsOption = None,
-) -> None:
-    """Show how much of what this machine can do operators reach, and what holds them.
-
-    From the shapes of arguments follows how much an operator has to compute and to move at least.
-    What this machine does at its best is measured with torch, once, in products of matrices and in
-    copies. "Lost" is the time that operators take beyond that.
-
-    Bound by calls are operators so short that calling them is most of their time.
-
-    Of a folder with several processes and none chosen, it shows all side by side, and which of them
-    differ. JSON and CSV have the operators of each.
-    """
+def roofline(chosen: Chosen, period: Which, row_limit: int | None, measure: bool) -> Result:
+    """What operators reach; ``measure`` this machine again, as when it was busy the last time."""
     known: Peaks | None = None
-    chosen, part = choose_trace(trace, rank, process), PartOption(range, steps)
+    most = _MOST_ROWS if row_limit is None else row_limit
     if measure:
         with Messages().progress("measuring this machine"):
             measured_peaks(again=True)
@@ -70,9 +36,7 @@ def roofline(
         known = found.peaks
         return found
 
-    answer(
-        chosen, part, "comparing with this machine", find, lambda found: _result(found, row_limit)
-    ).show(format)
+    return answer(chosen, "comparing with this machine", find, lambda found: _result(found, most))
 
 
 def _result(found: Roofline, row_limit: int) -> Result:

@@ -1,31 +1,64 @@
-"""What a run with children ends with: its pictures, and the answer to ``--why``, of all processes.
-
-Both are made of the traces on disk, once those of all processes that have ended are there.
+"""What a run writes beside its trace; and what one with children ends with: the answer to
+``--why`` of all processes, made of the traces on disk, once those of all that have ended are there.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING
 
 from opscope.api.job import Job
-from opscope.cli.destination import Destination
-from opscope.cli.session.run_results import draw
+from opscope.cli.destination import Destination, reason, write_or_rescue
 from opscope.cli.shown.console import Messages
-from opscope.cli.shown.headline import what_to_change
+from opscope.cli.shown.findings import what_to_change
 from opscope.cli.shown.process_table import describe_cycles, describe_processes
 from opscope.columns.metadata_kinds import WARM
+from opscope.columns.trace_data import TraceData
 from opscope.errors import OpscopeError
 from opscope.storage.job import place_in_job
 from opscope.storage.partition import RANK, Partition
 from opscope.storage.process_journal import ProcessEntry
 from opscope.storage.processes import Processes, metadata_of
 
-if TYPE_CHECKING:
-    pass
+WriteFile = Callable[[TraceData, "str | os.PathLike[str]"], object]
+
+
+def draw(trace: TraceData, destination: Destination, messages: Messages, of_what: str = "") -> None:
+    """Write the files that were asked for; one that fails costs nothing else."""
+    for what, write, file in _pictures(destination):
+        try:
+            written = write_said(what, partial(write, trace), file, messages)
+            messages.say(f"{what}{of_what} written to {written}")
+        except (OpscopeError, OSError, MemoryError) as error:
+            messages.fail(f"The {what} could not be written: {reason(error)}")
+
+
+def write_said(what: str, write: Callable[[Path], object], path: Path, messages: Messages) -> Path:
+    """Write one file or folder; where it is.
+
+    Raises:
+        OpscopeError, OSError: it cannot be written anywhere.
+    """
+    with messages.progress(f"writing the {what}"):
+        written, refused = write_or_rescue(write, path)
+    if refused is not None:
+        messages.fail(f"{refused} It went elsewhere instead:")
+    return written
+
+
+def _pictures(destination: Destination) -> Iterator[tuple[str, WriteFile, Path]]:
+    if destination.chrome is not None:
+        from opscope.export.chrome.writer import write_chrome_trace
+
+        yield "Chrome trace", write_chrome_trace, destination.chrome
+    if destination.report is not None:
+        from opscope.report.page import write_report
+
+        yield "report", write_report, destination.report
 
 
 class JobResults:
@@ -60,7 +93,7 @@ class JobResults:
             self._messages.say(f"look at them with `opscope summary {quote(str(shown.folder))}`")
             if self._root is None and _has_ranks(shown):
                 self._messages.say(
-                    f"which rank slows the others: `opscope stragglers {quote(str(shown.folder))}`"
+                    f"which rank slows the others: `opscope ranks {quote(str(shown.folder))}`"
                 )
 
     def _shown(self, processes: Processes) -> Processes:

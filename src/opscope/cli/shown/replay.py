@@ -1,61 +1,30 @@
-"""``opscope replay``: run the operators of a trace again."""
+"""``opscope export --replay``: run the operators of a trace again."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from dataclasses import asdict
-from typing import Annotated
 
 from opscope.base.memory_limit import no_more_than_is_free
-from opscope.cli.parameters import Option
 from opscope.cli.shown.console import Messages
-from opscope.cli.shown.results import FormatOption, Result, RowsFormat, Section
-from opscope.cli.trace_argument import (
-    ProcessOption,
-    RankOption,
-    TraceArgument,
-    choose_trace,
-    load_chosen,
-)
-from opscope.errors import UsageError
+from opscope.cli.shown.results import Result, RowsFormat, Section
+from opscope.cli.trace_argument import Chosen, load_chosen
 from opscope.replay import Replay, ReplayedCall
 from opscope.replay import replay as replay_trace
 
-DEFAULT_ROWS = 30
+_MOST_ROWS = 30
 
 
 def replay(
-    trace: TraceArgument = None,
-    repeat: Annotated[
-        int, Option(metavar="N", minimum=1, help="How often each call is timed.")
-    ] = 10,
-    device: Annotated[
-        str | None,
-        Option(
-            metavar="DEVICE",
-            help="Run on this device, such as cpu or cuda:1.",
-            default="where it was recorded",
-        ),
-    ] = None,
-    row_limit: Annotated[int, Option(metavar="N", help="Rows to show; -1 for all.")] = DEFAULT_ROWS,
-    format: FormatOption = RowsFormat.TABLE,
-    rank: RankOption = None,
-    process: ProcessOption = None,
+    chosen: Chosen, repeat: int, device: str | None, row_limit: int | None, format: RowsFormat
 ) -> None:
-    """Run the operators of a trace again, and compare what they take.
-
-    Takes any trace that has arguments of operators (``--shapes``).
-    Every distinct call is made on fresh tensors of the recorded shapes, strides and types, outside
-    the program it came from, and timed. What cannot be made again is named, with the reason.
-    """
-    if row_limit < -1:
-        raise UsageError("--row-limit is a number of rows, or -1 for all.")
-    messages = Messages()
-    loaded = load_chosen(choose_trace(trace, rank, process))
-    with messages.progress("replaying"), no_more_than_is_free():
+    """Make every distinct call ``repeat`` times on fresh tensors, and print what it takes."""
+    loaded = load_chosen(chosen)
+    with Messages().progress("replaying"), no_more_than_is_free():
         result = replay_trace(loaded, repeat=repeat, device=device)
-    rows = result.replayed if row_limit < 0 else result.replayed[:row_limit]
+    most = _MOST_ROWS if row_limit is None else row_limit
+    rows = result.replayed if most < 0 else result.replayed[:most]
     more = len(result.replayed) - len(rows)
     left_out = [f"{more} more rows: --row-limit -1 shows all"] if more else []
     Result(

@@ -1,9 +1,10 @@
 """Options of ``opscope run`` that are refused before anything runs."""
 
+from argparse import ArgumentTypeError
+
 import pytest
 
-from opscope.cli.session.run_options import ScheduleOption
-from opscope.errors import UsageError
+from opscope.cli.session.options import ScheduleOption
 
 
 def test_schedule():
@@ -17,7 +18,7 @@ def test_schedule():
     "text", ["", "1", "1,2", "1,2,3,4,5", "1,x,3", "1,-1,3", "1,1.5,2", "1,1,0"]
 )
 def test_no_schedule(text):
-    with pytest.raises(UsageError, match="--schedule"):
+    with pytest.raises(ArgumentTypeError, match="step"):
         ScheduleOption.parse(text)
 
 
@@ -37,11 +38,15 @@ def script(tmp_path, monkeypatch):
         (["--no-table", "--row-limit", "5"], "--no-table leaves out"),
         (["--sort-by", "self_cpu_memory_usage"], "Add --memory"),
         (["--sort-by", "flops"], "Add --flops"),
-        (["--schedule", "1,1"], "--schedule '1,1' is not"),
+        (["--schedule", "1,1"], "--schedule: '1,1' is not"),
         (["--chrome", "trace.txt"], "should end in .json"),
         (["--output", "/proc/trace"], "Nothing can be written to /proc"),
         (["--output", "script.py"], "is a file"),
         (["--nonsense"], "--nonsense"),
+        (["--flight-recorder", "soon"], "--flight-recorder 'soon'"),
+        (["--flight-recorder", "9s", "--max-memory", "x"], "--max-memory 'x'"),
+        (["--flight-recorder", "9s", "--budget", "7"], "--budget 7.0"),
+        (["--flight-recorder", "9s", "--budget", "x"], "--budget: 'x' is no number"),
     ],
 )
 def test_refused_before_the_program_runs(command_line, script, options, said):

@@ -1,27 +1,17 @@
-"""``opscope gpu``: are devices busy, why not, and whose work do they do?"""
+"""``opscope summary --gpu``: are devices busy, why not, and whose work do they do?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated
 
 from opscope.analysis.device_use.device_use import DevicesUse, DeviceUse, find_device_use
 from opscope.analysis.device_use.idle import Idle
 from opscope.analysis.device_use.owners import ModuleDeviceTime, StreamUse
 from opscope.analysis.memory.counters import ReservedMemory
 from opscope.base.quantity_text import bytes_text, share_text, time_text
-from opscope.cli.parameters import Option
-from opscope.cli.part_option import PartOption, RangeOption, StepsOption
-from opscope.cli.shown.results import FormatOption, Result, RowsFormat, Section
+from opscope.cli.shown.results import Result, Section
 from opscope.cli.shown.side_by_side import OfAll, answer
-from opscope.cli.trace_argument import (
-    PeriodOption,
-    ProcessOption,
-    RankOption,
-    TraceArgument,
-    choose_trace,
-    said_once,
-)
+from opscope.cli.trace_argument import Chosen, said_once
 from opscope.columns.devices import device_title
 from opscope.storage.partition import Partition
 from opscope.timeline.period import Which
@@ -33,39 +23,16 @@ _MOST_MODULES = 15
 Row = tuple[str, ...]
 
 
-def gpu(
-    trace: TraceArgument = None,
-    row_limit: Annotated[
-        int,
-        Option(metavar="N", minimum=-1, help="Modules to show, those with most time; -1 for all."),
-    ] = _MOST_MODULES,
-    period: PeriodOption = Which.STEADY,
-    format: FormatOption = RowsFormat.TABLE,
-    rank: RankOption = None,
-    process: ProcessOption = None,
-    range: RangeOption = None,
-    steps: StepsOption = None,
-) -> None:
-    """Show how busy devices are, why they are idle, and whose work they do.
-
-    Shares are of the time looked at. "Hidden" is what went on while something was computed. Idle
-    time is said by what the thread did that launched what came next. A launch waits from the
-    beginning of its call until its work begins. Occupancy is an estimate from sizes of kernels.
-
-    For imported traces of torch.profiler as for recordings. JSON and CSV have times in nanoseconds
-    and shares from 0 to 1; CSV has a row for each quantity, and all modules.
-
-    Of a folder with several processes and none chosen, it shows the devices of all side by side,
-    and which processes differ; JSON and CSV have all of each.
-    """
-    answer(
-        choose_trace(trace, rank, process),
-        PartOption(range, steps),
+def device_use(chosen: Chosen, period: Which, row_limit: int | None) -> Result:
+    """How busy the devices of one process or all of them are."""
+    most = _MOST_MODULES if row_limit is None else row_limit
+    return answer(
+        chosen,
         "looking at the devices of",
         lambda one: find_device_use(one, period),
-        lambda found: _result(found, row_limit),
+        lambda found: _result(found, most),
         _of_all,
-    ).show(format)
+    )
 
 
 def _result(found: DevicesUse, row_limit: int) -> Result:

@@ -1,8 +1,8 @@
 """The lines that a run ends with: the verdict."""
 
 from opscope.analysis.account.find import find_account
-from opscope.cli.shown import headline as module
-from opscope.cli.shown.headline import headline
+from opscope.cli.shown import findings as module
+from opscope.cli.shown.findings import headline
 from opscope.cli.shown.operator_table import what_it_is_of
 from opscope.cli.why import Why, result_of
 from opscope.columns.metadata_kinds import OVER

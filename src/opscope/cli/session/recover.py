@@ -1,15 +1,13 @@
-"""``opscope recover``: the trace of a recording whose process ended before it was written."""
+"""The trace of a recording whose process ended before it was written."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from shlex import quote
-from typing import Annotated
 
 from opscope.base.address import refuse_address
 from opscope.base.artefacts import Artefact
 from opscope.base.input_file import unreadable
-from opscope.cli.parameters import Argument
 from opscope.cli.shown.completeness import describe_completeness, describe_dump, end_of_recording
 from opscope.cli.shown.console import Messages
 from opscope.errors import OpscopeError, TraceFormatError
@@ -17,27 +15,17 @@ from opscope.live.flight.recovery import Rescued, left_in, rescue
 from opscope.storage.earlier import remove_begun
 
 
-def recover(
-    folder: Annotated[
-        Path, Argument(metavar="FOLDER", help="Where the trace was to be written to.")
-    ],
-) -> None:
-    """Write the trace of a recording whose program was killed, or crashed.
-
-    What was recorded until then lies in a hidden file in the folder; it becomes the usual trace,
-    and the file is removed. `opscope run` does so by itself, unless that was killed too. In a
-    folder of dumps of a flight recorder, those that were not finished become traces.
-    """
-    refuse_address(folder)
-    recover_all(folder, Messages())
-
-
 def recover_all(folder: Path, messages: Messages, owner: str | None = None, how: str = "") -> None:
     """Recover what is unfinished in ``folder``, of one process or of all, and say so.
+
+    What was recorded lies in a hidden file in the folder; it becomes the usual trace, and the file
+    is removed. In a folder of dumps of a flight recorder, those that were not finished become
+    traces.
 
     Raises:
         TraceFormatError: nothing could be recovered.
     """
+    refuse_address(folder)
     remove_begun(folder)
     try:
         found = list(left_in(folder, owner))

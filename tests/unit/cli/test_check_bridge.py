@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from opscope.cli import readiness
+from opscope.cli.run import check_bridge
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def built(monkeypatch, tmp_path):
         folder.mkdir()
         (folder / "stamp.json").touch()
         monkeypatch.setattr(importlib.metadata, "version", lambda name: package_version)
-        readiness.check()
+        check_bridge()
         return len(calls)
 
     def run(command, **options):

@@ -1,9 +1,8 @@
-"""``opscope compiled``: which lines the time is of in what torch.compile generated."""
+"""``opscope summary --compiled``: which lines the time is of in what torch.compile generated."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Annotated
 
 from opscope.analysis.compiled_code import (
     CompilationEvent,
@@ -12,18 +11,10 @@ from opscope.analysis.compiled_code import (
     find_compiled_code,
 )
 from opscope.base.quantity_text import share_text, time_text
-from opscope.cli.parameters import Option
-from opscope.cli.part_option import PartOption, RangeOption, StepsOption
-from opscope.cli.shown.finding_sections import below_here
-from opscope.cli.shown.results import FormatOption, Result, RowsFormat, Section
+from opscope.cli.shown.findings import below_here
+from opscope.cli.shown.results import Result, Section
 from opscope.cli.shown.side_by_side import OfAll, answer
-from opscope.cli.trace_argument import (
-    PeriodOption,
-    ProcessOption,
-    RankOption,
-    TraceArgument,
-    choose_trace,
-)
+from opscope.cli.trace_argument import Chosen
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 from opscope.jobs.shared_findings import shared_compilations
@@ -40,29 +31,9 @@ _MOST_EVENTS = 10
 _MOST_WORDS = 3
 
 
-def compiled(
-    trace: TraceArgument = None,
-    row_limit: Annotated[
-        int, Option(metavar="N", minimum=-1, help="Rows to show; -1 for all.")
-    ] = _MOST_ROWS,
-    period: PeriodOption = Which.STEADY,
-    format: FormatOption = RowsFormat.TABLE,
-    rank: RankOption = None,
-    process: ProcessOption = None,
-    range: RangeOption = None,
-    steps: StepsOption = None,
-) -> None:
-    """Show which lines the time in compiled code is of, and where its graphs break.
-
-    A kernel that does the work of several lines is shared out among them by how many of its
-    operations each has. JSON has every kernel with all of its lines, CSV times in nanoseconds. What
-    torch.compile did is of the whole process: where graphs break, and what was compiled again and
-    why.
-
-    Of a folder with several processes and none chosen, it shows all side by side, which of them
-    differ, and what torch.compile did in several once. JSON and CSV have the lines of each.
-    """
-    chosen = choose_trace(trace, rank, process)
+def compiled(chosen: Chosen, period: Which, row_limit: int | None) -> Result:
+    """Lines of compiled code, and what torch.compile did, of one process or all of them."""
+    most = _MOST_ROWS if row_limit is None else row_limit
 
     def find(one: TraceData) -> CompiledCode:
         found = find_compiled_code(one, period)
@@ -72,14 +43,13 @@ def compiled(
             )
         return found
 
-    answer(
+    return answer(
         chosen,
-        PartOption(range, steps),
         "looking at compiled code of",
         find,
-        lambda found: _result(found, row_limit, "" if period is Which.ALL else _START_UP),
+        lambda found: _result(found, most, "" if period is Which.ALL else _START_UP),
         lambda found: _of_all(found, chosen.job.only(found).compared),
-    ).show(format)
+    )
 
 
 def _result(found: CompiledCode, row_limit: int, elsewhere: str) -> Result:
