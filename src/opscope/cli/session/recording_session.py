@@ -66,7 +66,7 @@ class RecordingSession:
         self._rank = launched_rank() if children is None else children.rank
         self._process = None if children is None else children.process
         self._finisher = Finisher(destination.trace, messages)
-        self._steps = StepsOfRun()
+        self._steps = StepsOfRun(self._finisher.is_working)
         self._is_ending = False
         self._asked_last: EndRequest | None = None
         self._shown: EndRequest | None = None
@@ -296,7 +296,8 @@ class RecordingSession:
     def _keep(self, profile: ProfileRecording, destination: Destination) -> None:
         """Have the trace of what has just been recorded made, and shown."""
         with interrupts_wait():
-            if (seen := self._steps.seen()) is not None:
+            # Of a program that goes on, how many steps there are is known at its end.
+            if self._is_ending and (seen := self._steps.seen()) is not None:
                 profile.trace_facts[STEPS] = seen
             asked = self._request_for(profile, destination)
             self._has_kept = True
