@@ -13,7 +13,7 @@ from opscope.findings.backward_passes import backward_steps, is_repeated_pass, s
 from opscope.findings.line_calls import FEWEST_ROUNDS, LineCalls, positions, since_the_last
 from opscope.findings.subject import FLOAT_BYTES, FLOPS_A_NS, Flags, Subject, Values
 from opscope.findings.values import computed_values
-from opscope.timeline.grouped_medians import medians
+from opscope.timeline.signatures import medians
 
 _MUCH = 0.3
 """Of a line's time, in which what a call calls counts twice: list() of a generator, and that."""

@@ -6,10 +6,10 @@ from enum import Enum
 
 import numpy as np
 
-from opscope.analysis.device_use.stretches import union_of
 from opscope.columns.codes import EventKind
 from opscope.findings.program_time import main_row
 from opscope.findings.subject import Subject, Values
+from opscope.timeline.stretches import union_of
 
 
 class Saves(Enum):

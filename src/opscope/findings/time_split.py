@@ -16,7 +16,7 @@ from opscope.findings.subject import Flags, Subject, Values
 from opscope.timeline.device_time import launched_work
 from opscope.timeline.period import wall_bounds
 from opscope.timeline.tree.frame_text import python_events
-from opscope.timeline.tree.own_time import own_times
+from opscope.timeline.tree.line_nesting import own_times
 from opscope.timeline.waits import is_idle, waits_for_device
 
 _OF_A_CALL_NS = 500

@@ -158,7 +158,7 @@ class Verdict:
         return f"what to change: {self.title}{saves}{at}{said}"
 
     def _fix(self) -> str:
-        where, count = "stragglers" if self._is_of_ranks else "findings", len(self.not_looked_for)
+        where, count = "ranks" if self._is_of_ranks else "why --all", len(self.not_looked_for)
         missing = f"{count} patterns not looked for: opscope run --why" if count else ""
         fix = f"fix: {self.fix.rstrip('.')}" if self.fix else ""
         if not fix and not missing and self.status is not Status.HEALTHY:
@@ -258,7 +258,7 @@ def _of_finding(trace: TraceData, finding: Finding, verdict: Verdict) -> Verdict
         verdict,
         status=finding.status if is_named else Status.HEALTHY,
         title=finding.title,
-        next="opscope findings" if others else "opscope why",
+        next="opscope why --all" if others else "opscope why",
         place=place,
         line="" if place is None else place.said(line_texts(trace)),
         fix=first + end.rstrip(),
@@ -273,7 +273,7 @@ def _with_cause(cause: Cause, share: float, verdict: Verdict) -> Verdict:
     status = OF_CAUSE.get(cause, Status.OPERATORS)
     command = "opscope run --why" if verdict.not_looked_for else "opscope why"
     if status is Status.COMMUNICATION:
-        command = "opscope stragglers"
+        command = "opscope ranks"
     evidence = (cause.name.lower(),)
     return replace(verdict, status=status, share=share, next=command, evidence=evidence)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.analysis.device_use.stretches import union_of
 from opscope.base.quantity_text import share_text
 from opscope.findings.pattern import Evidence, Needs, Pattern
 from opscope.findings.patterns.synchronisation import waiting_calls
@@ -12,6 +11,7 @@ from opscope.findings.saving import Saves
 from opscope.findings.status import Status
 from opscope.findings.subject import CUDA, Flags, Subject, Values
 from opscope.timeline.device_time import launched_work
+from opscope.timeline.stretches import union_of
 
 _MANY, _WORTH_SAYING = 100, 0.08
 """Operators; share of the time in which the GPU has nothing to do."""
