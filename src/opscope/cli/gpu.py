@@ -23,7 +23,7 @@ from opscope.cli.trace_argument import (
     choose_trace,
     said_once,
 )
-from opscope.columns.devices import device_title
+from opscope.columns.labels import device_title
 from opscope.storage.partition import Partition
 from opscope.timeline.period import Which
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from opscope.columns.derived import derived
+from opscope.columns.names import step_number
 from opscope.columns.row_groups import places_in
-from opscope.columns.step_names import step_number
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derived
 from opscope.timeline.tree.event_tree import event_tree
 
 Values = npt.NDArray[np.int64]

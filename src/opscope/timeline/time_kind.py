@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from opscope.columns.causes import Cause
-from opscope.columns.step_names import STEP_PREFIX
+from opscope.columns.names import STEP_PREFIX
 from opscope.timeline.waits import cause_of_name
 
 

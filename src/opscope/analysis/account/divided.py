@@ -21,8 +21,7 @@ from opscope.analysis.account.processor import Intervals, intervals_by_thread
 from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.base.cached_property import cached_property
 from opscope.columns.causes import Cause
-from opscope.columns.derived import derive
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derive
 from opscope.timeline.period import Period
 from opscope.timeline.program_steps import program_steps
 from opscope.timeline.steps import Steps

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from opscope.analysis.memory.counters import MemoryCounter, memory_counters
-from opscope.columns.devices import device_name
+from opscope.columns.labels import device_name
 from opscope.columns.trace_data import TraceData
 
 _CPU = 0

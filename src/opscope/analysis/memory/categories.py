@@ -24,12 +24,11 @@ from opscope.analysis.memory.data_flow import DataFlow, MemoryBlocks, data_flow_
 from opscope.analysis.memory.timeline import Action, Category, MemoryTimeline
 from opscope.analysis.memory.written_arguments import match_signature
 from opscope.columns.codes import ParameterRole
-from opscope.columns.derived import derive
 from opscope.columns.dtypes import ITEM_SIZES
 from opscope.columns.overloads import kept
 from opscope.columns.schema import EventKind
 from opscope.columns.table import ListColumn
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derive
 from opscope.errors import UsageError
 
 Codes = npt.NDArray[np.uint8]

@@ -21,8 +21,7 @@ from opscope.columns.metadata_kinds import WARM
 from opscope.errors import OpscopeError
 from opscope.storage.job import place_in_job
 from opscope.storage.partition import RANK, Partition
-from opscope.storage.process_journal import ProcessEntry
-from opscope.storage.processes import Processes, metadata_of
+from opscope.storage.processes import ProcessEntry, Processes, metadata_of
 
 if TYPE_CHECKING:
     pass

@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from opscope.base.artefacts import unfinished_name
 from opscope.base.input_file import open_in_folder
-from opscope.base.unfinished import unfinished_name
 from opscope.errors import TraceFormatError
 from opscope.jobs.rollup.schema import ROLLUP_TABLES, VERSION
 from opscope.storage.manifest import MANIFEST, ROLLUP, opscope_version

@@ -20,8 +20,8 @@ from opscope.jobs.rollup.mark import RollupMark, right_mark
 from opscope.jobs.rollup.places import ProcessPlaces, places_of_table
 from opscope.jobs.rollup.schema import CAUSES, COLLECTIVES, LEDGER, PLACES, ROLLUP_TABLES, STEPS
 from opscope.storage.interop import table_from_arrow
+from opscope.storage.parquet import ParquetColumns
 from opscope.storage.partition import part_of_folder
-from opscope.storage.read_parquet import ParquetColumns
 from opscope.timeline.period import Which
 
 Values = npt.NDArray[np.int64]
