@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 from opscope.api.trace import Trace
 from opscope.base.address import refuse_address
 from opscope.base.notice import notice
-from opscope.base.quantities import count_bytes
+from opscope.base.quantity_text import count_bytes
 from opscope.columns.device_kinds import keep_device_kinds
 from opscope.errors import LifecycleError, OpscopeError, UsageError
 from opscope.recording.facts.program_facts import ProgramFacts, facts_of_program

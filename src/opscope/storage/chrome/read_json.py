@@ -31,9 +31,6 @@ def read_json(path: Path) -> tuple[_native.ChromeReader, dict[str, Any]]:
     Of a file that was cut, what is whole is read. One fault is mended: names with quotes in them
     that Kineto did not escape (``"name": "f.py(0): "x""``).
 
-    Returns:
-        What holds the events, and the file's other keys.
-
     Raises:
         TraceFormatError: the file is missing, damaged, truncated or not a Chrome trace.
         InsufficientMemoryError: it does not fit in memory.
