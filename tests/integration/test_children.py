@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,8 @@ from opscope.storage.partition import PROCESS, RANK, Partition
 from opscope.storage.processes import Processes
 from opscope.storage.unfinished_recordings import unfinished_recordings
 from support.gloo_jobs import run_gloo_job
-from support.processes import run_opscope, run_python
+from support.processes import run_opscope, run_python, wait_until
+from support.recorded import count
 
 torch = pytest.importorskip("torch", reason="records programs of torch")
 
@@ -92,17 +92,6 @@ def run_with_children(folder, source, *options, timeout_s=240, **environment):
     return run_opscope(
         "run", "--children", *options, "-o", folder, program, added=environment, timeout=timeout_s
     )
-
-
-def wait_until(is_so, patience_s=60):
-    until = time.monotonic() + patience_s
-    while not is_so():
-        assert time.monotonic() < until
-        time.sleep(0.05)
-
-
-def count(trace, name):
-    return sum(trace.names[row] == name for row in trace.events["name"].tolist())
 
 
 @pytest.fixture(scope="module")

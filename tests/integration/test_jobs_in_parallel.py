@@ -3,13 +3,13 @@
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import opscope
 from opscope.columns.causes import Cause
 from opscope.storage.partition import RANK, Partition
 from support.gloo_jobs import run_gloo_job
+from support.recorded import steps_of
 
 torch = pytest.importorskip("torch", reason="runs jobs of torch.distributed")
 
@@ -54,18 +54,13 @@ def recorded_from_outside(tmp_path_factory):
     return folder, torchrun("ddp", str(SLOW), recorder=recorder)
 
 
-def steps_in(trace):
-    rows = np.flatnonzero([name == "Optimizer.step#SGD.step" for name in trace.names])
-    return int(np.isin(trace.events["name"], rows).sum())
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_every_rank_has_recorded_all_it_did(recorded_by_itself, way):
     folder, _ = recorded_by_itself
     job = opscope.load(folder / way)
     assert job.ranks == list(range(RANKS)) and job.missing_ranks() == ""
     for _, trace in job.traces():
-        assert steps_in(trace) == STEPS
+        assert steps_of(trace) == STEPS
         assert trace.metadata["distributedInfo"]["world_size"] == RANKS
         assert not any(
             count
@@ -112,7 +107,7 @@ def test_from_outside_every_rank_is_recorded_once_it_is_warm(recorded_from_outsi
     job = opscope.load(folder)
     assert job.ranks == list(range(RANKS)) and job.missing_ranks() == ""
     assert len(job) == RANKS + 1  # and who started them
-    assert [steps_in(job[rank]) >= 5 for rank in job.ranks] == [True] * RANKS
+    assert [steps_of(job[rank]) >= 5 for rank in job.ranks] == [True] * RANKS
 
 
 def test_at_the_end_it_is_said_who_is_slow_and_what_to_change_there(recorded_from_outside):

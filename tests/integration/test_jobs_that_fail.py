@@ -4,12 +4,12 @@ import re
 import signal
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import opscope
 from opscope.cli import main
 from support.processes import run_python
+from support.recorded import steps_of
 
 torch = pytest.importorskip("torch", reason="runs jobs of torch.distributed")
 
@@ -38,11 +38,6 @@ def failed(request, tmp_path_factory):
     return request.param, folder, done
 
 
-def steps_in(trace):
-    rows = np.flatnonzero([name == "Optimizer.step#SGD.step" for name in trace.names])
-    return int(np.isin(trace.events["name"], rows).sum())
-
-
 def said_by_torchrun(done):
     """Each rank's exit code. A rank that raises may still be aborted (-6) while it ends, also
     where nothing is recorded: gloo's threads outlive a process group that nobody destroyed."""
@@ -67,8 +62,8 @@ def test_what_every_rank_did_until_then_is_there(failed):
         assert job.missing_ranks() == "rank 1 of 2 is not in this folder"
         return
     assert job.ranks == [0, 1] and job.missing_ranks() == "" and job.unfinished == []
-    assert steps_in(job[1]) == LAST
-    assert LAST <= steps_in(job[0]) + 1 <= LAST + 1  # it waited for the other in the next one
+    assert steps_of(job[1]) == LAST
+    assert LAST <= steps_of(job[0]) + 1 <= LAST + 1  # it waited for the other in the next one
 
 
 def test_it_is_known_how_each_ended(failed):

@@ -22,6 +22,7 @@ from opscope.recording.segments import Drain, draining, segments_folder, segment
 from opscope.recording.streams.stream import NO_ROOM
 from opscope.storage.long_trace import LongTrace
 from opscope.storage.unfinished_recordings import unfinished_recordings
+from support.recorded import count
 
 MIB = 1 << 20
 
@@ -53,11 +54,6 @@ def drained_once(path):
         while drain.next():
             pass
     return drain
-
-
-def count(trace, name):
-    row = trace.names.find(name)
-    return int(np.count_nonzero(trace.events["name"] == row))
 
 
 def check_nesting(trace):
