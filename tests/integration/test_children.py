@@ -118,12 +118,6 @@ def test_every_kind_of_child_is_a_part_of_the_folder(job, kind, adds):
     assert trace.metadata["process_id"] == told[kind][0]
 
 
-def test_workers_of_a_data_loader_are_parts_too(job):
-    folder, told, _ = job
-    products = [count(opscope.load(folder, process=pid), "aten::mul") for pid in told["workers"]]
-    assert sum(products) == 4
-
-
 @pytest.mark.parametrize("kind", ["fork", "killed", "left", "program", "without torch"])
 def test_how_each_ended_is_known(job, kind):
     folder, told, _ = job
@@ -132,7 +126,7 @@ def test_how_each_ended_is_known(job, kind):
     assert entry_of(folder, process).ended == (killed if code < 0 else f"exited with code {code}")
 
 
-def test_who_began_whom_is_known(job):
+def test_how_children_began_and_who_began_them_is_known(job):
     folder, told, _ = job
     root = told["main"][0]
     assert entry_of(folder, root).how_begun == "program"
@@ -145,18 +139,24 @@ def test_who_began_whom_is_known(job):
     assert metadata["parent_process_id"] == root
     assert metadata["command_line"] == list(program.command)
 
-
-def test_a_child_without_torch_is_listed_without_events(job):
     folder, told, said = job
     assert entry_of(folder, told["without torch"][0]).partition is None
     assert "never imported torch, so there is nothing of them to record" in said
 
-
-def test_a_child_that_was_killed_says_so_and_others_do_not(job):
     folder, told, _ = job
     assert "SIGKILL" in opscope.load(folder, process=told["killed"][0]).metadata["ended"]["how"]
     for kind in ("main", "fork", "spawn", "program"):
         assert "ended" not in opscope.load(folder, process=told[kind][0]).metadata
+
+    folder, told, _ = job
+    products = [count(opscope.load(folder, process=pid), "aten::mul") for pid in told["workers"]]
+    assert sum(products) == 4
+
+    assert unfinished_recordings(job[0]) == []
+
+    # Whoever copies a pipe waits for what is written to it, for ever.
+    folder = job[0]
+    wait_until(lambda: all(one.is_file() or one.is_dir() for one in folder.rglob("*")))
 
 
 @pytest.mark.parametrize("kind", ["fork", "spawn", "forkserver", "program"])
@@ -166,16 +166,6 @@ def test_what_is_in_the_memory_of_a_child_alone_is_in_its_trace(job, kind):
     samples = trace.table("thread_samples")
     assert len(samples) == trace.ledger["thread samples"]["recorded"] > 0
     assert trace.ledger["processor"].keys() == {COMPUTED, WAITED}
-
-
-def test_nothing_unfinished_is_left(job):
-    assert unfinished_recordings(job[0]) == []
-
-
-def test_what_is_left_can_be_copied(job):
-    """Whoever copies a pipe waits for what is written to it, for ever."""
-    folder = job[0]
-    wait_until(lambda: all(one.is_file() or one.is_dir() for one in folder.rglob("*")))
 
 
 def test_all_together_are_on_one_clock(job):
@@ -192,7 +182,7 @@ def test_all_together_are_on_one_clock(job):
     assert count(trace, "aten::add") == 3 + 3 * 5 + 7 + 9
 
 
-def test_the_summary_lists_the_processes(job):
+def test_commands_list_the_processes_or_say_which_there_are(job):
     folder, told, _ = job
     command = [sys.executable, "-m", "opscope", "summary", folder, "--format", "json"]
     said = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
@@ -201,8 +191,6 @@ def test_the_summary_lists_the_processes(job):
     assert rows[told["killed"][0]]["events"] > 7
     assert rows[told["without torch"][0]]["events"] is None
 
-
-def test_a_command_for_one_process_says_which_there_are(job):
     folder, told, _ = job
     done = run_opscope("replay", folder)
     assert done.returncode != 0

@@ -45,13 +45,25 @@ def said_by_torchrun(done):
     return {int(rank): int(code) for rank, code in ranks}
 
 
-def test_torchruns_exit_code_and_what_it_says_of_ranks_are_handed_on(failed):
+def test_torchruns_exit_code_is_handed_on_and_what_ranks_did_is_there(failed):
     how, _, done = failed
     assert done.returncode == 1
     failing = said_by_torchrun(done)[0 if how == "absent" else 1]
     expected = [-signal.SIGKILL] if how == "kill" else [1, -signal.SIGABRT]
     assert failing in expected, done.stderr[-3000:]
     assert "Traceback" not in done.stderr.partition("opscope: ")[2]
+
+    how, folder, done = failed
+    ended = {e.partition.number: e.ended for e in opscope.load(folder).processes.entries
+             if e.partition is not None and e.partition.kind == "rank"}  # fmt: skip
+    expected = {
+        rank: f"exited with code {code}" if code > 0 else f"killed by {signal.Signals(-code).name}"
+        for rank, code in said_by_torchrun(done).items()
+    }
+    assert ended.keys() == ({0} if how == "absent" else {0, 1})
+    told = ended.keys() & expected.keys()  # torch 2.7 leaves out those that torchrun ended itself
+    assert told
+    assert {rank: ended[rank] for rank in told} == {rank: expected[rank] for rank in told}
 
 
 def test_what_every_rank_did_until_then_is_there(failed):
@@ -64,20 +76,6 @@ def test_what_every_rank_did_until_then_is_there(failed):
     assert job.ranks == [0, 1] and job.missing_ranks() == "" and job.unfinished == []
     assert steps_of(job[1]) == LAST
     assert LAST <= steps_of(job[0]) + 1 <= LAST + 1  # it waited for the other in the next one
-
-
-def test_it_is_known_how_each_ended(failed):
-    how, folder, done = failed
-    ended = {e.partition.number: e.ended for e in opscope.load(folder).processes.entries
-             if e.partition is not None and e.partition.kind == "rank"}  # fmt: skip
-    expected = {
-        rank: f"exited with code {code}" if code > 0 else f"killed by {signal.Signals(-code).name}"
-        for rank, code in said_by_torchrun(done).items()
-    }
-    assert ended.keys() == ({0} if how == "absent" else {0, 1})
-    told = ended.keys() & expected.keys()  # torch 2.7 leaves out those that torchrun ended itself
-    assert told
-    assert {rank: ended[rank] for rank in told} == {rank: expected[rank] for rank in told}
 
 
 def test_every_command_answers_for_what_there_is(failed, tmp_path, capsys):

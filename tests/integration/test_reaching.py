@@ -419,7 +419,7 @@ def test_a_program_runs_although_it_cannot_listen(runtime):
 
 def test_many_starts_and_stops_beside_busy_threads_with_stacks(listening):
     """By hand: 1,000 rounds (OPSCOPE_ROUNDS=1000)."""
-    rounds, ending = int(os.environ.get("OPSCOPE_ROUNDS", "50")), threading.Event()
+    rounds, ending = int(os.environ.get("OPSCOPE_ROUNDS", "15")), threading.Event()
 
     def work():
         x = torch.ones(4)

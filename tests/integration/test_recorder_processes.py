@@ -75,7 +75,7 @@ def test_no_lock_of_torchs_is_held_in_a_child():
     program = (
         f"import sys; sys.path.insert(0, {str(TESTS)!r}); from programs import forks_under_load"
     )
-    output = output_of(f"{program}; forks_under_load.main(60, 60)", timeout_s=600)
+    output = output_of(f"{program}; forks_under_load.main(30, 60)", timeout_s=600)
     assert "'failed': 0, 'hung': 0" in output
 
 
