@@ -29,8 +29,7 @@ from tests.gpu.device_work import work_under_opscope, work_under_torch
 from tests.gpu.programs import PROGRAMS, Program, graph_replay, tiny_kernels, wait_for, warm_up
 
 import opscope
-from opscope.analysis.device_account import describe_devices
-from opscope.analysis.graph_attribution import attribute_graphs
+from opscope.analysis.device_account import attribute_graphs, describe_devices
 from opscope.api.trace import Trace
 from opscope.columns.device_rules import check_device_rules
 from opscope.timeline.doubts import sentence

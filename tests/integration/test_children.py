@@ -192,7 +192,7 @@ def test_commands_list_the_processes_or_say_which_there_are(job):
     assert rows[told["without torch"][0]]["events"] is None
 
     folder, told, _ = job
-    done = run_opscope("replay", folder)
+    done = run_opscope("export", "--replay", folder)
     assert done.returncode != 0
     assert f"process {told['main'][0]}" in done.stderr
     assert "--process" in done.stderr

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import opscope
-from opscope.analysis.program_lines import program_lines
+from opscope.analysis.source_lines import program_lines
 from support.processes import run_opscope
 from support.recorded import names
 
@@ -353,7 +353,7 @@ def test_doctor_without_a_compiler(tmp_path):
 
 
 def test_build_says_where_the_bridge_is():
-    first, second = command("build"), command("build")
+    first, second = command("doctor", "--build"), command("doctor", "--build")
     assert (first.returncode, second.returncode) == (0, 0)
     assert "is there already" in second.stderr
     path = Path(second.stderr.split("already: ")[1].strip())
@@ -362,7 +362,7 @@ def test_build_says_where_the_bridge_is():
 
 def test_build_in_a_cache_that_cannot_be_written(tmp_path):
     (tmp_path / "file").touch()
-    done = command("build", environment={"OPSCOPE_CACHE": str(tmp_path / "file")})
+    done = command("doctor", "--build", environment={"OPSCOPE_CACHE": str(tmp_path / "file")})
     assert done.returncode == 1
     assert "OPSCOPE_CACHE" in done.stderr
     assert "Traceback" not in done.stderr

@@ -76,7 +76,11 @@ def recorded(folder, *options, calls, mark="", then=""):
 
 def recover(folder):
     return subprocess.run(
-        [*OPSCOPE, "recover", folder], check=False, capture_output=True, text=True, timeout=100
+        [*OPSCOPE, "doctor", "--recover", folder],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=100,
     )
 
 

@@ -85,10 +85,10 @@ def test_without_a_keeper_the_file_is_left(tmp_path):
     assert code == 7 and "trace written" not in said
     (path,) = unfinished_recordings(tmp_path / "t")
     assert count(opscope.load(tmp_path / "t"), "step") == 50
-    done = run_opscope("recover", "t", cwd=tmp_path)
+    done = run_opscope("doctor", "--recover", "t", cwd=tmp_path)
     assert done.returncode == 0 and "trace written to" in done.stderr
     assert not path.exists() and count(opscope.load(tmp_path / "t"), "step") == 50
-    again = run_opscope("recover", "t", cwd=tmp_path)
+    again = run_opscope("doctor", "--recover", "t", cwd=tmp_path)
     assert again.returncode == 1 and "no unfinished recording" in again.stderr
 
 

@@ -131,11 +131,11 @@ def test_when_that_process_is_killed_another_makes_the_rest(tmp_path, model, opt
     assert {trace.metadata["dump"]["detail"] for trace in dumps_in(tmp_path)} == {"1", "2"}
     (left,) = tmp_path.glob(".dump-*")  # which they were making
     assert "dumps that were not finished: 1" in (said := capfd.readouterr().err)
-    assert f"opscope recover {tmp_path}" in said
-    main(["recover", str(tmp_path)])
+    assert f"opscope doctor --recover {tmp_path}" in said
+    main(["doctor", "--recover", str(tmp_path)])
     assert not left.exists() and len(dumps_in(tmp_path)) == 3
     with pytest.raises(SystemExit):  # there is nothing left
-        main(["recover", str(tmp_path)])
+        main(["doctor", "--recover", str(tmp_path)])
 
 
 def test_dumps_that_wait_for_their_turn_outlive_the_program(tmp_path):

@@ -109,7 +109,7 @@ def test_what_a_process_left_unfinished_is_named(tmp_path, monkeypatch, capfd):
         pass
     said = capfd.readouterr().err
     assert "not finished: 1. What was recorded is kept" in said and "still" not in said
-    assert f"opscope recover {tmp_path}" in said
+    assert f"opscope doctor --recover {tmp_path}" in said
 
 
 def test_no_room_for_a_dump_and_room_for_the_next(tmp_path, capfd):

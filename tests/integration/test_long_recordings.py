@@ -446,7 +446,7 @@ def test_a_full_disk_loses_nothing_of_what_was_recorded(tmp_path, capsys):
     try:
         profile.stop()
         assert "the trace was not written" in capsys.readouterr().err
-        with pytest.raises(UsageError, match="opscope recover"):
+        with pytest.raises(UsageError, match="opscope doctor --recover"):
             profile.save_streamed()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -314,7 +314,7 @@ def test_one_file_that_is_put_in_place_of_ours_keeps_no_thread_busy(tmp_path: Pa
         before = time.process_time()
         time.sleep(1)
         print("busy:", time.process_time() - before > 0.5)
-        said = [sys.executable, "-m", "opscope", "status", str(os.getpid())]
+        said = [sys.executable, "-m", "opscope", "attach", "--status", str(os.getpid())]
         print("code:", subprocess.run(said, stdout=subprocess.DEVNULL).returncode)
         print("harmed: []")
         """,

@@ -138,7 +138,7 @@ def test_where_the_keeper_was_killed_too_it_is_recovered(tmp_path):
     (name,) = rings_in(tmp_path)
     file = file_of_ring(name)
     assert file.exists()
-    done = run_opscope("recover", tmp_path, check=True)
+    done = run_opscope("doctor", "--recover", tmp_path, check=True)
     assert "dump because of: death" in done.stderr
     assert len(dump_of(tmp_path).events) > 0
     assert not rings_in(tmp_path)
@@ -149,7 +149,8 @@ def test_a_ring_of_a_process_that_runs_is_left_alone(tmp_path):
     with opscope.flight_recorder(directory=tmp_path, triggers=[]):
         (name,) = rings_in(tmp_path)
         assert len(files_of_rings(tmp_path)) == 1
-        with pytest.raises(LifecycleError, match=f"{os.getpid()}, which still runs.*opscope dump"):
+        runs = f"{os.getpid()}, which still runs.*opscope attach --dump"
+        with pytest.raises(LifecycleError, match=runs):
             dump_ring(name)
         with pytest.raises(TraceFormatError, match=f"flight recorder: of process {os.getpid()}"):
             opscope.load(tmp_path)

@@ -9,14 +9,12 @@ from hypothesis import strategies as st
 
 import opscope
 from opscope.analysis.account.find import find_account
-from opscope.analysis.own_listing import OwnListing
 from opscope.analysis.top_operators import find_top_operators
 from opscope.analysis.torch_listing.averages import key_averages
 from opscope.report.page import report_html
-from opscope.timeline.listing import TorchListing
+from opscope.timeline.listing import OwnListing, TorchListing
 from opscope.timeline.period import Which, period_of
-from opscope.timeline.tree.line_nesting import line_nesting
-from opscope.timeline.tree.own_time import own_times
+from opscope.timeline.tree.line_nesting import line_nesting, own_times
 from support.plain_own_times import covered_ns, plain_own_times
 from support.read_report import own_times_of_the_page, read_report
 

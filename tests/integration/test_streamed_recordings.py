@@ -232,7 +232,7 @@ os._exit(0)
             recover_file(path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert code == 0 and f"`opscope recover {tmp_path}`" in str(refused.value)
+    assert code == 0 and f"`opscope doctor --recover {tmp_path}`" in str(refused.value)
     trace, _ = recover_file(path)
     assert count(trace, "aten::add") == 1
 
@@ -252,7 +252,7 @@ def test_a_trace_that_cannot_be_written_ends_no_program_and_is_kept(tmp_path, ca
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     said = capfd.readouterr().err
     assert said.count("the trace was not written") == 1 and "Too many open files" in said
-    assert f"opscope recover {tmp_path / 't'}" in said
+    assert f"opscope doctor --recover {tmp_path / 't'}" in said
     first = tmp_path / "t" / "cycle-1" if steps else tmp_path / "t"
     assert len(unfinished_recordings(first)) == 1
     if steps:

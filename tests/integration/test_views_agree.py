@@ -13,10 +13,10 @@ import pytest
 
 import opscope
 from opscope.cli import main
-from opscope.cli.shown.headline import headline
+from opscope.cli.shown.findings import headline
 from opscope.report.page import report_html
 from opscope.timeline.period import period_of
-from opscope.timeline.time_kind import TimeKind, time_kind
+from opscope.timeline.waits import TimeKind, time_kind
 from support.processes import run_python
 from support.read_report import own_times_of_the_page, read_report
 

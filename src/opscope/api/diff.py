@@ -6,10 +6,9 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from opscope.analysis.diff.comparable import Despite
-from opscope.analysis.diff.compare import compare
+from opscope.analysis.diff.compare import Despite, compare
 from opscope.analysis.diff.result import Diff
-from opscope.analysis.diff.side import Side
+from opscope.analysis.diff.step_costs import Side
 from opscope.base.address import address_of, shown_address
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError

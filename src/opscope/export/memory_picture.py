@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from opscope.analysis.memory.data_flow import SHOWN_CATEGORIES, Category, SizesByCategory
 from opscope.analysis.memory.over_time import extreme_positions
-from opscope.analysis.memory.timeline import SHOWN_CATEGORIES, Category, SizesByCategory
 from opscope.export.json_text import to_json
 
 COLORS = {

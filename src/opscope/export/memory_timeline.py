@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from opscope.analysis.memory.categories import memory_accounts
-from opscope.analysis.memory.recorded import check_memory_recorded
-from opscope.analysis.memory.timeline import (
+from opscope.analysis.memory.counters import check_memory_recorded
+from opscope.analysis.memory.data_flow import (
     SHOWN_CATEGORIES,
     Action,
     MemoryTimeline,
@@ -154,7 +154,7 @@ FORMAT = Format(
     suffixes=(".memory.json", ".memory.json.gz", ".memory.html", ".raw.json.gz"),
     help=(
         "memory by category over time, in the files of torch's "
-        "export_memory_timeline; .html is a page and .png a picture"
+        "export_memory_timeline; .html is a page, .png a picture (by matplotlib)"
     ),
     write=_write_recorded,
 )
