@@ -193,11 +193,13 @@ def backward_pass(start, end, nodes, line):
     ]
 
 
-def test_a_backward_pass_is_one_call_of_a_line_and_no_round_of_the_loop():
-    inner = [*loop(20, 3), *backward_pass(300, 400, nodes=20, line=6)]
+@pytest.mark.parametrize("line", [5, 6])
+def test_a_backward_pass_is_one_call_of_a_line_and_no_round_of_the_loop(line):
+    """From Python 3.12 on that may be the line of a comprehension, which is no function there."""
+    inner = [*loop(20, 3), *backward_pass(300, 400, nodes=20, line=line)]
     finding = found(build_trace(program(*inner, end=400)), "for-loop-indexing")
     assert finding.places[0].line == 5
-    assert finding.places[0].occurrences == 20
+    assert "20 rounds" in finding.explanation
 
 
 def test_what_a_line_calls_once_is_no_round_of_the_loop_in_it():
