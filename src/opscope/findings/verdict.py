@@ -17,9 +17,8 @@ from opscope.analysis.top_operators import DEFAULT_SORT, find_top_operators, ran
 from opscope.base.html_table import html_table
 from opscope.base.quantity_text import share_text, time_text
 from opscope.columns.causes import WAITS, Cause
-from opscope.columns.derived import derive
 from opscope.columns.location import line_texts
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derive
 from opscope.findings.find import find_findings
 from opscope.findings.finding import Finding, Findings
 from opscope.findings.pattern import Needs

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from opscope import _native
 from opscope.base.cached_property import cached_property
+from opscope.columns.names import STEP_PREFIX
 from opscope.columns.schema import AllocationAction
-from opscope.columns.step_names import STEP_PREFIX
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.tree.ancestry import Index, minus_children, nearest_ancestor
 from opscope.timeline.tree.event_tree import EventTree, event_tree

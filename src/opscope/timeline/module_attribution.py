@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.columns.derived import derived
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derived
 from opscope.timeline.tree.event_tree import event_arrays, numbers_of_threads
 from opscope.timeline.tree.frame_text import MODULE_PREFIX, ModuleName, event_texts, module_names
 from opscope.timeline.tree.links import forward_backward_links

@@ -8,12 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.base.quantity_text import share_text
-from opscope.columns.derived import derived
 from opscope.columns.metadata_kinds import STEPS
+from opscope.columns.names import step_number
 from opscope.columns.row_groups import places_in
 from opscope.columns.schema import EventKind
-from opscope.columns.step_names import step_number
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derived
 from opscope.timeline.tree.ancestry import nearest_ancestor
 from opscope.timeline.tree.event_tree import event_tree
 

@@ -18,9 +18,8 @@ import numpy.typing as npt
 
 from opscope.analysis.account.helper_threads import is_within
 from opscope.columns.codes import WaitsFor
-from opscope.columns.derived import derived
 from opscope.columns.table import Table
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derived
 
 Values = npt.NDArray[np.int64]
 Amounts = npt.NDArray[np.float64]

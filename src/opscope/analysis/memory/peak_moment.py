@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.memory.lives import AllocationLives, allocation_lives, allocation_rows
-from opscope.columns.devices import device_names
+from opscope.columns.labels import device_names
 from opscope.columns.schema import AllocationAction
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData

@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from opscope import _native
 from opscope.base.cached_property import cached_property
-from opscope.columns.derived import derived
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derived
 from opscope.timeline.tree.ancestry import Index, minus_children, nearest_ancestor
 
 

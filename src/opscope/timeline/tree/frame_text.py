@@ -8,10 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.columns.derived import derived
 from opscope.columns.schema import EventKind
 from opscope.columns.table import Table
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derived
 
 MODULE_PREFIX = "nn.Module: "
 PYTHON_KINDS = (
