@@ -359,18 +359,6 @@ def test_a_profile_beside_it_has_what_it_asked_for(tmp_path, model, optimizer):
     assert not len(trace.table("modules"))
 
 
-def test_torch_s_own_profiler_works_beside_it(tmp_path, model, optimizer):
-    with flight_recorder(directory=tmp_path, triggers=[]) as recorder:
-        step(model, optimizer)
-        with torch.profiler.profile(profile_memory=True) as profile:
-            step(model, optimizer)
-        step(model, optimizer)
-        trace = opscope.load(recorder.dump(wait=True))
-    assert "aten::addmm" in {event.name for event in profile.events()}
-    names = [trace.event_name(e) for e in range(len(trace.events))]
-    assert names.count("aten::addmm") == 3
-
-
 def test_a_thousand_threads_come_and_go(tmp_path):
     with flight_recorder("400ms", directory=tmp_path, triggers=[]) as recorder:
         for _ in range(100):

@@ -82,7 +82,7 @@ export class SpanColors {
 }
 
 // Parts of a training step, by the names of timeline/phases.py, and what memory is for, by those of
-// analysis/memory/timeline.py.
+// analysis/memory/data_flow.py.
 const PART_COLORS: Record<string, string> = {
   "data loading": "--phase-data",
   forward: "--phase-forward",

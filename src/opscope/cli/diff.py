@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 
-from opscope.analysis.diff.comparable import Despite
-from opscope.analysis.diff.compare import compare
+from opscope.analysis.diff.compare import Despite, compare
 from opscope.analysis.diff.gate import Judgement, Outcome, judge, read_gate
 from opscope.analysis.diff.result import Diff
 from opscope.api.diff import open_sides

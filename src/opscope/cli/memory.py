@@ -13,7 +13,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import astuple
 
-from opscope.analysis.memory.groups import PeakGroup, by_function
+from opscope.analysis.memory.life_categories import PeakGroup, by_function
 from opscope.analysis.memory.peak import NO_LINE, PeakMemory, memory_at_peak
 from opscope.base.quantity_text import bytes_text
 from opscope.cli.parser import Parser, example, whole_number

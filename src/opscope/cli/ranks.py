@@ -34,13 +34,21 @@ from opscope.cli.shown.results import Result, RowsFormat, Section, add_format
 from opscope.cli.trace_argument import Chosen, add_trace, choose_trace, nothing_beside
 from opscope.cli.whole_job import of_readable, say_what_is_missing
 from opscope.errors import TraceFormatError, UsageError
-from opscope.jobs.collective_kinds import CollectiveKind, RankWaits, collective_kinds, rank_waits
-from opscope.jobs.collective_text import TextTable, kind_table, rank_table, sentences
+from opscope.jobs.collective_kinds import (
+    CollectiveKind,
+    RankWaits,
+    TextTable,
+    collective_kinds,
+    kind_table,
+    rank_table,
+    rank_waits,
+    sentences,
+)
 from opscope.jobs.collectives import JobCollectives
-from opscope.jobs.make_rollups import make_rollups
 from opscope.jobs.questions.engines import EngineName
 from opscope.jobs.questions.questions import JobQuestion
 from opscope.jobs.rank_path import rank_path
+from opscope.jobs.rolled_up import make_rollups
 from opscope.jobs.slow_ranks import SlowRank
 from opscope.storage.partition import listed
 

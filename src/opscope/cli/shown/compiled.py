@@ -17,7 +17,7 @@ from opscope.cli.shown.side_by_side import OfAll, answer
 from opscope.cli.trace_argument import Chosen
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
-from opscope.jobs.shared_compilations import shared_compilations
+from opscope.jobs.shared_findings import shared_compilations
 from opscope.storage.partition import Partition, parts_text
 from opscope.timeline.period import Which
 

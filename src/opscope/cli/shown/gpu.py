@@ -6,14 +6,16 @@ from collections.abc import Iterator, Mapping
 
 from opscope.analysis.device_use.device_use import DevicesUse, DeviceUse, find_device_use
 from opscope.analysis.device_use.idle import Idle
-from opscope.analysis.device_use.owners import ModuleDeviceTime
-from opscope.analysis.device_use.reserved import ReservedMemory
-from opscope.analysis.device_use.streams import StreamUse
+from opscope.analysis.device_use.owners import ModuleDeviceTime, StreamUse
+from opscope.analysis.memory.counters import ReservedMemory
 from opscope.base.quantity_text import bytes_text, share_text, time_text
 from opscope.cli.shown.results import Result, Section
 from opscope.cli.shown.side_by_side import OfAll, answer
-from opscope.cli.trace_argument import Chosen, said_once
-from opscope.columns.devices import device_title
+from opscope.cli.trace_argument import (
+    Chosen,
+    said_once,
+)
+from opscope.columns.labels import device_title
 from opscope.storage.partition import Partition
 from opscope.timeline.period import Which
 

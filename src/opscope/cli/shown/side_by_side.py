@@ -12,7 +12,7 @@ from opscope.cli.shown.results import Result, Section
 from opscope.cli.trace_argument import Chosen, each_process, load_chosen, said_once
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError, UsageError
-from opscope.jobs.compared_shares import ComparedShares, compare_shares_of
+from opscope.jobs.compared_accounts import ComparedShares, compare_shares_of
 from opscope.storage.partition import Partition
 
 _MOST_DIFFERENCES, _MOST_NOTES = 5, 8
