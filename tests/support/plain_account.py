@@ -17,7 +17,7 @@ from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.columns.causes import WAITS, Cause
 from opscope.columns.codes import EventKind, RecordScope, WaitsFor
 from opscope.timeline.steps import program_steps
-from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.event_tree import nearest_ancestor
 from opscope.timeline.tree.frame_text import event_texts, is_python
 from opscope.timeline.tree.line_nesting import line_nesting
 from support.plain_lay_over import OffProcessor, lay_over

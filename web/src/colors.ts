@@ -75,7 +75,7 @@ export class LabelColors {
 }
 
 // Parts of a training step, by the names of timeline/phases.py, and what memory is for, by those of
-// analysis/memory/data_flow.py.
+// analysis/memory/timeline.py.
 const PART_COLORS: Record<string, string> = {
   "data loading": "--phase-data",
   forward: "--phase-forward",

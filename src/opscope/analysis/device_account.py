@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.columns.device_rules import DeviceRules, check_device_rules
 from opscope.columns.schema import UNHEARD
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.device_time import WORK_KINDS
+from opscope.timeline.arrays import Values
 from opscope.timeline.doubts import sentence
+from opscope.timeline.listing import WORK_KINDS
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def attribute_graphs(trace: TraceData) -> GraphAttribution:
     kernels = np.bincount(group.reshape(-1), minlength=len(distinct))
     times = np.bincount(group.reshape(-1), weights=duration[known], minlength=len(distinct))
     for row in np.argsort(-times, kind="stable"):
-        texts = [trace.names[int(text)] if text >= 0 else "" for text in distinct[row]]
+        texts = [trace.names[int(text)] for text in distinct[row]]
         operator, module, shapes, stack = texts
         count, device_ns = int(kernels[row]), int(times[row])
         operators.append(GraphOperator(operator, module, shapes, stack, count, device_ns))
@@ -72,7 +72,7 @@ def attribute_graphs(trace: TraceData) -> GraphAttribution:
     return GraphAttribution(len(rows), total, attributed, tuple(operators))
 
 
-def _rows_of(ids: npt.NDArray[np.int64], looked_up: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _rows_of(ids: Values, looked_up: Values) -> Values:
     if not len(ids):
         return np.full(len(looked_up), -1, dtype=np.int64)
     order = np.argsort(ids, kind="stable")

@@ -16,7 +16,7 @@ from opscope.findings.line_calls import FEWEST_ROUNDS, LineCalls, positions, sin
 from opscope.findings.subject import FLOPS_A_NS, Flags, Subject, Values
 from opscope.findings.values import computed_values
 from opscope.timeline.signatures import medians
-from opscope.timeline.tree.ancestry import nearest_ancestor, subtree_sums
+from opscope.timeline.tree.event_tree import nearest_ancestor, subtree_sums
 
 _MUCH = 0.3
 """Of a line's time, in which what a call calls counts twice: list() of a generator, and that."""

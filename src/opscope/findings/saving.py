@@ -10,7 +10,7 @@ from opscope.columns.codes import EventKind
 from opscope.findings.program_time import main_row
 from opscope.findings.subject import Subject, Values
 from opscope.timeline.stretches import union_of
-from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.event_tree import nearest_ancestor
 
 
 class Saves(Enum):

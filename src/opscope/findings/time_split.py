@@ -11,8 +11,8 @@ from opscope.columns.row_groups import group_rows
 from opscope.columns.schema import EventKind
 from opscope.findings.pattern import has_calls_of_libraries
 from opscope.findings.subject import Flags, Subject, Values
-from opscope.timeline.device_time import launched_work
-from opscope.timeline.tree.ancestry import nearest_ancestor, subtree_sums
+from opscope.timeline.listing import launched_work
+from opscope.timeline.tree.event_tree import nearest_ancestor, subtree_sums
 from opscope.timeline.tree.frame_text import python_events
 from opscope.timeline.tree.line_nesting import own_times
 from opscope.timeline.waits import is_idle, waits_for_device

@@ -9,7 +9,7 @@ from opscope.findings.subject import Subject, Values
 from opscope.findings.time_split import Spent, TimeSplit
 from opscope.findings.unexplained_time import Unexplained
 from opscope.timeline.period import wall_bounds
-from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.event_tree import nearest_ancestor
 
 _WORDS = {
     Spent.TORCH: "torch's operators",

@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.device_time import WORK_KINDS
-from opscope.timeline.listing import TorchListing
+from opscope.timeline.arrays import Values
+from opscope.timeline.listing import WORK_KINDS, TorchListing
 from opscope.timeline.phases import Phase, find_phases
+from opscope.timeline.signatures import group_sums
 from opscope.timeline.steps import Steps, find_steps, step_of_events
 from opscope.timeline.tree.event_tree import event_tree
-
-Values = npt.NDArray[np.int64]
 
 _MOST_LABELS = 20
 """Operators that are followed from step to step."""
@@ -97,7 +95,7 @@ def covered(start: Values, end: Values, group: Values, groups: int) -> Values:
     reached = np.concatenate([[0], np.maximum.accumulate(finish)[:-1]])
     # Of times that are far apart the stretches overflow; no interval adds more than itself.
     added = np.clip(finish - np.maximum(begin, reached), 0, end[order] - start[order])
-    return np.bincount(group, weights=added, minlength=groups).astype(np.int64)
+    return group_sums(added, group, groups)
 
 
 def _row_of_step(steps: Steps, number: Values) -> Values:
@@ -122,5 +120,5 @@ def _labels_by_step(listing: TorchListing, row: Values, steps: int) -> tuple[lis
     place[top] = np.arange(len(top))
     known = place[label] >= 0
     key = row[inside][known] * len(top) + place[label[known]]
-    sums = np.bincount(key, weights=own[known], minlength=steps * len(top)).astype(np.int64)
+    sums = group_sums(own[known], key, steps * len(top))
     return [listing.group_texts[i] for i in top], sums.reshape(steps, len(top))

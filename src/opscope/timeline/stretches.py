@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Values = npt.NDArray[np.int64]
+from opscope.timeline.arrays import Values
 
 
 @dataclass(frozen=True, eq=False)

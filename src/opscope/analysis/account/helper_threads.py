@@ -1,6 +1,6 @@
-"""Backward passes that run on threads of their own, as they do where there is a device.
+"""Threads that work for another one: backward passes of autograd, and transfers between ranks.
 
-The autograd engine has a thread for each device; whoever calls ``backward()`` waits for it. On the
+The autograd engine has a thread for each device; the caller of ``backward()`` waits for it. On the
 CPU it runs passes on the thread that asks for them.
 """
 
@@ -9,15 +9,12 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.memory.owners import ENGINE_PREFIX
 from opscope.columns.codes import EventKind
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Flags, Values
 from opscope.timeline.stretches import union_of
-
-Values = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 _TRANSFERS = re.compile(r"(gloo|nccl|mpi|ucc):")
 """What backends call the spans of their own threads, in which data goes from rank to rank."""

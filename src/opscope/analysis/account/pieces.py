@@ -13,6 +13,7 @@ import numpy.typing as npt
 from opscope import _native
 from opscope.analysis.account.helper_threads import threads_of_engine
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Amounts, Flags, Values
 from opscope.timeline.steps import Steps
 from opscope.timeline.tree.frame_text import event_texts
 from opscope.timeline.tree.line_nesting import Line, line_nesting
@@ -50,10 +51,6 @@ def _of_name(text: str) -> int:
     cause = cause_of_name(text).cause
     return AS_AROUND if cause is None else cause
 
-
-Values = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
-Amounts = npt.NDArray[np.float64]
 
 _NONE = np.zeros(0, dtype=np.int64)
 

@@ -14,17 +14,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.account.helper_threads import is_within
 from opscope.columns.codes import WaitsFor
 from opscope.columns.derived import derived
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
-
-Values = npt.NDArray[np.int64]
-Amounts = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
+from opscope.timeline.arrays import Amounts, Flags, Values
 
 _NEAR_NS = 100_000_000
 """A wait that no sample fell into is taken for the kind that one as close as this fell into."""

@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.account.pieces import Pieces
 from opscope.analysis.critical_path.waits import Waits
 from opscope.columns.causes import Cause
 from opscope.columns.labels import DEVICES
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.device_time import WORK_KINDS
-
-Values = npt.NDArray[np.int64]
+from opscope.timeline.arrays import Values
+from opscope.timeline.listing import WORK_KINDS
 
 _TIGHT_NS = 5_000
 """Work that begins so soon after other work waited for that."""

@@ -1,4 +1,4 @@
-"""Whose work a device does: the modules, forward and backward, and what nobody asked for."""
+"""What streams of a device did, and whose work it was: the modules, forward and backward."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import numpy.typing as npt
 
 from opscope.columns.codes import EventKind
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Flags, Values
 from opscope.timeline.module_attribution import ModuleAttribution, attribute_to_modules
 from opscope.timeline.stretches import union_of
-
-Values = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,6 @@ def _deepest(launched: Values, begun: Values) -> int:
     return int(waiting.max())
 
 
-Flags = npt.NDArray[np.bool_]
 Path = tuple[str, ...]
 
 
@@ -232,9 +230,7 @@ def _with_earlier_captures(
     return result
 
 
-def _rolled_up(
-    paths: list[Path], texts: list[str], own: npt.NDArray[np.int64]
-) -> tuple[ModuleDeviceTime, ...]:
+def _rolled_up(paths: list[Path], texts: list[str], own: Values) -> tuple[ModuleDeviceTime, ...]:
     """With what the modules in each take."""
     row_of = {path: row for row, path in enumerate(paths)}
     total = own.copy()

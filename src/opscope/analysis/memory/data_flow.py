@@ -1,4 +1,4 @@
-"""The data flow graph: which blocks of memory operators read, change, make and free.
+"""The data flow graph: which blocks of memory operators read, change, make and free, and when.
 
 A block is one allocation as one tensor uses it; every change of its contents makes a new version.
 Nodes are the outermost operators that have a schema or belong to the backward pass, and the
@@ -16,10 +16,7 @@ import numpy.typing as npt
 from opscope.columns.codes import MemoryAction, MemoryCategory
 from opscope.columns.devices import device_names, rows_on_device
 from opscope.errors import UsageError
-
-Values = npt.NDArray[np.int64]
-Rows = npt.NDArray[np.int32]
-Flags = npt.NDArray[np.bool_]
+from opscope.timeline.arrays import Flags, Rows, Values
 
 NONE = -1
 

@@ -9,7 +9,7 @@ from opscope.findings.pattern import Evidence, Pattern
 from opscope.findings.status import Status
 from opscope.findings.subject import Flags, Subject, Values
 from opscope.findings.time_split import LOADED_BY_WORKERS
-from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.event_tree import nearest_ancestor
 
 _IN_PROCESS = "enumerate(DataLoader)#_SingleProcessDataLoaderIter"
 _WORTH_SAYING = 0.01

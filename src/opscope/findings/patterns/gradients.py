@@ -10,7 +10,7 @@ from opscope.columns.schema import AllocationAction, RecordScope
 from opscope.findings.pattern import Evidence, Needs, Pattern
 from opscope.findings.status import Status
 from opscope.findings.subject import Flags, Subject, Values
-from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.event_tree import nearest_ancestor
 from opscope.timeline.tree.links import forward_backward_links, thread_numbers
 
 _WORTH_SAYING, _FEWEST = 0.005, 16

@@ -10,7 +10,7 @@ from opscope.findings.pattern import Evidence, Needs, Pattern, has_calls_of_libr
 from opscope.findings.patterns.gradients import has_backward
 from opscope.findings.status import Status
 from opscope.findings.subject import Flags, Subject, Values
-from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.event_tree import nearest_ancestor
 
 _WORTH_SAYING, _FEWEST = 0.02, 8
 _GROWS, _RISES = 2.0, 0.9

@@ -13,7 +13,7 @@ from opscope.findings.pattern import Evidence, Needs, Pattern
 from opscope.findings.status import Status
 from opscope.findings.subject import Subject, Values
 from opscope.findings.values import computed_values
-from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.event_tree import nearest_ancestor
 
 CONCATENATIONS = ("aten::cat", "aten::concat", "aten::concatenate", "aten::hstack", "aten::vstack")
 _WORTH_SAYING, _FEWEST = 0.02, 8

@@ -11,7 +11,7 @@ from opscope.findings.patterns.launches import is_on_device
 from opscope.findings.saving import share_of_one_thread
 from opscope.findings.status import Status
 from opscope.findings.subject import Flags, Subject, Values
-from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.event_tree import nearest_ancestor
 
 _COMPILE = "_compile.compile_inner"
 _REGION = "Torch-Compiled Region: "

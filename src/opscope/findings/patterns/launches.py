@@ -10,9 +10,9 @@ from opscope.findings.patterns.synchronisation import waiting_calls
 from opscope.findings.saving import Saves
 from opscope.findings.status import Status
 from opscope.findings.subject import CUDA, Flags, Subject, Values
-from opscope.timeline.device_time import launched_work
+from opscope.timeline.listing import launched_work
 from opscope.timeline.stretches import union_of
-from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.event_tree import nearest_ancestor
 
 _MANY, _WORTH_SAYING = 100, 0.08
 """Operators; share of the time in which the GPU has nothing to do."""

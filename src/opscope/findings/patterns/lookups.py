@@ -11,7 +11,7 @@ from opscope.findings.pattern import Evidence, Needs, Pattern
 from opscope.findings.patterns.matmul import PRODUCT_CALLS
 from opscope.findings.subject import Subject, Values
 from opscope.findings.values import computed_values
-from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.event_tree import nearest_ancestor
 
 _DENSE = ("aten::embedding_dense_backward", "aten::_embedding_bag_dense_backward")
 _ROWS = (2, 5)

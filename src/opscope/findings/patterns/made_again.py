@@ -9,7 +9,7 @@ from opscope.columns.schema import EventKind
 from opscope.findings.pattern import Evidence, Needs, Pattern
 from opscope.findings.status import Status
 from opscope.findings.subject import Flags, Subject, Values
-from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.event_tree import nearest_ancestor
 
 _WORTH_SAYING, _FEWEST = 0.02, 3
 _LAYERS, _MADE = "torch/nn/modules/", "__init__"

@@ -15,7 +15,7 @@ from opscope.findings.pattern import Evidence, Needs, Pattern
 from opscope.findings.status import Status
 from opscope.findings.subject import Flags, Subject, Values
 from opscope.findings.time_split import Spent, TimeSplit
-from opscope.timeline.tree.ancestry import subtree_sums
+from opscope.timeline.tree.event_tree import subtree_sums
 from opscope.timeline.tree.frame_text import event_texts
 
 _WORTH_SAYING, _LINE_WORTH_NAMING = 0.08, 0.02

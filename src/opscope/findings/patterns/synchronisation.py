@@ -11,7 +11,7 @@ from opscope.findings.pattern import Evidence, Pattern
 from opscope.findings.saving import Saves
 from opscope.findings.status import Status
 from opscope.findings.subject import CUDA, Subject, Values
-from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.event_tree import nearest_ancestor
 
 _READS = ("aten::_local_scalar_dense", "aten::is_nonzero", "aten::nonzero", "aten::masked_select")
 """Operators whose result's value or shape Python needs before it can go on."""

@@ -12,7 +12,7 @@ from opscope.columns.schema import AllocationAction, RecordScope, Role
 from opscope.findings.backward_passes import backward_steps, steps_take_ns
 from opscope.findings.pattern import Evidence, Needs, Pattern
 from opscope.findings.subject import EVALUATING, Flags, Subject, Values
-from opscope.timeline.tree.ancestry import nearest_ancestor, subtree_sums
+from opscope.timeline.tree.event_tree import nearest_ancestor, subtree_sums
 
 _WORTH_SAYING, _FEWEST = 0.02, 10
 _STORING, _STORES = "AccumulateGrad", ("aten::detach", "aten::add_")
