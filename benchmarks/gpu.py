@@ -49,7 +49,7 @@ def main() -> None:
     """Measure and print.
 
     Raises:
-        SystemExit: torch sees no GPU.
+        SystemExit: torch sees no GPU, or something is wrong.
     """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15)
@@ -71,6 +71,7 @@ def main() -> None:
     for line in (_many(device, options.kernels, figures), _afterwards(device)):
         console.print(line)
     console.print(_costs(programs, device, options.rounds, figures))
+    sys.exit("\n".join(f"WRONG: {one}" for one in figures.wrong) or None)
 
 
 class Figures:
@@ -81,6 +82,12 @@ class Figures:
         self._is_real = device == "cuda"
         self._path = path
         self._content: dict[str, Any] = {"wrong": []}
+
+    @property
+    def wrong(self) -> list[str]:
+        """In words."""
+        found: list[str] = self._content["wrong"]
+        return found
 
     def add(self, what: str, figures: Any, *wrong: str) -> None:
         """Note figures of a part, and what is wrong in words; empty texts are nothing."""

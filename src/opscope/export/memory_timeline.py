@@ -154,7 +154,7 @@ FORMAT = Format(
     suffixes=(".memory.json", ".memory.json.gz", ".memory.html", ".raw.json.gz"),
     help=(
         "memory by category over time, in the files of torch's "
-        "export_memory_timeline; .html is a page and .png a picture"
+        "export_memory_timeline; .html is a page, .png a picture (by matplotlib)"
     ),
     write=_write_recorded,
 )

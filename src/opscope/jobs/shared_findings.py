@@ -114,6 +114,6 @@ def _of_straggler(slow: SlowRank, others: int) -> Verdict:
         wall_ns=round(slow.step_ns),
         about="mean step of the job",
         others=others,
-        next="opscope stragglers",
+        next="opscope ranks",
         evidence=("stragglers", slow.cause.name.lower()),
     )

@@ -172,8 +172,9 @@ class SlowRanks:
             return []
         return [
             f"Every rank spends {share_text(share)} of a step or more in collectives, and no rank "
-            "explains that: look at the transfers with `opscope collectives`. One slow connection "
-            "makes all ranks wait alike; which one it is shows on the hosts alone (`ss -ti`)."
+            "explains that: look at the transfers with `opscope ranks --collectives`. One slow "
+            "connection makes all ranks wait alike; which one it is shows on the hosts alone "
+            "(`ss -ti`)."
         ]
 
 

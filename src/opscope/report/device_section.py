@@ -28,14 +28,15 @@ _NOT_KNOWN = "not known"
 
 
 def device_section(trace: TraceData, which: Which | str) -> dict[str, Any] | None:
-    """What `opscope gpu` says of a period; None where no device did anything in the recording."""
+    """What `opscope summary --gpu` says of a period; None where no device did anything."""
     if not len(trace.table("gpu")):
         return None
     found = find_device_use(trace, which)
     advice = found.advice()
     notes = list(found.notes)
     if len(found.modules) > MOST_MODULES:
-        notes.append(f"{len(found.modules) - MOST_MODULES:,} more modules: opscope gpu shows all")
+        more = len(found.modules) - MOST_MODULES
+        notes.append(f"{more:,} more modules: opscope summary --gpu shows all")
     return {
         "wall": max(found.wall_ns, 1),
         "devices": [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
+
 import pytest
 
 import opscope
@@ -46,7 +48,8 @@ def test_one_of_them_is_loaded_by_its_rank(copied):
 
 def test_one_that_is_long_is_read_out_of_core(copied, monkeypatch):
     monkeypatch.setattr(trace_argument, "LONG_EVENTS", 0)
-    long = trace_argument.long_trace(trace_argument.choose_trace(copied, rank="3"))
+    asked = Namespace(trace=copied, rank="3", process=None)
+    long = trace_argument.long_trace(trace_argument.choose_trace(asked))
     assert long.folder == copied / "host-1.opscope" / "rank=00003"
 
 

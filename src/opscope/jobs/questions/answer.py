@@ -101,7 +101,7 @@ def ask_job(
             raise TraceFormatError(
                 f"The engine {engine.value} could not answer: {first}. Check that nobody removes "
                 f"or writes the files called rollup_*.parquet, then make them anew with `opscope "
-                "rollup --again`."
+                "ranks --rollup --again`."
             ) from error
     kind = next(iter(rollups)).kind
     columns = found.column_names
