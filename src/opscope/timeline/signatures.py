@@ -78,6 +78,15 @@ def first_of_each(key: Signature) -> tuple[Values, Values]:
     return group, first
 
 
+def rows_of(ids: npt.NDArray[np.integer[Any]], wanted: npt.NDArray[np.integer[Any]]) -> Values:
+    """The first row of ``ids`` that has each wanted id, -1 for none. Shape as ``wanted``."""
+    if not len(ids):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    order = np.argsort(ids, kind="stable")
+    row = order[np.searchsorted(ids[order], wanted).clip(0, len(ids) - 1)]
+    return np.where(ids[row] == wanted, row, -1)
+
+
 def group_sums(values: Values, group: npt.NDArray[np.integer[Any]], groups: int) -> Values:
     """The sum of the values of every group, exact up to 2**53. Shape (groups,)."""
     return np.bincount(group, weights=values, minlength=groups).astype(np.int64)

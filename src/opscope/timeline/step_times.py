@@ -10,7 +10,7 @@ from opscope.columns.trace_data import TraceData
 from opscope.timeline.arrays import Values
 from opscope.timeline.listing import WORK_KINDS, TorchListing
 from opscope.timeline.phases import Phase, find_phases
-from opscope.timeline.signatures import group_sums
+from opscope.timeline.signatures import group_sums, rows_of
 from opscope.timeline.steps import Steps, find_steps, step_of_events
 from opscope.timeline.tree.event_tree import event_tree
 
@@ -43,7 +43,7 @@ def step_times(
     tree = event_tree(trace)
     if steps is None:
         steps = find_steps(trace)
-        row = _row_of_step(steps, step_of_events(trace))
+        row = rows_of(steps.number, step_of_events(trace))
     else:
         row = steps.row_at(tree.start_ns)
     phases = find_phases(trace)
@@ -96,16 +96,6 @@ def covered(start: Values, end: Values, group: Values, groups: int) -> Values:
     # Of times that are far apart the stretches overflow; no interval adds more than itself.
     added = np.clip(finish - np.maximum(begin, reached), 0, end[order] - start[order])
     return group_sums(added, group, groups)
-
-
-def _row_of_step(steps: Steps, number: Values) -> Values:
-    """Row in ``steps`` of every event, -1 outside all."""
-    if not len(steps):
-        return np.full(len(number), -1, dtype=np.int64)
-    by_number = np.argsort(steps.number, kind="stable")
-    position = np.searchsorted(steps.number[by_number], number)
-    candidate = by_number[np.minimum(position, len(steps) - 1)]
-    return np.where(steps.number[candidate] == number, candidate, -1)
 
 
 def _labels_by_step(listing: TorchListing, row: Values, steps: int) -> tuple[list[str], Values]:

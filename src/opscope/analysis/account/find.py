@@ -89,13 +89,13 @@ def _divide(whole: TraceData, period: Period) -> Divided:
     samples = dict(intervals_by_thread(whole, stretches))
     threads = tuple(line_nesting(trace).threads)
     passes = passes_of_engine(trace)
-    edges = [steps.start_ns, steps.end_ns, stretches.ravel(), passes.ravel()]
+    edges = [steps.start_ns, steps.end_ns, stretches.edges_ns, passes.edges_ns]
     cuts = [
         (_cuts(edges, samples.get(line.number)), _columns(samples.get(line.number)))
         for line in threads
     ]
     cost_ns = round((cost_of_an_event_ns(trace) or 0.0) / 2)
-    time = time_of_threads(trace, steps, bounds, cuts, stretches, passes, cost_ns)
+    time = time_of_threads(trace, steps, bounds, cuts, stretches.edges_ns, passes.edges_ns, cost_ns)
     most = thread_of_operators(trace, threads)
     return Divided(steps, steps_are, bounds, threads, bool(samples), most, time)
 

@@ -120,7 +120,7 @@ def time_of_threads(
 
     Args:
         cuts: of each thread the moments at which its pieces end, in order, and its samples.
-        transfers: when each transfer between ranks began and ended.
+        transfers: when each transfer between ranks began and ended, in order.
         passes: likewise each backward pass on a thread of its own.
         cost_ns: of recording the begin or the end of a span.
     """
@@ -136,8 +136,8 @@ def time_of_threads(
             for rows, (moments, samples), asked in zip(nested.rows, cuts, is_main, strict=False)
         ],
         steps.in_order(),
-        np.ascontiguousarray(transfers.ravel()),
-        np.ascontiguousarray(passes.ravel()),
+        np.ascontiguousarray(transfers),
+        np.ascontiguousarray(passes),
         int(bounds[0]),
         int(bounds[1]),
         cost_ns,

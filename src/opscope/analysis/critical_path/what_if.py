@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from opscope.analysis.critical_path.device_nodes import last_ended
 from opscope.analysis.critical_path.graph import WaitGraph, wait_graph
 from opscope.base.cached_property import cached_property
 from opscope.base.quantity_text import share_text, time_text
@@ -89,8 +90,7 @@ def _nodes_at_steps(graph: WaitGraph, end: Values) -> Values:
         return np.zeros((2, 0), dtype=np.int64)
     own = np.flatnonzero((graph.gpu < 0) & graph.is_program)
     moments = np.stack([graph.steps.start_ns, graph.steps.end_ns])
-    place = np.searchsorted(end[own], moments, side="right") - 1
-    return np.where(place >= 0, own[np.maximum(place, 0)], -1)
+    return last_ended(end, own, moments)
 
 
 def _at(end: Values, nodes: Values, start_ns: int) -> Values:

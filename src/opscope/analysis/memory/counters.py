@@ -53,10 +53,10 @@ def memory_counters(trace: TraceData) -> list[MemoryCounter]:
     rows = np.flatnonzero(table["action"] != AllocationAction.OUT_OF_MEMORY)
     rows = rows[np.argsort(table["time_ns"][rows], kind="stable")]
     device = table["device_type"].astype(np.int64)[rows] * 256 + table["device_index"][rows]
-    return [_counter(trace, rows[device == key], int(key)) for key in np.unique(device)]
+    return [_counter(trace, rows[device == key]) for key in np.unique(device)]
 
 
-def _counter(trace: TraceData, rows: Values, key: int) -> MemoryCounter:
+def _counter(trace: TraceData, rows: Values) -> MemoryCounter:
     table = trace.table("allocations")
     allocated = table["total_allocated_bytes"][rows]
     if not allocated.any():

@@ -21,6 +21,7 @@ from opscope.columns.schema import AllocationAction, Role
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.arrays import Flags, Values
+from opscope.timeline.signatures import rows_of
 
 NONE = -1
 _FOREVER = np.iinfo(np.int64).max
@@ -48,9 +49,8 @@ class AllocationLives:
 def allocation_lives(trace: TraceData, device: str) -> AllocationLives:
     """Blocks on ``device``: those allocated or freed in the recording, then those only used."""
     recorded, seen = _recorded(trace, device), _seen(trace, device)
-    place, known = _find(seen["allocation_id"], recorded["allocation_id"])
-    recorded["last_seen_ns"] = np.full(len(place), NONE, dtype=np.int64)
-    recorded["last_seen_ns"][known] = seen["last_ns"][place[known]]
+    place = rows_of(seen["allocation_id"], recorded["allocation_id"])
+    recorded["last_seen_ns"] = np.append(seen["last_ns"], NONE)[place]
     before = _seen_before(recorded, seen)
     columns = {name: np.concatenate([recorded[name], before[name]]) for name in before}
     return AllocationLives(**columns)
@@ -164,8 +164,8 @@ def _seen_before(recorded: dict[str, Values], seen: dict[str, Any]) -> dict[str,
     allocated = recorded["allocation"] >= 0
     freed_only = recorded["allocation_id"][~allocated]
     first_made = np.full(len(seen["allocation_id"]), _FOREVER, dtype=np.int64)
-    place, known = _find(seen["allocation_id"], recorded["allocation_id"])
-    known &= allocated
+    place = rows_of(seen["allocation_id"], recorded["allocation_id"])
+    known = (place >= 0) & allocated
     np.minimum.at(first_made, place[known], recorded["start_ns"][known])
     was_there = (seen["first_ns"] < first_made) & ~np.isin(seen["allocation_id"], freed_only)
     was_there &= seen["size_bytes"] > 0
@@ -182,14 +182,6 @@ def _seen_before(recorded: dict[str, Values], seen: dict[str, Any]) -> dict[str,
         "allocation_id": seen["allocation_id"][was_there],
         "tensor_id": seen["tensor_id"][was_there],
     }
-
-
-def _find(ordered: Values, wanted: Values) -> tuple[Values, Flags]:
-    """Where each of ``wanted`` is in ``ordered``, and whether it is there at all."""
-    place = np.searchsorted(ordered, wanted)
-    known = place < len(ordered)
-    known[known] = ordered[place[known]] == wanted[known]
-    return place, known
 
 
 @dataclass(frozen=True)
