@@ -15,7 +15,7 @@ from opscope.recording import segments
 from opscope.recording.compiled.told_places import ToldPlaces, read_places
 from opscope.recording.recovered import about_of, recover_file
 from opscope.recording.segments import Drain, draining
-from opscope.storage.unfinished_recordings import unfinished_recordings
+from opscope.storage.manifest import unfinished_recordings
 
 torch = pytest.importorskip("torch", reason="compiles functions")
 
@@ -115,7 +115,7 @@ def test_a_recording_whose_process_is_killed_has_them(tmp_path, cache):
         from opscope.recording import segments
         from opscope.recording.segments import draining
         from opscope.recording.recovered import about_of
-        from opscope.storage.unfinished_recordings import unfinished_recordings
+        from opscope.storage.manifest import unfinished_recordings
 
         segments.RECORDS, segments.MARGIN_NS = 2_000, 0
         with opscope.profile(stream_to=sys.argv[1], keeper=False):

@@ -21,7 +21,7 @@ from opscope.recording.recovered import about_of, recover_file
 from opscope.recording.segments import Drain, draining, segments_folder, segments_of
 from opscope.recording.streams.stream import NO_ROOM
 from opscope.storage.long_trace import LongTrace
-from opscope.storage.unfinished_recordings import unfinished_recordings
+from opscope.storage.manifest import unfinished_recordings
 
 MIB = 1 << 20
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from opscope.analysis.memory.categories import MemoryAccounts
-from opscope.columns.devices import device_name
+from opscope.columns.labels import device_name
 
 Block = tuple[int, int, str]
 Version = tuple[Block, int]

@@ -9,9 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.columns.codes import EventKind
-from opscope.columns.derived import derived
-from opscope.columns.ledger_rows import KIND_COST, CostKind
-from opscope.columns.trace_data import TraceData
+from opscope.columns.ledger import KIND_COST, CostKind
+from opscope.columns.trace_data import TraceData, derived
 from opscope.timeline.arrays import Amounts, Flags
 from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor
 

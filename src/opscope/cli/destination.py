@@ -13,7 +13,7 @@ from pathlib import Path
 from opscope.base.address import refuse_address
 from opscope.errors import OpscopeError, UsageError
 from opscope.recording.facts.distributed_job import launched_rank
-from opscope.storage.process_journal import PROCESSES
+from opscope.storage.processes import PROCESSES
 
 CHROME_SUFFIXES = (".json.gz", ".json")
 """Those of the Chrome writer, which is not imported for runs that write none."""

@@ -25,7 +25,7 @@ from opscope.columns.trace_data import TraceData
 from opscope.jobs.together import traces_together
 from opscope.report.page import write_report
 from opscope.storage.partition import Partition, parts_text
-from opscope.storage.process_journal import ProcessEntry
+from opscope.storage.processes import ProcessEntry
 from opscope.timeline.period import Which
 
 MOST_ON_TIMELINE = 8

@@ -24,7 +24,7 @@ from opscope.jobs.chrome_files import ChromeFile
 from opscope.jobs.recordings import Recordings, find_recordings, folder_of
 from opscope.jobs.together import SOURCE
 from opscope.storage.job import missing_ranks
-from opscope.storage.manifest import MANIFEST
+from opscope.storage.manifest import MANIFEST, unfinished_below, unfinished_recordings
 from opscope.storage.partition import (
     RANK,
     Partition,
@@ -35,7 +35,6 @@ from opscope.storage.partition import (
     parts_text,
 )
 from opscope.storage.remote import local_path
-from opscope.storage.unfinished_recordings import unfinished_below, unfinished_recordings
 from opscope.timeline.doubts import doubts_text
 from opscope.timeline.period import Which
 

@@ -10,7 +10,7 @@ import numpy as np
 from opscope.analysis.recording_cost import costs_of_events_ns
 from opscope.analysis.sites import RECORD_STACKS
 from opscope.base.reused_memory import reusing_memory
-from opscope.columns.ledger_rows import recorded_for
+from opscope.columns.ledger import recorded_for
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 from opscope.findings.finding import Finding, Findings, Unchecked

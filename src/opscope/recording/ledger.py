@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from opscope.columns import processor_rows
+from opscope.columns.ledger import PROCESSOR
 from opscope.recording.decoded import Decoded
 
 Row = tuple[str, str, float]
@@ -112,7 +112,7 @@ def clocks(recorded: Recorded) -> Iterator[Row]:
 def processor(recorded: Recorded) -> Iterator[Row]:
     """What the thread that opened the window had of a processor, and how long it waited for one."""
     for what, value in recorded.decoded.processor.items():
-        yield processor_rows.SOURCE, what, value
+        yield PROCESSOR, what, value
 
 
 def recorder(recorded: Recorded, cost: Mapping[str, float]) -> Iterator[Row]:

@@ -37,12 +37,11 @@ from opscope.recording.streams.merge_segments import Merge, OwnFacts
 from opscope.recording.streams.stream import NO_ROOM
 from opscope.storage.job import place_in_job
 from opscope.storage.long_trace import end_of_trace
+from opscope.storage.manifest import is_later
 from opscope.storage.partition import RANK, Partition, asked_partition
-from opscope.storage.process_journal import job_of
-from opscope.storage.processes import metadata_of
-from opscope.storage.read_part import load_folder
-from opscope.storage.save_apart import save_apart
-from opscope.storage.unfinished_recordings import is_later
+from opscope.storage.processes import job_of, metadata_of
+from opscope.storage.read_part import load_part
+from opscope.storage.store import save_part
 
 HOW_UNKNOWN = "its process ended without stopping it (killed, crashed, os._exit or exec)"
 STOPPED = "it was stopped, but its trace was not written"
@@ -115,7 +114,7 @@ def _trace_of_long(path: Path, about: Mapping[str, Any], how: str) -> TraceData:
         folder = Path(place) / "trace"
         _merge(path, drain.segments, folder, how)
         try:
-            return load_folder(folder)
+            return load_part(folder)
         except TraceFormatError as error:  # which names a folder that is gone in a moment
             raise ValueError(str(error)) from error
 
@@ -213,7 +212,7 @@ def _opened(path: Path) -> tuple[_native.StreamedLog, dict[str, Any]]:
 
 
 def recover_file(
-    path: Path, how: str = "", wait: bool = False, save: Save = save_apart
+    path: Path, how: str = "", wait: bool = False, save: Save = save_part
 ) -> tuple[TraceData, Path] | None:
     """Write the trace of an unfinished recording into its folder, and remove its file.
 

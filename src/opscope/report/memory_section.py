@@ -10,7 +10,7 @@ import numpy as np
 from opscope.analysis.memory.life_categories import PeakGroup, by_function, group_blocks
 from opscope.analysis.memory.over_time import MemoryOverTime, MemoryParts, memory_over_time
 from opscope.analysis.memory.peak import NO_STACK, PeakMemory, explain_peak
-from opscope.columns.devices import device_title
+from opscope.columns.labels import device_title
 from opscope.columns.trace_data import TraceData
 from opscope.report.packing import shown
 from opscope.report.span_section import Spans

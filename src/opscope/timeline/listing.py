@@ -15,8 +15,8 @@ import numpy as np
 from opscope import _native
 from opscope.base.cached_property import cached_property
 from opscope.columns.codes import EventKind, GpuKind
+from opscope.columns.names import STEP_PREFIX
 from opscope.columns.schema import AllocationAction
-from opscope.columns.step_names import STEP_PREFIX
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.arrays import Flags, Rows, Values
 from opscope.timeline.tree.event_tree import (

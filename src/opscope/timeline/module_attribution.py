@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from opscope import _native
-from opscope.columns.derived import derived
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derived
 from opscope.timeline.arrays import Flags, Rows
 from opscope.timeline.tree.event_tree import event_arrays, numbers_of_threads
 from opscope.timeline.tree.frame_text import MODULE_PREFIX, ModuleName, event_texts, module_names

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from opscope.base.quantity_text import time_text
-from opscope.base.row_blocks import row_blocks
-from opscope.columns.derived import derive, derived
+from opscope.base.reused_memory import row_blocks
 from opscope.columns.part import LATEST_NS, Part, part_from, part_until
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derive, derived
 from opscope.errors import UsageError
 from opscope.timeline.arrays import Values
 from opscope.timeline.doubts import doubts_text, require_times

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.columns.derived import derived
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derived
 from opscope.timeline.arrays import Flags
 from opscope.timeline.tree.event_tree import event_arrays, event_tree
 

@@ -67,7 +67,7 @@ def first_of_each(key: Signature) -> tuple[Values, Values]:
     except ImportError:  # slower, and the same
         return _first_of_each_sorted(key)
 
-    from opscope.columns.arrow_values import numbers_of  # with Arrow
+    from opscope.base.arrow import numbers_of  # with Arrow
 
     # Of its buffer: `pa.array` would import pandas, to see whether it was given one of its objects.
     keys = pa.Array.from_buffers(pa.uint64(), len(key), [None, pa.py_buffer(key)])

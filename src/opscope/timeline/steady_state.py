@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from opscope.base.quantity_text import time_text
-from opscope.columns.derived import derived
 from opscope.columns.metadata_kinds import OVER, WARM
 from opscope.columns.row_groups import group_rows
 from opscope.columns.schema import EventKind
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derived
 from opscope.timeline.arrays import Values
 from opscope.timeline.signatures import medians
 from opscope.timeline.step_times import covered

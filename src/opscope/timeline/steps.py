@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from opscope.base.quantity_text import share_text
-from opscope.columns.derived import derived
 from opscope.columns.metadata_kinds import STEPS
+from opscope.columns.names import step_number
 from opscope.columns.row_groups import places_in
 from opscope.columns.schema import EventKind
-from opscope.columns.step_names import step_number
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derived
 from opscope.timeline.arrays import Values
 from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor
 

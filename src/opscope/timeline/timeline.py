@@ -13,10 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.columns.derived import derived
 from opscope.columns.row_groups import group_rows
 from opscope.columns.table import Table
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derived
 from opscope.timeline.arrays import Rows, Values
 from opscope.timeline.tree.frame_text import PYTHON_KINDS
 from opscope.timeline.tree.line_nesting import Line, line_nesting, rows_by_line

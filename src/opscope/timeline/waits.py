@@ -17,8 +17,8 @@ import numpy as np
 from opscope.base.program_files import WAITING_FUNCTIONS
 from opscope.columns.causes import Cause
 from opscope.columns.codes import WaitsFor
-from opscope.columns.ledger_rows import RECORDER_PREFIX
-from opscope.columns.step_names import STEP_PREFIX
+from opscope.columns.ledger import RECORDER_PREFIX
+from opscope.columns.names import STEP_PREFIX
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.arrays import Values
 from opscope.timeline.tree.frame_text import event_texts

@@ -36,7 +36,8 @@ def test_they_are_one_job(copied):
     assert [len(trace.events) for _, trace in job.traces()] == [1, 1, 1, 1]
     assert job.sql("SELECT count(*) FROM events").fetchall() == [(4,)]
     assert len(job.processes) == 4
-    assert [len(trace.events) for _, trace in job.processes.traces()] == [1, 1, 1, 1]
+    found = job.processes
+    assert [len(found.load(one.partition).events) for one in found.recorded] == [1, 1, 1, 1]
 
 
 def test_one_of_them_is_loaded_by_its_rank(copied):

@@ -18,8 +18,7 @@ from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.base.cached_property import cached_property
 from opscope.base.reused_memory import reusing_memory
 from opscope.columns.causes import Cause
-from opscope.columns.derived import derive
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derive
 from opscope.timeline.arrays import Amounts, Rows, Values
 from opscope.timeline.period import Period, Which, period_of
 from opscope.timeline.steps import Steps, program_steps

@@ -16,9 +16,8 @@ from itertools import pairwise
 import numpy as np
 
 from opscope.columns.codes import WaitsFor
-from opscope.columns.derived import derived
 from opscope.columns.table import Table
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derived
 from opscope.timeline.arrays import Amounts, Flags, Values
 from opscope.timeline.stretches import Stretches, union_of
 

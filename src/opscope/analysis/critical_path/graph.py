@@ -18,7 +18,7 @@ from opscope.analysis.account.pieces import Pieces, pieces_of
 from opscope.analysis.critical_path.device_nodes import DeviceNodes, device_nodes
 from opscope.analysis.critical_path.waits import Waits, find_waits
 from opscope.base.cached_property import cached_property
-from opscope.columns.derived import derive
+from opscope.columns.trace_data import derive
 from opscope.timeline.arrays import Flags, Values
 from opscope.timeline.period import Period
 from opscope.timeline.steps import Steps, program_steps

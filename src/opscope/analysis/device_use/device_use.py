@@ -25,7 +25,7 @@ from opscope.base.quantity_text import share_text
 from opscope.base.reused_memory import reusing_memory
 from opscope.columns.causes import Cause
 from opscope.columns.codes import EventKind, GpuKind
-from opscope.columns.devices import device_name, device_title
+from opscope.columns.labels import device_name, device_title
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.arrays import Values
 from opscope.timeline.doubts import require_times

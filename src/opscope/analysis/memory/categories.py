@@ -30,7 +30,6 @@ from opscope.analysis.memory.data_flow import (
     data_flow_of,
 )
 from opscope.columns.codes import ArgumentAccess, ParameterRole
-from opscope.columns.derived import derive
 from opscope.columns.dtypes import ITEM_SIZES
 from opscope.columns.overloads import (
     TENSOR,
@@ -42,7 +41,7 @@ from opscope.columns.overloads import (
 )
 from opscope.columns.schema import EventKind
 from opscope.columns.table import ListColumn
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derive
 from opscope.errors import UsageError
 from opscope.timeline.arrays import Flags, Values
 

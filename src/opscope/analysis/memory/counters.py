@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opscope.columns.devices import device_name
+from opscope.columns.labels import device_name
 from opscope.columns.schema import AllocationAction
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError

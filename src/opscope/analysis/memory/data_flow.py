@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.columns.codes import MemoryAction, MemoryCategory
-from opscope.columns.devices import device_names, rows_on_device
+from opscope.columns.labels import device_names, rows_on_device
 from opscope.errors import UsageError
 from opscope.timeline.arrays import Flags, Rows, Values
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.columns.devices import device_names, rows_on_device
 from opscope.columns.dtypes import ITEM_SIZES
+from opscope.columns.labels import device_names, rows_on_device
 from opscope.columns.row_groups import order_rows
 from opscope.columns.schema import AllocationAction, Role
 from opscope.columns.table import Table

@@ -11,8 +11,7 @@ import numpy.typing as npt
 from opscope.analysis.flops import FlopCounts
 from opscope.analysis.torch_listing.argument_lists import plain_shapes
 from opscope.analysis.torch_listing.rows import ListedRows, Quantities, RowSource, list_rows
-from opscope.base.reused_memory import reusing_memory
-from opscope.base.row_blocks import row_blocks
+from opscope.base.reused_memory import reusing_memory, row_blocks
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.arrays import Values
 from opscope.timeline.listing import TorchListing

@@ -33,7 +33,7 @@ from opscope.recording.facts.program_facts import NO_FACTS, ProgramFacts
 from opscope.recording.recovered import about_ended, is_long, is_of_another_run, recover, save_long
 from opscope.storage.long_trace import LongTrace
 from opscope.storage.partition import asked_partition, cycle_folders
-from opscope.storage.read_part import load_folder, load_part
+from opscope.storage.read_part import load_part
 from opscope.timeline.period import period_of
 from opscope.timeline.steps import what_passes_between
 
@@ -106,7 +106,7 @@ class _EndOfRun:
             facts = {} if asked.facts is None else asked.facts["metadata"]
             trace = trace.with_metadata(facts)
             save_trace(trace, asked.destination.trace, part)
-            if self._is_shown and (between := what_passes_between(trace)):
+            if self._is_shown and (between := what_passes_between(period_of(trace).trace)):
                 self._messages.say(f"of what was recorded: {between}")
 
     def show_job(self, job: JobRequest) -> None:
@@ -124,7 +124,7 @@ class _EndOfRun:
         asked = self._asked
         try:
             if asked.saved is not None:
-                return _Made(asked.saved.parent, load_folder(asked.saved))
+                return _Made(asked.saved.parent, load_part(asked.saved))
             if asked.recording is None:
                 return None
             files = [one for file in (asked.recording, *asked.superseded) if (one := at(file))]

@@ -21,8 +21,7 @@ from opscope.columns.trace_data import TraceData
 from opscope.errors import OpscopeError
 from opscope.storage.job import place_in_job
 from opscope.storage.partition import RANK, Partition
-from opscope.storage.process_journal import ProcessEntry
-from opscope.storage.processes import Processes, metadata_of
+from opscope.storage.processes import ProcessEntry, Processes, metadata_of
 
 WriteFile = Callable[[TraceData, "str | os.PathLike[str]"], object]
 

@@ -4,7 +4,6 @@ beside it while one is long."""
 from __future__ import annotations
 
 import errno
-import os
 import select
 import socket
 import sys
@@ -20,7 +19,6 @@ from opscope.launch.keeper_process import DONE, NO_ROOM, is_unfinished
 from opscope.live.children.recovery import recover_ended
 
 _BETWEEN_LOOKS_S = 0.05
-_NICENESS = 10
 
 
 def finish(folder: str, owner: str, how: str) -> None:
@@ -59,7 +57,6 @@ def job(folder: str) -> None:
 
     To watch costs nothing, but a keeper that comes late does not see how processes ended.
     """
-    os.nice(_NICENESS)
     recover_ended(Path(folder))
 
 

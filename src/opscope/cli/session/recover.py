@@ -12,7 +12,7 @@ from opscope.cli.shown.completeness import describe_completeness, describe_dump,
 from opscope.cli.shown.console import Messages
 from opscope.errors import OpscopeError, TraceFormatError
 from opscope.live.flight.recovery import Rescued, left_in, rescue
-from opscope.storage.earlier import remove_begun
+from opscope.storage.store import remove_begun
 
 
 def recover_all(folder: Path, messages: Messages, owner: str | None = None, how: str = "") -> None:

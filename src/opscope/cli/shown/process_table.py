@@ -20,11 +20,9 @@ from opscope.errors import OpscopeError
 from opscope.findings.verdict import Verdict
 from opscope.launch.process_end import start_of
 from opscope.recording.recovered import NothingRecorded, unreadable_recordings
-from opscope.storage.manifest import damage_of
+from opscope.storage.manifest import damage_of, unfinished_below
 from opscope.storage.partition import PROCESS, RANK, Partition
-from opscope.storage.process_journal import AGAIN, ProcessEntry
-from opscope.storage.processes import Processes, metadata_of
-from opscope.storage.unfinished_recordings import unfinished_below
+from opscope.storage.processes import AGAIN, ProcessEntry, Processes, metadata_of
 
 _HEADINGS = ("Process", "Parent", "Events", "Time", "Peak memory", "Ended", "Command line")
 _LONGEST_COMMAND = 80

@@ -20,7 +20,7 @@ from opscope.cli.shown.findings import (
     state_of,
 )
 from opscope.cli.shown.results import Section
-from opscope.columns.devices import device_title
+from opscope.columns.labels import device_title
 from opscope.columns.location import LineTexts, line_texts
 from opscope.columns.trace_data import TraceData
 from opscope.findings.find import find_findings

@@ -9,7 +9,7 @@ import numpy as np
 
 from opscope import _native
 from opscope.analysis.memory.counters import memory_was_recorded
-from opscope.columns.devices import device_name
+from opscope.columns.labels import device_name
 from opscope.columns.row_groups import RowGroups, group_rows
 from opscope.columns.trace_data import TraceData
 from opscope.findings.subject import Subject

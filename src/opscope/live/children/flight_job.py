@@ -11,7 +11,7 @@ from typing import Any
 
 from opscope.live.children.job import ChildrenOfRun
 from opscope.live.children.settings import ChildSettings
-from opscope.storage.process_journal import read_journal
+from opscope.storage.processes import read_journal
 
 
 class FlightJob(ChildrenOfRun):

@@ -9,8 +9,8 @@ from opscope.base.artefacts import Artefact, LeftKind, below, claimed, owner, re
 from opscope.errors import LifecycleError, OpscopeError
 from opscope.live.flight.recovery import rescue
 from opscope.recording.recovered import NothingRecorded, part_of_recording
-from opscope.storage.earlier import remove_begun
-from opscope.storage.process_journal import read_journal
+from opscope.storage.processes import read_journal
+from opscope.storage.store import remove_begun
 
 _HOW = {"killed": "its process was {}", "exited": "its process {}", "became": "its process {}"}
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from opscope.base.running_process import is_there, state_of
 from opscope.errors import ReachError
+from opscope.launch.process_end import is_there, state_of
 from opscope.live.control.address import Address, address_of
 from opscope.live.control.peer import is_process, peer_of
 from opscope.live.control.protocol import VERSION, ReceivedLines, send

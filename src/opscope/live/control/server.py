@@ -22,8 +22,7 @@ from typing import Any
 
 from opscope.base.notice import notice
 from opscope.base.own_file import OwnSocket
-from opscope.base.own_thread import OwnThread
-from opscope.base.short_turns import short_turns
+from opscope.base.own_thread import OwnThread, short_turns
 from opscope.errors import ReachError
 from opscope.launch.torch_import import when_imported
 from opscope.live.control.address import addresses, bound, no_socket, remove_if_stale, socket_path

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from opscope.columns.concat import concat_traces, in_order_of_start
-from opscope.columns.ledger_rows import RECORDER_PREFIX
+from opscope.columns.ledger import RECORDER_PREFIX
 from opscope.columns.names import Names
 from opscope.columns.schema import EventKind, RecordScope
 from opscope.columns.trace_data import TraceData

@@ -12,7 +12,7 @@ from typing import Any
 from opscope.base.files import open_inside, read_inside, remove_inside
 from opscope.base.left_files import COUNT, TIME_NS, Between, Shape, reading, said
 from opscope.base.memory_limit import require_memory
-from opscope.columns.ledger_rows import NOT_KNOWN_MS
+from opscope.columns.ledger import NOT_KNOWN_MS
 from opscope.columns.metadata_kinds import ENDED
 from opscope.columns.trace_data import TraceData
 from opscope.columns.validate import checked_trace

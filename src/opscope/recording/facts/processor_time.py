@@ -10,7 +10,7 @@ import threading
 from dataclasses import replace
 from typing import Any
 
-from opscope.columns.processor_rows import COMPUTED, WAITED
+from opscope.columns.ledger import COMPUTED, WAITED
 from opscope.recording.decoded import Decoded
 from opscope.recording.listeners import Listener
 

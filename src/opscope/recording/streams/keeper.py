@@ -79,7 +79,7 @@ def _begun(folder: Path) -> OwnFile:
     # Not Python's own sockets, which close whatever has their numbers when they go.
     theirs, ours = (OwnFile(end.detach()) for end in _socket.socketpair())
     try:
-        words = [str(theirs.descriptor), os.fspath(folder), owner()]
+        words = ["program", str(theirs.descriptor), os.fspath(folder), owner()]
         begin_watching(keeper_process.__file__, words, None, theirs.descriptor)
         return ours
     except BaseException:

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from opscope.columns.names import Names
+from opscope.columns.concat import joined
+from opscope.columns.names import Names, step_number
 from opscope.columns.schema import RECORDED_TABLES, TABLES, EventKind
-from opscope.columns.step_names import step_number
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.recording.assemble import assemble_trace, engine_names
@@ -25,11 +25,11 @@ from opscope.recording.ledger import Row
 from opscope.recording.segments import Late, RecordingSegment
 from opscope.recording.sources import RecordingOptions
 from opscope.recording.streams.stream import NO_ROOM
-from opscope.storage.long_trace import GROWING, joined
+from opscope.storage.long_trace import GROWING
 from opscope.storage.manifest import Manifest
+from opscope.storage.parquet import RowGroupWriter, write_table
 from opscope.storage.partition import Partition
-from opscope.storage.row_group_files import RowGroupWriter
-from opscope.storage.store import save_files, write_table
+from opscope.storage.store import save_files
 
 _CALLS = ("python_calls", "operator_calls")
 

@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from opscope import _native
 from opscope.base.cached_property import cached_property
-from opscope.columns.derived import derived
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derived
 from opscope.timeline.arrays import Flags, Rows, Values
 
 Index = npt.NDArray[np.signedinteger[Any]]

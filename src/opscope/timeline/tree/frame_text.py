@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from opscope import _native
-from opscope.columns.derived import derived
 from opscope.columns.schema import EventKind
 from opscope.columns.table import Table
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derived
 from opscope.timeline.arrays import Flags, Rows, Values
 
 MODULE_PREFIX = "nn.Module: "

@@ -19,9 +19,8 @@ import numpy.typing as npt
 
 from opscope import _native
 from opscope.base.cached_property import cached_property
-from opscope.columns.derived import derived
 from opscope.columns.row_groups import group_rows, order_rows
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derived
 from opscope.timeline.arrays import Flags, Rows, Values
 from opscope.timeline.tree.event_tree import event_tree
 

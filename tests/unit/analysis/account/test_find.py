@@ -11,7 +11,7 @@ from opscope import _native
 from opscope.analysis.account.find import find_account
 from opscope.columns.causes import Cause
 from opscope.columns.codes import EventKind, RecordScope, WaitsFor
-from opscope.columns.ledger_rows import KIND_COST, CostKind
+from opscope.columns.ledger import KIND_COST, CostKind
 from opscope.errors import UsageError
 from support.build_trace import build_trace, kernel, span
 from support.thread_samples import sampled

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import time
 
-from opscope.base.quantities import nanoseconds
+from opscope.base.quantity_text import nanoseconds
 from opscope.live.flight.triggers.trigger import Trigger, Watched
 
 

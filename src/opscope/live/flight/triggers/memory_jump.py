@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opscope.base.quantities import count_bytes, nanoseconds
+from opscope.base.quantity_text import count_bytes, nanoseconds
 from opscope.live.flight.triggers.trigger import Trigger
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from opscope.base.quantities import nanoseconds
+from opscope.base.quantity_text import nanoseconds
 from opscope.errors import UsageError
 from opscope.live.flight.triggers.trigger import Trigger
 

@@ -1,7 +1,6 @@
 """The keeper of a job: notes how each of its processes ended, and has traces made of what is left.
 
-One for all processes of a folder. Run by its path, and until there is something to do it imports no
-more than this: it should cost next to nothing while the program runs.
+One for all processes of a folder, in the process that ``keeper_process`` begins.
 """
 
 import contextlib
@@ -9,19 +8,16 @@ import json
 import os
 import select
 import stat
-import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or __package__:
     from opscope.base.artefacts import LeftKind, below, is_alive, is_free
     from opscope.base.files import open_inside
-    from opscope.launch.process_end import detach, how_it_ended, start_of
-else:  # run by its path: importing the package would import all that recording needs
-    _package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    sys.path += [os.path.join(_package, "launch"), os.path.join(_package, "base")]
+    from opscope.launch.process_end import Helpers, how_it_ended, start_of
+else:  # as in ``keeper_process``
     from artefacts import LeftKind, below, is_alive, is_free
     from files import open_inside
-    from process_end import detach, how_it_ended, start_of
+    from process_end import Helpers, how_it_ended, start_of
 
 PROCESSES = "processes.jsonl"
 _LOOK_EVERY_S = 0.5
@@ -29,33 +25,17 @@ _MOST_LEFT = 32
 """So many recordings may wait before traces are made of them while the program still runs."""
 
 
-def main(root: int, journal: str, command: "list[str]") -> None:
-    """Watch the processes that a job lists, until the last of them has ended.
-
-    Args:
-        root: process id of the program.
-        journal: the list of processes.
-        command: what runs ``opscope.cli.session.keeper``; see ``own_python.py``.
-    """
-    detach()
-    job = KeptJob(root, journal, command)
-    while job.goes_on():
-        job.look()
-    job.make_traces(wait=True)
-    job.take_down()
-
-
 class KeptJob:
     """What is known of the processes of one folder."""
 
-    def __init__(self, root: int, journal: str, command: "list[str]") -> None:
-        self._journal, self._command = journal, command
+    def __init__(self, root: int, journal: str, helpers: Helpers) -> None:
+        """``root`` is the program's process; ``journal`` is the list of all."""
+        self._journal, self._helpers = journal, helpers
         self._folder = os.path.dirname(journal)
         self._watched: dict[int, tuple[int, int]] = {}
         self._read_to = 0
         self._tried: set[str] = set()
         self._space = _space_of(os.getpid())
-        self._maker = 0
         self._poll = select.poll()
         self._place_of_bell = os.path.join(self._folder, ".processes.bell")
         self._bell = _open_bell(self._place_of_bell)
@@ -64,15 +44,20 @@ class KeptJob:
         self._root = root
         self._watch(root, start_of(root))
 
-    def goes_on(self) -> bool:
-        """Whether any process of it, or the making of a trace, does."""
-        return os.path.exists(self._journal) and (bool(self._watched) or self._has_others())
+    def keep(self) -> None:
+        """Watch the processes that the job lists, until the last of them has ended."""
+        while os.path.exists(self._journal) and (self._watched or self._has_others()):
+            self._look()
+        self._helpers.wait()
+        self._make_traces()
+        self._helpers.wait()
+        self._take_down()
 
     def _has_others(self) -> bool:
         """Processes that record and are not seen from here, as they have numbers of their own."""
         return any(is_alive(one) for one in below(self._folder, LeftKind.STREAM))
 
-    def look(self) -> None:
+    def _look(self) -> None:
         """Wait a little for one to end; see which there are by now."""
         for file, _ in self._poll.poll(_LOOK_EVERY_S * 1000):
             if file == self._bell:
@@ -82,32 +67,22 @@ class KeptJob:
                     self._ended(process)
         self._without_descriptor()
         self._see_new()
-        self._reap_maker()
+        list(self._helpers.ended())
         has_root = self._root in self._watched
         if len(self._left()) > (_MOST_LEFT if has_root else 0):
-            self.make_traces(wait=False)
+            self._make_traces()
 
-    def make_traces(self, wait: bool) -> None:
+    def _make_traces(self) -> None:
         """Of the recordings whose processes have ended; by another process, one at a time."""
-        if wait and self._maker:
-            with contextlib.suppress(OSError):
-                os.waitpid(self._maker, 0)
-            self._maker = 0
         left = self._left()
-        if self._maker or not left:
-            return
-        self._tried |= left
-        command = [*self._command, "job", self._folder]
-        with contextlib.suppress(OSError):
-            self._maker = os.posix_spawn(command[0], command, os.environ)
-            if wait:
-                os.waitpid(self._maker, 0)
+        if left and not self._helpers.is_running(self._folder):
+            self._tried |= left
+            with contextlib.suppress(OSError):
+                self._helpers.begin("job", self._folder)
 
-    def take_down(self) -> None:
-        """Leave nothing in the folder that whoever copies it would wait for for ever, as a pipe is.
-
-        That of a job that was begun there meanwhile stays.
-        """
+    def _take_down(self) -> None:
+        """Remove the pipe, on which copying the folder would wait for ever, unless a later job has
+        made it."""
         if self._bell >= 0:
             with contextlib.suppress(OSError):
                 if os.path.samestat(os.stat(self._place_of_bell), os.fstat(self._bell)):
@@ -172,13 +147,6 @@ class KeptJob:
         names = {str(one.path) for one in below(self._folder, LeftKind.STREAM) if is_free(one)}
         return names - self._tried
 
-    def _reap_maker(self) -> None:
-        if self._maker:
-            with contextlib.suppress(ChildProcessError):
-                if os.waitpid(self._maker, os.WNOHANG)[0] == 0:
-                    return
-            self._maker = 0
-
 
 def _open_bell(path: str) -> int:
     """What processes ring when they begin; -1 on file systems that have no pipes."""
@@ -196,7 +164,3 @@ def _space_of(process: int) -> int:
     with contextlib.suppress(OSError):
         return os.stat(f"/proc/{process}/ns/pid").st_ino
     return 0
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2], sys.argv[3:])
