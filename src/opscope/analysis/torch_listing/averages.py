@@ -158,7 +158,9 @@ def _count(group: Labels, groups: int) -> Values:
 
 def _sum(values: Values | None, group: Labels, groups: int) -> Values:
     total = np.zeros(groups, dtype=np.int64)
-    for block in row_blocks(0 if values is None else len(group)):
+    if values is None:
+        return total
+    for block in row_blocks(len(group)):
         total += group_sums(values[block], group[block], groups)
     return total
 
