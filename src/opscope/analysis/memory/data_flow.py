@@ -52,8 +52,7 @@ class DataFlow:
     input_version: Rows  # version before the node; -1 if the node allocates the block
     mutated: Flags  # whether the node changes it
     freed: Flags  # whether the node frees it
-    # version v of block b is number ``version_offsets[b] + v`` among all versions, shape (blocks +
-    # 1,)
+    # version v of block b is number ``version_offsets[b] + v``; shape (blocks + 1,)
     version_offsets: Values
 
     def __len__(self) -> int:
