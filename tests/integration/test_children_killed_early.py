@@ -17,7 +17,7 @@ def test_children_that_are_killed_as_they_begin_take_no_other_along(tmp_path):
         textwrap.dedent("""
             import os, signal, time, torch
             torch.ones(1)
-            for number in range(16):
+            for number in range(8):
                 child = os.fork()
                 if child == 0:
                     time.sleep(20)

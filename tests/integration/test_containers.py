@@ -79,7 +79,11 @@ def count(trace, name):
 
 def recover(folder):
     return subprocess.run(
-        [*OPSCOPE, "recover", folder], check=False, capture_output=True, text=True, timeout=100
+        [*OPSCOPE, "doctor", "--recover", folder],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=100,
     )
 
 

@@ -1,5 +1,5 @@
 // What the reader is looking at. Views change it here and hear of changes from here.
-import { LabelColors, currentTheme, type Theme } from "./colors";
+import { SpanColors, currentTheme, type Theme } from "./colors";
 import type { Report } from "./contract";
 import { Search } from "./data/search";
 import type { TimeRange } from "./data/selection";
@@ -20,7 +20,7 @@ export class State {
   search: Search | null = null;
   tab = "overview";
   theme: Theme;
-  colors: LabelColors;
+  colors: SpanColors;
   readonly duration: number;
   private readonly firstView: TimeRange;
   private readonly listeners = new Map<Change, (() => void)[]>();
@@ -192,8 +192,8 @@ export class State {
     return { from: -margin, to: this.duration + margin };
   }
 
-  private makeColors(): LabelColors {
-    return new LabelColors(this.spans.labels, this.spans.kinds, this.theme.dark);
+  private makeColors(): SpanColors {
+    return new SpanColors(this.spans, this.theme.dark);
   }
 
   private tell(change: Change): void {

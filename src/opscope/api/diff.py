@@ -6,10 +6,9 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from opscope.analysis.diff.comparable import Despite
-from opscope.analysis.diff.compare import compare
+from opscope.analysis.diff.compare import Despite, compare
 from opscope.analysis.diff.result import Diff
-from opscope.analysis.diff.side import Side
+from opscope.analysis.diff.step_costs import Side
 from opscope.base.address import address_of, shown_address
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
@@ -84,7 +83,7 @@ def _opened(given: Sequence[Recording], names: Sequence[str]) -> Side:
 
 
 def _names(given: Sequence[Recording]) -> list[str]:
-    """Of traces the program; of places as much of the end of the path as tells them apart."""
+    """Names of programs for traces; for paths the shortest distinct ends."""
     places = {
         row: _place(each) for row, each in enumerate(given) if not isinstance(each, TraceData)
     }

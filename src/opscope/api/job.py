@@ -254,7 +254,7 @@ class Job:
         """Ask something of all processes together, from what was added up of each.
 
         Of a job with ranks it is about these. What has not been added up is now, and kept beside
-        the traces, as ``opscope rollup`` does.
+        the traces, as ``opscope ranks --rollup`` does.
 
         Args:
             question: ``ranks``, ``steps``, ``operators``, ``modules``, ``lines``, ``spread``,

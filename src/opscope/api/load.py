@@ -6,10 +6,8 @@ import os
 from typing import TYPE_CHECKING, overload
 
 from opscope.api.trace import Trace
-from opscope.jobs.chrome_file import ChromeFile
-from opscope.jobs.chrome_folder import ChromeFolder
-from opscope.jobs.host_folders import HostFolders
-from opscope.jobs.recordings import find_recordings
+from opscope.jobs.chrome_files import ChromeFile, ChromeFolder
+from opscope.jobs.recordings import HostFolders, find_recordings
 from opscope.recording.streams.load import load_trace
 from opscope.storage.partition import asked_partition
 from opscope.storage.remote import asked_names, local_path

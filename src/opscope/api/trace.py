@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from opscope.analysis.account.account import Account
     from opscope.analysis.compiled_code import CompiledCode
     from opscope.analysis.critical_path.path import CriticalPath
-    from opscope.analysis.critical_path.replay import WhatIf
+    from opscope.analysis.critical_path.what_if import WhatIf
     from opscope.analysis.device_use.device_use import DevicesUse
     from opscope.analysis.memory.peak import PeakMemory
     from opscope.analysis.roofline.peaks import Peaks

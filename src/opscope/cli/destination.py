@@ -110,6 +110,13 @@ def write_or_rescue(
             raise refused from None
 
 
+def reason(error: BaseException) -> str:
+    """What is wrong, as part of a sentence."""
+    if isinstance(error, MemoryError):  # of which libraries say no more than a function's name
+        return "there is not enough memory. Free or allow some more, or record less."
+    return str(error)
+
+
 def _rescue(write: Callable[[Path], object], name: str) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="opscope-"))
     try:

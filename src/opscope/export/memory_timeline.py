@@ -19,9 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.memory.categories import memory_accounts
-from opscope.analysis.memory.over_time import extreme_positions
-from opscope.analysis.memory.recorded import check_memory_recorded
-from opscope.analysis.memory.timeline import (
+from opscope.analysis.memory.counters import check_memory_recorded
+from opscope.analysis.memory.data_flow import (
     SHOWN_CATEGORIES,
     Action,
     Category,
@@ -29,6 +28,7 @@ from opscope.analysis.memory.timeline import (
     SizesByCategory,
     sizes_by_category,
 )
+from opscope.analysis.memory.over_time import extreme_positions
 from opscope.columns.trace_data import TraceData
 from opscope.errors import MissingDependencyError, UsageError
 from opscope.export.format import Format
@@ -141,7 +141,6 @@ def _png(sizes: SizesByCategory, device: str) -> bytes:
 
 
 def _unit(most: int) -> tuple[int, str]:
-    """A power of 1024 that leaves few digits of ``most`` bytes, and its name."""
     for unit, name in ((_GIB, "GiB"), (_MIB, "MiB"), (_KIB, "KiB")):
         if most >= unit:
             return unit, name

@@ -14,7 +14,6 @@ from opscope.timeline.tree.ancestry import nearest_ancestor
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-
 FEWEST_ROUNDS = 10
 """Of a loop, in one call of the function that holds it."""
 

@@ -22,6 +22,7 @@ from opscope.columns.trace_data import TraceData, derive
 from opscope.findings.find import find_findings
 from opscope.findings.finding import Finding, Findings
 from opscope.findings.pattern import Needs
+from opscope.findings.patterns import all_patterns
 from opscope.findings.program_time import busy_text
 from opscope.findings.status import OF_CAUSE, Status
 from opscope.timeline.doubts import NO_TIMES, doubts_text
@@ -32,13 +33,6 @@ _WORTH_FIXING, SLOW = 0.02, 0.05
 _MOST_OF_IT, _MUCH = 0.5, 0.3
 _TOO_BUSY = 0.6
 """Of the time, waiting for a processor: "healthy" is worthless then."""
-_TOLD_BY = {
-    "time-outside-torch": Cause.PYTHON,
-    "many-small-operators": Cause.DISPATCH,
-    "garbage-collections": Cause.COLLECTION,
-    "waiting-for-the-gil": Cause.GIL,
-}
-"""Patterns that are about a cause: where one was looked for in vain, the cause is no reason."""
 _NOT_ABOUT_TIME = (Status.EVENT_LOOP, Status.MEMORY)
 _WITHOUT_WORK = (*WAITS, Cause.DEVICE)
 _NOT_THE_PROGRAM = (Cause.DESCHEDULED, Cause.PROFILER)
@@ -171,7 +165,7 @@ class Verdict:
         return f"what to change: {self.title}{saves}{at}{said}"
 
     def _fix(self) -> str:
-        where = "stragglers" if self._is_of_ranks else "findings"
+        where = "ranks" if self._is_of_ranks else "why --all"
         more = f"{self.others} more: opscope {where}" if self.others else ""
         count = len(self.not_looked_for)
         missing = f"{count} patterns not looked for: opscope run --why" if count else ""
@@ -209,7 +203,10 @@ def weighed(trace: TraceData, which: Which | str, findings: Findings, account: A
     period = period_of(trace, which)
     most = most_time(period, account)
     chosen = _foremost(findings)
-    of_cause = _of_cause(account, [_TOLD_BY[one] for one in findings.absent if one in _TOLD_BY])
+    absent = [
+        one.cause for one in all_patterns() if one.cause is not None and one.id in findings.absent
+    ]
+    of_cause = _of_cause(account, absent)
     unsure = tuple(_doubts(period, findings, account))
     common: dict[str, Any] = {
         "most": most,
@@ -278,7 +275,7 @@ def _of_finding(
     return Verdict(
         status=finding.status if is_slow or finding.status in _NOT_ABOUT_TIME else Status.HEALTHY,
         title=finding.title,
-        next="opscope findings" if others else "opscope why",
+        next="opscope why --all" if others else "opscope why",
         place=place,
         line=line,
         fix=_sentence(finding.advice),
@@ -303,7 +300,7 @@ def _without_finding(
     status = OF_CAUSE.get(which, Status.OPERATORS)
     next_one = "opscope run --why" if common["not_looked_for"] else "opscope why"
     if status is Status.COMMUNICATION:
-        next_one = "opscope stragglers"
+        next_one = "opscope ranks"
     return Verdict(
         status=status,
         share=share,

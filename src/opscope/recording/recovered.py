@@ -276,7 +276,7 @@ def _refuse_earlier(path: Path, started_ns: int, about: Mapping[str, Any]) -> No
         raise UsageError(
             f"{path.name} is a recording of {part} by an earlier run than what else is in "
             f"{path.parent}, so it was left as it is. Delete it, or move it to a new folder and "
-            "run `opscope recover` there."
+            "run `opscope doctor --recover` there."
         )
 
 
@@ -348,7 +348,7 @@ def left_to_be_recovered(what: str, folder: Path) -> Iterator[None]:
 def _is_kept(what: str, folder: Path, error: OSError) -> UsageError:
     return UsageError(
         f"The trace of {what} cannot be written: {error.strerror or error}. What was recorded is "
-        f"kept; make room on its disk, then run `opscope recover {quote(str(folder))}`."
+        f"kept; make room on its disk, then run `opscope doctor --recover {quote(str(folder))}`."
     )
 
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from opscope.analysis.own_listing import OwnListing
 from opscope.analysis.torch_listing.averages import key_averages
 from opscope.base.html_table import html_table
 from opscope.base.quantity_text import share_text, time_text
 from opscope.columns.trace_data import TraceData
 from opscope.findings.verdict import find_verdict
 from opscope.timeline.doubts import NO_TIMES
+from opscope.timeline.listing import OwnListing
 from opscope.timeline.period import period_of
-from opscope.timeline.time_kind import TimeKind, time_kind
+from opscope.timeline.waits import TimeKind, time_kind
 
 _ROWS = 10
 _MOST_EVENTS = 300_000

@@ -9,19 +9,18 @@ import numpy.typing as npt
 
 from opscope.analysis.flops import FlopCounts, count_flops
 from opscope.analysis.module_times import ModuleTimes, module_times
-from opscope.analysis.own_listing import OwnListing
 from opscope.analysis.source_lines import SourceLines, source_lines
 from opscope.analysis.torch_listing.averages import Averages, key_averages
 from opscope.analysis.torch_listing.rows import RowSource
 from opscope.base.program_files import is_library
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
-from opscope.report.shown_text import shown
+from opscope.report.packing import shown
 from opscope.report.span_section import GPU_KIND, page_kinds, shapes_text
-from opscope.timeline.listing import TorchListing
+from opscope.timeline.listing import OwnListing, TorchListing
 from opscope.timeline.module_attribution import attribute_to_modules
-from opscope.timeline.time_kind import TimeKind, time_kind
 from opscope.timeline.tree.frame_text import PYTHON_KINDS, own_texts
+from opscope.timeline.waits import TimeKind, time_kind
 
 MOST_ROWS = 3000
 """Rows of one table; of more, those with most time of their own."""

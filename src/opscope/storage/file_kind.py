@@ -25,7 +25,7 @@ class FileKind(Enum):
     EXECUTION_TRACE = (
         "an execution trace: what operators took and returned, for PARAM and Chakra, and no trace "
         "that opscope reads. Record the program with `opscope run` (with --shapes for `opscope "
-        "replay`), and load what that writes"
+        "export --replay`), and load what that writes"
     )
     SNAPSHOT = (
         "a memory snapshot of torch (torch.cuda.memory._dump_snapshot), which opscope does not "

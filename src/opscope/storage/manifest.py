@@ -133,7 +133,8 @@ def _no_manifest(folder: Path) -> str:
         return (
             f"{folder} holds no dump yet, but the ring of a flight recorder: of process "
             f"{_first_of(rings)}. Where that runs and listens, ask it for one with "
-            "`opscope dump PID`; where it was killed, `opscope recover FOLDER` makes one."
+            "`opscope attach --dump PID`; where it was killed, `opscope doctor --recover FOLDER` "
+            "makes one."
         )
     return (
         f"{folder} is not a trace: it has no {MANIFEST}. Check the path; if files were copied "

@@ -157,7 +157,7 @@ def _delete_earlier(folder: Path, world_size: int, beside: Path) -> None:
 
 
 def _dump_of(trace: TraceData) -> dict[str, Any] | None:
-    """Why and when a flight recorder made this; in short, the rest is in the metadata."""
+    """Why and when a flight recorder made this, from the metadata."""
     dump = trace.metadata.get("dump")
     kept = ("reason", "detail", "time_ns", "asked_s", "held_s", "limited_by")
     return {key: dump.get(key) for key in kept} if isinstance(dump, dict) else None
@@ -206,7 +206,6 @@ def _unwritable(folder: Path, error: BaseException) -> UsageError:
 
 @contextmanager
 def _hidden_folder(final: Path) -> Iterator[Path]:
-    """A new folder beside ``final``, gone afterwards unless it was renamed."""
     with locked_folder(final.with_name(unfinished_name(final.name))) as unfinished:
         try:
             yield unfinished
@@ -215,7 +214,6 @@ def _hidden_folder(final: Path) -> Iterator[Path]:
 
 
 def _replace_rank(final: Path, unfinished: Path) -> None:
-    """Give the complete rank ``unfinished`` the name ``final``, in place of an earlier one."""
     with _aside(final) as aside:
         new = unfinished.rename(aside / "new")  # holds the earlier rank after the exchange
         (new / LOCK).unlink(missing_ok=True)
@@ -243,7 +241,7 @@ def remove_begun(folder: Path) -> None:
 
 
 def _aside(final: Path) -> AbstractContextManager[Path]:
-    """Where an earlier one goes; a file in it that is not ours and cannot be moved stays there."""
+    """A folder for the earlier trace; foreign files that cannot be moved stay there."""
     return locked_folder(final.with_name(unfinished_name(final.name, ".earlier")))
 
 

@@ -17,11 +17,7 @@ NO_TIMES = "no times were recorded"
 
 
 def require_times(trace: TraceData) -> None:
-    """Refuse a question about time where nothing says how long anything took.
-
-    Raises:
-        UsageError: that is so.
-    """
+    """Raise UsageError where the trace has no durations."""
     if not trace.has_times:
         raise UsageError(
             f"Here {NO_TIMES}, only what ran and in which order, so where time went is not known. "
@@ -44,9 +40,7 @@ def doubts(trace: TraceData) -> list[str]:
 def doubts_text(trace: TraceData, losses: bool = True) -> str:
     """The same in one line, with what was not recorded; empty for nearly all traces.
 
-    Args:
-        trace: any.
-        losses: with what the recorder lost; not where that is said with more about it.
+    ``losses``: with what the recorder lost.
     """
     found = doubts(trace)
     lost = [

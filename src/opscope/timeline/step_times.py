@@ -22,28 +22,18 @@ _MOST_LABELS = 20
 
 @dataclass(frozen=True)
 class StepTimes:
-    """One row per step, in order of start.
+    """One row per step, in order of start."""
 
-    Attributes:
-        steps: their numbers and bounds.
-        duration_ns: shape (steps,).
-        phase_ns: time during which at least one thread was in each phase, pauses of the garbage
-            collector apart; shape (steps, phases).
-        busy_ns: time during which any was in any phase; the rest is Python, or waiting.
-        device_ns: time during which a device computed or copied.
-        events: how many started in each.
-        labels: the operators that took most time of their own over all steps.
-        label_ns: self time of each of ``labels`` in each step, shape (steps, labels).
-    """
-
-    steps: Steps
-    duration_ns: Values
+    steps: Steps  # their numbers and bounds
+    duration_ns: Values  # shape (steps,)
+    # time during which at least one thread was in each phase, pauses of the garbage collector
+    # apart; shape (steps, phases)
     phase_ns: Values
-    busy_ns: Values
-    device_ns: Values
-    events: Values
-    labels: list[str]
-    label_ns: Values
+    busy_ns: Values  # time during which any was in any phase; the rest is Python, or waiting
+    device_ns: Values  # time during which a device computed or copied
+    events: Values  # how many started in each
+    labels: list[str]  # the operators that took most time of their own over all steps
+    label_ns: Values  # self time of each of ``labels`` in each step, shape (steps, labels)
 
 
 def step_times(
@@ -51,13 +41,7 @@ def step_times(
     listing: TorchListing | None = None,
     steps: Steps | None = None,
 ) -> StepTimes:
-    """Time per step and phase; empty if there are no steps.
-
-    Args:
-        trace: the recording.
-        listing: of ``trace``, where it has been made already.
-        steps: which; those that ``ProfilerStep#N`` spans mark by default.
-    """
+    """Time per step and phase; by default of the steps that ``ProfilerStep#N`` spans mark."""
     tree = event_tree(trace)
     if steps is None:
         steps = find_steps(trace)

@@ -180,7 +180,7 @@ class ProfileRecording(Cycles):
                 by_itself = "when this program ends, or " if self._streams.keeper else ""
                 notice(
                     f"the trace was not written: {error} What was recorded is kept in its file, "
-                    f"which becomes a trace {by_itself}by: opscope recover {folder}"
+                    f"which becomes a trace {by_itself}by: opscope doctor --recover {folder}"
                 )
         super()._hand_over()
 

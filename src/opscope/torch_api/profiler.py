@@ -75,8 +75,8 @@ class profile(ProfileRecording):
             so that whoever has the trace can read them; False keeps file and number alone.
 
         stream_to: a folder that the recording is in while it runs, so that it outlives its process,
-            however that ends; ``opscope recover`` and :func:`opscope.load` read it then. When it
-            stops, its trace is saved there, or with a schedule in ``cycle-1`` and so on.
+            however that ends; ``opscope doctor --recover`` and :func:`opscope.load` read it then.
+            When it stops, its trace is saved there, or with a schedule in ``cycle-1`` and so on.
         max_disk: bytes that the file of one recording may take, or a text such as ``"2GiB"``; by
             default half of what is free.
         max_memory: likewise what is recorded may take of this process's memory, besides what other

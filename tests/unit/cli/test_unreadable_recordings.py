@@ -55,7 +55,7 @@ def test_commands_answer_and_say_what_cannot_be_read(unreadable, command_line):
 
 def test_recovering_removes_what_has_nothing_in_it(unreadable, command_line):
     folder, why = unreadable
-    outcome = command_line("recover", folder)
+    outcome = command_line("doctor --recover", folder)
     assert outcome.code == 1 and why in outcome.err.replace("\n", " ")
     is_kept = why == "it is no recording"
     assert len(unfinished_recordings(folder)) == is_kept
@@ -104,7 +104,7 @@ def test_what_another_process_has_only_begun_stays(tmp_path, command_line):
     path.write_bytes(b"")
     with held_by_another(path):
         assert recover_ended(tmp_path) == []
-        outcome = command_line("recover", tmp_path)
+        outcome = command_line("doctor --recover", tmp_path)
         assert outcome.code == 1 and "still runs" in outcome.err
         assert path.exists()
 

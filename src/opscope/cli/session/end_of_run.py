@@ -18,13 +18,12 @@ from shlex import quote
 from opscope.analysis.device_account import describe_devices
 from opscope.analysis.top_operators import find_top_operators, ran_anything
 from opscope.base.artefacts import at, remove, shared
-from opscope.cli.destination import free_folder
-from opscope.cli.session.end_request import EndRequest, JobRequest
-from opscope.cli.session.run_results import draw, reason, write_said
+from opscope.cli.destination import free_folder, reason
+from opscope.cli.session.job_results import JobResults, draw, write_said
+from opscope.cli.session.options import EndRequest, JobRequest
 from opscope.cli.shown.completeness import describe_completeness
 from opscope.cli.shown.console import Messages
-from opscope.cli.shown.headline import headline, what_to_change
-from opscope.cli.shown.job_results import JobResults
+from opscope.cli.shown.findings import headline, what_to_change
 from opscope.cli.shown.operator_table import operator_text
 from opscope.columns.trace_data import TraceData
 from opscope.errors import OpscopeError
@@ -36,7 +35,7 @@ from opscope.storage.long_trace import LongTrace
 from opscope.storage.partition import asked_partition, cycle_folders
 from opscope.storage.read_part import load_part
 from opscope.timeline.period import period_of
-from opscope.timeline.share_of_program import what_passes_between
+from opscope.timeline.steps import what_passes_between
 
 _NEVER_FIRST = 1000
 """Of two processes, the kernel ends this one first where it has no memory left: nothing is lost
@@ -137,8 +136,8 @@ class _EndOfRun:
         except (OpscopeError, OSError, MemoryError) as error:
             self._messages.fail(f"The recording could not be written: {reason(error)}")
             self._messages.say(
-                "what was recorded is kept, and "
-                f"`opscope recover {quote(str(asked.destination.trace))}` makes its trace of it"
+                "what was recorded is kept, and `opscope doctor --recover "
+                f"{quote(str(asked.destination.trace))}` makes its trace of it"
             )
             return None
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from shlex import quote
 
 from opscope.base.own_file import OwnSocket
-from opscope.cli.session.end_request import EndRequest
+from opscope.cli.session.options import EndRequest
 from opscope.cli.session.termination import leaving_at_once
 from opscope.cli.shown.console import Messages
 from opscope.launch.keeper_process import DONE
@@ -67,7 +67,7 @@ class Finisher:
             kept = ""
             if request.recording is not None:
                 kept = (
-                    " What was recorded is kept, and `opscope recover "
+                    " What was recorded is kept, and `opscope doctor --recover "
                     f"{quote(str(self._folder))}` makes its trace of it."
                 )
             self._messages.fail(
@@ -112,7 +112,7 @@ class Finisher:
             self._messages.fail(
                 "The process that makes the trace was killed, perhaps for want of memory. What it "
                 "had not written is kept: "
-                f"`opscope recover {quote(str(self._folder))}` makes a trace of it."
+                f"`opscope doctor --recover {quote(str(self._folder))}` makes a trace of it."
             )
         self._leave()
         return True

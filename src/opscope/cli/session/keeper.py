@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from opscope.cli.recover import recover_all
-from opscope.cli.session.end_request import EndRequest
+from opscope.cli.session.options import EndRequest
+from opscope.cli.session.recover import recover_all
 from opscope.cli.shown.console import Messages
 from opscope.errors import OpscopeError
 from opscope.launch.keeper_process import DONE, NO_ROOM, is_unfinished
@@ -32,8 +32,8 @@ def finish(folder: str, owner: str, how: str) -> None:
         messages.fail(str(error))
     except Exception as error:
         messages.fail(
-            f"The recording in {folder} could not be recovered: {error}. Try `opscope recover "
-            f"{folder}`."
+            f"The recording in {folder} could not be recovered: {error}. Try `opscope "
+            f"doctor --recover {folder}`."
         )
 
 
@@ -52,7 +52,8 @@ def end_of_run(pipe: str, folder: str, owner: str) -> None:
 
 
 def job(folder: str) -> None:
-    """Recover what the processes of a job have left; what cannot be stays for ``opscope recover``.
+    """Recover what the processes of a job have left; what cannot be stays for ``opscope doctor
+    --recover``.
 
     To watch costs nothing, but a keeper that comes late does not see how processes ended.
     """

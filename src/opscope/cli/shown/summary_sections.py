@@ -11,9 +11,9 @@ import numpy as np
 from opscope.analysis.account.find import find_account
 from opscope.analysis.memory.over_time import memory_over_time
 from opscope.analysis.module_times import module_times
-from opscope.analysis.program_lines import program_lines
+from opscope.analysis.source_lines import program_lines
 from opscope.base.quantity_text import bytes_text, time_text
-from opscope.cli.shown.finding_sections import (
+from opscope.cli.shown.findings import (
     below_here,
     foremost_section,
     line_here,

@@ -41,7 +41,7 @@ _deciding = threading.RLock()
 
 
 def listen() -> None:
-    """Have this process answer `opscope ps`, `attach`, `start`, `stop`, `dump`, `status` and `top`.
+    """Have this process answer `opscope attach` and `opscope top`.
 
     Only processes of the same user (and root) can ask. Without effect where it listens already; a
     forked child does not, until it calls this itself.

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from opscope.cli.session.steps_of_run import StepsOfRun
+from opscope.cli.session.recording_session import StepsOfRun
 
 
 @pytest.fixture
