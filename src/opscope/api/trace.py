@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from opscope.analysis.roofline.roofline import Roofline
     from opscope.findings.finding import Findings
     from opscope.findings.verdict import Verdict
+    from opscope.report.notebook import Summary
+    from opscope.timeline.step_times import StepTimes
     from opscope.timeline.tree.node import Tree
 
 
@@ -122,6 +124,42 @@ class Trace(TraceData):
         from opscope.findings.verdict import find_verdict
 
         return find_verdict(self, period)
+
+    def summary(self, period: str = "steady") -> Summary:
+        """The verdict and the names with most time of their own, for ``print`` and notebooks.
+
+        Args:
+            period: what to look at, as in :meth:`period`.
+
+        Raises:
+            UsageError: there is no such period.
+        """
+        from opscope.report.notebook import summary_of
+
+        return summary_of(self, period)
+
+    def steps(self) -> StepTimes:
+        """One row per step of the program: how long it took, and what the time went to.
+
+        Steps are what ``prof.step()`` marks; else they end with the optimizer's ``step()``, or
+        begin with a call of the network. Arrays of shape (steps,), nanoseconds.
+        """
+        from opscope.timeline.step_times import step_times
+        from opscope.timeline.steps import program_steps
+
+        steps, what = program_steps(self)
+        return step_times(self, steps=steps if what else None)
+
+    def report(self, path: str | os.PathLike[str] = "opscope-report.html") -> Path:
+        """Write an HTML page to look at: one file that needs no network. Returns its path.
+
+        Raises:
+            UsageError: ``path`` does not end in ``.html``, or cannot be written.
+        """
+        from opscope.report.page import write_report
+
+        write_report(self, Path(path))
+        return Path(path)
 
     def account(self, period: str = "steady") -> Account:
         """Wall time of every thread and device by cause; the causes add up to it.

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opscope.base.html_table import ShownTable
 from opscope.columns.column import Column, TableSchema
 from opscope.errors import UnknownNameError
 
@@ -90,6 +91,17 @@ class Table:
     def __repr__(self) -> str:
         columns = ", ".join(column.name for column in self.schema.columns)
         return f"<Table {self.schema.name}: {self._rows:,} rows of {columns}>"
+
+    def head(self, rows: int = 5) -> ShownTable:
+        """The first rows, for ``print`` and notebooks; names and codes as numbers (``to_pandas``
+        has them as text)."""
+        columns = [column for column in self.schema.columns if self.has(column.name)]
+        shown = range(min(rows, self._rows))
+        cells = [
+            [str(row), *(str(self._column(column.name)[row]) for column in columns)]
+            for row in shown
+        ]
+        return ShownTable(repr(self), ["row", *(column.name for column in columns)], cells)
 
     def __getitem__(self, name: str) -> Array:
         """A flat column as an array of the schema's dtype (object dtype for strings)."""

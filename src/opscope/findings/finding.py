@@ -20,6 +20,12 @@ Severity = Literal["high", "medium", "low"]
 
 _HIGH, _MEDIUM = 0.10, 0.02
 _LITTLE = 0.001
+_AS_THEY_ARE = (
+    *("id", "title", "severity", "explanation", "advice", "occurrences", "time_ns", "saved_ns"),
+    *("saved_bytes", "saved_by", "measured", "place_note", "link"),
+)
+"""Attributes of a finding that JSON can hold."""
+
 _BUSY = 0.2
 
 
@@ -102,23 +108,11 @@ class Finding:
     def as_dict(self) -> dict[str, Any]:
         """What JSON can hold: all but the events, of which it has the first."""
         return {
-            "id": self.id,
-            "title": self.title,
-            "severity": self.severity,
-            "explanation": self.explanation,
-            "advice": self.advice,
-            "occurrences": self.occurrences,
-            "time_ns": self.time_ns,
+            **{name: getattr(self, name) for name in _AS_THEY_ARE},
             "time_share": round(self.time_share, 6),
-            "saved_ns": self.saved_ns,
             "saved_share": None if self.saved_share is None else round(self.saved_share, 6),
-            "saved_bytes": self.saved_bytes,
-            "saved_by": self.saved_by,
-            "measured": self.measured,
             "places": [place.as_dict() for place in self.places],
-            "place_note": self.place_note,
             "first_event": int(self.events[0]) if len(self.events) else -1,
-            "link": self.link,
         }
 
 

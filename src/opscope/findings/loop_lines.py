@@ -136,7 +136,8 @@ def _rounds(calls: LineCalls) -> Values:
     """How often each line was run: the median of how often it calls each thing it calls.
 
     But a line that takes all that a generator makes calls list() once, and the generator in every
-    round: where much of its time is in what is called so much more often, that tells.
+    round, as a comprehension's line does from Python 3.12 on: where much of its time is in what is
+    called so much more often, that counts.
     """
     distinct = group_rows(calls.group, calls.what)
     line = distinct.columns[0]

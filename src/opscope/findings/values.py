@@ -97,14 +97,14 @@ class ComputedValues:
             made = sources | (gets & through)
         return gets
 
-    def behind(self, users: Flags, through: Flags) -> Flags:
-        """Operators of ``through`` whose result ``users`` got, or what ``through`` made of it."""
-        found = np.zeros(len(users), dtype=np.bool_)
+    def feeds(self, users: Flags, through: Flags) -> Flags:
+        """Operators whose result ``users`` got, or what ``through`` made of it."""
+        wanted, found = users, np.zeros(len(users), dtype=np.bool_)
         known = self.producer >= 0
         event, producer = self.event[known], self.producer[known]
         for _ in range(_STEPS_BETWEEN):
-            found[producer[(users | found)[event]]] = True
-            found &= through
+            found[producer[wanted[event]]] = True
+            wanted = users | (found & through)
         return found
 
     @cached_property

@@ -7,14 +7,19 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from opscope.base.html_table import ShownTable
+from opscope.base.quantity_text import time_text
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.device_time import WORK_KINDS
 from opscope.timeline.listing import TorchListing
-from opscope.timeline.phases import Phase, find_phases
+from opscope.timeline.phases import PHASE_NAMES, Phase, find_phases
 from opscope.timeline.steps import Steps, find_steps, step_of_events
 from opscope.timeline.tree.event_tree import event_tree
 
 Values = npt.NDArray[np.int64]
+
+_MOST_SHOWN = 20
+"""Steps that are printed."""
 
 _MOST_LABELS = 20
 """Operators that are followed from step to step."""
@@ -34,6 +39,34 @@ class StepTimes:
     events: Values  # how many started in each
     labels: list[str]  # the operators that took most time of their own over all steps
     label_ns: Values  # self time of each of ``labels`` in each step, shape (steps, labels)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __str__(self) -> str:
+        return str(self._shown())
+
+    def _repr_html_(self) -> str:
+        return self._shown()._repr_html_()
+
+    def _shown(self) -> ShownTable:
+        """The first of them, with every phase in which any time was spent."""
+        phases = [phase for phase in Phase if self.phase_ns[:, phase].any()]
+        columns = ["step", "duration", *(PHASE_NAMES[phase] for phase in phases), "rest"]
+        rest = np.maximum(self.duration_ns - self.busy_ns, 0)
+        rows = [
+            [
+                str(self.steps.number[step]),
+                time_text(int(self.duration_ns[step])),
+                *(time_text(int(self.phase_ns[step, phase])) for phase in phases),
+                time_text(int(rest[step])),
+            ]
+            for step in range(min(len(self), _MOST_SHOWN))
+        ]
+        more = len(self) - len(rows)
+        return ShownTable(
+            f"{len(self):,} steps", columns, rows, f"and {more:,} more" if more else ""
+        )
 
 
 def step_times(

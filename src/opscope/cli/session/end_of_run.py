@@ -106,7 +106,7 @@ class _EndOfRun:
             facts = {} if asked.facts is None else asked.facts["metadata"]
             trace = trace.with_metadata(facts)
             save_trace(trace, asked.destination.trace, part)
-            if self._is_shown and (between := what_passes_between(trace)):
+            if self._is_shown and (between := what_passes_between(period_of(trace).trace)):
                 self._messages.say(f"of what was recorded: {between}")
 
     def show_job(self, job: JobRequest) -> None:

@@ -54,6 +54,16 @@ class Finisher:
         """Something that was asked for is not done, as far as is known."""
         return self._running is not None
 
+    def is_working(self) -> bool:
+        """Whether another process is at what was asked for; in one system call."""
+        if self._running is None or not self._running.is_ours():
+            return False
+        try:
+            self._running.socket.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK)
+        except OSError as error:
+            return isinstance(error, BlockingIOError)
+        return False
+
     def ask(self, request: EndRequest) -> bool:
         """Have this done; False, with a message, if it cannot be.
 

@@ -65,7 +65,7 @@ class RecordingSession:
         self._rank = launched_rank() if children is None else children.rank
         self._process = None if children is None else children.process
         self._finisher = Finisher(destination.trace, messages)
-        self._steps = StepsOfRun()
+        self._steps = StepsOfRun(self._finisher.is_working)
         self._is_ending = False
         self._asked_last: EndRequest | None = None
         self._shown: EndRequest | None = None
@@ -293,7 +293,8 @@ class RecordingSession:
     def _keep(self, profile: ProfileRecording, destination: Destination) -> None:
         """Have the trace of what has just been recorded made, and shown."""
         with interrupts_wait():
-            if (seen := self._steps.seen()) is not None:
+            # Of a program that goes on, how many steps there are is known at its end.
+            if self._is_ending and (seen := self._steps.seen()) is not None:
                 profile.trace_facts[STEPS] = seen
             asked = self._request_for(profile, destination)
             self._has_kept = True
@@ -356,21 +357,27 @@ class StepsOfRun:
     took.
 
     The clock stands while opscope does something at the end of a step: recordings that it starts,
-    stops and writes are no time of the program.
+    stops and writes are no time of the program. Steps that ``contends`` is true of do not count:
+    another process of opscope's, which makes the trace, has a processor meanwhile.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, contends: Callable[[], bool] = lambda: False) -> None:
+        self._contends, self._has_contended = contends, False
         self._ended = self._passed_ns = 0
         self._since_ns = 0
 
     def step_ended(self, then: Callable[[], None]) -> None:
         """One has; ``then`` is what opscope does about it."""
-        if self._ended:
-            self._passed_ns += time.monotonic_ns() - self._since_ns
-        self._ended += 1
+        now_ns = time.monotonic_ns()
+        if not self._ended:
+            self._ended = 1
+        elif not self._has_contended:
+            self._ended += 1
+            self._passed_ns += now_ns - self._since_ns
         try:
             then()
         finally:
+            self._has_contended = self._contends()
             self._since_ns = time.monotonic_ns()
 
     def seen(self) -> dict[str, Any] | None:

@@ -11,7 +11,10 @@ from opscope.analysis.memory.counters import ReservedMemory
 from opscope.base.quantity_text import bytes_text, share_text, time_text
 from opscope.cli.shown.results import Result, Section
 from opscope.cli.shown.side_by_side import OfAll, answer
-from opscope.cli.trace_argument import Chosen, said_once
+from opscope.cli.trace_argument import (
+    Chosen,
+    said_once,
+)
 from opscope.columns.labels import device_title
 from opscope.storage.partition import Partition
 from opscope.timeline.period import Which

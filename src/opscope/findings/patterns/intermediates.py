@@ -51,15 +51,15 @@ def _find_attention(subject: Subject) -> Evidence | None:
     weights = scores & softmax & subject.is_outermost
     second = values.leads_to(weights, subject.named("aten::dropout", "aten::to")) & product
     second &= ~values.leads_to(_drops_on_cpu(subject), subject.named("aten::to"))
-    weights &= _has_user(subject, weights, second)
+    weights &= values.feeds(second, ~weights)
     if not second.any() or not weights.any():
         return None
     # An activation by hand also multiplies and adds what a product made, but no softmax gets it.
-    scaled = scores & values.behind(weights, scoring)
+    scaled = scores & scoring & values.feeds(weights, scoring)
     between = weights | scaled | (values.leads_to(weights, scoring) & scoring)
     between &= subject.is_outermost
     events = np.flatnonzero(between | second)
-    first = values.behind(weights | scaled, product) & product
+    first = values.feeds(weights | scaled, product) & product
     _, source = backward_steps(subject)
     made = np.where(source >= 0, subject.outermost_operator[source], -1)
     back_ns = int(steps_take_ns(subject)[np.append(between, False)[made]].sum())
@@ -93,17 +93,6 @@ def _in_half_on_device(subject: Subject, products: Flags) -> bool:
     tensor = subject.tensor_argument(0)[np.flatnonzero(products)]
     is_half = np.isin(subject.tensor_column("dtype", tensor), HALF)
     return len(subject.work_in(products)) > 0 and bool(is_half.all())
-
-
-def _has_user(subject: Subject, weights: Flags, second: Flags) -> Flags:
-    """Of ``weights``, those whose result one of ``second`` gets, directly or made into another."""
-    values = computed_values(subject)
-    used, wanted, known = np.zeros_like(weights), second.copy(), values.producer >= 0
-    event, producer = values.event[known], values.producer[known]
-    for _ in range(3):
-        used[producer[wanted[event]]] = True
-        wanted = second | (used & ~weights)
-    return used
 
 
 def _find_broadcast(subject: Subject) -> Evidence | None:

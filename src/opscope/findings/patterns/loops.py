@@ -283,7 +283,13 @@ def _in_lists_ns(subject: Subject) -> Values:
         beyond = np.maximum(gpu["duration_ns"][launched] - _ALONE_NS, 0)
         np.add.at(result, gpu["launch"][launched], beyond)
         return result
-    return np.where(subject.is_outermost, _OF_LISTS * subject.duration_ns, 0).astype(np.int64)
+    rows, tensor = subject.outermost, subject.tensor_argument(0)
+    result[rows] = _OF_LISTS * subject.duration_ns[rows]
+    # Multiplied, and then added to, is one lerp.
+    memory = subject.tensor_column("storage", tensor[rows])
+    averaged = subject.named("aten::mul_")[rows[:-1]] & subject.named("aten::add_")[rows[1:]]
+    result[rows[:-1][averaged & (memory[1:] == memory[:-1]) & (memory[1:] > 0)]] = 0
+    return result
 
 
 def _modules(subject: Subject, calls: LineCalls) -> Values:
