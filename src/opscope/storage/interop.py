@@ -98,7 +98,7 @@ def _row_numbers(rows: int) -> pa.Array:
 
 
 def _arrow_column(source: Table, column: Column) -> pa.Array:
-    if column.dtype.startswith("list"):
+    if column.is_list:
         ragged = source.lists(column.name)
         return pa.LargeListArray.from_arrays(_shared(ragged.offsets), _shared(ragged.values))
     if column.dtype == "string":
@@ -219,7 +219,7 @@ def column_from_arrow(schema: TableSchema, data: ArrowColumns, name: str) -> Any
     if column.dtype == "string":
         text = array if is_text(array.type) else array.cast(pa.string())
         return np.array(text.to_pylist(), dtype=object)
-    if column.dtype.startswith("list"):
+    if column.is_list:
         is_read = _is_ragged(array.type) and array.type.value_type == pa.int64()
         array = array if is_read else array.cast(pa.large_list(pa.int64()))
         offsets = numbers_of(array.offsets).astype(np.int64)

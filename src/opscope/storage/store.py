@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -102,15 +102,17 @@ def save_files(
         write: is given the part's folder, and the rank that its manifest is to have.
     """
     refuse_address(folder)
-    own, world_size = _place_in_folder(metadata, asked)
+    rank, world_size = place_in_job(metadata)
+    own = Partition(RANK, rank) if asked is None else asked
     _refuse_foreign(folder)
     final = folder / own.folder_name
     remove_begun(folder)
     with _writing(folder), _hidden_folder(final) as unfinished:
         write(unfinished, own.number if own.kind == RANK else 0)
         _replace_rank(final, unfinished)
-        if world_size is not None:
-            _delete_earlier(folder, world_size, final)
+        if asked is None:
+            ranks = {Partition(RANK, number) for number in range(world_size)}
+            _delete_others(folder, ranks, final)
     return final
 
 
@@ -129,29 +131,15 @@ def all_parts_of(folder: Path) -> Iterator[Path]:
             for part, new in made.items():
                 _replace_rank(folder / part.folder_name, new)
             beside = folder / min(part.folder_name for part in made)
-            for part, stale in partition_folders(folder).items():
-                if part not in made:
-                    _delete_rank(stale, beside)
-            (folder / PROCESSES).unlink(missing_ok=True)
+            _delete_others(folder, made, beside)
     finally:
         with suppress(OSError):  # something is in it
             folder.rmdir()
 
 
-def _place_in_folder(
-    metadata: Mapping[str, Any], asked: Partition | None
-) -> tuple[Partition, int | None]:
-    """Which part, and the size of the job; no size if the caller chose the part."""
-    if asked is not None:
-        return asked, None
-    rank, world_size = place_in_job(metadata)
-    return Partition(RANK, rank), world_size
-
-
-def _delete_earlier(folder: Path, world_size: int, beside: Path) -> None:
-    """Delete what the new trace has not: ranks beyond its job's, and processes without a rank."""
-    for other, stale in partition_folders(folder).items():
-        if other.kind != RANK or other.number >= world_size:
+def _delete_others(folder: Path, new: Container[Partition], beside: Path) -> None:
+    for part, stale in partition_folders(folder).items():
+        if part not in new:
             _delete_rank(stale, beside)
     (folder / PROCESSES).unlink(missing_ok=True)
 
