@@ -120,6 +120,8 @@ class SourceLines:
     total_ns: Values
     self_ns: Values  # that outside the calls made further down
     device_ns: Values  # device work launched in them
+    call: Values  # every call made from any of them, a row of ``events``; shape (calls,)
+    line_of_call: Values  # and its line, a row of these
 
     def __len__(self) -> int:
         return len(self.places)
@@ -147,6 +149,8 @@ def source_lines(trace: TraceData, listing: TorchListing | None = None) -> Sourc
         total_ns=_sum(line, np.where(outermost, listing.duration_ns[event], 0), lines),
         self_ns=_sum(line, own[event], lines),
         device_ns=_sum(line, np.where(outermost, device[event], 0), lines),
+        call=event,
+        line_of_call=line.astype(np.int64),
     )
 
 
