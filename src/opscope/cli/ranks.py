@@ -45,7 +45,6 @@ from opscope.jobs.collective_kinds import (
     sentences,
 )
 from opscope.jobs.collectives import JobCollectives
-from opscope.jobs.questions.answer import JobAnswer
 from opscope.jobs.questions.engines import EngineName
 from opscope.jobs.questions.questions import JobQuestion
 from opscope.jobs.rank_path import rank_path
@@ -130,7 +129,8 @@ def main(asked: Namespace) -> None:
 
 def _show_slow_ranks(chosen: Chosen, format: RowsFormat) -> None:
     whole = chosen.job
-    found = of_readable(whole, f"comparing {len(whole)} processes", Job.slow_ranks, fewest=2).found
+    doing = f"comparing {len(whole)} processes"
+    found, *_ = of_readable(whole, doing, Job.slow_ranks, fewest=2)
     said = found.sentences()
     if format is RowsFormat.CSV:  # its rows are what is said first
         said = said[len(found.found) :]
@@ -154,7 +154,7 @@ def _slow_row(one: SlowRank) -> list[object]:
 def _show_collectives(chosen: Chosen, format: RowsFormat) -> None:
     whole = chosen.job
     doing = f"matching what {len(whole)} processes did together"
-    found = of_readable(whole, doing, Job.collectives, fewest=2).found
+    found, *_ = of_readable(whole, doing, Job.collectives, fewest=2)
     kinds, waits = collective_kinds(found), rank_waits(found)
     few = kinds[:_MOST_KINDS] if format is RowsFormat.TABLE else kinds
     more = len(kinds) - len(few)
@@ -193,11 +193,11 @@ def _show_answer(chosen: Chosen, asked: Namespace) -> None:
     is_table = asked.format is RowsFormat.TABLE
     most = SHOWN + 1 if asked.limit is None and is_table else asked.limit
     messages, whole = Messages(), chosen.job
-    answer: JobAnswer = of_readable(
+    answer, *_ = of_readable(
         whole,
         f"asking {len(whole)} processes",
         lambda job: job.query(asked.ask, asked.engine, most, asked.master),
-    ).found
+    )
     shown = asked.limit or SHOWN
     rows = answer.rows[:shown] if is_table else answer.rows
     cells = [list(map(_cell, answer.columns, row)) for row in rows]

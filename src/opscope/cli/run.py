@@ -167,10 +167,7 @@ def _add_what_to_write(parser: Parser) -> None:
         help="How large the file may grow. [default: half of what is free]",
     )
     group.add_argument(
-        "--chrome",
-        metavar="FILE",
-        type=Path,
-        help="Also write a Chrome trace: .json or .json.gz.",
+        "--chrome", metavar="FILE", type=Path, help="Also write a Chrome trace: .json or .json.gz."
     )
     group.add_argument(
         "--report",
@@ -179,9 +176,7 @@ def _add_what_to_write(parser: Parser) -> None:
         help="Also write a page to look at the trace with: .html.",
     )
     group.add_argument(
-        "--sort-by",
-        metavar="KEY",
-        help=f"Sort the table by this column. [default: {DEFAULT_SORT}]",
+        "--sort-by", metavar="KEY", help=f"Sort the table by this column. [default: {DEFAULT_SORT}]"
     )
     add_row_limit(group, None, "Rows of the table")
     group.add_argument(

@@ -191,7 +191,7 @@ def open_traces(chosen: Chosen) -> TraceData:
     keep_freed_memory()
     if not chosen.is_of_several:
         return load_chosen(chosen)
-    trace = of_readable(chosen.job, f"reading {chosen.path}", Job.together).found
+    trace, *_ = of_readable(chosen.job, f"reading {chosen.path}", Job.together)
     shown = int(trace.ledger[SOURCE]["shown together"])
     choose = f"choose with {chosen.parts[0].option}"
     Messages().say(f"{shown} processes together, on one clock; {choose}")

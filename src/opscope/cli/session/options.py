@@ -62,19 +62,8 @@ class ScheduleOption:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Options of ``opscope run`` beyond the program and the places of its files.
-
-    Attributes:
-        settings: what to record.
-        schedule: which steps to record; None records from start to end.
-        why: record the start, then a few warm steps, and say what to change.
-        sort_by: column of the table.
-        row_limit: rows of the table; -1 for all.
-        table: whether to print one.
-        stream: the recording is in a file while it runs, and so outlives the program.
-        keeper: a process waits that writes the trace if the program ends first.
-        max_disk_bytes: of that file; None for half of what is free.
-    """
+    """Options of ``opscope run``, as its help explains them, beyond the program and the places of
+    its files; a limit that is None is half of what is free."""
 
     settings: ProfileSettings = field(default_factory=ProfileSettings)
     schedule: ScheduleOption | None = None

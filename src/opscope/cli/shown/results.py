@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 import sys
 from argparse import ArgumentParser
@@ -117,22 +118,29 @@ class Result:
             Output().show(as_markdown(self.sections, self.lines))
         elif self.sections or self.lines:
             console = console_for(sys.stdout)
-            console.print(as_text(self.sections, console.width, self.lines))
+            wraps = console.is_terminal or "COLUMNS" in os.environ
+            text = as_text(self.sections, console.width, self.lines, wraps)
+            console.print(text, crop=wraps)
         for line in (*self.about, *self.notes):
             messages.say(line)
 
 
-def as_text(sections: Sequence[Section], width: int, lines: Sequence[str] = ()) -> RenderableType:
-    """For a terminal of this width, with an empty line between sections."""
+def as_text(
+    sections: Sequence[Section], width: int, lines: Sequence[str] = (), wraps: bool = True
+) -> RenderableType:
+    """For a terminal of this width, with an empty line between sections.
+
+    Without ``wraps`` sentences stay in one line, for programs that read them from a pipe.
+    """
     shown: list[RenderableType] = []
     for section in (*sections, *([Section(notes=lines)] if lines else [])):
         shown += [Text("")] if shown else []
         if section.title:
             shown.append(Text(printable(section.title), section.style))
-        shown += [Text(printable(line), "dim") for line in section.above]
+        shown += [_paragraph(line, wraps, "dim") for line in section.above]
         if section.rows:
             shown.append(table_of(section, width))
-        shown += map(_paragraph, section.notes)
+        shown += [_paragraph(line, wraps) for line in section.notes]
     return Group(*shown)
 
 
@@ -225,9 +233,11 @@ def _rooms(columns: Sequence[tuple[str, Sequence[str]]], width: int) -> dict[str
     return rooms
 
 
-def _paragraph(text: str) -> RenderableType:
+def _paragraph(text: str, wraps: bool, style: str = "") -> RenderableType:
+    if not wraps:
+        return Text(printable(text), style, no_wrap=True, overflow="ignore")
     plain = text.lstrip(" ")
-    return Padding(Text(printable(plain)), (0, 0, 0, len(text) - len(plain)), expand=False)
+    return Padding(Text(printable(plain), style), (0, 0, 0, len(text) - len(plain)), expand=False)
 
 
 def _paragraphs(notes: Iterable[str]) -> list[str]:
