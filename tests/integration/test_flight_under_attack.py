@@ -19,7 +19,7 @@ import opscope
 from opscope import _native, flight_recorder, triggers
 from opscope.errors import LifecycleError
 from opscope.live.flight.keeper import Keeper
-from opscope.live.flight.triggers.trigger import Trigger
+from opscope.live.flight.trigger import Trigger
 
 
 def details_in(folder):

@@ -16,7 +16,7 @@ from opscope.cli.shown.headline import headline
 from opscope.columns.trace_data import TraceData
 from opscope.jobs.saving import save_trace
 from opscope.recording.sources import switches
-from opscope.recording.streams.elsewhere import trace_elsewhere
+from opscope.recording.streams.detached_trace import trace_of_log
 from opscope.recording.streams.load import load_trace
 
 TraceFolder = Annotated[
@@ -66,6 +66,6 @@ def keep(log: bytes, answer: dict[str, Any], folder: Path) -> None:
 def _written(log: bytes, answer: dict[str, Any], folder: Path) -> tuple[TraceData, Path]:
     if "trace" in answer:
         return load_trace(answer["trace"]), Path(answer["trace"])
-    trace = trace_elsewhere(log, answer.get("facts", {}))
+    trace = trace_of_log(log, answer.get("facts", {}))
     save_trace(trace, folder)
     return trace, folder

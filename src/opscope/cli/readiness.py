@@ -9,7 +9,7 @@ from pathlib import Path
 
 from opscope.base.own_python import own_python
 from opscope.errors import BridgeError
-from opscope.recording.bridge import bridge, prebuilt_bridges
+from opscope.recording.bridge import bridge, torch_build
 
 
 def check() -> None:
@@ -46,6 +46,6 @@ def _some_bridge_is_built() -> bool:
         return False
     # Of a build from PyPI the package is called 2.11.0, and torch itself 2.11.0+cu130.
     release = version.partition("+")[0]
-    if prebuilt_bridges.ships_for(release):
+    if torch_build.ships_for(release):
         return True
     return any(bridge.cache_folder().glob(f"bridge-torch-{release}[+-]*/stamp.json"))

@@ -13,7 +13,7 @@ from opscope.cli.parameters import Argument
 from opscope.cli.shown.completeness import describe_completeness, describe_dump, end_of_recording
 from opscope.cli.shown.console import Messages
 from opscope.errors import OpscopeError, TraceFormatError
-from opscope.live.flight.recovery import Rescued, left_in, rescue
+from opscope.live.recovery import Rescued, left_in, rescue
 from opscope.storage.earlier import remove_begun
 
 

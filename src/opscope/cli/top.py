@@ -17,7 +17,7 @@ from opscope.cli.shown.console import console_for
 from opscope.errors import UsageError
 from opscope.live.control.client import Asking
 from opscope.live.control.injection import reach
-from opscope.recording.streams.elsewhere import trace_elsewhere
+from opscope.recording.streams.detached_trace import trace_of_log
 from opscope.timeline.period import Which, period_of
 
 
@@ -66,7 +66,7 @@ def _take(asking: Asking) -> tuple[bytes, dict[str, Any]]:
 def _looked(asking: Asking, rows: int) -> tuple[Any, Any, dict[str, Any]]:
     """The trace of the last while, its operators, and what else the process said."""
     log, answer = _take(asking)
-    trace = trace_elsewhere(log, answer.get("facts", {}))
+    trace = trace_of_log(log, answer.get("facts", {}))
     period = period_of(trace, Which.ALL)
     return trace, find_top_operators(period, sort_by=DEFAULT_SORT, row_limit=rows), answer
 

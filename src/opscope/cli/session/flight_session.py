@@ -16,7 +16,7 @@ from opscope.torch_api.drop_in.install import install_and_answer
 
 if TYPE_CHECKING:
     from opscope.cli.session.run_options import FlightOptions, RunOptions
-    from opscope.live.children.flight_job import FlightJob
+    from opscope.live.children.job import FlightJob
 
 
 class FlightSession:
@@ -49,7 +49,7 @@ class FlightSession:
         self._directory = flight.directory
         self._job: FlightJob | None = None
         if has_children:
-            from opscope.live.children.flight_job import FlightJob
+            from opscope.live.children.job import FlightJob
 
             self._job = FlightJob.begin(arguments)
 

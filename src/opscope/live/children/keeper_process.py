@@ -30,13 +30,7 @@ _MOST_LEFT = 32
 
 
 def main(root: int, journal: str, command: "list[str]") -> None:
-    """Watch the processes that a job lists, until the last of them has ended.
-
-    Args:
-        root: process id of the program.
-        journal: the list of processes.
-        command: what runs ``opscope.cli.session.keeper``; see ``own_python.py``.
-    """
+    """Watch the processes that a job lists, until the last of them has ended."""
     detach()
     job = KeptJob(root, journal, command)
     while job.goes_on():
