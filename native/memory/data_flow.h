@@ -11,7 +11,7 @@
 
 namespace opscope::memory {
 
-// Decided in Python per signature (analysis/memory/written_arguments.py).
+// Decided in Python per signature (analysis/memory/categories.py).
 using Access = ArgumentAccess;
 
 struct SignatureAccess {

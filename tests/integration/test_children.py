@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import opscope
-from opscope.columns.processor_rows import COMPUTED, WAITED
+from opscope.columns.ledger import COMPUTED, WAITED
 from opscope.live.children import start_hook
+from opscope.storage.manifest import unfinished_recordings
 from opscope.storage.partition import PROCESS, RANK, Partition
 from opscope.storage.processes import Processes
-from opscope.storage.unfinished_recordings import unfinished_recordings
 from support.gloo_jobs import run_gloo_job
 from support.processes import run_opscope, run_python
 
@@ -215,7 +215,7 @@ def test_the_summary_lists_the_processes(job):
 
 def test_a_command_for_one_process_says_which_there_are(job):
     folder, told, _ = job
-    done = run_opscope("replay", folder)
+    done = run_opscope("export", "--replay", folder)
     assert done.returncode != 0
     assert f"process {told['main'][0]}" in done.stderr
     assert "--process" in done.stderr
@@ -259,7 +259,8 @@ def test_children_of_children_and_those_that_become_another_program(tmp_path):
     folder = tmp_path / "nested"
     done = run_with_children(folder, NESTED)
     assert done.returncode == 0, done.stderr
-    traces = [trace for _, trace in Processes.in_folder(folder).traces()]
+    found = Processes.in_folder(folder)
+    traces = [found.load(entry.partition) for entry in found.recorded]
     assert sum(count(trace, "aten::add") for trace in traces) == 3
     assert sum(count(trace, "aten::mul") for trace in traces) == 1
 
@@ -313,7 +314,8 @@ def test_a_program_that_is_killed_with_its_children_leaves_them_all(tmp_path):
     done = subprocess.run(command, start_new_session=True, timeout=120)
     assert done.returncode == -signal.SIGKILL
     wait_until(lambda: not unfinished_recordings(folder))
-    traces = [trace for _, trace in Processes.in_folder(folder).traces()]
+    found = Processes.in_folder(folder)
+    traces = [found.load(entry.partition) for entry in found.recorded]
     assert sorted(count(trace, "aten::mul") for trace in traces) == [0, 1]
     wait_until(lambda: all(e.ended for e in Processes.in_folder(folder).entries))
     assert {e.ended for e in Processes.in_folder(folder).entries} == {"killed by SIGKILL"}
@@ -383,10 +385,11 @@ def test_many_children_at_once(tmp_path):
     folder, program = tmp_path / "many", tmp_path / "program.py"
     program.write_text(MANY)
     command = [sys.executable, "-m", "opscope", "run", "--children", "-o", folder]
-    done = subprocess.run([*command, program, "30"], capture_output=True, text=True, timeout=240)
-    assert json.loads(done.stdout) == list(range(30)), done.stderr
-    traces = [trace for _, trace in Processes.in_folder(folder).traces()]
-    assert sorted(count(trace, "aten::add") for trace in traces) == sorted([0, *range(30)])
+    done = subprocess.run([*command, program, "12"], capture_output=True, text=True, timeout=240)
+    assert json.loads(done.stdout) == list(range(12)), done.stderr
+    found = Processes.in_folder(folder)
+    traces = [found.load(entry.partition) for entry in found.recorded]
+    assert sorted(count(trace, "aten::add") for trace in traces) == sorted([0, *range(12)])
 
 
 def test_a_sitecustomize_of_the_users_runs_and_nothing_else_is_seen(tmp_path):

@@ -14,7 +14,7 @@ from opscope.errors import LifecycleError
 from opscope.recording import segments
 from opscope.recording.recovered import about_of, recover_file
 from opscope.recording.segments import draining
-from opscope.storage.unfinished_recordings import unfinished_recordings
+from opscope.storage.manifest import unfinished_recordings
 
 OPSCOPE = [sys.executable, "-m", "opscope"]
 IN_A_CONTAINER = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
@@ -79,7 +79,11 @@ def count(trace, name):
 
 def recover(folder):
     return subprocess.run(
-        [*OPSCOPE, "recover", folder], check=False, capture_output=True, text=True, timeout=100
+        [*OPSCOPE, "doctor", "--recover", folder],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=100,
     )
 
 

@@ -131,11 +131,11 @@ def test_when_that_process_is_killed_another_makes_the_rest(tmp_path, model, opt
     assert {trace.metadata["dump"]["detail"] for trace in dumps_in(tmp_path)} == {"1", "2"}
     (left,) = tmp_path.glob(".dump-*")  # which they were making
     assert "dumps that were not finished: 1" in (said := capfd.readouterr().err)
-    assert f"opscope recover {tmp_path}" in said
-    main(["recover", str(tmp_path)])
+    assert f"opscope doctor --recover {tmp_path}" in said
+    main(["doctor", "--recover", str(tmp_path)])
     assert not left.exists() and len(dumps_in(tmp_path)) == 3
     with pytest.raises(SystemExit):  # there is nothing left
-        main(["recover", str(tmp_path)])
+        main(["doctor", "--recover", str(tmp_path)])
 
 
 def test_dumps_that_wait_for_their_turn_outlive_the_program(tmp_path):
@@ -357,18 +357,6 @@ def test_a_profile_beside_it_has_what_it_asked_for(tmp_path, model, optimizer):
     adds = [trace_.event_name(e) for trace_ in (asked, trace) for e in range(len(trace_.events))]
     assert adds.count("aten::addmm") == 1 + 2
     assert not len(trace.table("modules"))
-
-
-def test_torch_s_own_profiler_works_beside_it(tmp_path, model, optimizer):
-    with flight_recorder(directory=tmp_path, triggers=[]) as recorder:
-        step(model, optimizer)
-        with torch.profiler.profile(profile_memory=True) as profile:
-            step(model, optimizer)
-        step(model, optimizer)
-        trace = opscope.load(recorder.dump(wait=True))
-    assert "aten::addmm" in {event.name for event in profile.events()}
-    names = [trace.event_name(e) for e in range(len(trace.events))]
-    assert names.count("aten::addmm") == 3
 
 
 def test_a_thousand_threads_come_and_go(tmp_path):

@@ -1,7 +1,6 @@
 """Children that are forked while a recording goes on: they end as plain ones do, have nothing of it
 open, and keep nobody waiting; the parent's recording has all that its threads did."""
 
-import multiprocessing
 import os
 import signal
 import sys
@@ -176,25 +175,6 @@ def test_a_signal_handler_that_forks(tmp_path):
         signal.signal(signal.SIGALRM, before)
     assert set(statuses) == {0}
     assert names(profile.trace).count("aten::ones") == ran
-
-
-class Numbers(torch.utils.data.Dataset):
-    def __len__(self):
-        return 32
-
-    def __getitem__(self, index):
-        return torch.full((2,), float(index))
-
-
-def test_workers_of_a_data_loader_leave_the_recording_to_their_parent(tmp_path):
-    context = multiprocessing.get_context("fork")
-    with opscope.profile(stream_to=tmp_path / "t", keeper=False, **EVERYTHING) as profile:
-        loader = torch.utils.data.DataLoader(
-            Numbers(), batch_size=4, num_workers=2, multiprocessing_context=context
-        )
-        assert sum(float(batch.sum()) for batch in loader) == 2 * sum(range(32))
-    assert "aten::full" not in names(profile.trace)
-    assert "aten::sum" in names(profile.trace)
 
 
 IN_MEMORY_AND_IN_A_RING = """

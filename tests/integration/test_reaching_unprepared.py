@@ -1,6 +1,5 @@
 """Asking programs that never imported opscope: by their own interpreter, from Python 3.14 on."""
 
-import importlib
 import os
 import signal
 import subprocess
@@ -12,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 import opscope
+from opscope.cli import main
 from opscope.live.control.address import socket_path
 from opscope.live.control.injection import reach
 from support.reached_programs import command, running
@@ -161,7 +161,7 @@ def test_a_top_that_is_interrupted_leaves_such_an_interpreter_as_it_was(runtime,
 
     monkeypatch.setattr(sys, "remote_exec", execute, raising=False)
     monkeypatch.setattr("opscope.cli.top.time", SimpleNamespace(sleep=interrupted))
-    importlib.import_module("opscope.cli.top").top(os.getpid())
+    main(["top", str(os.getpid())])
     until = time.monotonic() + 20
     while socket_path(os.getpid()).exists() and time.monotonic() < until:
         time.sleep(0.01)

@@ -55,8 +55,8 @@ def test_commands_over_files_of_ranks(of_ranks, tmp_path):
         ["summary", "."],
         ["why", "."],
         ["sql", ".", "select 1"],
-        ["rollup", "."],
-        ["job", "operators", "."],
+        ["ranks", "--rollup", "."],
+        ["ranks", "--ask", "operators", "."],
         ["export", ".", "-o", str(tmp_path / "job.opscope")],
     ):
         code, said = of_ranks.run(*words)
@@ -65,7 +65,7 @@ def test_commands_over_files_of_ranks(of_ranks, tmp_path):
     saved = Sent(tmp_path / "job.opscope", (*OURS, *STANDARD))
     for rollup in saved.folder.rglob("rollup*"):
         rollup.unlink()
-    for words in (["rollup", "."], ["job", "operators", "."]):
+    for words in (["ranks", "--rollup", "."], ["ranks", "--ask", "operators", "."]):
         code, said = saved.run(*words)
         assert not saved.ran and code == 0, said
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from opscope.analysis.memory.categories import MemoryAccounts
-from opscope.columns.devices import device_name
+from opscope.columns.labels import device_name
 
 Block = tuple[int, int, str]
 Version = tuple[Block, int]

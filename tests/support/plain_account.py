@@ -10,15 +10,13 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from opscope.analysis.account.backward import passes_of_engine
-from opscope.analysis.account.collectives import is_within, transfers
-from opscope.analysis.account.event_causes import AS_AROUND, _of_name
-from opscope.analysis.account.pieces import main_threads, thread_of_operators
+from opscope.analysis.account.helper_threads import is_within, passes_of_engine, transfers
+from opscope.analysis.account.pieces import AS_AROUND, _of_name, main_threads, thread_of_operators
 from opscope.analysis.account.processor import intervals_by_thread
 from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.columns.causes import WAITS, Cause
 from opscope.columns.codes import EventKind, RecordScope, WaitsFor
-from opscope.timeline.program_steps import program_steps
+from opscope.timeline.steps import program_steps
 from opscope.timeline.tree.ancestry import nearest_ancestor
 from opscope.timeline.tree.frame_text import event_texts, is_python
 from opscope.timeline.tree.line_nesting import line_nesting

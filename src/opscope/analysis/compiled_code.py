@@ -18,9 +18,8 @@ from opscope.columns.codes import CompilationKind, EventKind, OriginsKnownFrom
 from opscope.columns.names import Names
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.period import find_which, period_of
-from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.ancestry import minus_children, nearest_ancestor
 from opscope.timeline.tree.event_tree import event_tree
-from opscope.timeline.tree.self_time import minus_children
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -245,17 +244,11 @@ def _reaches(around: npt.NDArray[Any], graph: Flags) -> Flags:
 
 @dataclass(frozen=True, eq=False)
 class _Placed:
-    """Which place in a generated file every event was called from. Shape (events,) each.
+    """Which place in a generated file every event was called from. Shape (events,) each."""
 
-    Attributes:
-        file: row in names of the generated file; -1: it was called from none.
-        line: in that file.
-        is_call: it was called from there, and is not the function itself that runs the graph.
-    """
-
-    file: Values
-    line: Values
-    is_call: Flags
+    file: Values  # row in names of the generated file; -1: it was called from none
+    line: Values  # in that file
+    is_call: Flags  # it was called from there, and is not the function itself that runs the graph
 
     @classmethod
     def of(cls, trace: TraceData) -> _Placed:

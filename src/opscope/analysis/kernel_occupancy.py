@@ -30,17 +30,11 @@ _KERNEL = 0
 
 @dataclass(frozen=True)
 class KernelOccupancy:
-    """Per row of ``gpu``; 0 for what is not a kernel. Arrays have shape (gpu rows,).
+    """Per row of ``gpu``; 0 for what is not a kernel. Arrays have shape (gpu rows,)."""
 
-    Attributes:
-        blocks_per_sm: blocks of the grid per multiprocessor.
-        warps_per_sm: warps of the grid per multiprocessor.
-        occupancy: share of a multiprocessor's warps in use at once, 0 to 1.
-    """
-
-    blocks_per_sm: Numbers
-    warps_per_sm: Numbers
-    occupancy: Numbers
+    blocks_per_sm: Numbers  # blocks of the grid per multiprocessor
+    warps_per_sm: Numbers  # warps of the grid per multiprocessor
+    occupancy: Numbers  # share of a multiprocessor's warps in use at once, 0 to 1
 
 
 def kernel_occupancy(trace: TraceData) -> KernelOccupancy | None:

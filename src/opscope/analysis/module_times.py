@@ -12,8 +12,8 @@ from opscope.columns.trace_data import TraceData
 from opscope.timeline.device_time import measure_device_time
 from opscope.timeline.listing import TorchListing
 from opscope.timeline.module_attribution import Rows, attribute_to_modules
-from opscope.timeline.tree.ancestry import nearest_ancestor
-from opscope.timeline.tree.self_time import minus_children, self_times
+from opscope.timeline.tree.ancestry import minus_children, nearest_ancestor
+from opscope.timeline.tree.event_tree import self_times
 
 Values = npt.NDArray[np.int64]
 
@@ -23,26 +23,17 @@ class ModuleTimes:
     """One row per module, in order of first call.
 
     Arrays have shape (rows,); times are nanoseconds.
-
-    Attributes:
-        paths: what each is called, part by part; see ``ModuleAttribution``.
-        classes: of each.
-        depth: modules around it.
-        calls: how often it was called.
-        total_ns: its forward, with what it called.
-        self_ns: that outside the modules it called.
-        backward_ns: the backward pass of what it computed itself, outside the modules it called.
-        device_ns: device work launched in its forward, with what it called.
     """
 
-    paths: list[tuple[str, ...]]
-    classes: list[str]
-    depth: Values
-    calls: Values
-    total_ns: Values
-    self_ns: Values
+    paths: list[tuple[str, ...]]  # what each is called, part by part; see ``ModuleAttribution``
+    classes: list[str]  # of each
+    depth: Values  # modules around it
+    calls: Values  # how often it was called
+    total_ns: Values  # its forward, with what it called
+    self_ns: Values  # that outside the modules it called
+    # the backward pass of what it computed itself, outside the modules it called
     backward_ns: Values
-    device_ns: Values
+    device_ns: Values  # device work launched in its forward, with what it called
 
     def __len__(self) -> int:
         return len(self.paths)

@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.columns.codes import EventKind
-from opscope.columns.derived import derived
-from opscope.columns.ledger_rows import KIND_COST, CostKind
-from opscope.columns.trace_data import TraceData
+from opscope.columns.ledger import KIND_COST, CostKind
+from opscope.columns.trace_data import TraceData, derived
 from opscope.timeline.tree.ancestry import nearest_ancestor
 from opscope.timeline.tree.event_tree import event_tree
 

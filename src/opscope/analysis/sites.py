@@ -18,7 +18,7 @@ from opscope.timeline.listing import TorchListing
 from opscope.timeline.module_attribution import attribute_to_modules
 from opscope.timeline.stacks import forward_source
 from opscope.timeline.tree.ancestry import nearest_ancestor
-from opscope.timeline.tree.native_events import event_arrays, numbers_of_threads
+from opscope.timeline.tree.event_tree import event_arrays, numbers_of_threads
 
 Values = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.int32]
@@ -30,17 +30,11 @@ RECORD_STACKS = "Record Python calls (with_stack=True, or --stack) to see the li
 
 @dataclass(frozen=True)
 class Place(Location):
-    """One place that occurrences come from; without a file only the module is known.
+    """One place that occurrences come from; without a file only the module is known."""
 
-    Attributes:
-        module: path of the nn.Module, as in ``blocks.3.mlp.0 (Linear)``; empty for none.
-        occurrences: of the finding, from here.
-        time_ns: of those.
-    """
-
-    module: str = ""
-    occurrences: int = 0
-    time_ns: int = 0
+    module: str = ""  # path of the nn.Module, as in ``blocks.3.mlp.0 (Linear)``; empty for none
+    occurrences: int = 0  # of the finding, from here
+    time_ns: int = 0  # of those
 
     def __str__(self) -> str:
         return super().__str__() or self.module

@@ -1,4 +1,4 @@
-"""Addresses of what lies elsewhere: how they are told from paths, and shown without a password."""
+"""Addresses in stores: told from paths by their scheme, and shown without a password."""
 
 from __future__ import annotations
 
@@ -41,11 +41,7 @@ def shown_address(address: str) -> str:
 
 
 def refuse_address(path: str | os.PathLike[str]) -> None:
-    """See that something that is to be written to is in the file system.
-
-    Raises:
-        UsageError: it is elsewhere.
-    """
+    """See that something that is to be written to is in the file system."""
     address = address_of(path)
     if address is not None:
         raise UsageError(

@@ -51,11 +51,7 @@ def open_inside(folder: AnyPath, inside: AnyPath, flags: int = os.O_RDONLY) -> i
 
 
 def read_inside(folder: AnyPath, inside: AnyPath, most_bytes: int) -> bytes:
-    """All of a plain file inside a folder.
-
-    Raises:
-        OSError: as :func:`open_inside`, or it has more than ``most_bytes``.
-    """
+    """All of a plain file inside a folder."""
     with open(open_inside(folder, inside), "rb") as file:
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:

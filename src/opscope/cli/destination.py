@@ -13,7 +13,7 @@ from pathlib import Path
 from opscope.base.address import refuse_address
 from opscope.errors import OpscopeError, UsageError
 from opscope.recording.facts.process_facts import launched_rank
-from opscope.storage.process_journal import PROCESSES
+from opscope.storage.processes import PROCESSES
 
 CHROME_SUFFIXES = (".json.gz", ".json")
 """Those of the Chrome writer, which is not imported for runs that write none."""
@@ -108,6 +108,13 @@ def write_or_rescue(
             return _rescue(write, path.name), refused
         except (OpscopeError, OSError):
             raise refused from None
+
+
+def reason(error: BaseException) -> str:
+    """What is wrong, as part of a sentence."""
+    if isinstance(error, MemoryError):  # of which libraries say no more than a function's name
+        return "there is not enough memory. Free or allow some more, or record less."
+    return str(error)
 
 
 def _rescue(write: Callable[[Path], object], name: str) -> Path:

@@ -1,13 +1,32 @@
-"""``opscope doctor``: what is installed, what would be recorded, and why not the rest."""
+"""Check what would be recorded and why not the rest; build, recover, complete.
+
+Records a few operators to find out. Exits with 0 if recording works, else with 1.
+
+--build compiles the part of opscope that is built against the installed torch. That happens by
+itself at first use; do it ahead of time in a container image, or on a machine that has a compiler
+for one that has none (set OPSCOPE_CACHE to a folder that both see).
+
+--recover writes the trace of a recording whose program was killed, or crashed. `opscope run` does
+so by itself, unless what waits for that was killed too. In a folder of dumps of a flight recorder,
+those that were not finished become traces.
+
+--completion prints what makes a shell complete commands and options. Write it to where the shell
+looks for such, again after an upgrade of opscope:
+~/.local/share/bash-completion/completions/opscope, for zsh ~/.zfunc/_opscope with ~/.zfunc in
+$fpath, for fish ~/.config/fish/completions/opscope.fish.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import platform
 import sys
+import time
+from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
 import numpy as np
 from rich.table import Table
@@ -16,7 +35,9 @@ from rich.text import Text
 import opscope
 from opscope.analysis.device_account import describe_devices
 from opscope.analysis.recording_cost import cost_of_an_event_ns
-from opscope.cli.shown.console import console_for
+from opscope.cli.parser import Parser, example, one_of
+from opscope.cli.session.recover import recover_all
+from opscope.cli.shown.console import Messages, Output, console_for
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.errors import BridgeError, OpscopeError
@@ -44,11 +65,61 @@ class Check:
     detail: str
 
 
-def doctor() -> int:
-    """Say what is installed, what would be recorded, and why not the rest.
+class Shell(str, Enum):
+    """Whose words to complete."""
 
-    Records a few operators to find out. Exits with 0 if recording works, else with 1.
-    """
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+    TCSH = "tcsh"
+
+
+def options(parser: Parser) -> None:
+    """Declare them."""
+    what = parser.add_argument_group("instead of the check").add_mutually_exclusive_group()
+    what.add_argument(
+        "--build", action="store_true", help="Compile the bridge to torch ahead of time."
+    )
+    what.add_argument(
+        "--recover",
+        metavar="FOLDER",
+        type=Path,
+        help="Make traces of what is unfinished where they were to be written to.",
+    )
+    what.add_argument("--completion", **one_of(Shell), help="Print completions for this shell.")
+    parser.add_argument(
+        "--force", action="store_true", help="With --build: even if the cache has it already."
+    )
+    parser.epilog = example("opscope doctor", "opscope doctor --recover train.opscope")
+
+
+def main(asked: Namespace) -> int:
+    """Check, or do what was asked for instead."""
+    if asked.recover is not None:
+        recover_all(asked.recover, Messages())
+    elif asked.completion is not None:
+        from opscope.cli.shown.completion import completion
+
+        Output().write(completion(asked.completion.value))
+    elif asked.build:
+        _build(asked.force)
+    else:
+        return _check()
+    return 0
+
+
+def _build(force: bool) -> None:
+    messages = Messages()
+    ready = not force and bridge.status().built
+    began = time.monotonic()
+    path = bridge.build(force=force)
+    if ready:
+        messages.say(f"the bridge is there already: {path}")
+    else:
+        messages.say(f"built in {time.monotonic() - began:.1f} s: {path}")
+
+
+def _check() -> int:
     table = Table(box=None, show_header=False, pad_edge=False)
     checks = []
     for check in _examine():

@@ -80,5 +80,6 @@ def say_what_is_missing(
     if parts:
         among = job.compared if {*parts} <= {*job.compared} else job
         messages.say(
-            f"of {parts_text(parts, len(among))} not all is there: `opscope job losses` says what"
+            f"of {parts_text(parts, len(among))} not all is there: `opscope ranks --ask losses` "
+            "says what"
         )

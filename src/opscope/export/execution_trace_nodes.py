@@ -14,16 +14,13 @@ from opscope.columns.dtypes import CPP_NAMES, ITEM_SIZES
 from opscope.columns.labels import DEVICES
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
-from opscope.export.json_text import to_json
-from opscope.export.native_blocks import blocks_of
-from opscope.export.native_columns import Columns, name_columns, row_ranges
-from opscope.export.output_file import Block
+from opscope.export.native_columns import Columns, blocks_of, name_columns, row_ranges
+from opscope.export.output_file import Block, to_json
 from opscope.export.schema_text import schema_size, schemas_of_events
 from opscope.export.value_rows import nested_values, value_columns
 from opscope.export.window import window_of
-from opscope.timeline.tree.ancestry import nearest_ancestor
-from opscope.timeline.tree.keyword_values import keyword_values
-from opscope.timeline.tree.self_time import minus_children
+from opscope.timeline.tree.ancestry import minus_children, nearest_ancestor
+from opscope.timeline.tree.arguments import keyword_values
 
 BLOCK_BYTES = 4 << 20
 

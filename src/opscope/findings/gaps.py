@@ -1,7 +1,7 @@
 """Which lines a function of the program spends its own time at: between those that call something.
 
-Of code that calls nothing no event tells a line. What is known are the calls before and after it;
-the source, where it can be read, tells which statements are between those lines.
+Of code that calls nothing no event has a line. What is known are the calls before and after it;
+the source, where it can be read, shows which statements are between those lines.
 """
 
 from __future__ import annotations
@@ -26,17 +26,8 @@ _OPERATIONS = (
     ast.Call, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Subscript, ast.AugAssign, ast.Await,
     ast.JoinedStr, *_COMPREHENSIONS,
 )  # fmt: skip
-
-_WAITING = frozenset((
-    "accept", "acquire", "check_call", "check_output", "communicate", "compress", "connect",
-    "decompress", "dump", "dumps", "fsync", "join", "load", "loads", "poll", "read", "readinto",
-    "readline", "readlines", "recv", "recv_into", "recvfrom", "result", "select", "sleep", "system",
-    "urlopen", "wait", "wait4", "waitpid", "write",
-))  # fmt: skip
-"""Of several calls that nothing is known of, one of these took the time, most likely."""
-
 _MOST_FILES = 64
-"""Whose functions are kept: one that has many is asked about once for each."""
+"""Whose functions are kept: each of a file's functions needs them."""
 
 
 def gap_lines(
@@ -78,31 +69,34 @@ def _line_between(file: str, first: int, before: int, after: int) -> int:
         return before if before >= 0 else after if after >= 0 else first
     statements = [*_statements(function, before, after)]
     between = _between(statements, before, after)
-    loops = [loop for one in between if (loop := _loop_line(one, before, after)) >= 0]
-    if loops:
-        return loops[0]
-    calling = [one for one in between if _calls(one, before)]
-    if calling:
-        return next(filter(_may_wait, calling), calling[0]).lineno
-    begun = [one for one in statements if _is_at(one, before) and isinstance(one, _LOOPS)]
-    over = [one.lineno for one in begun if not _is_around(one, after)]
-    if over:  # what it goes through was called, and all of its rounds came after that
-        return over[0]
-    there = [one for one in statements if _is_at(one, after)]
-    if any(_calls(one, before) for one in there) and sum(map(_work, there)) > 1:
-        return after
-    computing = [one.lineno for one in between if _work(one)]
-    return computing[0] if computing else max(before if before >= 0 else first, first)
+    for lines in (
+        [line for one in between if (line := _loop_line(one, before, after)) >= 0],
+        [one.lineno for one in between if _calls(one, before)],
+        # What a loop goes through was called, and all of its rounds came after that.
+        [
+            one.lineno
+            for one in statements
+            if isinstance(one, _LOOPS) and _is_at(one, before) and not _is_around(one, after)
+        ],
+        [
+            after
+            for one in statements
+            if _is_at(one, after) and _calls(one, before) and _work(one) > 1
+        ],
+        [one.lineno for one in between if _work(one)],
+    ):
+        if lines:
+            return lines[0]
+    return max(before, first)
 
 
 def _statements(node: ast.AST, before: int, after: int) -> Iterator[ast.stmt]:
     """Statements of a function by line, without blocks that leave it or a loop before ``after``."""
     for owner, block in _blocks(node):
-        has_after = any(_is_around(one, after) for one in block)
         # A ``with`` that was left says the line that it was entered at.
         is_left = isinstance(owner, ast.With | ast.AsyncWith) and owner.lineno == before
         leaves = isinstance(owner, _BRANCHES) and isinstance(block[-1], _LEAVING)
-        if not has_after and (is_left or leaves):
+        if (is_left or leaves) and not any(_is_around(one, after) for one in block):
             continue
         for one in block:
             yield one
@@ -114,12 +108,11 @@ def _blocks(node: ast.AST) -> Iterator[tuple[ast.AST, list[ast.stmt]]]:
     """The blocks of a compound statement, and whose each is; of a lambda or comprehension none."""
     for name in ("body", "handlers", "cases", "orelse", "finalbody"):
         found = getattr(node, name, None)
-        if isinstance(found, list) and found:
-            if isinstance(found[0], ast.stmt):
-                yield node, found
-            else:
-                for one in found:
-                    yield from _blocks(one)
+        if isinstance(found, list) and found and isinstance(found[0], ast.stmt):
+            yield node, found
+        elif isinstance(found, list):
+            for one in found:
+                yield from _blocks(one)
 
 
 def _between(statements: Sequence[ast.stmt], before: int, after: int) -> list[ast.stmt]:
@@ -170,15 +163,6 @@ def _calls(statement: ast.stmt, before: int) -> bool:
     return any(isinstance(node, ast.Call) for node in _evaluated(statement))
 
 
-def _may_wait(statement: ast.stmt) -> bool:
-    """Whether it calls what is there to wait for something, or goes over much, by its name."""
-    called = (node.func for node in _evaluated(statement) if isinstance(node, ast.Call))
-    names = (
-        one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in called
-    )
-    return any(name in _WAITING for name in names)
-
-
 def _work(statement: ast.stmt) -> int:
     """How many operations it evaluates."""
     return sum(isinstance(node, _OPERATIONS) for node in _evaluated(statement))
@@ -200,17 +184,15 @@ def _evaluated(statement: ast.stmt) -> Iterator[ast.expr | ast.stmt]:
 
 
 def _function_at(file: str, line: int, inside: int) -> ast.AST | None:
-    """The function that begins at a line of a file and has another; None if it cannot be read, or
-    is another."""
+    """The function that begins at a line of a file and has another; None if it cannot be read."""
     try:
         text = "".join(linecache.getlines(file))
     except ValueError:  # no file can be called so
         return None
     found = _functions(text).get(max(line, 1))
-    if isinstance(found, ast.Module) and found.body and found.body[0].lineno == 1:
-        one = found.body[0]  # begins where the module does
-        if isinstance(one, _FUNCTIONS) and 1 < inside <= (one.end_lineno or 1):
-            return one
+    if isinstance(found, ast.Module) and found.body and isinstance(found.body[0], _FUNCTIONS):
+        one = found.body[0]  # may begin where the module does
+        return one if one.lineno == 1 < inside <= (one.end_lineno or 1) else found
     return found
 
 
@@ -221,9 +203,7 @@ def _functions(text: str) -> Mapping[int, ast.AST]:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return {}
-    if not text:
-        return {}
-    found: dict[int, ast.AST] = {1: tree}
+    found: dict[int, ast.AST] = {1: tree} if text else {}
     for node in ast.walk(tree):
         if isinstance(node, (*_FUNCTIONS, ast.Lambda, *_COMPREHENSIONS)):
             decorators = [one.lineno for one in getattr(node, "decorator_list", [])]

@@ -40,19 +40,13 @@ _MOST = 4_096
 
 @dataclass(frozen=True)
 class ClockLine:
-    """How far a clock is ahead of another, and how far off that may be.
+    """How far a clock is ahead of another, and how far off that may be."""
 
-    Attributes:
-        origin_ns: the moment that drift is counted from, on this clock.
-        offset_ns: how far it is ahead then.
-        drift: nanoseconds that it gains in each.
-        edges: offset from ``offset_ns`` and drift of the lines at the edge of what is possible.
-            Shape (edges, 2).
-    """
-
-    origin_ns: int
-    offset_ns: float
-    drift: float
+    origin_ns: int  # the moment that drift is counted from, on this clock
+    offset_ns: float  # how far it is ahead then
+    drift: float  # nanoseconds that it gains in each
+    # offset from ``offset_ns`` and drift of the lines at the edge of what is possible. Shape
+    # (edges, 2)
     edges: Amounts
 
     def ahead_ns(self, time_ns: Values) -> Values:
@@ -121,11 +115,7 @@ EVEN = ClockCourse((ClockLine(0, 0.0, 0.0, np.zeros((0, 2))),))
 
 
 def fit_course(least: Conditions, most: Conditions) -> ClockCourse | None:
-    """The lines that satisfy the conditions best.
-
-    Returns:
-        None where nothing bounds the clock on one side.
-    """
+    """The lines that satisfy the conditions best; None where only one side bounds the clock."""
     if not len(least[0]) or not len(most[0]):
         return None
     first_ns = min(least[0].min(), most[0].min())

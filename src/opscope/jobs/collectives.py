@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.collectives.kinds import (
+from opscope.analysis.collectives.calls import (
     FROM_ALL,
     NONE,
     POINT_TO_POINT,
@@ -197,11 +197,10 @@ def _is_are(parts: list[Partition]) -> str:
 def job_collectives(
     traces: Iterable[tuple[Partition, TraceData]], with_exposed: bool = True
 ) -> JobCollectives:
-    """Match the collectives of all ranks, bring their clocks together, and tell who waited.
+    """Match the collectives of all ranks, bring their clocks together, and find who waited.
 
-    Args:
-        traces: of the job's processes; each is looked at once and not kept.
-        with_exposed: whether to ask for ``exposed_ns``, which takes longest; else it is 0.
+    Each trace is read once and not kept. Without ``with_exposed``, which takes longest,
+    ``exposed_ns`` is 0.
     """
     return collectives_together(
         {part: (process_collectives(trace, with_exposed), trace.metadata) for part, trace in traces}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import statistics
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,10 +13,60 @@ import numpy.typing as npt
 from opscope.analysis.account.account import Account
 from opscope.base.quantity_text import share_text
 from opscope.columns.causes import Cause
-from opscope.jobs.compared_shares import FEWEST, compare_shares_of
 from opscope.jobs.rollup.read import Rollup
 from opscope.storage.partition import RANK, Partition
 from opscope.timeline.period import Which, no_start_up
+
+FEWEST = 3
+"""Processes to compare: of two neither is in the middle."""
+_WORTH_SAYING = 0.05
+"""Of what it is a share of, by which a process is above or below the middle one."""
+
+
+@dataclass(frozen=True)
+class DifferingShare:
+    """A process that has more or less of something than others."""
+
+    process: Partition  # which
+    what: str  # of what, in words
+    share: float  # that it has, 0 to 1
+    middle: float  # share of the middle one
+    compared: int  # how many it is the middle one of
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: plain values."""
+        values = {"what": self.what, "share": self.share, "middle": self.middle}
+        return {self.process.kind: self.process.number, **values, "compared": self.compared}
+
+
+@dataclass(frozen=True)
+class ComparedShares:
+    """What was compared, and what is not alike."""
+
+    # how many processes at most; 0 where too few have anything in common: of two neither is in the
+    # middle
+    compared: int
+    differing: tuple[DifferingShare, ...]  # largest difference first
+
+
+def compare_shares_of(
+    shares: Mapping[str, Mapping[Partition, float]], among: Collection[Partition]
+) -> ComparedShares:
+    """Compare shares, by what they are of, with the median of the processes ``among``."""
+    most, differing = 0, []
+    for what, of_process in shares.items():
+        own = {part: share for part, share in of_process.items() if part in among}
+        if len(own) < FEWEST:
+            continue
+        most, middle = max(most, len(own)), statistics.median(own.values())
+        differing += [
+            DifferingShare(part, what, share, middle, len(own))
+            for part, share in own.items()
+            if abs(share - middle) >= _WORTH_SAYING
+        ]
+    differing.sort(key=lambda one: -abs(one.share - one.middle))
+    return ComparedShares(most, tuple(differing))
+
 
 _SHOWN, _SHOWN_PROCESSES = 5, 20
 
@@ -112,12 +164,7 @@ def compare_accounts(accounts: Mapping[Partition, Account]) -> ComparedAccounts:
 
 
 def compare_rollups(rollups: Mapping[Partition, Rollup], which: Which) -> ComparedAccounts:
-    """Put the accounts of a period side by side, as they were added up.
-
-    Raises:
-        UnreadableProcessError: a rollup is damaged.
-        UsageError: a process has no such period.
-    """
+    """Accounts of a period side by side, from rollups."""
     if any(which.value not in one.mark.step_ns for one in rollups.values()):
         raise no_start_up()
     time_ns = np.array([one.causes_ns(which) for one in rollups.values()], dtype=np.float64)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.collectives.kinds import NONE
+from opscope.analysis.collectives.calls import NONE
 from opscope.base.quantity_text import share_text, time_text
 from opscope.jobs.collectives import JobCollectives
 from opscope.storage.partition import Partition

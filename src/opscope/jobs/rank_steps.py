@@ -88,11 +88,7 @@ class RankSteps:
 
 
 def rank_steps(rollups: Mapping[Partition, Rollup]) -> RankSteps:
-    """Put the steps of processes side by side, by their numbers.
-
-    Raises:
-        UnreadableProcessError: a rollup is damaged.
-    """
+    """Put the steps of processes side by side, by their numbers."""
     tables = [rollup.table(STEPS.name) for rollup in rollups.values()]
     number = np.unique(np.concatenate([*(one["step"] for one in tables), np.zeros(0, np.int64)]))
     shape = (len(tables), len(number))

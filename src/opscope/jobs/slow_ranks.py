@@ -16,9 +16,8 @@ import numpy.typing as npt
 
 from opscope.base.quantity_text import share_text, time_text
 from opscope.columns.causes import Cause
-from opscope.jobs.excess import Excess, find_excess
 from opscope.jobs.rank_steps import NONE, RankSteps
-from opscope.jobs.rollup.places import ProcessPlaces
+from opscope.jobs.rollup.places import Excess, ProcessPlaces, find_excess
 from opscope.jobs.standing_out import StandingOut, stand_out
 from opscope.storage.partition import Partition, parts_text
 
@@ -175,8 +174,9 @@ class SlowRanks:
             return []
         return [
             f"Every rank spends {share_text(share)} of a step or more in collectives, and no rank "
-            "explains that: look at the transfers with `opscope collectives`. One slow connection "
-            "makes all ranks wait alike; which one it is shows on the hosts alone (`ss -ti`)."
+            "explains that: look at the transfers with `opscope ranks --collectives`. One slow "
+            "connection makes all ranks wait alike; which one it is shows on the hosts alone "
+            "(`ss -ti`)."
         ]
 
 
@@ -196,9 +196,8 @@ def find_slow_ranks(
     (:data:`~opscope.jobs.standing_out.FALSE_ALARMS`), and by enough to matter.
 
     Args:
-        steps: of its ranks.
-        places: gives where one spends its time, to see where in the program the difference is.
-        silent: ranks that there are recordings of, without any event.
+        places: of a process, to find where in the program the difference is.
+        silent: ranks whose recordings have no event.
     """
     with_steps = _comparable(steps)
     enough = _known_alike(steps, with_steps)

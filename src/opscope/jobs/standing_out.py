@@ -14,7 +14,7 @@ from math import exp, fsum, lgamma
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.diff.student import normal_p, two_sided_t
+from opscope.analysis.diff.statistics import normal_p, two_sided_t
 from opscope.columns.causes import Cause
 from opscope.jobs.rank_steps import NONE, RankSteps
 
@@ -43,18 +43,14 @@ _NOT_OWN = (Cause.COLLECTIVE, Cause.DESCHEDULED)
 
 @dataclass(frozen=True)
 class StandingOut:
-    """Who differs from the others. Times are nanoseconds of a step.
+    """Who differs from the others. Times are nanoseconds of a step."""
 
-    Attributes:
-        places: of those ranks, in the order in which they were given.
-        least_work_ns: how much longer one would have to take in every step, for anything but a
-            processor, to be among them; what there is less of may or may not be told.
-        least_delayed_ns: how much longer one would have to wait for a processor; None where nobody
-            is known to have waited for one.
-    """
-
-    places: tuple[int, ...]
+    places: tuple[int, ...]  # of those ranks, in the order in which they were given
+    # how much longer one would have to take in every step, for anything but a processor, to be
+    # among them; what there is less of may or may not be told
     least_work_ns: float
+    # how much longer one would have to wait for a processor; None where nobody is known to have
+    # waited for one
     least_delayed_ns: float | None
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from opscope.columns.codes import LinkKind
 from opscope.columns.concat import concat_traces, in_order_of_start
-from opscope.columns.doubts import DOUBTFUL, LONGEST_NS
+from opscope.columns.ledger import DOUBTFUL, LONGEST_NS
 from opscope.columns.names import Names
 from opscope.columns.schema import TABLES
 from opscope.columns.table import Table
@@ -23,7 +23,7 @@ from opscope.columns.trace_data import TraceData
 from opscope.jobs.clocks import Clocks
 from opscope.jobs.collectives import JobCollectives, job_collectives
 from opscope.storage.partition import PROCESS, RANK, Partition
-from opscope.storage.process_journal import AGAIN, ProcessEntry
+from opscope.storage.processes import AGAIN, ProcessEntry
 
 SOURCE = "processes"
 """What the ledger of such a trace calls it."""

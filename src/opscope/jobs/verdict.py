@@ -12,13 +12,7 @@ from opscope.jobs.slow_ranks import SlowRank, SlowRanks
 
 
 def job_verdict(slow: SlowRanks, of_one: Callable[[], Verdict], name: str) -> Verdict:
-    """What several ranks come to.
-
-    Args:
-        slow: which ranks the others wait for.
-        of_one: the verdict on one process, where no rank is slow.
-        name: of that process.
-    """
+    """The verdict on several ranks; on the process called ``name`` where no rank is slow."""
     worth = [one for one in slow.found if one.gain_ns >= SLOW * max(one.step_ns, 1)]
     if worth:
         return _of_straggler(worth[0], len(slow.found) - 1)
@@ -42,6 +36,6 @@ def _of_straggler(slow: SlowRank, others: int) -> Verdict:
         wall_ns=round(slow.step_ns),
         about="mean step of the job",
         others=others,
-        next="opscope stragglers",
+        next="opscope ranks",
         evidence=("stragglers", slow.cause.name.lower()),
     )

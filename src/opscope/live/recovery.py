@@ -13,9 +13,9 @@ from opscope.jobs.saving import save_trace
 from opscope.live.flight.dump_writer import finish_dump
 from opscope.live.flight.left_rings import dump_ring
 from opscope.recording.recovered import NothingRecorded, part_of_recording, recover_file
-from opscope.storage.earlier import remove_begun
-from opscope.storage.process_journal import read_journal
-from opscope.storage.read_part import load_folder
+from opscope.storage.processes import read_journal
+from opscope.storage.read_part import load_part
+from opscope.storage.store import remove_begun
 
 _WORDS = {LeftKind.SPOOL: "made into a trace", LeftKind.RING: "made into a dump"}
 
@@ -63,7 +63,7 @@ def rescue(one: Artefact, how: str = "", wait: bool = False) -> Rescued | None:
         raise TraceFormatError(
             f"{one.path} cannot be {_WORDS[one.kind]}: {error}. Delete it if you do not need it."
         ) from error
-    return None if saved is None else Rescued(load_folder(saved), saved, is_dump=True)
+    return None if saved is None else Rescued(load_part(saved), saved, is_dump=True)
 
 
 _HOW = {"killed": "its process was {}", "exited": "its process {}", "became": "its process {}"}

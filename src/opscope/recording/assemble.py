@@ -19,11 +19,10 @@ import numpy as np
 
 from opscope.base.program_files import is_library
 from opscope.columns.device_rules import check_device_rules
-from opscope.columns.doubts import doubt_rows
-from opscope.columns.names import Names
+from opscope.columns.ledger import doubt_rows
+from opscope.columns.names import Names, step_number
 from opscope.columns.overloads import described
 from opscope.columns.schema import TABLES, EventKind, Role
-from opscope.columns.step_names import step_number
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.recording import ledger

@@ -20,7 +20,7 @@ import numpy as np
 
 from opscope import _native
 from opscope.columns.codes import Want
-from opscope.columns.ledger_rows import KIND_COST, CostKind
+from opscope.columns.ledger import KIND_COST, CostKind
 from opscope.recording.facts.coexistence import is_recording, is_torch_recording
 from opscope.recording.sources import RecordingOptions, native_wants
 

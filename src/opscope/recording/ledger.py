@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from opscope.columns import processor_rows
 from opscope.columns.codes import GpuKind
+from opscope.columns.ledger import PROCESSOR
 from opscope.columns.schema import UNHEARD
 from opscope.recording.decoded import Decoded
 from opscope.recording.gpu.devices import devices
@@ -110,7 +110,7 @@ def clocks(recorded: Recorded) -> Iterator[Row]:
 def processor(recorded: Recorded) -> Iterator[Row]:
     """What the thread that opened the window had of a processor, and how long it waited for one."""
     for what, value in recorded.decoded.processor.items():
-        yield processor_rows.SOURCE, what, value
+        yield PROCESSOR, what, value
 
 
 def recorder(recorded: Recorded, cost: Mapping[str, float]) -> Iterator[Row]:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from opscope import _native
+from opscope.columns.ledger import COMPUTED, WAITED
 from opscope.columns.names import Names
-from opscope.columns.processor_rows import COMPUTED, WAITED
 from opscope.recording.decoded import Decoded
 from opscope.recording.gpu.devices import begin_gpu, devices, end_gpu
 

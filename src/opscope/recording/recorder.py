@@ -249,10 +249,10 @@ class Recording:
         if not self.is_drained or self.stream is None or self.stream.path is None:
             return None
         from opscope.recording.recovered import recover
-        from opscope.storage.read_part import load_folder
+        from opscope.storage.read_part import load_part
 
         if self._saved_in is not None:
-            return load_folder(self._saved_in)
+            return load_part(self._saved_in)
         return recover(self.stream.path)
 
     def _with_known_here(self, decoded: Decoded) -> Decoded:

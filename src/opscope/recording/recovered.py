@@ -42,12 +42,11 @@ from opscope.recording.streams.merge_segments import Merge, OwnFacts
 from opscope.recording.streams.stream import NO_ROOM
 from opscope.storage.job import place_in_job
 from opscope.storage.long_trace import end_of_trace
+from opscope.storage.manifest import is_later
 from opscope.storage.partition import RANK, Partition, asked_partition
-from opscope.storage.process_journal import job_of
-from opscope.storage.processes import metadata_of
-from opscope.storage.read_part import load_folder
-from opscope.storage.save_apart import save_apart
-from opscope.storage.unfinished_recordings import is_later
+from opscope.storage.processes import job_of, metadata_of
+from opscope.storage.read_part import load_part
+from opscope.storage.store import save_part
 
 HOW_UNKNOWN = "its process ended without stopping it (killed, crashed, os._exit or exec)"
 STOPPED = "it was stopped, but its trace was not written"
@@ -105,7 +104,7 @@ def _trace_of_long(path: Path, about: Mapping[str, Any], how: str) -> TraceData:
         folder = Path(place) / "trace"
         _merge(path, drain.segments, folder, how)
         try:
-            return load_folder(folder)
+            return load_part(folder)
         except TraceFormatError as error:  # which names a folder that is gone in a moment
             raise ValueError(str(error)) from error
 
@@ -192,7 +191,7 @@ def _opened(path: Path) -> tuple[_native.StreamedLog, dict[str, Any]]:
 
 
 def recover_file(
-    path: Path, how: str = "", wait: bool = False, save: Save = save_apart
+    path: Path, how: str = "", wait: bool = False, save: Save = save_part
 ) -> tuple[TraceData, Path] | None:
     """Write the trace of an unfinished recording into its folder, and remove its file.
 
@@ -256,7 +255,7 @@ def _refuse_earlier(path: Path, started_ns: int, about: Mapping[str, Any]) -> No
         raise UsageError(
             f"{path.name} is a recording of {part} by an earlier run than what else is in "
             f"{path.parent}, so it was left as it is. Delete it, or move it to a new folder and "
-            "run `opscope recover` there."
+            "run `opscope doctor --recover` there."
         )
 
 
@@ -314,7 +313,7 @@ def left_to_be_recovered(what: str, folder: Path) -> Iterator[None]:
 def _is_kept(what: str, folder: Path, error: OSError) -> UsageError:
     return UsageError(
         f"The trace of {what} cannot be written: {error.strerror or error}. What was recorded is "
-        f"kept; make room on its disk, then run `opscope recover {quote(str(folder))}`."
+        f"kept; make room on its disk, then run `opscope doctor --recover {quote(str(folder))}`."
     )
 
 

@@ -32,7 +32,7 @@ from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError
 from opscope.recording.decoded import Decoded, read_decoded
 from opscope.recording.streams.segment_arrays import Arrays, read_arrays, write_arrays
-from opscope.storage.row_group_files import read_part, write_part
+from opscope.storage.parquet import read_part, write_part
 
 RECORDS = 300_000
 """About so many records are a segment: the keeper has one in memory at a time."""

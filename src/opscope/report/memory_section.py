@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.memory.groups import PeakGroup, by_function, group_blocks
-from opscope.analysis.memory.over_time import MemoryOverTime, memory_over_time
-from opscope.analysis.memory.parts import MemoryParts
+from opscope.analysis.memory.life_categories import PeakGroup, by_function, group_blocks
+from opscope.analysis.memory.over_time import MemoryOverTime, MemoryParts, memory_over_time
 from opscope.analysis.memory.peak import NO_STACK, PeakMemory, explain_peak
-from opscope.columns.devices import device_title
+from opscope.columns.labels import device_title
 from opscope.columns.trace_data import TraceData
-from opscope.report.shown_text import shown
+from opscope.report.packing import shown
 from opscope.report.span_section import Spans
 from opscope.timeline.phases import PHASE_NAMES, find_phases
 

@@ -1,33 +1,55 @@
-"""What a notebook shows of a finished profile: where the time went, in a few rows."""
+"""What a trace comes to, for notebooks and ``print``: the verdict, and where the time went."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from opscope.analysis.own_listing import OwnListing
 from opscope.analysis.torch_listing.averages import key_averages
-from opscope.base.html_table import html_table
+from opscope.base.html_table import ShownTable
 from opscope.base.quantity_text import share_text, time_text
 from opscope.columns.trace_data import TraceData
-from opscope.findings.verdict import find_verdict
+from opscope.findings.verdict import Verdict, find_verdict
 from opscope.timeline.doubts import NO_TIMES
+from opscope.timeline.listing import OwnListing
 from opscope.timeline.period import period_of
-from opscope.timeline.time_kind import TimeKind, time_kind
+from opscope.timeline.waits import TimeKind, time_kind
 
 _ROWS = 10
 _MOST_EVENTS = 300_000
 """A verdict on more takes longer than who looks at a notebook wants to wait."""
 
 
-def overview_html(trace: TraceData) -> str:
-    """The names with most time of their own, and what to call for more."""
+@dataclass(frozen=True)
+class Summary:
+    """Shown by ``print`` and by notebooks.
+
+    Attributes:
+        verdict: why the program is slow; None where no times were recorded, or of more than
+            300,000 events, where it takes seconds: ask for ``trace.verdict()``.
+        table: the names with the most time of their own.
+    """
+
+    verdict: Verdict | None
+    table: ShownTable
+
+    def __str__(self) -> str:
+        return "\n\n".join(str(part) for part in (self.verdict, self.table) if part is not None)
+
+    def _repr_html_(self) -> str:
+        verdict = "" if self.verdict is None else self.verdict._repr_html_()
+        return verdict + self.table._repr_html_()
+
+
+def summary_of(trace: TraceData, which: str = "steady") -> Summary:
+    """The verdict, and the names with most time of their own."""
     if not len(trace.events):
-        return html_table("opscope: nothing was recorded", (), ())
+        return Summary(None, ShownTable("opscope: nothing was recorded", (), ()))
     if not trace.has_times:
-        return _without_times(trace)
-    period = period_of(trace)
+        return Summary(None, _without_times(trace))
+    period = period_of(trace, which)
     averages = key_averages(period.trace, listing=OwnListing(period.trace))
     works = np.array([time_kind(name) is TimeKind.WORK for name in averages.names], dtype=np.bool_)
     q = averages.quantities
@@ -50,21 +72,16 @@ def overview_html(trace: TraceData) -> str:
         "writes a page to look at, key_averages() a table, trace.to_pandas() a DataFrame."
     )
     columns = ["name", "calls", "self CPU", "share", "total CPU", *["self device"] * with_device]
-    return _verdict_html(trace) + html_table("opscope: most time of their own", columns, rows, note)
+    verdict = find_verdict(trace, which) if len(trace.events) <= _MOST_EVENTS else None
+    return Summary(verdict, ShownTable("opscope: most time of their own", columns, rows, note))
 
 
-def _verdict_html(trace: TraceData) -> str:
-    if len(trace.events) > _MOST_EVENTS:
-        return ""
-    return find_verdict(trace)._repr_html_()
-
-
-def _without_times(trace: TraceData) -> str:
+def _without_times(trace: TraceData) -> ShownTable:
     averages = key_averages(trace, listing=OwnListing(trace))
     most = np.argsort(-averages.count, kind="stable")[:_ROWS]
     rows = [[averages.names[row], f"{averages.count[row]:,}"] for row in most]
     note = f"Here {NO_TIMES}: calls are counted."
-    return html_table("opscope: most calls", ["name", "calls"], rows, note)
+    return ShownTable("opscope: most calls", ["name", "calls"], rows, note)
 
 
 def _filled(values: Any) -> Any:

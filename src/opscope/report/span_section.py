@@ -12,15 +12,14 @@ from opscope import _native
 from opscope.analysis.torch_listing.argument_lists import plain_shapes
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
-from opscope.report.packing import Packer, differences
-from opscope.report.shown_text import shown
+from opscope.report.packing import Packer, differences, shown
 from opscope.timeline.signatures import first_of_each, shape_signatures
-from opscope.timeline.time_kind import TimeKind, time_kind
 from opscope.timeline.timeline import Placement, place_events, place_gpu
 from opscope.timeline.tree.arguments import Arguments
 from opscope.timeline.tree.frame_text import own_texts
 from opscope.timeline.tree.line_nesting import Line, line_nesting
 from opscope.timeline.tree.links import arrows
+from opscope.timeline.waits import TimeKind, time_kind
 
 Values = npt.NDArray[np.int64]
 
@@ -37,15 +36,10 @@ _UNKNOWN = GPU_KIND + 7
 
 @dataclass(frozen=True)
 class Spans:
-    """What other sections need to know of the spans.
+    """What other sections need to know of the spans."""
 
-    Attributes:
-        start_ns: time 0 of the page, Unix nanoseconds.
-        position: of every event among the spans, shape (events,).
-    """
-
-    start_ns: int
-    position: Values
+    start_ns: int  # time 0 of the page, Unix nanoseconds
+    position: Values  # of every event among the spans, shape (events,)
 
 
 def add_spans(trace: TraceData, start_ns: int, packer: Packer) -> tuple[dict[str, Any], Spans]:

@@ -13,8 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from opscope.base.arrow import pa
-from opscope.columns.arrow_values import in_one, is_text, numbers_of
+from opscope.base.arrow import in_one, is_text, numbers_of, pa
 from opscope.columns.column import Column, TableSchema
 from opscope.columns.labels import LABELS
 from opscope.columns.names import Names
@@ -206,11 +205,7 @@ def table_from_arrow(schema: TableSchema, data: ArrowColumns) -> Table:
 
 
 def columns_there(schema: TableSchema, names: Iterable[str]) -> list[str]:
-    """Those of a table's columns that are among the names.
-
-    Raises:
-        ValueError: one that every table has is missing.
-    """
+    """Those of a table's columns that are among the names."""
     given = {*names}
     for column in schema.columns:
         if column.required and column.name not in given:
@@ -254,7 +249,7 @@ def constant_column(column: Column, value: int, rows: int) -> npt.NDArray[Any] |
 
 
 def _once(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The same; where they are many and all equal, one of them stands for all."""
+    """A broadcast of one number where there are many and all are equal."""
     if len(numbers) < _MANY or (numbers[:: len(numbers) // 16] != numbers[0]).any():
         return numbers
     if (numbers != numbers[0]).any():

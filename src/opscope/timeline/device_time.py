@@ -35,18 +35,13 @@ def launched_share(trace: TraceData) -> float:
 
 @dataclass(frozen=True)
 class DeviceTime:
-    """Device nanoseconds per event, shape (events,).
+    """Device nanoseconds per event, shape (events,)."""
 
-    Attributes:
-        total_ns: of work launched during the event.
-        self_ns: of work the event launched itself, outside its listed children. As in torch's
-            tables, a runtime call has none where an operator or annotation made it.
-        launched: for every row of ``gpu`` the event it counts for, -1 none. Shape (gpu rows,).
-    """
-
-    total_ns: Values
+    total_ns: Values  # of work launched during the event
+    # of work the event launched itself, outside its listed children. As in torch's tables, a
+    # runtime call has none where an operator or annotation made it
     self_ns: Values
-    launched: Values
+    launched: Values  # for every row of ``gpu`` the event it counts for, -1 none. Shape (gpu rows,)
 
 
 def measure_device_time(listing: TorchListing) -> DeviceTime:

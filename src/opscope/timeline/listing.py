@@ -13,14 +13,13 @@ import numpy.typing as npt
 
 from opscope import _native
 from opscope.base.cached_property import cached_property
+from opscope.columns.names import STEP_PREFIX
 from opscope.columns.schema import AllocationAction
-from opscope.columns.step_names import STEP_PREFIX
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.tree.ancestry import Index, nearest_ancestor
+from opscope.timeline.tree.ancestry import Index, minus_children, nearest_ancestor
 from opscope.timeline.tree.event_tree import EventTree, event_tree
-from opscope.timeline.tree.frame_text import event_texts
-from opscope.timeline.tree.line_nesting import line_nesting, nest
-from opscope.timeline.tree.self_time import minus_children
+from opscope.timeline.tree.frame_text import event_texts, own_texts
+from opscope.timeline.tree.line_nesting import line_nesting, nest, outermost_of, own_times
 
 MEMORY_NAME = "[memory]"
 OUT_OF_MEMORY_NAME = "[OutOfMemory]"
@@ -161,3 +160,35 @@ class TorchListing:
 def averaged_name(name: str) -> str:
     """The name under which averages collect an event."""
     return "ProfilerStep*" if name.startswith(STEP_PREFIX) else name
+
+
+class OwnListing(TorchListing):
+    """Every event, collections and bookkeeping too, each instant of a thread once.
+
+    What torch folds into its caller of the same name is folded here as well.
+    """
+
+    _hidden_names = frozenset()
+    _hides_collections = False
+
+    def _names(self) -> tuple[Labels, list[str]]:
+        return own_texts(self.trace)
+
+    @cached_property
+    def self_ns(self) -> Values:
+        """Own time of every event, and of what is folded into it."""
+        own = own_times(self.trace)
+        folded = np.flatnonzero(~self.listed)
+        if not len(folded):
+            return own
+        own = own.copy()
+        np.add.at(own, self.parent[folded], own[folded])
+        return own
+
+    def counted(self, total: Values) -> Values:
+        """0 for what runs within another event of its name, whose value has it already."""
+        return np.where(self._is_outermost, total, 0)
+
+    @cached_property
+    def _is_outermost(self) -> Flags:
+        return outermost_of(self.trace, np.arange(len(self.listed)), self.group_label)

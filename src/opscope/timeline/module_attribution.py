@@ -15,11 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.columns.derived import derived
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derived
+from opscope.timeline.tree.event_tree import event_arrays, numbers_of_threads
 from opscope.timeline.tree.frame_text import MODULE_PREFIX, ModuleName, event_texts, module_names
 from opscope.timeline.tree.links import forward_backward_links
-from opscope.timeline.tree.native_events import event_arrays, numbers_of_threads
 
 Rows = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
@@ -32,21 +31,15 @@ _STORES = _ENGINE + "torch::autograd::AccumulateGrad"
 
 @dataclass(frozen=True)
 class ModuleAttribution:
-    """The module of every event.
+    """The module of every event."""
 
-    Attributes:
-        paths: what modules are called, part by part, in order of first call: their paths as
-            ``named_modules()`` gives them, or else class and number after what is around them.
-        classes: the class of each.
-        path: of every event, a position in ``paths``; -1 for no module. Shape (events,).
-        call: the module call of every event, a row in events; -1 for none. Shape (events,).
-        is_backward: whether it belongs to the module through the backward pass. Shape (events,).
-    """
-
+    # what modules are called, part by part, in order of first call: their paths as
+    # ``named_modules()`` gives them, or else class and number after what is around them
     paths: list[tuple[str, ...]]
-    classes: list[str]
-    path: Rows
-    call: Rows
+    classes: list[str]  # the class of each
+    path: Rows  # of every event, a position in ``paths``; -1 for no module. Shape (events,)
+    call: Rows  # the module call of every event, a row in events; -1 for none. Shape (events,)
+    # whether it belongs to the module through the backward pass. Shape (events,)
     is_backward: Flags
 
     def name(self, event: int) -> str:

@@ -67,16 +67,26 @@ def first_of_each(key: Signature) -> tuple[npt.NDArray[np.int64], npt.NDArray[np
     except ImportError:  # slower, and the same
         return _first_of_each_sorted(key)
 
-    from opscope.columns.arrow_values import numbers_of  # with Arrow
+    from opscope.base.arrow import numbers_of  # with Arrow
 
     # Of its buffer: `pa.array` would import pandas, to see whether it was given one of its objects.
     keys = pa.Array.from_buffers(pa.uint64(), len(key), [None, pa.py_buffer(key)])
     group = numbers_of(keys.dictionary_encode().indices).astype(np.int64)
     first = np.zeros(int(group.max()) + 1 if len(group) else 0, dtype=np.int64)
-    first[group[::-1]] = np.arange(len(group))[
-        ::-1
-    ]  # NumPy keeps the last of several writes: the first row
+    # NumPy keeps the last of several writes: the first row.
+    first[group[::-1]] = np.arange(len(group))[::-1]
     return group, first
+
+
+def medians(
+    values: npt.NDArray[np.int64], group: npt.NDArray[np.integer[Any]], groups: int
+) -> npt.NDArray[np.int64]:
+    """The lower median of the values of every group; meaningless for one without values.
+
+    ``group``, of each value, is below ``groups``. Shape (groups,).
+    """
+    of = np.ascontiguousarray(group, dtype=np.int64)
+    return _native.group_medians(np.ascontiguousarray(values, dtype=np.int64), of, groups)
 
 
 def _first_of_each_sorted(key: Signature) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

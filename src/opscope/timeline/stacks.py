@@ -9,8 +9,8 @@ from opscope import _native
 from opscope.timeline.listing import TorchListing
 from opscope.timeline.signatures import Signature, mix
 from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.event_tree import event_arrays, numbers_of_threads
 from opscope.timeline.tree.frame_text import python_events
-from opscope.timeline.tree.native_events import event_arrays, numbers_of_threads
 
 _HIDDEN_FRAMES = (
     ("autograd/__init__", "_make_grads"),
@@ -39,13 +39,8 @@ class Stacks:
     def __init__(
         self, listing: TorchListing, with_itself: bool = False, of_makers: bool = False
     ) -> None:
-        """As torch's, or not.
-
-        Args:
-            listing: of a trace.
-            with_itself: a frame's own stack ends with it, and not with its caller.
-            of_makers: of the backward pass those that :func:`forward_source` has.
-        """
+        """As torch's; or ``with_itself``, where a frame's own stack ends with it, or ``of_makers``,
+        where backward operators have the stacks that :func:`forward_source` says."""
         self._label, self._texts = listing.label, listing.texts
         is_frame = python_events(listing.trace) & listing.listed
         if is_frame.any():

@@ -7,14 +7,19 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from opscope.base.html_table import ShownTable
+from opscope.base.quantity_text import time_text
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.device_time import WORK_KINDS
 from opscope.timeline.listing import TorchListing
-from opscope.timeline.phases import Phase, find_phases
+from opscope.timeline.phases import PHASE_NAMES, Phase, find_phases
 from opscope.timeline.steps import Steps, find_steps, step_of_events
 from opscope.timeline.tree.event_tree import event_tree
 
 Values = npt.NDArray[np.int64]
+
+_MOST_SHOWN = 20
+"""Steps that are printed."""
 
 _MOST_LABELS = 20
 """Operators that are followed from step to step."""
@@ -22,28 +27,46 @@ _MOST_LABELS = 20
 
 @dataclass(frozen=True)
 class StepTimes:
-    """One row per step, in order of start.
+    """One row per step, in order of start."""
 
-    Attributes:
-        steps: their numbers and bounds.
-        duration_ns: shape (steps,).
-        phase_ns: time during which at least one thread was in each phase, pauses of the garbage
-            collector apart; shape (steps, phases).
-        busy_ns: time during which any was in any phase; the rest is Python, or waiting.
-        device_ns: time during which a device computed or copied.
-        events: how many started in each.
-        labels: the operators that took most time of their own over all steps.
-        label_ns: self time of each of ``labels`` in each step, shape (steps, labels).
-    """
-
-    steps: Steps
-    duration_ns: Values
+    steps: Steps  # their numbers and bounds
+    duration_ns: Values  # shape (steps,)
+    # time during which at least one thread was in each phase, pauses of the garbage collector
+    # apart; shape (steps, phases)
     phase_ns: Values
-    busy_ns: Values
-    device_ns: Values
-    events: Values
-    labels: list[str]
-    label_ns: Values
+    busy_ns: Values  # time during which any was in any phase; the rest is Python, or waiting
+    device_ns: Values  # time during which a device computed or copied
+    events: Values  # how many started in each
+    labels: list[str]  # the operators that took most time of their own over all steps
+    label_ns: Values  # self time of each of ``labels`` in each step, shape (steps, labels)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __str__(self) -> str:
+        return str(self._shown())
+
+    def _repr_html_(self) -> str:
+        return self._shown()._repr_html_()
+
+    def _shown(self) -> ShownTable:
+        """The first of them, with every phase in which any time was spent."""
+        phases = [phase for phase in Phase if self.phase_ns[:, phase].any()]
+        columns = ["step", "duration", *(PHASE_NAMES[phase] for phase in phases), "rest"]
+        rest = np.maximum(self.duration_ns - self.busy_ns, 0)
+        rows = [
+            [
+                str(self.steps.number[step]),
+                time_text(int(self.duration_ns[step])),
+                *(time_text(int(self.phase_ns[step, phase])) for phase in phases),
+                time_text(int(rest[step])),
+            ]
+            for step in range(min(len(self), _MOST_SHOWN))
+        ]
+        more = len(self) - len(rows)
+        return ShownTable(
+            f"{len(self):,} steps", columns, rows, f"and {more:,} more" if more else ""
+        )
 
 
 def step_times(
@@ -51,13 +74,7 @@ def step_times(
     listing: TorchListing | None = None,
     steps: Steps | None = None,
 ) -> StepTimes:
-    """Time per step and phase; empty if there are no steps.
-
-    Args:
-        trace: the recording.
-        listing: of ``trace``, where it has been made already.
-        steps: which; those that ``ProfilerStep#N`` spans mark by default.
-    """
+    """Time per step and phase; by default of the steps that ``ProfilerStep#N`` spans mark."""
     tree = event_tree(trace)
     if steps is None:
         steps = find_steps(trace)

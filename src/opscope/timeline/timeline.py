@@ -13,10 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.columns.derived import derived
 from opscope.columns.row_groups import group_rows
 from opscope.columns.table import Table
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derived
 from opscope.timeline.tree.frame_text import PYTHON_KINDS
 from opscope.timeline.tree.line_nesting import Line, line_nesting, rows_by_line
 
@@ -27,19 +26,12 @@ Yields = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Placement:
-    """The rows of one table on their lines.
+    """The rows of one table on their lines."""
 
-    Attributes:
-        lines: lane 0 of every thread or stream first, then the others.
-        line: row in ``lines``, shape (rows,).
-        duration_ns: as drawn: never negative, and unfinished spans close with their parent.
-        by_start: rows in order of start; None where they are in that order already.
-    """
-
-    lines: list[Line]
-    line: Indices
-    duration_ns: Values
-    by_start: Values | None
+    lines: list[Line]  # lane 0 of every thread or stream first, then the others
+    line: Indices  # row in ``lines``, shape (rows,)
+    duration_ns: Values  # as drawn: never negative, and unfinished spans close with their parent
+    by_start: Values | None  # rows in order of start; None where they are in that order already
 
     def by_line(self) -> tuple[Indices, Values]:
         """Rows line by line in order of start, and where each line begins, shape (lines + 1,)."""

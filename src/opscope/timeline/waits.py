@@ -8,6 +8,7 @@ recorded, their time is that of the function of Python's library that calls them
 from __future__ import annotations
 
 import re
+from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -17,10 +18,11 @@ import numpy.typing as npt
 from opscope.base.program_files import WAITING_FUNCTIONS
 from opscope.columns.causes import Cause
 from opscope.columns.codes import WaitsFor
-from opscope.columns.ledger_rows import RECORDER_PREFIX
+from opscope.columns.ledger import RECORDER_PREFIX
+from opscope.columns.names import STEP_PREFIX
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.tree.frame_text import event_texts
-from opscope.timeline.tree.own_time import own_times
+from opscope.timeline.tree.line_nesting import own_times
 
 
 class NamedCause(NamedTuple):
@@ -121,3 +123,22 @@ def waiting_ns(trace: TraceData) -> npt.NDArray[np.int64]:
     if not waits.any():
         return np.zeros(len(label), dtype=np.int64)
     return np.where(waits[label], own_times(trace), 0)
+
+
+class TimeKind(str, Enum):
+    """What the own time of a name is."""
+
+    WORK = "work"
+    WAITING = "waiting"
+    STEP = "step"  # the time of a step is that of what runs in it
+    RECORDING = "recording"  # a hook that recording needs
+
+
+def time_kind(name: str) -> TimeKind:
+    """What the own time of events of this name is."""
+    if name.startswith((STEP_PREFIX, "ProfilerStep*")):
+        return TimeKind.STEP
+    said = cause_of_name(name)
+    if said.waits_for:
+        return TimeKind.WAITING
+    return TimeKind.RECORDING if said.cause is Cause.PROFILER else TimeKind.WORK

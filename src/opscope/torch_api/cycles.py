@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opscope import _native
-from opscope.columns.step_names import STEP_PREFIX
+from opscope.columns.names import STEP_PREFIX
 from opscope.errors import UsageError
 from opscope.recording.recorder import Recording
 from opscope.recording.sources import RecordingOptions

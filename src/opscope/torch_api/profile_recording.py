@@ -5,17 +5,20 @@
 
 from __future__ import annotations
 
+import difflib
+import functools
+import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 from opscope.api.trace import Trace
 from opscope.base.address import refuse_address
 from opscope.base.notice import notice
-from opscope.base.quantities import count_bytes
+from opscope.base.quantity_text import count_bytes
 from opscope.columns.device_kinds import keep_device_kinds
 from opscope.errors import LifecycleError, OpscopeError, UsageError
 from opscope.recording.facts.program_facts import ProgramFacts, facts_of_program
@@ -30,6 +33,24 @@ from opscope.torch_api.settings import ProfileSettings, experimental_switches
 if TYPE_CHECKING:
     from torch.profiler import ProfilerActivity
 
+Given = ParamSpec("Given")
+
+
+def _suggesting(init: Callable[Given, None]) -> Callable[Given, None]:
+    """An ``__init__`` that says of a keyword which it does not know which one was meant."""
+    known = inspect.getfullargspec(init).kwonlyargs
+
+    @functools.wraps(init)
+    def checked(*arguments: Given.args, **keywords: Given.kwargs) -> None:
+        for name in keywords:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                meant = f" Did you mean {near[0]!r}?" if near else ""
+                raise TypeError(f"profile() has no argument {name!r}.{meant}")
+        init(*arguments, **keywords)
+
+    return checked
+
 
 class ProfileRecording(Cycles):
     """Records between ``start`` and ``stop``; the arguments are those of ``profile``."""
@@ -40,6 +61,7 @@ class ProfileRecording(Cycles):
     with_flops: bool
     with_modules: bool
 
+    @_suggesting
     def __init__(
         self,
         *,
@@ -163,7 +185,7 @@ class ProfileRecording(Cycles):
                 by_itself = "when this program ends, or " if self._streams.keeper else ""
                 notice(
                     f"the trace was not written: {error} What was recorded is kept in its file, "
-                    f"which becomes a trace {by_itself}by: opscope recover {folder}"
+                    f"which becomes a trace {by_itself}by: opscope doctor --recover {folder}"
                 )
         super()._hand_over()
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from opscope.base.quantities import count_bytes, nanoseconds
+from opscope.base.quantity_text import count_bytes, nanoseconds
 from opscope.errors import UsageError
 
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from opscope.base.running_process import is_there
+from opscope.launch.process_end import is_there
 from support.headless import headless_process
 
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from opscope.base.short_turns import short_turns
+from opscope.base.own_thread import short_turns
 
 CHOSEN_S = 0.004
 CHOSEN = pytest.approx(CHOSEN_S)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opscope.columns.arrow_values import in_one, is_text, numbers_of, text_bytes
+from opscope.base.arrow import in_one, is_text, numbers_of, text_bytes
 
 
 @given(

@@ -1,6 +1,6 @@
 """What threads are called in sentences."""
 
-from opscope.columns.thread_text import thread_name, thread_text
+from opscope.columns.location import thread_name, thread_text
 from support.build_trace import build_trace, span
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opscope.export.nested_text import nested_pieces
+from opscope.export.value_rows import nested_pieces
 
 
 def test_tensors_are_gaps():

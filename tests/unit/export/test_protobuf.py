@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opscope.export.protobuf import message
+from opscope.export.perfetto_tracks import message
 
 pb2 = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
 

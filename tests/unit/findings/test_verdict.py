@@ -42,7 +42,7 @@ def test_a_loader_that_is_waited_for_is_the_status():
 
 def test_waiting_for_other_ranks_outweighs_small_findings():
     found = find_verdict(build_trace(waits_before_work("gloo:all_reduce")))
-    assert found.status is Status.COMMUNICATION and found.next == "opscope stragglers"
+    assert found.status is Status.COMMUNICATION and found.next == "opscope ranks"
 
 
 def test_what_says_nothing_of_operators_cannot_tell():

@@ -200,7 +200,7 @@ def test_where_every_rank_waits_alike_the_transfers_are_named_and_no_rank(share)
     said = " ".join(found.sentences())
     assert found.found == () and "No rank is slower" in said
     assert ("of a step or more in collectives" in said) == (share > 0.5)
-    assert ("opscope collectives" in said) == (share > 0.5)
+    assert ("opscope ranks --collectives" in said) == (share > 0.5)
 
 
 def test_of_two_ranks_the_other_one_is_the_measure():

@@ -10,7 +10,7 @@ from opscope.api.trace import Trace
 from opscope.base.quantity_text import time_text
 from opscope.columns.names import Names
 from opscope.columns.schema import EventKind
-from opscope.report.notebook import overview_html
+from opscope.report.notebook import summary_of
 from opscope.torch_api.event_list.event_list import make_event_list
 from opscope.torch_api.event_list.notebook import ROWS
 from support.build_trace import build_trace, kernel, span
@@ -34,12 +34,15 @@ def test_numbers_are_aligned_right_and_texts_left():
 
 def test_an_empty_trace_says_so():
     assert "without events" in Trace({}, Names.from_strings([]))._repr_html_()
-    assert "nothing was recorded" in overview_html(Trace({}, Names.from_strings([])))
+    assert "nothing was recorded" in summary_of(Trace({}, Names.from_strings([])))._repr_html_()
 
 
 def test_averages_come_with_most_time_first():
     trace = build_trace([span("short", 0, 1), span("<b>long", 2, 50)])
-    for html in (overview_html(trace), make_event_list(trace).key_averages()._repr_html_()):
+    for html in (
+        summary_of(trace)._repr_html_(),
+        make_event_list(trace).key_averages()._repr_html_(),
+    ):
         assert html.index("&lt;b&gt;long") < html.index("short")
         assert "<b>long" not in html
         assert "48.0 µs" in html
@@ -47,7 +50,10 @@ def test_averages_come_with_most_time_first():
 
 def test_device_time_has_a_column_where_there_is_any():
     trace = build_trace([("aten::mm", 0, 9)], gpu=[kernel("gemm", 1, 8, launch=0)])
-    for html in (overview_html(trace), make_event_list(trace).key_averages()._repr_html_()):
+    for html in (
+        summary_of(trace)._repr_html_(),
+        make_event_list(trace).key_averages()._repr_html_(),
+    ):
         assert "self device" in html
         assert "7.00 µs" in html
 
@@ -77,7 +83,7 @@ def test_averages_are_of_the_time_looked_at_and_leave_out_steps_and_waiting():
             span(wait, 30, 90, kind=EventKind.C_CALL),
         ]
     )
-    html = overview_html(trace)
+    html = summary_of(trace)._repr_html_()
     assert "20%" in html and "recording, 100 µs" in html
     averages = html.split("most time of their own")[1]
     assert "ProfilerStep" not in averages and "sleep" not in averages

@@ -4,20 +4,13 @@ import itertools
 
 import numpy as np
 import pytest
-from tests.support.build_trace import (
-    ORIGIN_NS,
-    allocation,
-    build_trace,
-    kernel,
-    span,
-    tensor,
-)
+from tests.support.build_trace import ORIGIN_NS, allocation, build_trace, kernel, span, tensor
 
 from opscope.api.trace import Trace
 from opscope.columns.part import part_from, part_until
 from opscope.errors import TraceFormatError, UsageError
 from opscope.export.window import Window, window_of
-from opscope.storage import encoding, long_trace
+from opscope.storage import long_trace, parquet
 from opscope.storage.long_trace import LongTrace, end_of_trace
 
 
@@ -35,7 +28,7 @@ def many(count=200):
 
 @pytest.fixture
 def saved(tmp_path, monkeypatch):
-    monkeypatch.setattr(encoding, "ROW_GROUP", 64)
+    monkeypatch.setattr(parquet, "ROW_GROUP", 64)
     trace = many()
     trace.save(tmp_path / "t")
     return trace, LongTrace.at(tmp_path / "t")

@@ -2,19 +2,19 @@
 
 import json
 
-from opscope.storage import process_journal
+from opscope.storage import processes
 from opscope.storage.partition import PROCESS, RANK, Partition
-from opscope.storage.process_journal import (
+from opscope.storage.processes import (
     AGAIN,
     BECAME_ANOTHER,
     PROCESSES,
     ProcessEntry,
+    Processes,
     begin_job,
     job_of,
     read_journal,
     reserve_number,
 )
-from opscope.storage.processes import Processes
 
 
 def began(process, start=1, how="forked"):
@@ -124,14 +124,14 @@ def test_where_nobody_knows_when_it_started_it_has_not_become_another(tmp_path):
 def test_two_of_one_number_at_the_same_time_have_two_parts(tmp_path, monkeypatch):
     write(tmp_path, began(1))
     first = {"event": "part", "process": 1, "part": 1, "claim": "another's"}
-    appended = process_journal.append
+    appended = processes.append
 
     def come_second(folder, line):
-        monkeypatch.setattr(process_journal, "append", appended)
+        monkeypatch.setattr(processes, "append", appended)
         appended(folder, first)
         return appended(folder, line)
 
-    monkeypatch.setattr(process_journal, "append", come_second)
+    monkeypatch.setattr(processes, "append", come_second)
     assert reserve_number(tmp_path, 1) == 1 + AGAIN
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from opscope.storage.read_parquet import ParquetColumns
+from opscope.storage.parquet import ParquetColumns
 
 
 class Watched(io.BytesIO):

@@ -6,8 +6,8 @@ from importlib import import_module
 import pytest
 
 from opscope.errors import InsufficientMemoryError
-from opscope.storage import save_apart
-from opscope.storage.save_apart import _LIBRARIES_BYTES, _POOLS_BYTES
+from opscope.storage import store
+from opscope.storage.store import _LIBRARIES_BYTES, _POOLS_BYTES
 from support.build_trace import build_trace, span
 
 
@@ -25,7 +25,7 @@ def test_the_libraries_and_every_row_need_some(tmp_path, monkeypatch, left, is_s
         monkeypatch.delitem(sys.modules, "pyarrow.parquet", raising=False)
     else:
         import_module("pyarrow.parquet")
-    monkeypatch.setattr(save_apart, "process_memory_left", lambda: left)
+    monkeypatch.setattr(store, "process_memory_left", lambda: left)
     trace = build_trace([span("one", 0, 1)])
     if is_saved:
         trace.save(tmp_path / "t")

@@ -2,9 +2,8 @@
 
 import os
 
-from opscope.storage.manifest import MANIFEST
+from opscope.storage.manifest import MANIFEST, is_later, unfinished_below, unfinished_recordings
 from opscope.storage.partition import RANK, Partition
-from opscope.storage.unfinished_recordings import is_later, unfinished_below, unfinished_recordings
 
 
 def make(path, seconds):

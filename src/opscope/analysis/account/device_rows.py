@@ -23,19 +23,12 @@ _COLLECTIVE_KERNELS = ("nccl", "rccl")
 
 @dataclass(frozen=True, eq=False)
 class DeviceRows:
-    """The time of one device; arrays have shape (rows,).
+    """The time of one device; arrays have shape (rows,)."""
 
-    Attributes:
-        name: ``cuda:0``.
-        step: row in the steps, -1 outside all.
-        cause: ``Cause``.
-        time_ns: of the device.
-    """
-
-    name: str
-    step: Values
-    cause: Values
-    time_ns: Values
+    name: str  # ``cuda:0``
+    step: Values  # row in the steps, -1 outside all
+    cause: Values  # ``Cause``
+    time_ns: Values  # of the device
 
 
 def device_rows(trace: TraceData, steps: Steps, bounds: tuple[int, int]) -> Iterator[DeviceRows]:

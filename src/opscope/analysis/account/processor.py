@@ -16,11 +16,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.account.collectives import is_within
+from opscope.analysis.account.helper_threads import is_within
 from opscope.columns.codes import WaitsFor
-from opscope.columns.derived import derived
 from opscope.columns.table import Table
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derived
 
 Values = npt.NDArray[np.int64]
 Amounts = npt.NDArray[np.float64]
@@ -44,30 +43,20 @@ _ENOUGH_FAULTS, _ENOUGH_SYSTEM_NS = 1_000, 50_000_000
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """Between consecutive samples of one thread; arrays have shape (intervals,).
+    """Between consecutive samples of one thread; arrays have shape (intervals,)."""
 
-    Attributes:
-        start_ns: Unix nanoseconds, in order; each ends where the next begins, the last at end_ns.
-        end_ns: of the last.
-        delayed_ns: able to run, but without a processor.
-        blocked_ns: in a call that waits.
-        faults_ns: of its computing, what the kernel needed to hand out pages, as estimated.
-        waits_for: ``WaitsFor`` of that call, as far as a sample fell into one.
-        is_seen: whether a sample of its own says so.
-        waits_for_beside: the same for what is not in a transfer between ranks: by other samples
-            than those that fell into a wait for one.
-        is_seen_beside: whether one of those says so.
-    """
-
+    # Unix nanoseconds, in order; each ends where the next begins, the last at end_ns
     start_ns: Values
-    end_ns: int
-    delayed_ns: Values
-    blocked_ns: Values
-    faults_ns: Values
-    waits_for: Values
-    is_seen: Flags
+    end_ns: int  # of the last
+    delayed_ns: Values  # able to run, but without a processor
+    blocked_ns: Values  # in a call that waits
+    faults_ns: Values  # of its computing, what the kernel needed to hand out pages, as estimated
+    waits_for: Values  # ``WaitsFor`` of that call, as far as a sample fell into one
+    is_seen: Flags  # whether a sample of its own says so
+    # the same for what is not in a transfer between ranks: by other samples than those that fell
+    # into a wait for one
     waits_for_beside: Values
-    is_seen_beside: Flags
+    is_seen_beside: Flags  # whether one of those says so
 
     @property
     def length_ns(self) -> Values:
@@ -84,11 +73,9 @@ class Intervals:
 def intervals_by_thread(
     trace: TraceData, stretches: Values = _NO_STRETCHES
 ) -> Iterator[tuple[int, Intervals]]:
-    """Those of every thread that has two samples, by its number in the system.
+    """The intervals of every thread with two samples, by its number in the system.
 
-    Args:
-        trace: any.
-        stretches: when transfers between ranks were under way, as ``transfers`` has them.
+    ``stretches``: when transfers between ranks ran, as from ``transfers``.
     """
     samples = trace.table("thread_samples")
     order = np.lexsort((samples["time_ns"], samples["system_thread_id"]))
@@ -159,12 +146,7 @@ def _kinds(time: Values, waits_for: Values, blocked: Values) -> tuple[Values, Fl
 
 
 def _cost_of_a_fault(samples: Table, threads: Sequence[Values]) -> float:
-    """Nanoseconds that the kernel needs for one: its time per fault, where there were many.
-
-    Args:
-        samples: readings.
-        threads: rows of those of each thread.
-    """
+    """Nanoseconds of the kernel per page fault, where there were many; ``threads``: their rows."""
     if not threads:
         return _FAULT_NS
     faults, system = (

@@ -27,34 +27,23 @@ _LAUNCH, _STREAM = 0, 1
 
 @dataclass(frozen=True, eq=False)
 class DeviceNodes:
-    """Work in order of start. Shape (work,) unless said otherwise.
+    """Work in order of start. Shape (work,) unless said otherwise."""
 
-    Attributes:
-        row: in ``gpu``.
-        start_ns: Unix nanoseconds.
-        end_ns: likewise.
-        stream: row in ``streams``.
-        launch: the call that launched it, row in events; -1 for none.
-        launched_at: the piece of a thread at whose end it was launched; -1 where that is unknown.
-        earlier: work that it comes after, on its stream and on another; -1 for none. (work, 2)
-        delay_ns: how long after its launch and after each of these. Shape (work, 3).
-        streams: their names.
-        awaited_by: pieces of threads that waited for work, or would have if it had taken longer.
-            Shape (waits,).
-        awaited: the work that ended last before the wait did, and that of another stream where
-            the call waits for all, -1 for none. Shape (waits, 2).
-    """
-
-    row: Values
-    start_ns: Values
-    end_ns: Values
-    stream: Values
-    launch: Values
+    row: Values  # in ``gpu``
+    start_ns: Values  # Unix nanoseconds
+    end_ns: Values  # likewise
+    stream: Values  # row in ``streams``
+    launch: Values  # the call that launched it, row in events; -1 for none
+    # the piece of a thread at whose end it was launched; -1 where that is unknown
     launched_at: Values
+    # work that it comes after, on its stream and on another; -1 for none. (work, 2)
     earlier: Values
-    delay_ns: Values
-    streams: tuple[str, ...]
+    delay_ns: Values  # how long after its launch and after each of these. Shape (work, 3)
+    streams: tuple[str, ...]  # their names
+    # pieces of threads that waited for work, or would have if it had taken longer. Shape (waits,)
     awaited_by: Values
+    # the work that ended last before the wait did, and that of another stream where the call waits
+    # for all, -1 for none. Shape (waits, 2)
     awaited: Values
 
     def before(self, offset: int) -> Values:

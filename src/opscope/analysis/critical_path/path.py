@@ -102,11 +102,7 @@ class CriticalPath:
 
 @reusing_memory
 def find_critical_path(trace: TraceData, which: Which | str = Which.STEADY) -> CriticalPath:
-    """What a period took because of what.
-
-    Raises:
-        UsageError: there is no such period.
-    """
+    """The critical path of a period."""
     period = period_of(trace, which)
     graph = wait_graph(period)
     end, binding = graph.ends_with(graph.duration_ns)

@@ -40,36 +40,22 @@ class KnownBy(str, Enum):
 
 
 class CallPlace(NamedTuple):
-    """Where in a program calls are that are compared with one another; empty: not known, or none.
+    """Where in a program calls are that are compared; empty: not known, or none."""
 
-    Attributes:
-        module: path of the nn.Module, as in ``blocks.3.mlp.0``.
-        operator: or function, or whatever else it is called.
-        shapes: of its arguments, ``[64, 128], [256, 128]``.
-        phase: of the step.
-        line: of the program, ``train.py: loss = net(x)``.
-        beside: it ran on another thread than the steps.
-    """
-
-    module: str
-    operator: str
-    shapes: str = ""
-    phase: str = ""
-    line: str = ""
-    beside: bool = False
+    module: str  # path of the nn.Module, as in ``blocks.3.mlp.0``
+    operator: str  # or function, or whatever else it is called
+    shapes: str = ""  # of its arguments, ``[64, 128], [256, 128]``
+    phase: str = ""  # of the step
+    line: str = ""  # of the program, ``train.py: loss = net(x)``
+    beside: bool = False  # it ran on another thread than the steps
 
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """The places of a trace's events.
+    """The places of a trace's events."""
 
-    Attributes:
-        places: each once.
-        row: of every event the row in ``places``. Shape (events,).
-    """
-
-    places: list[CallPlace]
-    row: Values
+    places: list[CallPlace]  # each once
+    row: Values  # of every event the row in ``places``. Shape (events,)
 
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")

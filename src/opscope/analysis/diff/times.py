@@ -8,22 +8,69 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.diff.estimate import (
+from opscope.analysis.diff.places import CallPlace
+from opscope.analysis.diff.result import Level, TimeChange, TimeVerdict
+from opscope.analysis.diff.statistics import (
     ENOUGH_RECORDINGS,
+    FALSE_DISCOVERIES,
     Estimate,
     Sample,
     Unknown,
+    discoveries,
     estimate,
     sample_of,
 )
-from opscope.analysis.diff.many_tests import FALSE_DISCOVERIES, discoveries
-from opscope.analysis.diff.places import CallPlace
-from opscope.analysis.diff.result import Level, TimeChange, TimeVerdict
-from opscope.analysis.diff.shift import moved_times
-from opscope.analysis.diff.speed import speed_factors
 from opscope.analysis.diff.step_costs import BETWEEN, StepCosts
 
 Times = npt.NDArray[np.float64]
+
+_FEWEST_PLACES = 8
+"""Of fewer places none can be told from the rest."""
+
+_WORTH_ASKING = 0.002
+"""Of a step; what is shorter is noise."""
+
+
+def speed_factors(time_ns: Times) -> Times:
+    """How many times as long as usual everything took in each block: the median over places.
+
+    ``time_ns`` has shape (places, blocks). Shape (blocks,); 1 where there are too few places.
+    """
+    usual = time_ns.mean(axis=1) if time_ns.size else np.zeros(len(time_ns))
+    asked = (usual >= _WORTH_ASKING * usual.sum()) & (time_ns > 0).all(axis=1)
+    if asked.sum() < _FEWEST_PLACES:
+        return np.ones(time_ns.shape[1])
+    ratios = np.log(time_ns[asked] / usual[asked, None])
+    factors = np.median(ratios, axis=0)
+    return np.asarray(np.exp(factors - factors.mean()), dtype=np.float64)
+
+
+def moved_times(places: Sequence[CallPlace], change_ns: Times) -> Times:
+    """Of every change the part that went to, or came from, another of the places.
+
+    It has the sign of the change and is never larger, and all of them add up to 0: what a step
+    takes longer is the sum of what has not moved.
+    """
+    moved = np.zeros(len(change_ns))
+    for kinship in ([place.operator for place in places], [place.module for place in places]):
+        moved += _matched(kinship, change_ns - moved)
+    return moved
+
+
+def _matched(kinship: Sequence[str], change_ns: Times) -> Times:
+    """Of each change what others of its kin, of the other sign, make up for; shared alike."""
+    rows: dict[str, int] = {}
+    kin = np.array([rows.setdefault(name, len(rows)) for name in kinship], dtype=np.int64)
+    more, less = np.maximum(change_ns, 0), np.maximum(-change_ns, 0)
+    if not len(kin):
+        return more
+    of_more, of_less = (np.bincount(kin, part, len(rows)) for part in (more, less))
+    common = np.minimum(of_more, of_less)
+    share_of_more = np.divide(common, of_more, out=np.zeros(len(rows)), where=of_more > 0)
+    share_of_less = np.divide(common, of_less, out=np.zeros(len(rows)), where=of_less > 0)
+    return np.asarray(more * share_of_more[kin] - less * share_of_less[kin], dtype=np.float64)
+
+
 Groups = npt.NDArray[np.int64]
 
 _SHARE_WORTH_TESTING = 0.003

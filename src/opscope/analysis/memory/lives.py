@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.columns.devices import rows_on_device
 from opscope.columns.dtypes import ITEM_SIZES
+from opscope.columns.labels import rows_on_device
 from opscope.columns.row_groups import order_rows
 from opscope.columns.schema import AllocationAction, Role
 from opscope.columns.table import Table
@@ -31,27 +31,17 @@ _OUTPUTS = (Role.OUTPUT, Role.OUTPUT_PART)
 
 @dataclass(frozen=True)
 class AllocationLives:
-    """One row per block of memory; arrays have shape (blocks,), times are Unix nanoseconds.
+    """One row per block of memory; arrays have shape (blocks,), times are Unix nanoseconds."""
 
-    Attributes:
-        size_bytes: exact where its allocation or its free was recorded, else what its tensors span.
-        start_ns: when it was allocated; -1 before the recording.
-        end_ns: when it was freed, or known to be gone; -1 not during the recording.
-        last_seen_ns: when it was last seen in use; -1 if only its allocation or free was seen.
-        allocation: row of ``allocations`` that made it; -1 for one that was not recorded.
-        free: row of ``allocations`` that freed it; -1 for one that was not recorded.
-        allocation_id: as in ``allocations``; -1 unknown.
-        tensor_id: the tensor it belongs to; -1 unknown.
-    """
-
+    # exact where its allocation or its free was recorded, else what its tensors span
     size_bytes: Values
-    start_ns: Values
-    end_ns: Values
-    last_seen_ns: Values
-    allocation: Values
-    free: Values
-    allocation_id: Values
-    tensor_id: Values
+    start_ns: Values  # when it was allocated; -1 before the recording
+    end_ns: Values  # when it was freed, or known to be gone; -1 not during the recording
+    last_seen_ns: Values  # when it was last seen in use; -1 if only its allocation or free was seen
+    allocation: Values  # row of ``allocations`` that made it; -1 for one that was not recorded
+    free: Values  # row of ``allocations`` that freed it; -1 for one that was not recorded
+    allocation_id: Values  # as in ``allocations``; -1 unknown
+    tensor_id: Values  # the tensor it belongs to; -1 unknown
 
     def __len__(self) -> int:
         return len(self.size_bytes)

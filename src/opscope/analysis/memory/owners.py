@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.own_listing import OwnListing
-from opscope.analysis.program_lines import calls_of_program, place_of_call
+from opscope.analysis.source_lines import calls_of_program, place_of_call
 from opscope.columns.codes import ParameterRole
 from opscope.columns.location import line_texts
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.listing import TorchListing
+from opscope.timeline.listing import OwnListing, TorchListing
 from opscope.timeline.module_attribution import attribute_to_modules
 from opscope.timeline.signatures import mix
 from opscope.timeline.stacks import Stacks, forward_source

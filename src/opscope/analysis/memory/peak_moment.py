@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.memory.lives import AllocationLives, allocation_lives, allocation_rows
-from opscope.columns.devices import device_names
+from opscope.columns.labels import device_names
 from opscope.columns.schema import AllocationAction
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
@@ -21,30 +21,18 @@ class PeakMoment:
     """When a device was fullest.
 
     Positions count the rows of ``allocations`` on the device in order of time; -1 is the start.
-
-    Attributes:
-        device: as torch names it.
-        lives: of all blocks on the device.
-        begin: position from which on each of them was in use, shape (blocks,).
-        end: position from which on it no longer was.
-        time_ns: Unix time.
-        position: the last row that had happened then.
-        in_use: bytes.
-        in_use_at: the same at the start and after every row, shape (rows + 1,).
-        row_time_ns: Unix time of the start and of every row, shape (rows + 1,).
-        allocator_knows_all: whether its own total covers what was there before the recording.
     """
 
-    device: str
-    lives: AllocationLives
-    begin: Values
-    end: Values
-    time_ns: int
-    position: int
-    in_use: int
-    in_use_at: Values
-    row_time_ns: Values
-    allocator_knows_all: bool
+    device: str  # as torch names it
+    lives: AllocationLives  # of all blocks on the device
+    begin: Values  # position from which on each of them was in use, shape (blocks,)
+    end: Values  # position from which on it no longer was
+    time_ns: int  # Unix time
+    position: int  # the last row that had happened then
+    in_use: int  # bytes
+    in_use_at: Values  # the same at the start and after every row, shape (rows + 1,)
+    row_time_ns: Values  # Unix time of the start and of every row, shape (rows + 1,)
+    allocator_knows_all: bool  # whether its own total covers what was there before the recording
 
 
 def find_peak(trace: TraceData, device: str) -> PeakMoment:

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.computed_inside import is_computed_inside
-from opscope.analysis.flops import count_flops
+from opscope.analysis.flops import count_flops, is_computed_inside
 from opscope.analysis.roofline.peaks import Peaks, measured_peaks
 from opscope.analysis.roofline.traffic import TRAFFIC, bytes_moved, tensors_in
 from opscope.base.reused_memory import reusing_memory
@@ -128,17 +127,10 @@ def find_roofline(
     which: Which | str = Which.STEADY,
     known: Peaks | None = None,
 ) -> Roofline:
-    """Compare operators on the CPU with what the machine can do.
+    """Roofline: achieved and peak FLOP/s and bandwidth of operators on the CPU.
 
-    Args:
-        trace: recorded with argument shapes.
-        peaks: of the machine it was recorded on; measured here unless given.
-        which: period of it.
-        known: what was measured here for another trace that this one is compared with.
-
-    Raises:
-        UsageError: no shapes were recorded, or there is no such period.
-        MissingDependencyError: nothing can be measured without torch.
+    ``peaks`` are those of the machine that was recorded, measured here unless given; ``known``
+    those measured here for a trace that this one is compared with.
     """
     part = period_of(trace, which).trace
     require_times(part)
@@ -164,23 +156,14 @@ def find_roofline(
 
 @dataclass(frozen=True, eq=False)
 class _Work:
-    """What is known of events. Arrays have one entry per event of ``event``.
+    """What is known of events. Arrays have one entry per event of ``event``."""
 
-    Attributes:
-        event: outermost ones that something is known of.
-        flops: that they compute.
-        moved: bytes.
-        dtype: number of the type they compute in, in ``dtypes``.
-        dtypes: names of those.
-        elsewhere: operators whose tensors are on a device.
-    """
-
-    event: Values
-    flops: Values
-    moved: Values
-    dtype: Values
-    dtypes: list[str]
-    elsewhere: int
+    event: Values  # outermost ones that something is known of
+    flops: Values  # that they compute
+    moved: Values  # bytes
+    dtype: Values  # number of the type they compute in, in ``dtypes``
+    dtypes: list[str]  # names of those
+    elsewhere: int  # operators whose tensors are on a device
 
 
 def _work(trace: TraceData) -> _Work:

@@ -11,8 +11,7 @@ import numpy.typing as npt
 from opscope.analysis.flops import FlopCounts
 from opscope.analysis.torch_listing.argument_lists import plain_shapes
 from opscope.analysis.torch_listing.rows import ListedRows, Quantities, RowSource, list_rows
-from opscope.base.reused_memory import reusing_memory
-from opscope.base.row_blocks import row_blocks
+from opscope.base.reused_memory import reusing_memory, row_blocks
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.listing import TorchListing
 from opscope.timeline.signatures import Signature, first_of_each, mix, shape_signatures
@@ -29,25 +28,17 @@ class Averages:
     """One row per group of events with the same key, in order of first appearance.
 
     Arrays have shape (groups,); times are nanoseconds, memory is bytes.
-
-    Attributes:
-        names: what the events are called, ``ProfilerStep#N`` as ``ProfilerStep*``.
-        count: events in the group.
-        quantities: sums over the group; see :class:`Quantities`.
-        first: position of the group's first event in ``rows``.
-        rows: the listed rows the groups were made from.
-        overload_names: per group; None unless grouped by it.
-        input_shapes: as lists of lists, per group; None unless grouped by it.
-        stacks: innermost frames, per group; None unless grouped by them.
     """
 
-    names: list[str]
-    count: Values
-    quantities: Quantities
-    first: Values
-    rows: ListedRows
-    overload_names: list[str] | None = None
+    names: list[str]  # what the events are called, ``ProfilerStep#N`` as ``ProfilerStep*``
+    count: Values  # events in the group
+    quantities: Quantities  # sums over the group; see :class:`Quantities`
+    first: Values  # position of the group's first event in ``rows``
+    rows: ListedRows  # the listed rows the groups were made from
+    overload_names: list[str] | None = None  # per group; None unless grouped by it
+    # as lists of lists, per group; None unless grouped by it
     input_shapes: list[list[list[int]]] | None = None
+    # innermost frames, per group; None unless grouped by them
     stacks: list[list[str]] | None = None
 
     def __len__(self) -> int:
@@ -80,17 +71,10 @@ def key_averages(
     listing: TorchListing | None = None,
     rows: ListedRows | None = None,
 ) -> Averages:
-    """Sum times, memory and operations of all events of a name.
+    """Sum times, memory and operations (``flops``, where given) of all events of a name.
 
-    Args:
-        trace: the recording.
-        group_by_input_shape: events with other argument shapes are another group.
-        group_by_stack_n: events with another stack, as far as its innermost ``n`` frames, are
-            another group.
-        group_by_overload_name: events of another operator overload are another group.
-        flops: operations per event, where they are wanted.
-        listing: the listing of ``trace``, where it has been made already.
-        rows: its rows, where they have been made already.
+    ``group_by_stack_n`` is how many innermost frames have to be equal. ``listing`` and ``rows`` are
+    of ``trace``, where they exist already.
     """
     listing = listing or TorchListing(trace)
     rows = rows or list_rows(listing, flops)

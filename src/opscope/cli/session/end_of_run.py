@@ -18,13 +18,12 @@ from shlex import quote
 from opscope.analysis.device_account import describe_devices
 from opscope.analysis.top_operators import find_top_operators, ran_anything
 from opscope.base.artefacts import at, remove, shared
-from opscope.cli.destination import free_folder
-from opscope.cli.session.end_request import EndRequest, JobRequest
-from opscope.cli.session.run_results import draw, reason, write_said
+from opscope.cli.destination import free_folder, reason
+from opscope.cli.session.job_results import JobResults, draw, write_said
+from opscope.cli.session.options import EndRequest, JobRequest
 from opscope.cli.shown.completeness import describe_completeness
 from opscope.cli.shown.console import Messages
-from opscope.cli.shown.headline import headline, what_to_change
-from opscope.cli.shown.job_results import JobResults
+from opscope.cli.shown.findings import headline, what_to_change
 from opscope.cli.shown.operator_table import operator_text
 from opscope.columns.trace_data import TraceData
 from opscope.errors import OpscopeError
@@ -34,9 +33,9 @@ from opscope.recording.facts.program_facts import NO_FACTS, ProgramFacts
 from opscope.recording.recovered import about_ended, is_long, is_of_another_run, recover, save_long
 from opscope.storage.long_trace import LongTrace
 from opscope.storage.partition import asked_partition, cycle_folders
-from opscope.storage.read_part import load_folder, load_part
+from opscope.storage.read_part import load_part
 from opscope.timeline.period import period_of
-from opscope.timeline.share_of_program import what_passes_between
+from opscope.timeline.steps import what_passes_between
 
 _NEVER_FIRST = 1000
 """Of two processes, the kernel ends this one first where it has no memory left: nothing is lost
@@ -107,7 +106,7 @@ class _EndOfRun:
             facts = {} if asked.facts is None else asked.facts["metadata"]
             trace = trace.with_metadata(facts)
             save_trace(trace, asked.destination.trace, part)
-            if self._is_shown and (between := what_passes_between(trace)):
+            if self._is_shown and (between := what_passes_between(period_of(trace).trace)):
                 self._messages.say(f"of what was recorded: {between}")
 
     def show_job(self, job: JobRequest) -> None:
@@ -125,7 +124,7 @@ class _EndOfRun:
         asked = self._asked
         try:
             if asked.saved is not None:
-                return _Made(asked.saved.parent, load_folder(asked.saved))
+                return _Made(asked.saved.parent, load_part(asked.saved))
             if asked.recording is None:
                 return None
             files = [one for file in (asked.recording, *asked.superseded) if (one := at(file))]
@@ -137,8 +136,8 @@ class _EndOfRun:
         except (OpscopeError, OSError, MemoryError) as error:
             self._messages.fail(f"The recording could not be written: {reason(error)}")
             self._messages.say(
-                "what was recorded is kept, and "
-                f"`opscope recover {quote(str(asked.destination.trace))}` makes its trace of it"
+                "what was recorded is kept, and `opscope doctor --recover "
+                f"{quote(str(asked.destination.trace))}` makes its trace of it"
             )
             return None
 

@@ -12,7 +12,7 @@ from opscope.analysis.memory.over_time import memory_over_time
 from opscope.api.job import Job
 from opscope.base.quantity_text import bytes_text, time_text
 from opscope.cli.shown.console import Messages
-from opscope.cli.shown.headline import MOST_EVENTS, verdict_section
+from opscope.cli.shown.findings import MOST_EVENTS, verdict_section
 from opscope.cli.shown.results import Result, RowsFormat, Section
 from opscope.cli.whole_job import say_what_is_missing
 from opscope.columns.trace_data import TraceData
@@ -20,11 +20,9 @@ from opscope.errors import OpscopeError
 from opscope.findings.verdict import Verdict
 from opscope.launch.process_end import start_of
 from opscope.recording.recovered import NothingRecorded, unreadable_recordings
-from opscope.storage.manifest import damage_of
+from opscope.storage.manifest import damage_of, unfinished_below
 from opscope.storage.partition import PROCESS, RANK, Partition
-from opscope.storage.process_journal import AGAIN, ProcessEntry
-from opscope.storage.processes import Processes, metadata_of
-from opscope.storage.unfinished_recordings import unfinished_below
+from opscope.storage.processes import AGAIN, ProcessEntry, Processes, metadata_of
 
 _HEADINGS = ("Process", "Parent", "Events", "Time", "Peak memory", "Ended", "Command line")
 _LONGEST_COMMAND = 80
@@ -202,7 +200,7 @@ def print_processes(job: Job, format: RowsFormat) -> None:
 
 
 def _verdict(job: Job) -> Verdict | None:
-    """Of a job that is quickly compared; of another one `opscope stragglers` says which rank."""
+    """Of a job that is quickly compared; of another one `opscope ranks` says which rank."""
     if len(job.compared) > _FEW or job.unfinished:
         return None
     if job.processes.rows_of(job.most_recorded, "events") > MOST_EVENTS:
@@ -241,8 +239,8 @@ def describe_processes(
     lines += _that_cannot_be_read(processes.folder)
     if unfinished:
         lines.append(
-            f"{len(unfinished)} of these did not end their recordings; `opscope recover "
-            f"{processes.folder}` makes traces of those whose process is gone"
+            f"{len(unfinished)} of these did not end their recordings; `opscope doctor "
+            f"--recover {processes.folder}` makes traces of those whose process is gone"
         )
     rest = [entry for entry in processes.unrecorded if entry.partition not in parts]
     return [*lines, *_about_the_rest(rest)]

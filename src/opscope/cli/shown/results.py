@@ -7,10 +7,11 @@ import io
 import json
 import re
 import sys
+from argparse import ArgumentParser
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Annotated, TextIO, TypeAlias
+from typing import TextIO
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -18,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from opscope.base.printable import in_markdown, printable, spreadsheet_cell
-from opscope.cli.parameters import Option
+from opscope.cli.parser import one_of
 from opscope.cli.shown.console import Messages, Output, console_for
 
 _GAP = 2
@@ -38,7 +39,14 @@ class RowsFormat(str, Enum):
     CSV = "csv"
 
 
-FormatOption: TypeAlias = Annotated[RowsFormat, Option(help="How to print it.")]
+def add_format(parser: ArgumentParser) -> None:
+    """Declare ``--format``."""
+    parser.add_argument(
+        "--format",
+        default=RowsFormat.TABLE,
+        **one_of(RowsFormat),
+        help="How to print it. [default: table]",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from opscope.base.quantity_text import share_text
-from opscope.cli.part_option import PartOption
 from opscope.cli.shown.console import Messages
 from opscope.cli.shown.results import Result, Section
 from opscope.cli.trace_argument import Chosen, each_process, load_chosen, said_once
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError, UsageError
-from opscope.jobs.compared_shares import ComparedShares, compare_shares_of
+from opscope.jobs.compared_accounts import ComparedShares, compare_shares_of
 from opscope.storage.partition import Partition
 
 _MOST_DIFFERENCES, _MOST_NOTES = 5, 8
@@ -38,7 +37,6 @@ class OfAll:
 
 def answer(
     chosen: Chosen,
-    part: PartOption,
     doing: str,
     find: Callable[[TraceData], Found],
     result_of: Callable[[Found], Result],
@@ -48,7 +46,6 @@ def answer(
 
     Args:
         chosen: what is looked at.
-        part: of it.
         doing: what is shown to be going on.
         find: looks at one process; called for each.
         result_of: what is shown of it.
@@ -57,11 +54,11 @@ def answer(
     Raises:
         TraceFormatError, UsageError: there is no answer.
     """
-    if chosen.is_of_several and part.is_all:
+    if chosen.is_of_several:
         found = _find_in_each(chosen, doing, find)
         results = {part: result_of(one) for part, one in found.items()}
         return side_by_side(results, chosen, of_all(found))
-    loaded = load_chosen(chosen, part)
+    loaded = load_chosen(chosen)
     if loaded.is_empty:
         raise TraceFormatError(
             f"{chosen.path} holds no event, so there is nothing to look at. Record a program that "

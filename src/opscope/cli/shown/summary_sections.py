@@ -11,16 +11,16 @@ import numpy as np
 from opscope.analysis.account.find import find_account
 from opscope.analysis.memory.over_time import memory_over_time
 from opscope.analysis.module_times import module_times
-from opscope.analysis.program_lines import program_lines
+from opscope.analysis.source_lines import program_lines
 from opscope.base.quantity_text import bytes_text, time_text
-from opscope.cli.shown.finding_sections import (
+from opscope.cli.shown.findings import (
     below_here,
     foremost_section,
     line_here,
     state_of,
 )
 from opscope.cli.shown.results import Section
-from opscope.columns.devices import device_title
+from opscope.columns.labels import device_title
 from opscope.columns.location import LineTexts, line_texts
 from opscope.columns.trace_data import TraceData
 from opscope.findings.find import find_findings

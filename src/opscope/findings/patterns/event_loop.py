@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.sites import Place
 from opscope.base.quantity_text import time_text
 from opscope.columns.row_groups import group_rows
 from opscope.findings.pattern import Evidence, Pattern
 from opscope.findings.status import Status
-from opscope.findings.subject import Subject, Values
+from opscope.findings.subject import Flags, Subject, Values
 
 _BLOCKED_NS = 10_000_000
 """A tenth of what asyncio warns of in its debug mode: a request waits for all of it."""
@@ -27,7 +26,6 @@ def _find(subject: Subject) -> Evidence | None:
     name = subject.trace.event_name(int(longest))
     return Evidence(
         events=events,
-        time_ns=int(took.sum()),
         explanation=(
             f"A task ran for {time_text(_BLOCKED_NS)} or more without an await "
             f"{len(events):,} times, {time_text(int(np.median(took)))} in the middle and "
@@ -40,7 +38,7 @@ def _find(subject: Subject) -> Evidence | None:
     )
 
 
-def _others_are_there(subject: Subject) -> npt.NDArray[np.bool_]:
+def _others_are_there(subject: Subject) -> Flags:
     """Of each run, whether a task ran before it that runs again after it. Shape (task runs,)."""
     runs = subject.trace.table("task_runs")
     start, task = subject.start_ns[runs["event"]], group_rows(runs["task"]).group
@@ -58,9 +56,7 @@ def _others_are_there(subject: Subject) -> npt.NDArray[np.bool_]:
 
 def _inside(subject: Subject, runs: Values) -> tuple[Place, ...]:
     """The lines of the program that take the time of these runs."""
-    is_run = np.zeros(len(subject.parent), dtype=np.bool_)
-    is_run[runs] = True
-    within = np.flatnonzero(subject.inside(is_run) >= 0)
+    within = np.flatnonzero(subject.within(subject.flags(runs)))
     return subject.sites.places(within, subject.own_ns[within], with_modules=False)
 
 

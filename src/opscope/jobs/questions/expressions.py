@@ -26,12 +26,10 @@ _OPERATOR, _MODULE, _LINE = ("name", "device"), ("module", "phase"), ("file", "l
 
 
 def expression_of(question: JobQuestion, tables: Tables, of: Sequence[int]) -> Expression:
-    """What answers a question.
+    """The Ibis expression of a question.
 
-    Args:
-        question: which.
-        tables: of all processes, by name: those of :attr:`JobQuestion.tables`.
-        of: their ranks, or the ids of processes without ranks: also of those with no row.
+    ``tables`` are those of :attr:`JobQuestion.tables`; ``of`` the ranks, or ids of processes
+    without ranks, also of those with no row.
     """
     known = {name: _with_of(table) for name, table in tables.items()}
     everybody = ibis.literal(list(of), type="array<int64>").unnest().name("of").as_table()

@@ -8,18 +8,17 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.analysis.memory.recorded import memory_was_recorded
-from opscope.columns.devices import device_name
+from opscope.analysis.memory.counters import memory_was_recorded
+from opscope.columns.labels import device_name
 from opscope.columns.row_groups import RowGroups, group_rows
 from opscope.columns.trace_data import TraceData
 from opscope.findings.subject import Subject
-from opscope.timeline.grouped_medians import medians
 from opscope.timeline.module_attribution import attribute_to_modules
 from opscope.timeline.phases import NO_PHASE, PHASE_NAMES, find_phases
-from opscope.timeline.program_steps import program_steps
-from opscope.timeline.tree.event_tree import event_tree
-from opscope.timeline.tree.native_events import event_arrays, numbers_of_threads
-from opscope.timeline.tree.own_time import own_times
+from opscope.timeline.signatures import medians
+from opscope.timeline.steps import program_steps
+from opscope.timeline.tree.event_tree import event_arrays, event_tree, numbers_of_threads
+from opscope.timeline.tree.line_nesting import own_times
 
 Values = npt.NDArray[np.int64]
 Columns = dict[str, Any]

@@ -13,7 +13,8 @@ from typing import Any
 
 from opscope.base.files import open_inside, remove_inside
 from opscope.errors import UsageError
-from opscope.live.children import keeper_process, start_hook
+from opscope.launch import keeper_process
+from opscope.live.children import start_hook
 from opscope.live.children.child import ChildRecording, own_rank, take_rank
 from opscope.live.children.settings import ChildSettings
 from opscope.live.children.start_hook.opscope_children import (
@@ -27,7 +28,7 @@ from opscope.live.children.start_hook.opscope_children import (
 from opscope.recording.streams.keeper import begin_watching
 from opscope.storage.manifest import is_opscope_rank
 from opscope.storage.partition import cycle_folders, partition_folders
-from opscope.storage.process_journal import PROCESSES, begin_job, read_journal
+from opscope.storage.processes import PROCESSES, begin_job, read_journal
 
 
 class ChildrenOfRun:
@@ -113,7 +114,7 @@ def _clear(folder: Path) -> None:
 def _begin_keeper(folder: Path) -> None:
     """Without one, how processes ended is not known, and what outlives this is not finished."""
     with suppress(OSError, ValueError):
-        begin_watching(keeper_process.__file__, [str(folder / PROCESSES)])
+        begin_watching(keeper_process.__file__, ["job", str(folder / PROCESSES)])
 
 
 class FlightJob(ChildrenOfRun):

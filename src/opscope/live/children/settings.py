@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from opscope.base.artefacts import unfinished_name
 from opscope.base.files import read_inside
-from opscope.base.unfinished import unfinished_name
 
 SETTINGS = ".children.json"
 _MOST_BYTES = 1 << 20

@@ -12,8 +12,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from opscope.base.running_process import is_there
 from opscope.errors import ReachError
+from opscope.launch.process_end import is_there
 
 _CREDENTIALS = struct.Struct("3i")
 

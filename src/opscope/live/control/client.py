@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from opscope.base.running_process import is_there, state_of
 from opscope.errors import ReachError
+from opscope.launch.process_end import is_there, state_of
 from opscope.live.control.address import Address, address_of, is_process, peer_of
 from opscope.live.control.protocol import VERSION, ReceivedLines, send
 
@@ -100,7 +100,7 @@ class Asking:
             if not is_process(peer_of(self._socket), self._address.process):
                 raise ReachError(
                     f"Another process listens at {self._address.path} than its name says, so it "
-                    "is not asked. It may be of another container; see with `opscope ps` who can."
+                    "is not asked. It may be of another container; `opscope attach` lists who can."
                 )
             return self._answered({"do": "status"}, answer_s)
         except BaseException:
@@ -167,7 +167,7 @@ class Asking:
                 "to end"
             )
         return ReachError(
-            f"Process {process} cannot be asked: {reason}. See with `opscope ps` who can."
+            f"Process {process} cannot be asked: {reason}. See with `opscope attach` who can."
         )
 
 
@@ -202,7 +202,7 @@ def _wait_for_end(process: int) -> None:
 
 def _not_listening(process: int) -> str:
     if not is_there(process):
-        return f"There is no process {process}. See with `opscope ps` which can be reached."
+        return f"There is no process {process}. See with `opscope attach` which can be reached."
     return (
         f"Process {process} does not listen ({_command_of(process)}). Start it with "
         "OPSCOPE_CONTROL=1 under `opscope run`, or where it imports opscope, or have it call "

@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from opscope.base.running_process import is_there, state_of
 from opscope.errors import ReachError
+from opscope.launch.process_end import is_there, state_of
 from opscope.live.control.address import (
     Address,
     address_of,

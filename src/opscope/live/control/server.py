@@ -22,8 +22,7 @@ from typing import Any
 
 from opscope.base.notice import notice
 from opscope.base.own_file import OwnSocket
-from opscope.base.own_thread import OwnThread
-from opscope.base.short_turns import short_turns
+from opscope.base.own_thread import OwnThread, short_turns
 from opscope.errors import ReachError
 from opscope.launch.torch_import import when_imported
 from opscope.live.control.address import (
@@ -49,7 +48,7 @@ _deciding = threading.RLock()
 
 
 def listen() -> None:
-    """Have this process answer `opscope ps`, `attach`, `start`, `stop`, `dump`, `status` and `top`.
+    """Have this process answer `opscope attach` and `opscope top`.
 
     Only processes of the same user (and root) can ask. Without effect where it listens already; a
     forked child does not, until it calls this itself.

@@ -25,7 +25,7 @@ KIND, TAKEN = "writer", "process"
 """In a spool: which process makes a trace of it, and that one has begun to."""
 _MOST_KIND_BYTES = 1000
 _NICE = 10
-_IMPORTED_ONCE = "opscope.storage.store", "opscope.storage.save_apart", "numpy.ma"
+_IMPORTED_ONCE = "opscope.storage.store", "opscope.storage.parquet", "numpy.ma"
 """What is imported where a trace is saved; to import it takes longer than to make a short trace."""
 
 

@@ -90,7 +90,7 @@ class Dumps:
         if error and kind.exists() and kind.stat().st_size:  # all is there
             notice(
                 f"no process makes the trace of a dump now ({os.strerror(error)}). It is made at "
-                f"the next one, or by: opscope recover {quote(str(self.directory))}"
+                f"the next one, or by: opscope doctor --recover {quote(str(self.directory))}"
             )
         else:
             _check(error)

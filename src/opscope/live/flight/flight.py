@@ -104,7 +104,7 @@ class Flight:
         if left:
             notice(
                 f"dumps that were not finished: {len(left)}. What was recorded is kept; make "
-                f"traces of it with: opscope recover {quote(str(directory))}"
+                f"traces of it with: opscope doctor --recover {quote(str(directory))}"
             )
         if len(begun) > len(left):
             notice(

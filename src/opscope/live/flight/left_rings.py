@@ -89,7 +89,7 @@ def _refuse_if_full(name: Path, facts: dict[str, Any]) -> None:
     if used >= most:
         raise TraceFormatError(
             f"No dump was made of {name}: dumps fill {used >> 20:,} MiB, the limit is "
-            f"{most >> 20:,} MiB. Remove some, then run `opscope recover {name.parent}`."
+            f"{most >> 20:,} MiB. Remove some, then run `opscope doctor --recover {name.parent}`."
         )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from opscope import _native
-from opscope.base.quantities import count_bytes, nanoseconds
+from opscope.base.quantity_text import count_bytes, nanoseconds
 from opscope.errors import LifecycleError
 from opscope.live.flight.dump_request import DumpRequest, Reason
 from opscope.live.flight.dumps import Dumps

@@ -6,7 +6,7 @@ import time
 from functools import partial
 
 from opscope import _native
-from opscope.base.quantities import nanoseconds
+from opscope.base.quantity_text import nanoseconds
 from opscope.errors import UsageError
 from opscope.live.flight.trigger import Trigger, Watched
 from opscope.torch_api.steps import NEVER

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from opscope import _native
-from opscope.base.quantities import count_bytes, nanoseconds
+from opscope.base.quantity_text import count_bytes, nanoseconds
 from opscope.errors import UsageError
 
 

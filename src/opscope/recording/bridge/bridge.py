@@ -146,13 +146,13 @@ def _load() -> None:
         built_for = _native.attach_bridge(str(path))
     except RuntimeError as error:
         raise BridgeError(
-            f"The torch bridge at {path} could not be loaded: {error}. Run `opscope build "
+            f"The torch bridge at {path} could not be loaded: {error}. Run `opscope doctor --build "
             "--force` to compile it again for the torch that is installed."
         ) from error
     if built_for != ready.built_for:
         raise BridgeError(
             f"The torch bridge at {path} was compiled for torch {built_for}, but torch "
-            f"{_torch().__version__} is running. Run `opscope build --force`."
+            f"{_torch().__version__} is running. Run `opscope doctor --build --force`."
         )
     _loaded = built_for
 

@@ -55,8 +55,8 @@ def compile_bridge(
         raise BridgeError(
             "opscope compiles a small bridge to torch at first use, and found no C++ compiler. "
             "Install one (Debian and Ubuntu: apt-get install g++; Fedora: dnf install gcc-c++), or "
-            "set CXX to one, or run `opscope build` where there is one and ship the cache folder. "
-            "Looking at traces that were recorded elsewhere needs none."
+            "set CXX to one, or run `opscope doctor --build` where there is one and ship the cache "
+            "folder. Looking at traces that were recorded elsewhere needs none."
         )
     command = [*_command(compiler, torch, source, library), *more]
     try:

@@ -32,8 +32,8 @@ def begin_keeper(folder: Path) -> None:
     """Have a process wait for the end of this one, for recordings in ``folder``.
 
     It is no child of this process, has no terminal, and no more of this process's files than its
-    standard error. Without one only ``opscope recover`` is left, so trouble is no error: it is said
-    once, and who calls this again tries again.
+    standard error. Without one only ``opscope doctor --recover`` is left, so trouble is no
+    error: it is said once, and who calls this again tries again.
     """
     process, pipe = _pipes.get(folder, (0, None))
     if pipe is not None and process == os.getpid() and pipe.is_ours():
@@ -75,7 +75,7 @@ def _begun(folder: Path) -> OwnFile:
     # Not Python's own sockets, which close whatever has their numbers when they go.
     theirs, ours = (OwnFile(end.detach()) for end in _socket.socketpair())
     try:
-        words = [str(theirs.descriptor), os.fspath(folder), owner()]
+        words = ["program", str(theirs.descriptor), os.fspath(folder), owner()]
         begin_watching(keeper_process.__file__, words, None, theirs.descriptor)
         return ours
     except BaseException:
@@ -115,7 +115,7 @@ def _said(folder: Path, why: str) -> None:
         _was_said = True
         notice(
             f"no process waits for the end of this one ({why}). If this one is killed, what it had "
-            f"recorded becomes a trace by: opscope recover {quote(str(folder))}"
+            f"recorded becomes a trace by: opscope doctor --recover {quote(str(folder))}"
         )
 
 

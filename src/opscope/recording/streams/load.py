@@ -13,9 +13,9 @@ from opscope.base.reused_memory import reusing_memory
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError
 from opscope.storage.file_kind import FileKind, file_kind
+from opscope.storage.manifest import is_later, unfinished_recordings
 from opscope.storage.partition import Partition, asked_partition, in_order, partition_folders
 from opscope.storage.remote import local_path
-from opscope.storage.unfinished_recordings import is_later, unfinished_recordings
 
 _T = TypeVar("_T")
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from opscope.columns.concat import joined
 from opscope.columns.names import Names
 from opscope.columns.schema import RECORDED_TABLES, TABLES
 from opscope.columns.table import Table
@@ -29,11 +30,11 @@ from opscope.recording.ledger import Row
 from opscope.recording.segments import Late, RecordingSegment
 from opscope.recording.sources import RecordingOptions
 from opscope.recording.streams.stream import NO_ROOM
-from opscope.storage.long_trace import GROWING, joined
+from opscope.storage.long_trace import GROWING
 from opscope.storage.manifest import Manifest
+from opscope.storage.parquet import RowGroupWriter, write_table
 from opscope.storage.partition import Partition
-from opscope.storage.row_group_files import RowGroupWriter
-from opscope.storage.store import save_files, write_table
+from opscope.storage.store import save_files
 
 _CALLS = ("python_calls", "operator_calls")
 

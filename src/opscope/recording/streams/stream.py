@@ -21,7 +21,7 @@ from opscope.recording.facts.process_facts import process_facts
 from opscope.recording.facts.python_source import path_prefixes
 from opscope.recording.sources import RecordingOptions
 from opscope.recording.streams.keeper import begin_keeper
-from opscope.storage.process_journal import job_of
+from opscope.storage.processes import job_of
 
 NO_ROOM = "no room in its file: disk full, or as large as it may be"
 """Why a recording that streams drops something, by the ledger's words."""

@@ -13,14 +13,15 @@ import numpy.typing as npt
 
 from opscope.columns.column import DURATION
 from opscope.columns.device_rules import check_device_rules
-from opscope.columns.doubts import Doubt, doubt_rows
-from opscope.columns.ledger_rows import (
+from opscope.columns.ledger import (
     END_MISSING,
     NOT_EXPORTED,
     NOT_SHOWN,
     OVERLAP_NS,
     OVERLAPS,
     WITHOUT_DURATION,
+    Doubt,
+    doubt_rows,
 )
 from opscope.columns.metadata_kinds import sound_metadata
 from opscope.columns.names import Names
@@ -42,13 +43,11 @@ from opscope.storage.chrome.connections import (
     unmatched_arrows,
 )
 from opscope.storage.chrome.devices import hardware_counters, place_on_devices
-from opscope.storage.chrome.meaning import add_meaning
-from opscope.storage.chrome.no_room import KEY, dropped, left_out
-from opscope.storage.chrome.numbers import TIME_LIMIT, integer
+from opscope.storage.chrome.meaning import add_meaning, python_tables
 from opscope.storage.chrome.plausibility import judge_times, overrun_doubts
 from opscope.storage.chrome.processes import processes_in
-from opscope.storage.chrome.python_calls import python_tables
 from opscope.storage.chrome.read_json import read_json
+from opscope.storage.chrome.vocabulary import KEY, TIME_LIMIT, dropped, integer, left_out
 from opscope.storage.partition import Partition, listed
 
 Int32 = npt.NDArray[np.int32]
@@ -103,11 +102,7 @@ def load_chrome_trace(path: str | Path, asked: Partition | None = None) -> Trace
 
 
 def load_chrome_processes(path: str | Path) -> dict[Partition | None, TraceData]:
-    """The traces of all processes in a Chrome JSON; mostly one, under None.
-
-    Raises:
-        TraceFormatError: as :func:`load_chrome_trace`.
-    """
+    """The traces of all processes in a Chrome JSON; mostly one, under None."""
     path = Path(path)
     reader, others = read_json(path)
     collector = CollectedEvents(reader)
@@ -254,10 +249,7 @@ def _threads(collector: CollectedEvents, events: Columns) -> Columns:
 
 
 def _thread_numbers(collector: CollectedEvents) -> list[int]:
-    """Ids of threads, each of one thread alone, as times of threads are told apart by them.
-
-    Threads of two processes or hosts may have equal ids, and a name is no id.
-    """
+    """A distinct id per thread: two processes or hosts may have equal ones, and names are none."""
     numbers: dict[int, None] = {}
     others = count(_NO_ID_OF_A_SYSTEM)
     for _, thread in collector.threads:

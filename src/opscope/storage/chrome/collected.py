@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.columns.doubts import Doubt
+from opscope.columns.ledger import Doubt
 from opscope.columns.table import ListColumn
 from opscope.storage.chrome.vocabulary import parsed
 
@@ -95,12 +95,7 @@ class CollectedEvents:
         return self.texts.setdefault(text, len(self.texts))
 
     def keep(self, name: str, keep: npt.NDArray[np.bool_]) -> None:
-        """Leave out rows of columns, and what is of them.
-
-        Args:
-            name: of the attribute that has the columns.
-            keep: shape (rows,).
-        """
+        """Leave out rows of columns, and what is of them."""
         setattr(self, name, _kept(getattr(self, name), keep))
         if name != "spans":
             return
@@ -113,12 +108,7 @@ class CollectedEvents:
     def of_process(
         self, threads: npt.NDArray[np.bool_], work: npt.NDArray[np.bool_]
     ) -> CollectedEvents:
-        """The same, of one process.
-
-        Args:
-            threads: which are its own, shape (threads,).
-            work: which device activities are, shape (activities,).
-        """
+        """The same, of one process."""
         found = copy(self)
         found.texts, found.skipped = dict(self.texts), self.skipped.copy()
         found.not_shown, found.doubts = self.not_shown.copy(), [*self.doubts]

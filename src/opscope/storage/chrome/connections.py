@@ -11,13 +11,13 @@ import numpy.typing as npt
 
 from opscope import _native
 from opscope.columns.codes import LinkKind
-from opscope.columns.doubts import Doubt
+from opscope.columns.ledger import Doubt
 from opscope.columns.nesting import enclosing
 from opscope.columns.row_groups import group_rows
 from opscope.columns.schema import EventKind
 from opscope.columns.table import ListColumn
 from opscope.storage.chrome.collected import CollectedEvents
-from opscope.storage.chrome.numbers import integer
+from opscope.storage.chrome.vocabulary import integer
 
 Int64 = npt.NDArray[np.int64]
 Columns = dict[str, Any]

@@ -12,9 +12,8 @@ import numpy.typing as npt
 from opscope.columns.codes import DeviceType, EventKind, GpuKind
 from opscope.columns.schema import UNKNOWN_KIND
 from opscope.columns.table import ListColumn
-from opscope.storage.chrome.categories import file_device_type, labelled_device_type
 from opscope.storage.chrome.collected import CollectedEvents
-from opscope.storage.chrome.numbers import integer
+from opscope.storage.chrome.vocabulary import file_device_type, integer, labelled_device_type
 
 _NONE = (
     *("external_id", "counters", "peer_device", "target_device", "wait_on_stream"),

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.columns.codes import AllocationAction, DeviceType, EventKind, GpuKind
-from opscope.columns.doubts import Doubt
+from opscope.columns.ledger import Doubt
 from opscope.columns.nesting import enclosing
 from opscope.storage.chrome.collected import CollectedEvents
 

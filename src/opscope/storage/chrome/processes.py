@@ -26,11 +26,7 @@ _MOST = 4096
 
 
 def processes_in(collected: CollectedEvents, path: str) -> dict[Partition | None, CollectedEvents]:
-    """Its events by process; all of them under None where they are of one.
-
-    Raises:
-        TraceFormatError: it is not known of which process some of the device work is.
-    """
+    """Its events by process; all of them under None where they are of one."""
     ours = {
         label: Partition(match[1], int(match[2]))
         for label, name in collected.processes.items()
@@ -110,11 +106,7 @@ def _group_of(process: Any, groups: dict[Any, str], names: list[str]) -> int:
 
 
 def _check_launches(collected: CollectedEvents, hosts: list[Any], path: str) -> None:
-    """That of each device activity one process at most has a call with its correlation id.
-
-    Raises:
-        TraceFormatError: of some, several have.
-    """
+    """That of each device activity one process at most has a call with its correlation id."""
     spans, wanted = collected.spans, collected.gpu["correlation_id"]
     host_of_thread = np.array(
         [hosts.index(process) if process in hosts else -1 for process, _ in collected.threads]

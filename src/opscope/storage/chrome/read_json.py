@@ -31,9 +31,6 @@ def read_json(path: Path) -> tuple[_native.ChromeReader, dict[str, Any]]:
     Of a file that was cut, what is whole is read. One fault is mended: names with quotes in them
     that Kineto did not escape (``"name": "f.py(0): "x""``).
 
-    Returns:
-        What holds the events, and the file's other keys.
-
     Raises:
         TraceFormatError: the file is missing, damaged, truncated or not a Chrome trace.
         InsufficientMemoryError: it does not fit in memory.
@@ -110,6 +107,8 @@ def _what_is_wrong(path: Path, problem: _native.JsonProblem) -> str:
             f"{path} goes on behind the end of its JSON, at {place}. If it holds several traces, "
             "put each into a file of its own: their times may have different beginnings."
         )
+    if path.suffix == ".py":
+        return f"{path} is a program. `opscope run {path}` records it, and makes a trace to load."
     return (
         f"{path} is not JSON: {problem['what']} at {place}. opscope.load() takes trace folders "
         "written by opscope and Chrome JSON (.json, .json.gz)."

@@ -55,3 +55,15 @@ def levels(depth: npt.NDArray[np.int32]) -> list[npt.NDArray[np.int64]]:
     order = np.argsort(narrow, kind="stable")
     counts = np.bincount(depth, minlength=deepest + 1)
     return np.split(order, np.cumsum(counts)[:-1])
+
+
+def minus_children(
+    parent: Index, value: npt.NDArray[np.int64], counted: Mask | None = None
+) -> npt.NDArray[np.int64]:
+    """Each row's value minus the values of its direct children. Shape (rows,).
+
+    ``counted`` names the rows that count as children; all by default.
+    """
+    children = None if counted is None else np.ascontiguousarray(counted)
+    value = np.ascontiguousarray(value, dtype=np.int64)
+    return _native.minus_children(parent_column(parent), value, children)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -242,3 +242,20 @@ def _number(kind: ScalarType, text: str) -> Any:
         return complex(text) if kind == ScalarType.COMPLEX else None
     except ValueError:  # written by a torch version with another format: keep the text
         return text
+
+
+def keyword_values(trace: TraceData, keywords: Sequence[str]) -> dict[int, dict[str, Any]]:
+    """Keyword arguments by event and name, for the few events that have any of ``keywords``."""
+    scalars = trace.table("scalars")
+    rows = np.flatnonzero(scalars["role"] == Role.KEYWORD)
+    if not len(rows):
+        return {}
+    used: npt.NDArray[Any] = np.unique(scalars["keyword"][rows])
+    wanted = [row for row in used.tolist() if trace.names[row] in keywords]
+    found: dict[int, dict[str, Any]] = {}
+    for row in rows[np.isin(scalars["keyword"][rows], wanted)].tolist():
+        name = trace.names[scalars["keyword"][row]]
+        text = trace.names[scalars["value"][row]]
+        is_number = scalars["type"][row] == ScalarType.INT and text.lstrip("-").isdigit()
+        found.setdefault(int(scalars["event"][row]), {})[name] = int(text) if is_number else text
+    return found

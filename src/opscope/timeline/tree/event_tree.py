@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
+from opscope import _native
 from opscope.base.cached_property import cached_property
-from opscope.columns.derived import derived
-from opscope.columns.trace_data import TraceData
-from opscope.timeline.tree.ancestry import Index
+from opscope.columns.trace_data import TraceData, derived
+from opscope.timeline.tree.ancestry import Index, minus_children, nearest_ancestor
 
 
 class EventTree:
@@ -82,3 +84,44 @@ def group_by_parent(
     order = np.argsort(parent, kind="stable")
     counts = np.bincount(parent + 1, minlength=len(parent) + 1)
     return np.cumsum(counts) - counts[0], order[counts[0] :]
+
+
+def event_arrays(trace: TraceData) -> _native.EventArrays:
+    """What tells how events nest and what they are, column by column. Shapes (events,)."""
+
+    def column(name: str) -> npt.NDArray[Any]:
+        return np.ascontiguousarray(trace.events[name])
+
+    return (
+        column("parent"),
+        column("thread"),
+        column("name"),
+        column("kind"),
+        column("scope"),
+        column("sequence_number"),
+        column("forward_thread"),
+    )
+
+
+def numbers_of_threads(trace: TraceData) -> npt.NDArray[np.int64]:
+    """torch's id of every thread, by its row; shape (threads,)."""
+    known = trace.table("threads")["torch_thread_id"]
+    if len(known):
+        return np.ascontiguousarray(known, dtype=np.int64)
+    # Traces of other tools may have no threads table: take the row as the id.
+    return np.arange(int(trace.events["thread"].max(initial=-1)) + 1)
+
+
+def self_times(
+    tree: EventTree, is_async: npt.NDArray[np.bool_] | None = None
+) -> npt.NDArray[np.int64]:
+    """Duration minus that of direct children, in nanoseconds. Shape (events,).
+
+    An asynchronous event (``is_async``) overlaps what runs after it, so it has no self time and
+    takes none from its parent; what ran inside it counts as its parent's.
+    """
+    parent: Index = tree.parent
+    if is_async is not None and is_async.any():
+        parent = np.where(is_async, -1, nearest_ancestor(parent, ~is_async))
+        return np.where(is_async, 0, minus_children(parent, tree.duration_ns))
+    return minus_children(parent, tree.duration_ns)

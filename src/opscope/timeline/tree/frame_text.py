@@ -8,10 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.columns.derived import derived
 from opscope.columns.schema import EventKind
 from opscope.columns.table import Table
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derived
 
 MODULE_PREFIX = "nn.Module: "
 PYTHON_KINDS = (
@@ -71,17 +70,11 @@ def own_texts(trace: TraceData) -> tuple[npt.NDArray[np.int32], list[str]]:
 
 @dataclass(frozen=True)
 class ModuleName:
-    """What a module is called.
+    """What a module is called."""
 
-    Attributes:
-        path: ``blocks.3.mlp.0``; empty for the outermost, and where it is not known.
-        class_name: ``Linear``.
-        numbered: class and number, ``Linear_22``.
-    """
-
-    path: str
-    class_name: str
-    numbered: str
+    path: str  # ``blocks.3.mlp.0``; empty for the outermost, and where it is not known
+    class_name: str  # ``Linear``
+    numbered: str  # class and number, ``Linear_22``
 
     @property
     def text(self) -> str:

@@ -15,14 +15,10 @@ from opscope.columns.trace_data import TraceData
 
 @dataclass(frozen=True)
 class Links:
-    """Arrows between events, those of a kind in order of their targets.
+    """Arrows between events, those of a kind in order of their targets."""
 
-    Attributes:
-        source: where they begin, as forward operators, shape (links,).
-        target: where they end, as the backward operator that each caused, shape (links,).
-    """
-
-    source: npt.NDArray[np.int64]
+    source: npt.NDArray[np.int64]  # where they begin, as forward operators, shape (links,)
+    # where they end, as the backward operator that each caused, shape (links,)
     target: npt.NDArray[np.int64]
 
     def __len__(self) -> int:

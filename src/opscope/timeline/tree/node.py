@@ -198,11 +198,7 @@ class Tree:
         return rows[offsets[row] : offsets[row + 1]]
 
     def node(self, row: int) -> Node:
-        """The node of one row.
-
-        Raises:
-            IndexError: there is no such row.
-        """
+        """The node of one row; IndexError where there is none."""
         if not 0 <= row < len(self.parent):
             raise IndexError(f"row {row}, but the tree has {len(self.parent)} nodes")
         return Node(self, row)

@@ -14,8 +14,7 @@ from collections.abc import Callable
 
 from opscope.base.notice import notice
 from opscope.base.own_file import OwnSocket
-from opscope.base.own_thread import OwnThread
-from opscope.base.short_turns import short_turns
+from opscope.base.own_thread import OwnThread, short_turns
 from opscope.columns.trace_data import TraceData
 from opscope.export.chrome.writer import write_chrome_trace
 from opscope.recording.recorder import Recording

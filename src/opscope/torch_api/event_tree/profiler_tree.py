@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from opscope.analysis.memory.written_arguments import takes_optional_tensors
+from opscope.analysis.memory.categories import takes_optional_tensors
 from opscope.base.cached_property import cached_property
 from opscope.columns.codes import DEVICE_NAMES, LAYOUT_NAMES
 from opscope.columns.dtypes import TORCH_NAMES

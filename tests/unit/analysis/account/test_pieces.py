@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opscope.analysis.account.pieces import pieces_of
-from opscope.timeline.program_steps import program_steps
-from opscope.timeline.tree.own_time import own_times
+from opscope.timeline.steps import program_steps
+from opscope.timeline.tree.line_nesting import own_times
 from support.build_trace import ORIGIN_NS, build_trace
 
 

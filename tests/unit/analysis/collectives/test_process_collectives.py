@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from opscope.analysis.collectives.kinds import NONE
+from opscope.analysis.collectives.calls import NONE
 from opscope.analysis.collectives.process_collectives import ProcessGroup, process_collectives
 from support.build_trace import ORIGIN_NS, build_trace, kernel, span, tensor
 from support.job_of_collectives import rank_trace, with_objects

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from opscope.analysis.memory.counters import memory_counters
-from opscope.analysis.memory.groups import ALLOCATED_BEFORE
+from opscope.analysis.memory.life_categories import ALLOCATED_BEFORE
 from opscope.analysis.memory.over_time import OUTSIDE, memory_over_time
 from opscope.columns.schema import AllocationAction, RecordScope
 from support.build_trace import ORIGIN_NS, allocation, build_trace, nanoseconds, span

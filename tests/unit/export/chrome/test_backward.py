@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from opscope.api.trace import Trace
 from opscope.columns.names import Names
-from opscope.export.chrome.backward import backward_numbers
+from opscope.export.chrome.columns import backward_numbers
 
 PREFIX = "autograd::engine::evaluate_function: "
 PARTS = st.sampled_from(

@@ -3,7 +3,7 @@
 import pytest
 
 from opscope.columns.schema import ScalarType
-from opscope.export.chrome.keywords import keyword_fragment
+from opscope.export.chrome.columns import keyword_fragment
 
 STRINGS = '{"GenericList":[{"String":"a"},{"String":"b"}]}'
 

@@ -75,12 +75,7 @@ def test_kinds_of_events_have_their_categories(export):
     main = rows["train.py(3): main"]["args"]
     assert main == {"Python parent id": None, "Python id": 2, "Ev Idx": 1}
     module = rows["nn.Module: Linear_0"]["args"]
-    assert module == {
-        "Python parent id": 2,
-        "Python id": 3,
-        "Python module id": 0,
-        "Ev Idx": 2,
-    }
+    assert module == {"Python parent id": 2, "Python id": 3, "Python module id": 0, "Ev Idx": 2}
     # The operator between them is no Python call, so it is not the parent.
     assert rows["<built-in function add>"]["args"]["Python parent id"] == 3
     assert rows["gc"]["args"] == {"Ev Idx": 5}

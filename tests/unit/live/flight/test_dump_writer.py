@@ -63,7 +63,7 @@ def test_one_that_a_killed_program_had_begun_to_write_is_removed(spool):
 
 
 def test_on_a_full_disk_it_is_kept_and_said_how_to_finish_it(spool):
-    with full_disk(), pytest.raises(UsageError, match=f"opscope recover {spool.parent}"):
+    with full_disk(), pytest.raises(UsageError, match=f"opscope doctor --recover {spool.parent}"):
         finish_dump(spool)
     assert spools_in(spool.parent) == [spool] and not is_taken(spool)
 

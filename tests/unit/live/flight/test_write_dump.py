@@ -3,7 +3,7 @@
 from opscope.analysis.top_operators import DEFAULT_SORT, find_top_operators
 from opscope.live.flight.write_dump import LINE, CollectedPeriod, periods_of, with_track
 from opscope.timeline.period import period_of
-from opscope.timeline.time_kind import TimeKind, time_kind
+from opscope.timeline.waits import TimeKind, time_kind
 from support.build_trace import ORIGIN_NS, build_trace, span
 
 CHANGES = [(0, "operators"), (100, "steps"), (200, "operators")]

@@ -265,7 +265,7 @@ def test_a_cache_that_cannot_be_written(workshop, monkeypatch, tmp_path):
 def test_a_library_that_cannot_be_loaded_says_how_to_build_it_again(workshop, monkeypatch):
     workshop.write_compiler('echo "no library at all" > "$out"')
     monkeypatch.setattr(bridge, "_loaded", None)
-    with pytest.raises(BridgeError, match=r"could not be loaded.*opscope build --force"):
+    with pytest.raises(BridgeError, match=r"could not be loaded.*opscope doctor --build --force"):
         bridge.load()
     monkeypatch.undo()
     bridge.load()
