@@ -223,18 +223,20 @@ def _parts_given(subject: Subject) -> tuple[Values, npt.NDArray[np.int64]]:
 def _parts_by_sequence(subject: Subject, calls: LineCalls) -> tuple[Values, npt.NDArray[np.int64]]:
     """The same where arguments were not recorded: operators that index, each with a part of its
     own, and sequences of operators that come again and again after a tensor was taken apart."""
-    rows = np.flatnonzero(subject.named("aten::select") & subject.is_outermost)
-    name, splitting = subject.events["name"], subject.named(*_SPLITTING)
-    owner = np.where(calls.row >= 0, calls.function[calls.row], -1)
-    for first in np.flatnonzero(splitting & subject.is_outermost & (calls.row >= 0)).tolist():
-        after = subject.outermost[np.searchsorted(subject.outermost, first) + 1 :]
-        after = after[: _LONGEST_ROUND * (FEWEST_ROUNDS + 1)]
-        after = after[owner[after] == owner[first]]
-        for length in range(1, len(after) // FEWEST_ROUNDS + 1):
-            rounds = name[after[: length * FEWEST_ROUNDS]].reshape(FEWEST_ROUNDS, length)
+    found = [np.flatnonzero(subject.named("aten::select") & subject.is_outermost)]
+    owner = calls.function[calls.row]  # of what no line calls, any
+    splitting = subject.named(*_SPLITTING) & subject.is_outermost & (calls.row >= 0)
+    for at in np.flatnonzero(splitting[subject.outermost]).tolist():
+        after = subject.outermost[at + 1 : at + 1 + _LONGEST_ROUND * FEWEST_ROUNDS]
+        after = after[owner[after] == owner[subject.outermost[at]]]
+        name = subject.events["name"][after]
+        lengths = np.flatnonzero(name[1 : _LONGEST_ROUND + 1] == name[:1]) + 1
+        for length in lengths[lengths * FEWEST_ROUNDS <= len(after)].tolist():
+            rounds = name[: length * FEWEST_ROUNDS].reshape(FEWEST_ROUNDS, length)
             if (rounds == rounds[0]).all():
-                rows = np.append(rows, after[: rounds.size])
+                found.append(after[: rounds.size])
                 break
+    rows = np.concatenate(found)
     return rows, np.stack([np.full_like(rows, 2), np.zeros_like(rows), rows], axis=1)
 
 
