@@ -146,9 +146,7 @@ def source_section(trace: TraceData, listing: TorchListing, begin_ns: int) -> Se
     return _section(columns, len(lines))
 
 
-def _starts(
-    trace: TraceData, lines: SourceLines, rows: npt.NDArray[np.int64], begin_ns: int
-) -> list[list[int]]:
+def _starts(trace: TraceData, lines: SourceLines, rows: Values, begin_ns: int) -> list[list[int]]:
     """When the first calls made from each line started."""
     order = np.argsort(lines.line_of_call, kind="stable")
     start_ns = trace.events["start_ns"][lines.call[order]] - begin_ns
