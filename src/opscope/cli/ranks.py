@@ -31,7 +31,7 @@ from opscope.api.job import Job
 from opscope.cli.parser import Parser, example, one_of, whole_number
 from opscope.cli.shown.console import Messages
 from opscope.cli.shown.results import Result, RowsFormat, Section, add_format
-from opscope.cli.trace_argument import Chosen, add_trace, choose_trace, nothing_beside
+from opscope.cli.trace_argument import Chosen, add_trace, choose_trace, load_chosen
 from opscope.cli.whole_job import of_readable, say_what_is_missing
 from opscope.errors import TraceFormatError, UsageError
 from opscope.jobs.collective_kinds import (
@@ -114,17 +114,29 @@ def main(asked: Namespace) -> None:
         keep_freed_memory()
     chosen = choose_trace(asked)
     if not chosen.is_of_several:
-        raise nothing_beside(
-            chosen,
-            "nothing to be compared with",
-            "Record the job with `opscope run --children`; `opscope summary` tells about one.",
-        )
+        raise _nothing_beside(chosen)
     if asked.ask:
         _show_answer(chosen, asked)
     elif asked.collectives:
         _show_collectives(chosen, asked.format)
     else:
         _show_slow_ranks(chosen, asked.format)
+
+
+def _nothing_beside(chosen: Chosen) -> UsageError:
+    """What is wrong where one process is looked at, unless it cannot be read."""
+    if not chosen.parts or chosen.part not in (None, *chosen.parts):
+        load_chosen(chosen)
+    lacks = "has nothing to be compared with"
+    if len(chosen.parts) > 1:
+        return UsageError(
+            f"{chosen.part} alone {lacks}. Name several ranks, as in --rank 0,4-7, or leave --rank "
+            "out."
+        )
+    return UsageError(
+        f"{chosen.path} holds one process, which {lacks}. Record the job with `opscope run "
+        "--children`; `opscope summary` tells about one."
+    )
 
 
 def _show_slow_ranks(chosen: Chosen, format: RowsFormat) -> None:
@@ -135,7 +147,6 @@ def _show_slow_ranks(chosen: Chosen, format: RowsFormat) -> None:
     if format is RowsFormat.CSV:  # its rows are what is said first
         said = said[len(found.found) :]
     Result(
-        sections=[],
         content=found.as_dict(),
         columns=_SLOW_COLUMNS,
         rows=map(_slow_row, found.found),

@@ -19,8 +19,8 @@ from opscope.export.output_file import Block, to_json
 from opscope.export.schema_text import schema_size, schemas_of_events
 from opscope.export.value_rows import nested_values, value_columns
 from opscope.export.window import window_of
-from opscope.timeline.tree.ancestry import minus_children, nearest_ancestor
 from opscope.timeline.tree.arguments import keyword_values
+from opscope.timeline.tree.event_tree import minus_children, nearest_ancestor
 
 BLOCK_BYTES = 4 << 20
 

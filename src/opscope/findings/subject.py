@@ -19,12 +19,15 @@ from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.findings.line_calls import LineCalls, calls_of_lines
 from opscope.findings.program_time import main_row, program_time
-from opscope.timeline.device_time import WORK_KINDS, launched_work
-from opscope.timeline.listing import TorchListing
+from opscope.timeline.listing import WORK_KINDS, TorchListing, launched_work
 from opscope.timeline.period import wall_bounds
 from opscope.timeline.signatures import medians
-from opscope.timeline.tree.ancestry import minus_children, nearest_ancestor, subtree_sums
-from opscope.timeline.tree.event_tree import event_tree
+from opscope.timeline.tree.event_tree import (
+    event_tree,
+    minus_children,
+    nearest_ancestor,
+    subtree_sums,
+)
 from opscope.timeline.waits import waits_for_device
 
 T = TypeVar("T")

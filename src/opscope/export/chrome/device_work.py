@@ -11,8 +11,7 @@ from opscope.columns.codes import OVERHEAD_NAMES, GpuKind
 from opscope.columns.trace_data import TraceData
 from opscope.export.native_columns import Columns, flat, list_columns, within
 from opscope.export.window import Window
-from opscope.timeline.tree.ancestry import nearest_ancestor
-from opscope.timeline.tree.event_tree import event_tree
+from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor
 
 _COLLECTIVE = "record_param_comms"
 """The span in which torch's communication backends describe a collective."""
