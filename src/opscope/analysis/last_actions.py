@@ -1,4 +1,4 @@
-"""What every thread was doing when a recording ended that nobody stopped."""
+"""What every thread was doing when a recording ended without being stopped."""
 
 from __future__ import annotations
 

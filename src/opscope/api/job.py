@@ -26,9 +26,8 @@ from opscope.jobs.recordings import find_recordings
 from opscope.jobs.rolled_up import RolledUp
 from opscope.jobs.rollup.places import ProcessPlaces
 from opscope.jobs.rollup.read import Rollup
-from opscope.jobs.shared_findings import SharedFinding, shared_findings
+from opscope.jobs.shared_findings import SharedFinding, job_verdict, shared_findings
 from opscope.jobs.slow_ranks import SlowRanks, find_slow_ranks
-from opscope.jobs.verdict import job_verdict
 from opscope.storage.job import missing_beside, of_another_job, place_in_job
 from opscope.storage.partition import RANK, Partition, listed, or_others, parts_text
 from opscope.storage.processes import ProcessEntry, Processes

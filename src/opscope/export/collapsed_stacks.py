@@ -15,9 +15,8 @@ from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 from opscope.export.format import Format
 from opscope.export.output_file import write_file
-from opscope.timeline.device_time import measure_device_time
 from opscope.timeline.doubts import require_times
-from opscope.timeline.listing import OwnListing, TorchListing
+from opscope.timeline.listing import OwnListing, TorchListing, measure_device_time
 from opscope.timeline.period import Which, period_of
 from opscope.timeline.signatures import first_of_each
 from opscope.timeline.stacks import Stacks

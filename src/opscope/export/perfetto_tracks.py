@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from opscope.analysis.kernel_occupancy import kernel_occupancy
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.device_time import COPY, KERNEL, SET
+from opscope.timeline.listing import COPY, KERNEL, SET
 from opscope.timeline.tree.line_nesting import Line
 
 _PACKET = 1

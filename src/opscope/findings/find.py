@@ -20,9 +20,8 @@ from opscope.findings.program_time import waited_share
 from opscope.findings.saving import saved_of_wall_ns
 from opscope.findings.subject import Flags, Subject, dropped_share
 from opscope.findings.time_split import unexplained
-from opscope.timeline.device_time import launched_share
 from opscope.timeline.doubts import require_times
-from opscope.timeline.listing import TorchListing
+from opscope.timeline.listing import TorchListing, launched_share
 from opscope.timeline.period import Period, Which, period_of
 
 

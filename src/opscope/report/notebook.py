@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from opscope.timeline.waits import TimeKind, time_kind
 
 _ROWS = 10
 _MOST_EVENTS = 300_000
-"""A verdict on more takes longer than who looks at a notebook wants to wait."""
+"""A verdict on more takes longer than a notebook should make its reader wait."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +51,11 @@ def summary_of(trace: TraceData, which: str = "steady") -> Summary:
     period = period_of(trace, which)
     averages = key_averages(period.trace, listing=OwnListing(period.trace))
     works = np.array([time_kind(name) is TimeKind.WORK for name in averages.names], dtype=np.bool_)
-    q = averages.quantities
-    own, total, device = (_filled(v) for v in (q.cpu_self_ns, q.cpu_total_ns, q.device_self_ns))
+    own, total, device = (
+        averages.quantity(name) for name in ("cpu_self_ns", "cpu_total_ns", "device_self_ns")
+    )
     top = np.argsort(-np.where(works, np.maximum(own, device), -1), kind="stable")[:_ROWS]
-    with_device = bool(np.any(device))
+    with_device = bool(device.any())
     rows = [
         [
             averages.names[row],
@@ -82,7 +82,3 @@ def _without_times(trace: TraceData) -> ShownTable:
     rows = [[averages.names[row], f"{averages.count[row]:,}"] for row in most]
     note = f"Here {NO_TIMES}: calls are counted."
     return ShownTable("opscope: most calls", ["name", "calls"], rows, note)
-
-
-def _filled(values: Any) -> Any:
-    return 0 if values is None else values

@@ -19,8 +19,8 @@ from opscope.findings.find import find_findings
 from opscope.findings.finding import Finding, Findings
 from opscope.findings.verdict import Verdict, weighed
 from opscope.jobs.collectives import JobCollectives
+from opscope.jobs.shared_findings import job_verdict
 from opscope.jobs.slow_ranks import SlowRanks
-from opscope.jobs.verdict import job_verdict
 from opscope.report.device_section import device_section
 from opscope.report.memory_section import memory_section
 from opscope.report.packing import Packer, shown

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.collectives.process_collectives import ProcessCollectives, ProcessGroup
 from opscope.base.arrow import pa
@@ -37,6 +36,7 @@ from opscope.storage.interop import table_from_arrow
 from opscope.storage.manifest import MANIFEST, ROLLUP, opscope_version
 from opscope.storage.parquet import ParquetColumns
 from opscope.storage.partition import part_of_folder
+from opscope.timeline.arrays import Values
 from opscope.timeline.period import Which
 
 FORMAT = "opscope-rollup"
@@ -126,8 +126,6 @@ def _has_files(folder: Path, mark: RollupMark) -> bool:
     except OSError:
         return False
 
-
-Values = npt.NDArray[np.int64]
 
 _CAUSES = {cause.name.lower(): cause for cause in Cause}
 

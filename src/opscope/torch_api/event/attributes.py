@@ -20,7 +20,7 @@ from opscope.analysis.torch_listing.argument_lists import (
 from opscope.analysis.torch_listing.rows import RowSource
 from opscope.columns.codes import GPU_CATEGORIES
 from opscope.columns.schema import EventKind
-from opscope.timeline.device_time import ANNOTATION, COPY, KERNEL, SET
+from opscope.timeline.listing import ANNOTATION, COPY, KERNEL, SET
 from opscope.timeline.tree.frame_text import PYTHON_KINDS
 from opscope.torch_api.event.listed_trace import ListedTrace
 from opscope.torch_api.event.parts import EventMetadata, Interval, device_type

@@ -13,8 +13,7 @@ from opscope.analysis.torch_listing.averages import Averages, key_averages
 from opscope.analysis.torch_listing.rows import ListedRows, Quantities, RowSource, list_rows
 from opscope.base.cached_property import cached_property
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.device_time import measure_device_time
-from opscope.timeline.listing import TorchListing
+from opscope.timeline.listing import TorchListing, measure_device_time
 from opscope.timeline.stacks import Stacks
 from opscope.timeline.tree.arguments import Arguments
 from opscope.timeline.tree.event_tree import group_by_parent
