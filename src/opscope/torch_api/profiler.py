@@ -16,8 +16,8 @@ from opscope.errors import UsageError
 from opscope.export.chrome.writer import write_chrome_trace
 from opscope.export.memory_timeline import write_memory_timeline
 from opscope.export.perfetto import write_perfetto
+from opscope.findings.summary import Summary, summary_of
 from opscope.recording.facts.coexistence import announce_profile
-from opscope.report.notebook import Summary, summary_of
 from opscope.report.page import write_report
 from opscope.torch_api.cycles import Cycles
 from opscope.torch_api.event_list.event_list import EventList, make_event_list

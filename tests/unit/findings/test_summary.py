@@ -10,7 +10,7 @@ from opscope.api.trace import Trace
 from opscope.base.quantity_text import time_text
 from opscope.columns.names import Names
 from opscope.columns.schema import EventKind
-from opscope.report.notebook import summary_of
+from opscope.findings.summary import summary_of
 from opscope.torch_api.event_list.event_list import make_event_list
 from opscope.torch_api.event_list.notebook import ROWS
 from support.build_trace import build_trace, kernel, span
