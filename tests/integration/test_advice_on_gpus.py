@@ -12,7 +12,7 @@ from tests.support.finding import hold_order
 
 from opscope.api.trace import Trace
 from opscope.columns.part import part_from
-from opscope.storage.read_part import load_folder
+from opscope.storage.read_part import load_part
 from opscope.timeline.period import period_of
 
 KEPT = Path(__file__).parents[1] / "recorded_gpu" / "advice"
@@ -35,7 +35,7 @@ def recorded(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("recorded")
     with tarfile.open(KEPT / f"{request.param}.tar.xz") as file:
         file.extractall(folder, filter="data")
-    return request.param, Trace.of(load_folder(folder / f"{request.param}.opscope"))
+    return request.param, Trace.of(load_part(folder / f"{request.param}.opscope"))
 
 
 def test_what_is_promised_was_saved_and_is_explained(recorded):

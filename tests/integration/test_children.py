@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import opscope
-from opscope.columns.processor_rows import COMPUTED, WAITED
+from opscope.columns.ledger import COMPUTED, WAITED
 from opscope.live.children import start_hook
+from opscope.storage.manifest import unfinished_recordings
 from opscope.storage.partition import PROCESS, RANK, Partition
 from opscope.storage.processes import Processes
-from opscope.storage.unfinished_recordings import unfinished_recordings
 from support.gloo_jobs import run_gloo_job
 from support.processes import run_opscope, run_python, wait_until
 from support.recorded import count
@@ -236,7 +236,8 @@ def test_children_of_children_and_those_that_become_another_program(tmp_path):
     folder = tmp_path / "nested"
     done = run_with_children(folder, NESTED)
     assert done.returncode == 0, done.stderr
-    traces = [trace for _, trace in Processes.in_folder(folder).traces()]
+    found = Processes.in_folder(folder)
+    traces = [found.load(entry.partition) for entry in found.recorded]
     assert sum(count(trace, "aten::add") for trace in traces) == 3
     assert sum(count(trace, "aten::mul") for trace in traces) == 1
 
@@ -290,7 +291,8 @@ def test_a_program_that_is_killed_with_its_children_leaves_them_all(tmp_path):
     done = subprocess.run(command, start_new_session=True, timeout=120)
     assert done.returncode == -signal.SIGKILL
     wait_until(lambda: not unfinished_recordings(folder))
-    traces = [trace for _, trace in Processes.in_folder(folder).traces()]
+    found = Processes.in_folder(folder)
+    traces = [found.load(entry.partition) for entry in found.recorded]
     assert sorted(count(trace, "aten::mul") for trace in traces) == [0, 1]
     wait_until(lambda: all(e.ended for e in Processes.in_folder(folder).entries))
     assert {e.ended for e in Processes.in_folder(folder).entries} == {"killed by SIGKILL"}
@@ -362,7 +364,8 @@ def test_many_children_at_once(tmp_path):
     command = [sys.executable, "-m", "opscope", "run", "--children", "-o", folder]
     done = subprocess.run([*command, program, "12"], capture_output=True, text=True, timeout=240)
     assert json.loads(done.stdout) == list(range(12)), done.stderr
-    traces = [trace for _, trace in Processes.in_folder(folder).traces()]
+    found = Processes.in_folder(folder)
+    traces = [found.load(entry.partition) for entry in found.recorded]
     assert sorted(count(trace, "aten::add") for trace in traces) == sorted([0, *range(12)])
 
 

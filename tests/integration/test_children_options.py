@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import opscope
+from opscope.storage.manifest import unfinished_below
 from opscope.storage.processes import Processes
-from opscope.storage.unfinished_recordings import unfinished_below
 from support.processes import run_opscope, run_python, wait_until
 from support.recorded import steps_of
 
@@ -66,7 +66,8 @@ def run_family(folder, *options):
 
 
 def processes_of(folder):
-    return {entry.process_id: trace for entry, trace in Processes.in_folder(folder).traces()}
+    found = Processes.in_folder(folder)
+    return {entry.process_id: found.load(entry.partition) for entry in found.recorded}
 
 
 def test_every_process_has_a_schedule_of_its_own_and_pictures_are_of_all(tmp_path):

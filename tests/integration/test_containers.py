@@ -14,7 +14,7 @@ from opscope.errors import LifecycleError
 from opscope.recording import segments
 from opscope.recording.recovered import about_of, recover_file
 from opscope.recording.segments import draining
-from opscope.storage.unfinished_recordings import unfinished_recordings
+from opscope.storage.manifest import unfinished_recordings
 from support.recorded import count
 
 OPSCOPE = [sys.executable, "-m", "opscope"]

@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import opscope
 from opscope import _native
 from opscope.columns.codes import EventKind
-from opscope.columns.ledger_rows import KIND_COST, CostKind
+from opscope.columns.ledger import KIND_COST, CostKind
 from opscope.recording import cost as measuring
 from opscope.recording.sources import RecordingOptions
 from opscope.timeline.tree.event_tree import event_tree

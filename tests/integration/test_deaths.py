@@ -13,7 +13,7 @@ import pytest
 import opscope
 from opscope.cli import main
 from opscope.recording.streams.stream import NO_ROOM
-from opscope.storage.unfinished_recordings import unfinished_recordings
+from opscope.storage.manifest import unfinished_recordings
 from support.processes import run_opscope, run_python
 from support.recorded import count
 

@@ -21,7 +21,7 @@ from opscope.recording.recovered import about_of, recover_file
 from opscope.recording.segments import Drain, draining, segments_folder, segments_of
 from opscope.recording.streams.stream import NO_ROOM
 from opscope.storage.long_trace import LongTrace
-from opscope.storage.unfinished_recordings import unfinished_recordings
+from opscope.storage.manifest import unfinished_recordings
 from support.recorded import count
 
 MIB = 1 << 20
@@ -314,7 +314,7 @@ def test_a_recording_that_goes_on_is_read_as_far_as_it_came(tmp_path):
 
 @pytest.mark.usefixtures("small_segments")
 def test_devices_and_tasks_stay_in_the_file(tmp_path):
-    from opscope.recording.streams.drain import drain_while
+    from opscope.recording.recovered import drain_while
 
     folder = tmp_path / "t"
     with streaming(folder, with_asyncio=True):

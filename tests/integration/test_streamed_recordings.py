@@ -21,7 +21,7 @@ from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
 from opscope.recording import recovered
 from opscope.recording.recovered import recover, recover_file
 from opscope.recording.streams.stream import NO_ROOM
-from opscope.storage.unfinished_recordings import unfinished_recordings
+from opscope.storage.manifest import unfinished_recordings
 from support.recorded import count
 
 EVERYTHING = {

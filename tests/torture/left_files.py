@@ -33,7 +33,7 @@ from opscope.recording import segments
 from opscope.recording.decoded import read_decoded
 from opscope.recording.recovered import about_of, recover
 from opscope.recording.streams.segment_arrays import read_arrays, write_arrays
-from opscope.storage.process_journal import read_journal
+from opscope.storage.processes import read_journal
 from support.left_corruptions import damage, damage_bytes
 from support.left_samples import write_samples
 from torture.cases import chosen, in_use_bytes, parser, run_cases, tell

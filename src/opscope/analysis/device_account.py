@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.columns.device_rules import DeviceRules, check_device_rules
 from opscope.columns.schema import UNHEARD
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.device_time import WORK_KINDS
 from opscope.timeline.doubts import sentence
+from opscope.timeline.listing import WORK_KINDS
+from opscope.timeline.signatures import rows_of
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def attribute_graphs(trace: TraceData) -> GraphAttribution:
     gpu, nodes = trace.table("gpu"), trace.table("gpu_graph_nodes")
     rows = np.flatnonzero(np.isin(gpu["kind"], WORK_KINDS) & (gpu["graph_node"] != 0))
     duration = gpu["duration_ns"][rows]
-    node = _rows_of(nodes["node"], gpu["graph_node"][rows])
+    node = rows_of(nodes["node"], gpu["graph_node"][rows])
     place = np.stack([nodes[name] for name in ("operator", "module", "shapes", "stack")], axis=1)
     known = node >= 0
     known[known] = (place[node[known]] >= 0).any(axis=1)
@@ -64,20 +64,12 @@ def attribute_graphs(trace: TraceData) -> GraphAttribution:
     kernels = np.bincount(group.reshape(-1), minlength=len(distinct))
     times = np.bincount(group.reshape(-1), weights=duration[known], minlength=len(distinct))
     for row in np.argsort(-times, kind="stable"):
-        texts = [trace.names[int(text)] if text >= 0 else "" for text in distinct[row]]
+        texts = [trace.names[int(text)] for text in distinct[row]]
         operator, module, shapes, stack = texts
         count, device_ns = int(kernels[row]), int(times[row])
         operators.append(GraphOperator(operator, module, shapes, stack, count, device_ns))
     total, attributed = int(duration.sum()), int(duration[known].sum())
     return GraphAttribution(len(rows), total, attributed, tuple(operators))
-
-
-def _rows_of(ids: npt.NDArray[np.int64], looked_up: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    if not len(ids):
-        return np.full(len(looked_up), -1, dtype=np.int64)
-    order = np.argsort(ids, kind="stable")
-    place = np.minimum(np.searchsorted(ids[order], looked_up), len(ids) - 1)
-    return np.where(ids[order][place] == looked_up, order[place], -1)
 
 
 def _rules_text(rules: DeviceRules) -> str:

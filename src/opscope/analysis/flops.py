@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.flop_formulas import FORMULAS, OperatorCall
 from opscope.columns.schema import EventKind, Role
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Flags, Rows, Values
 from opscope.timeline.signatures import (
     Signature,
     first_of_each,
@@ -17,15 +17,11 @@ from opscope.timeline.signatures import (
     scalar_signatures,
     shape_signatures,
 )
-from opscope.timeline.tree.ancestry import nearest_ancestor
 from opscope.timeline.tree.arguments import Argument, Arguments, Scalar, TensorRecord
-from opscope.timeline.tree.event_tree import event_tree
-
-Flags = npt.NDArray[np.bool_]
-Counts = npt.NDArray[np.int32]
+from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor
 
 
-def arguments_of_callers(trace: TraceData, wanted: Flags) -> Counts:
+def arguments_of_callers(trace: TraceData, wanted: Flags) -> Rows:
     """How many of the first arguments recorded of each event are not its own. Shape (events,).
 
     Where ``torch.func`` unwraps its tensors, torch leaves the wrappers on the stack that it hands
@@ -45,7 +41,7 @@ def arguments_of_callers(trace: TraceData, wanted: Flags) -> Counts:
     return skipped
 
 
-def is_computed_inside(trace: TraceData, skipped: Counts) -> Flags:
+def is_computed_inside(trace: TraceData, skipped: Rows) -> Flags:
     """Whether an event was given a tensor that is not empty and has no memory. Shape (events,).
 
     Of files that do not say which tensor is which nothing is known, so False. Meta tensors and fake
@@ -61,7 +57,7 @@ def is_computed_inside(trace: TraceData, skipped: Counts) -> Flags:
     return result
 
 
-def _is_empty(trace: TraceData, rows: npt.NDArray[np.int64]) -> Flags:
+def _is_empty(trace: TraceData, rows: Values) -> Flags:
     """Whether a dimension is 0, of rows of ``tensors``."""
     sizes = trace.table("tensors").lists("sizes")
     zeros = np.concatenate([[0], np.cumsum(sizes.values == 0)])
@@ -69,7 +65,7 @@ def _is_empty(trace: TraceData, rows: npt.NDArray[np.int64]) -> Flags:
     return empty
 
 
-def _argument_counts(trace: TraceData) -> Counts:
+def _argument_counts(trace: TraceData) -> Rows:
     """How many positional arguments were recorded of every event."""
     counts = np.zeros(len(trace.events), dtype=np.int32)
     for name in ("tensors", "scalars"):
@@ -87,7 +83,7 @@ class FlopCounts:
     # has none of its own, so the values add up. Not counted is what cannot be known: products of
     # sparse tensors, whose shapes do not say how many elements they have, and operators that an
     # exception left
-    flops: npt.NDArray[np.int64]
+    flops: Values
     covered_ns: int  # time of the events counted
     operator_ns: int  # time of all operators, nested ones not counted again
 
@@ -113,7 +109,7 @@ def count_flops(trace: TraceData) -> FlopCounts:
     )
 
 
-def _values(trace: TraceData) -> npt.NDArray[np.int64]:
+def _values(trace: TraceData) -> Values:
     """The formula's value for every event, -1 where there is none. One call per signature."""
     result = np.full(len(trace.events), -1, dtype=np.int64)
     wanted = _has_formula(trace)
@@ -130,17 +126,17 @@ def _values(trace: TraceData) -> npt.NDArray[np.int64]:
     return result
 
 
-def _has_formula(trace: TraceData) -> npt.NDArray[np.bool_]:
+def _has_formula(trace: TraceData) -> Flags:
     name = trace.events["name"]
     used = np.flatnonzero(np.bincount(name + 1, minlength=1)) - 1
     with_formula = [n for n in used.tolist() if trace.names[n] in FORMULAS]
-    has: npt.NDArray[np.bool_] = trace.events["kind"] == EventKind.OPERATOR
+    has: Flags = trace.events["kind"] == EventKind.OPERATOR
     has &= np.isin(name, with_formula)
     has &= ~trace.events["raised"]  # what it computed before it was left is not known
     return has
 
 
-def _signatures(trace: TraceData, wanted: npt.NDArray[np.bool_]) -> Signature:
+def _signatures(trace: TraceData, wanted: Flags) -> Signature:
     shapes, scalars = shape_signatures(trace, wanted), scalar_signatures(trace, wanted)
     return mix(mix(shapes) ^ mix(scalars + np.uint64(1)) ^ mix(mix(trace.events["name"])))
 

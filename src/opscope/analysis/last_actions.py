@@ -1,4 +1,4 @@
-"""What every thread was doing when a recording ended that nobody stopped."""
+"""What every thread was doing when a recording ended without being stopped."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from opscope.base.quantity_text import time_text
-from opscope.columns.ledger_rows import RECORDER_PREFIX
+from opscope.columns.ledger import RECORDER_PREFIX
+from opscope.columns.location import thread_name, thread_text
 from opscope.columns.metadata_kinds import ENDED
-from opscope.columns.thread_text import thread_name, thread_text
 from opscope.columns.trace_data import TraceData
 
 _MOST_AROUND = 3

@@ -5,22 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.base.program_files import is_library
 from opscope.columns.location import LineTexts, Location, line_texts
 from opscope.columns.names import Names
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.device_time import measure_device_time
-from opscope.timeline.listing import TorchListing
-from opscope.timeline.signatures import first_of_each
-from opscope.timeline.tree.ancestry import Index, minus_children, nearest_ancestor, subtree_sums
-from opscope.timeline.tree.event_tree import event_tree
+from opscope.timeline.arrays import Flags, Rows, Values
+from opscope.timeline.listing import TorchListing, measure_device_time
+from opscope.timeline.signatures import first_of_each, group_sums
+from opscope.timeline.tree.event_tree import (
+    Index,
+    event_tree,
+    minus_children,
+    nearest_ancestor,
+    subtree_sums,
+)
 from opscope.timeline.tree.frame_text import python_events
 from opscope.timeline.tree.line_nesting import outermost_of
 from opscope.timeline.waits import waiting_ns
-
-Values = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def place_of_call(trace: TraceData, calls: OwnCalls, call: int, texts: LineTexts
     return f"{place}: {text}" if text else str(place)
 
 
-def _own_frames(file: npt.NDArray[np.int32], names: Names) -> npt.NDArray[np.bool_]:
+def _own_frames(file: Rows, names: Names) -> Flags:
     own = [row for row in np.unique(file).tolist() if row >= 0 and not is_library(names[row])]
     return np.isin(file, own)
 
@@ -120,6 +122,8 @@ class SourceLines:
     total_ns: Values
     self_ns: Values  # that outside the calls made further down
     device_ns: Values  # device work launched in them
+    call: Values  # every call made from any of them, a row of ``events``; shape (calls,)
+    line_of_call: Values  # and its line, a row of these
 
     def __len__(self) -> int:
         return len(self.places)
@@ -144,19 +148,15 @@ def source_lines(trace: TraceData, listing: TorchListing | None = None) -> Sourc
             for where in zip(caller.tolist(), number.tolist(), strict=True)
         ],
         calls=np.bincount(line, minlength=lines),
-        total_ns=_sum(line, np.where(outermost, listing.duration_ns[event], 0), lines),
-        self_ns=_sum(line, own[event], lines),
-        device_ns=_sum(line, np.where(outermost, device[event], 0), lines),
+        total_ns=group_sums(np.where(outermost, listing.duration_ns[event], 0), line, lines),
+        self_ns=group_sums(own[event], line, lines),
+        device_ns=group_sums(np.where(outermost, device[event], 0), line, lines),
+        call=event,
+        line_of_call=line.astype(np.int64),
     )
 
 
-def _lines(
-    caller: npt.NDArray[np.int32], number: npt.NDArray[np.int32]
-) -> tuple[Values, Values, Values]:
+def _lines(caller: Rows, number: Rows) -> tuple[Values, Values, Values]:
     """The line of every call, and frame and number of every line."""
     group, first = first_of_each(caller.astype(np.uint64) << np.uint64(32) | number.view(np.uint32))
     return group, caller[first].astype(np.int64), number[first].astype(np.int64)
-
-
-def _sum(group: Values, values: Values, groups: int) -> Values:
-    return np.bincount(group, weights=values, minlength=groups).astype(np.int64)

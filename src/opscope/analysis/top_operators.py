@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.flops import count_flops
 from opscope.analysis.memory.counters import memory_was_recorded
@@ -20,6 +19,7 @@ from opscope.analysis.torch_listing.averages import Averages, key_averages
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
+from opscope.timeline.arrays import Values
 from opscope.timeline.listing import OwnListing
 from opscope.timeline.period import Period
 from opscope.timeline.waits import TimeKind, time_kind
@@ -29,8 +29,6 @@ _SORT_WITHOUT_TIMES = "count"
 DEFAULT_ROWS = 15
 _MOST_WAITING, _LEAST_WAITING = 3, 0.005
 """Rows of what waits besides, if they took such a share of the time."""
-
-Values = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -144,7 +142,7 @@ def find_top_operators(
 
 
 def _check_recorded(sorted_by: SummaryColumn, has_shapes: bool, trace: TraceData) -> None:
-    """Raise UsageError where rows would be sorted by what nobody recorded."""
+    """Raise UsageError where rows would be sorted by what was not recorded."""
     if sorted_by.unit == "flops" and not has_shapes:
         raise UsageError(
             "This trace holds no shapes to count floating point operations from. Record with "
@@ -159,7 +157,6 @@ def _check_recorded(sorted_by: SummaryColumn, has_shapes: bool, trace: TraceData
 
 def _values(averages: Averages) -> dict[str, Values]:
     """Every column, for every group."""
-    quantities = averages.quantities
     values: dict[str, Values] = {}
     for column in COLUMNS:
         if column.key == "calls":
@@ -167,7 +164,7 @@ def _values(averages: Averages) -> dict[str, Values]:
         elif column.key == "cpu_mean_ns":
             values[column.key] = values["cpu_total_ns"] // np.maximum(averages.count, 1)
         else:
-            values[column.key] = getattr(quantities, column.key)
+            values[column.key] = averages.quantity(column.key)
     return values
 
 

@@ -44,7 +44,7 @@ from opscope.launch import program
 from opscope.launch.hidden_modules import hide_modules, with_own_modules
 from opscope.launch.kineto_switch import hide_from_kineto
 from opscope.launch.torch_import import when_torch_is_imported
-from opscope.recording.bridge import bridge, prebuilt_bridges
+from opscope.recording.bridge import bridge, torch_build
 from opscope.recording.sources import switches
 from opscope.torch_api.settings import ProfileSettings
 
@@ -167,10 +167,7 @@ def _add_what_to_write(parser: Parser) -> None:
         help="How large the file may grow. [default: half of what is free]",
     )
     group.add_argument(
-        "--chrome",
-        metavar="FILE",
-        type=Path,
-        help="Also write a Chrome trace: .json or .json.gz.",
+        "--chrome", metavar="FILE", type=Path, help="Also write a Chrome trace: .json or .json.gz."
     )
     group.add_argument(
         "--report",
@@ -179,9 +176,7 @@ def _add_what_to_write(parser: Parser) -> None:
         help="Also write a page to look at the trace with: .html.",
     )
     group.add_argument(
-        "--sort-by",
-        metavar="KEY",
-        help=f"Sort the table by this column. [default: {DEFAULT_SORT}]",
+        "--sort-by", metavar="KEY", help=f"Sort the table by this column. [default: {DEFAULT_SORT}]"
     )
     add_row_limit(group, None, "Rows of the table")
     group.add_argument(
@@ -216,11 +211,7 @@ def parsed(parser: Parser, words: Sequence[str]) -> Namespace:
 
 
 def main(asked: Namespace) -> Callable[[], None]:
-    """Check what was asked for; what it returns runs the program.
-
-    Raises:
-        UsageError: it makes no sense, or cannot be done here.
-    """
+    """Check what was asked for; what it returns runs the program."""
     run_options = _run_options(asked)
     _refuse_what_excludes(asked)
     # Before Python 3.13.1 argparse leaves the dashes there that end options.
@@ -331,9 +322,6 @@ def check_bridge() -> None:
 
     torch is left for the program to import (see :mod:`opscope.launch.torch_import`), so a bridge
     that may be missing is built by another process.
-
-    Raises:
-        BridgeError: no torch, or no bridge and no way to build one.
     """
     if importlib.util.find_spec("torch") is None:
         raise BridgeError(
@@ -360,7 +348,7 @@ def _some_bridge_is_built() -> bool:
         return False
     # Of a build from PyPI the package is called 2.11.0, and torch itself 2.11.0+cu130.
     release = version.partition("+")[0]
-    if prebuilt_bridges.ships_for(release):
+    if torch_build.ships_for(release):
         return True
     return any(bridge.cache_folder().glob(f"bridge-torch-{release}[+-]*/stamp.json"))
 

@@ -10,7 +10,7 @@ import numpy as np
 from opscope.analysis.recording_cost import costs_of_events_ns
 from opscope.analysis.sites import RECORD_STACKS
 from opscope.base.reused_memory import reusing_memory
-from opscope.columns.ledger_rows import recorded_for
+from opscope.columns.ledger import recorded_for
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 from opscope.findings.finding import Finding, Findings, Unchecked
@@ -20,9 +20,8 @@ from opscope.findings.program_time import waited_share
 from opscope.findings.saving import saved_of_wall_ns
 from opscope.findings.subject import Flags, Subject, dropped_share
 from opscope.findings.time_split import unexplained
-from opscope.timeline.device_time import launched_share
 from opscope.timeline.doubts import require_times
-from opscope.timeline.listing import TorchListing
+from opscope.timeline.listing import TorchListing, launched_share
 from opscope.timeline.period import Period, Which, period_of
 
 

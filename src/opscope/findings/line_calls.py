@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from opscope.analysis.sites import Sites
 from opscope.columns.row_groups import group_rows, order_rows
-from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.event_tree import nearest_ancestor
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

@@ -13,7 +13,7 @@ from opscope.columns.schema import EventKind
 from opscope.findings.finding import Finding, Unexplained
 from opscope.findings.pattern import has_calls_of_libraries
 from opscope.findings.subject import Flags, Subject, Values
-from opscope.timeline.device_time import launched_work
+from opscope.timeline.listing import launched_work
 from opscope.timeline.period import wall_bounds
 from opscope.timeline.tree.frame_text import python_events
 from opscope.timeline.tree.line_nesting import own_times

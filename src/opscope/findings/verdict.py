@@ -17,9 +17,8 @@ from opscope.analysis.top_operators import DEFAULT_SORT, find_top_operators, ran
 from opscope.base.html_table import html_table
 from opscope.base.quantity_text import share_text, time_text
 from opscope.columns.causes import WAITS, Cause
-from opscope.columns.derived import derive
 from opscope.columns.location import line_texts
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derive
 from opscope.findings.find import find_findings
 from opscope.findings.finding import Finding, Findings
 from opscope.findings.pattern import Needs
@@ -164,7 +163,7 @@ class Verdict:
         if not fix and not missing and self.status is not Status.HEALTHY:
             fix = f"look closer: {self.next}"
         if self.status is Status.COMMUNICATION:
-            fix = f"which rank the others wait for: {self.next}"
+            fix = "which rank the others wait for: opscope ranks"
         more = f"{self.others} more: opscope {where}" if self.others else ""
         return "; ".join(part for part in (fix, more, missing) if part)
 

@@ -13,10 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-Values = npt.NDArray[np.int64]
-Amounts = npt.NDArray[np.float64]
+from opscope.timeline.arrays import Amounts, Flags, Values
+
 Conditions = tuple[Values, Values]
 """Moments of the clock, and by how much it is ahead then, at least or at most."""
 
@@ -103,7 +102,7 @@ class ClockCourse:
         )
         return ClockCourse(tuple(lines))
 
-    def _by_line(self, time_ns: Values) -> list[tuple[ClockLine, npt.NDArray[np.bool_]]]:
+    def _by_line(self, time_ns: Values) -> list[tuple[ClockLine, Flags]]:
         """Each line, and which moments it is the nearest one of."""
         origins = np.array([line.origin_ns for line in self.lines])
         which = np.searchsorted(origins[:-1] + np.diff(origins) // 2, time_ns)

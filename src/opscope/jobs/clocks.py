@@ -7,13 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.base.quantity_text import time_text
 from opscope.jobs.clock_fit import EVEN, ClockCourse, fit_course
-
-Values = npt.NDArray[np.int64]
-Amounts = npt.NDArray[np.float64]
+from opscope.timeline.arrays import Amounts, Flags, Values
 
 _FARTHEST = np.iinfo(np.int64).max // 4
 
@@ -91,8 +88,8 @@ class Arrivals:
     process: Values  # row in the processes
     start_ns: Values  # when the process began to take part, on its own clock
     end_ns: Values  # when it had what it gets
-    gives: npt.NDArray[np.bool_]  # whether others need what it has
-    takes: npt.NDArray[np.bool_]  # whether it needs what others have
+    gives: Flags  # whether others need what it has
+    takes: Flags  # whether it needs what others have
 
 
 def machines_of(about: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Clocks:

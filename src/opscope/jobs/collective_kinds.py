@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.collectives.calls import NONE, POINT_TO_POINT
 from opscope.analysis.collectives.process_collectives import ProcessGroup
@@ -16,9 +15,7 @@ from opscope.columns.row_groups import group_rows
 from opscope.jobs.collectives import JobCollectives
 from opscope.jobs.rank_path import rank_path
 from opscope.storage.partition import Partition
-
-Values = npt.NDArray[np.int64]
-Amounts = npt.NDArray[np.float64]
+from opscope.timeline.arrays import Amounts, Values
 
 
 @dataclass(frozen=True)
@@ -131,12 +128,12 @@ def collective_kinds(found: JobCollectives) -> list[CollectiveKind]:
                 group=found.groups[group],
                 size_bytes=size,
                 count=len(own),
-                transfer_ns=_middle(found.transfer_ns[own]),
+                transfer_ns=_median(_known(found.transfer_ns[own])),
                 wait_ns=float(wait[row] / shares[row]),
-                skew_ns=_middle(found.skew_ns[own]),
+                skew_ns=_median(_known(found.skew_ns[own])),
                 exposed_ns=float(exposed[row] / shares[row]),
-                algorithm_bandwidth=_middle_of_known(algorithm[own]),
-                bus_bandwidth=_middle_of_known(bus[own]),
+                algorithm_bandwidth=_median(algorithm[own]),
+                bus_bandwidth=_median(bus[own]),
                 last=None if last == NONE else found.processes[last],
                 last_share=share,
             )
@@ -164,12 +161,11 @@ def rank_waits(found: JobCollectives) -> list[RankWaits]:
     ]
 
 
-def _middle(times: Values) -> float:
-    known = times[times != NONE]
-    return float(np.median(known)) if len(known) else float("nan")
+def _known(times: Values) -> Amounts:
+    return np.where(times == NONE, np.nan, times)
 
 
-def _middle_of_known(values: Amounts) -> float:
+def _median(values: Amounts) -> float:
     known = values[np.isfinite(values)]
     return float(np.median(known)) if len(known) else float("nan")
 

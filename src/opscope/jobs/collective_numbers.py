@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.collectives.calls import (
     FROM_ALL,
@@ -16,8 +15,7 @@ from opscope.analysis.collectives.calls import (
     UNEVEN,
 )
 from opscope.analysis.collectives.process_collectives import ProcessCollectives
-
-Values = npt.NDArray[np.int64]
+from opscope.timeline.arrays import Values
 
 _CAUSAL = 0.99
 """Of the collectives in common, how many may not end in one rank before they begin in another."""
@@ -71,7 +69,7 @@ def _waits_for_all(name: str) -> bool:
     """Whether no rank can be through before all have begun.
 
     Who gives to many may be before the last of them takes it, and who takes from one before a
-    third begins. A message is not under way before somebody wants it (gloo, NCCL).
+    third begins. A message is not under way before its receiver wants it (gloo, NCCL).
     """
     return name not in (*TO_ALL, *FROM_ALL, *UNEVEN)
 

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.account.account import Account
 from opscope.base.quantity_text import share_text
 from opscope.columns.causes import Cause
 from opscope.jobs.rollup.read import Rollup
 from opscope.storage.partition import RANK, Partition
+from opscope.timeline.arrays import Amounts, Flags
 from opscope.timeline.period import Which, no_start_up
 
 FEWEST = 3
 """Processes to compare: of two neither is in the middle."""
 _WORTH_SAYING = 0.05
-"""Of what it is a share of, by which a process is above or below the middle one."""
+"""Of what it is a share of, by which a process is above or below the median."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class DifferingShare:
     process: Partition  # which
     what: str  # of what, in words
     share: float  # that it has, 0 to 1
-    middle: float  # share of the middle one
-    compared: int  # how many it is the middle one of
+    middle: float  # the median share
+    compared: int  # how many it is the median of
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: plain values."""
@@ -79,7 +79,7 @@ class Difference:
         process: which.
         cause: of what.
         share: of its time.
-        middle: share in the middle one of all.
+        middle: the median share of all.
     """
 
     process: Partition
@@ -99,7 +99,7 @@ class ComparedAccounts:
     """
 
     processes: tuple[Partition, ...]
-    shares: npt.NDArray[np.float64]
+    shares: Amounts
     step_ns: tuple[int, ...]
 
     @property
@@ -116,7 +116,7 @@ class ComparedAccounts:
 
     @property
     def differences(self) -> list[Difference]:
-        """What processes have more of than the middle one, largest first.
+        """What processes have more of than the median, largest first.
 
         Ranks are compared with ranks, where there are any: who started them does something else;
         and what makes steps with what makes steps, where anything does.
@@ -146,7 +146,7 @@ class ComparedAccounts:
         return f"<ComparedAccounts of {len(self.processes)} processes{rows}>"
 
     @property
-    def _alike(self) -> npt.NDArray[np.bool_]:
+    def _alike(self) -> Flags:
         is_rank = np.array([process.kind == RANK for process in self.processes])
         alike = is_rank if is_rank.any() else ~is_rank
         with_steps = alike & (np.array(self.step_ns) >= 0)

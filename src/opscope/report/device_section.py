@@ -10,7 +10,7 @@ from opscope.analysis.device_use.device_use import DevicesUse, DeviceUse, find_d
 from opscope.analysis.device_use.owners import StreamUse
 from opscope.analysis.memory.counters import ReservedMemory
 from opscope.base.quantity_text import bytes_text, share_text, time_text
-from opscope.columns.devices import device_title
+from opscope.columns.labels import device_title
 from opscope.columns.trace_data import TraceData
 from opscope.report.packing import shown
 from opscope.timeline.period import Which

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from html import escape
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.diff.gate import Judgement
 from opscope.analysis.diff.places import comparable_name
@@ -19,13 +18,12 @@ from opscope.columns.trace_data import TraceData
 from opscope.report.diff_tables import DiffTable, closing, headline, tables
 from opscope.report.packing import shown
 from opscope.report.page import bundled, policy_hash
+from opscope.timeline.arrays import Flags, Values
 from opscope.timeline.steps import Steps
-from opscope.timeline.tree.ancestry import depths, levels
+from opscope.timeline.tree.event_tree import depths, levels
 from opscope.timeline.tree.frame_text import own_texts
 from opscope.timeline.tree.line_nesting import line_nesting
 
-Values = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 Path = tuple[str, ...]
 
 _WORTH_SHOWING = 0.001

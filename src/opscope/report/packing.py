@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.base.printable import printable
+from opscope.timeline.arrays import Values
 
 LONGEST = 1000
 
@@ -58,7 +59,7 @@ class Packer:
         return base64.b64encode(b"".join(parts)).decode("ascii")
 
 
-def differences(values: npt.NDArray[np.int64], starts: npt.NDArray[np.int64]) -> Any:
+def differences(values: Values, starts: Values) -> Any:
     """Each value minus the one before it; values at ``starts`` (and the first) stay as they are."""
     result = np.diff(values, prepend=0)
     result[starts] = values[starts]

@@ -19,8 +19,8 @@ from opscope.findings.find import find_findings
 from opscope.findings.finding import Finding, Findings
 from opscope.findings.verdict import Verdict, weighed
 from opscope.jobs.collectives import JobCollectives
+from opscope.jobs.shared_findings import job_verdict
 from opscope.jobs.slow_ranks import SlowRanks
-from opscope.jobs.verdict import job_verdict
 from opscope.report.device_section import device_section
 from opscope.report.memory_section import memory_section
 from opscope.report.packing import Packer, shown
@@ -252,7 +252,7 @@ def gather(
     }
     sections: dict[str, Callable[[], Any]] = {
         "modules": lambda: module_section(part, part_listing),
-        "sources": lambda: source_section(part, part_listing),
+        "sources": lambda: source_section(part, part_listing, window.start_ns),
         "steps": lambda: step_section(own, listing, window.start_ns),
         "memory": lambda: memory_section(trace, spans),
         "devices": lambda: device_section(own, which),

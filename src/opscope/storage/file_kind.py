@@ -15,7 +15,7 @@ from pathlib import Path
 from opscope.storage.unpacked_file import head_of
 
 HEAD_BYTES = 1 << 20
-"""So much of a file is looked at; what says what it is stands before."""
+"""Bytes that are examined; what identifies a file comes before."""
 
 
 class FileKind(Enum):
@@ -54,11 +54,7 @@ _OF_EVENTS = {"ph"}
 
 
 def file_kind(path: Path) -> FileKind:
-    """What a file is; ``OTHER`` for one that says too late, or not.
-
-    Raises:
-        TraceFormatError, OSError: it cannot be read.
-    """
+    """What a file is; ``OTHER`` for one that says too late, or not."""
     head = head_of(path, HEAD_BYTES)
     for pattern, kind in _BINARY:
         if pattern.match(head):

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 
 from opscope.base.printable import printable
 from opscope.base.quantity_text import time_text
-from opscope.columns.doubts import Doubt, doubts_in
-from opscope.columns.ledger import LOSS
-from opscope.columns.ledger_rows import END_MISSING, WITHOUT_DURATION
+from opscope.columns.ledger import END_MISSING, LOSS, WITHOUT_DURATION, Doubt, doubts_in
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.columns.derived import derived
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derived
+from opscope.timeline.arrays import Flags
 from opscope.timeline.tree.event_tree import event_arrays, event_tree
 
 
@@ -51,7 +51,7 @@ class Phases:
     phase: npt.NDArray[np.int8]  # ``Phase`` or ``NO_PHASE``, shape (events,)
     # where a phase is entered: the event directly around it is in another, or in none. The union of
     # their times is the time spent in the phase. Shape (events,)
-    outermost: npt.NDArray[np.bool_]
+    outermost: Flags
     # phase of what is around each event, ``NO_PHASE`` for none. Shape (events,)
     around: npt.NDArray[np.int8]
 

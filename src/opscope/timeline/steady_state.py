@@ -9,22 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.base.quantity_text import time_text
-from opscope.columns.derived import derived
 from opscope.columns.metadata_kinds import OVER, WARM
 from opscope.columns.row_groups import group_rows
 from opscope.columns.schema import EventKind
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derived
+from opscope.timeline.arrays import Values
 from opscope.timeline.signatures import medians
 from opscope.timeline.step_times import covered
 from opscope.timeline.steps import find_steps, module_calls, optimizer_steps
-from opscope.timeline.tree.ancestry import nearest_ancestor
-from opscope.timeline.tree.event_tree import event_tree
+from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor
 from opscope.timeline.tree.frame_text import event_texts
-
-Values = npt.NDArray[np.int64]
 
 _FEWEST_STEPS = 5
 _WORTH_LEAVING_OUT = 0.02

@@ -5,18 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.base.html_table import ShownTable
 from opscope.base.quantity_text import time_text
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.device_time import WORK_KINDS
-from opscope.timeline.listing import TorchListing
+from opscope.timeline.arrays import Values
+from opscope.timeline.listing import WORK_KINDS, TorchListing
 from opscope.timeline.phases import PHASE_NAMES, Phase, find_phases
+from opscope.timeline.signatures import group_sums, rows_of
 from opscope.timeline.steps import Steps, find_steps, step_of_events
 from opscope.timeline.tree.event_tree import event_tree
-
-Values = npt.NDArray[np.int64]
 
 _MOST_SHOWN = 20
 """Steps that are printed."""
@@ -78,7 +76,7 @@ def step_times(
     tree = event_tree(trace)
     if steps is None:
         steps = find_steps(trace)
-        row = _row_of_step(steps, step_of_events(trace))
+        row = rows_of(steps.number, step_of_events(trace))
     else:
         row = steps.row_at(tree.start_ns)
     phases = find_phases(trace)
@@ -130,17 +128,7 @@ def covered(start: Values, end: Values, group: Values, groups: int) -> Values:
     reached = np.concatenate([[0], np.maximum.accumulate(finish)[:-1]])
     # Of times that are far apart the stretches overflow; no interval adds more than itself.
     added = np.clip(finish - np.maximum(begin, reached), 0, end[order] - start[order])
-    return np.bincount(group, weights=added, minlength=groups).astype(np.int64)
-
-
-def _row_of_step(steps: Steps, number: Values) -> Values:
-    """Row in ``steps`` of every event, -1 outside all."""
-    if not len(steps):
-        return np.full(len(number), -1, dtype=np.int64)
-    by_number = np.argsort(steps.number, kind="stable")
-    position = np.searchsorted(steps.number[by_number], number)
-    candidate = by_number[np.minimum(position, len(steps) - 1)]
-    return np.where(steps.number[candidate] == number, candidate, -1)
+    return group_sums(added, group, groups)
 
 
 def _labels_by_step(listing: TorchListing, row: Values, steps: int) -> tuple[list[str], Values]:
@@ -155,5 +143,5 @@ def _labels_by_step(listing: TorchListing, row: Values, steps: int) -> tuple[lis
     place[top] = np.arange(len(top))
     known = place[label] >= 0
     key = row[inside][known] * len(top) + place[label[known]]
-    sums = np.bincount(key, weights=own[known], minlength=steps * len(top)).astype(np.int64)
+    sums = group_sums(own[known], key, steps * len(top))
     return [listing.group_texts[i] for i in top], sums.reshape(steps, len(top))

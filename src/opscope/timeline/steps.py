@@ -5,19 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.base.quantity_text import share_text
-from opscope.columns.derived import derived
 from opscope.columns.metadata_kinds import STEPS
+from opscope.columns.names import step_number
 from opscope.columns.row_groups import places_in
 from opscope.columns.schema import EventKind
-from opscope.columns.step_names import step_number
-from opscope.columns.trace_data import TraceData
-from opscope.timeline.tree.ancestry import nearest_ancestor
-from opscope.timeline.tree.event_tree import event_tree
-
-Values = npt.NDArray[np.int64]
+from opscope.columns.trace_data import TraceData, derived
+from opscope.timeline.arrays import Values
+from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor
 
 
 @dataclass(frozen=True)
@@ -63,7 +59,7 @@ def find_steps(trace: TraceData) -> Steps:
     return Steps(number, event, start, start + event_tree(trace).duration_ns[event])
 
 
-def step_of_events(trace: TraceData) -> npt.NDArray[np.int64]:
+def step_of_events(trace: TraceData) -> Values:
     """N of the step every event started in, -1 outside all. Shape (events,).
 
     The recorded ``step`` column where there is one; otherwise by start time, over all threads.

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Values = npt.NDArray[np.int64]
+from opscope.timeline.arrays import Flags, Values
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +23,16 @@ class Stretches:
     def total_ns(self) -> int:
         """How long they are together."""
         return int((self.end_ns - self.start_ns).sum())
+
+    @property
+    def edges_ns(self) -> Values:
+        """When each begins and ends, in order. Shape (2 * stretches,)."""
+        return np.stack([self.start_ns, self.end_ns], axis=1).ravel()
+
+    def contain(self, moments: Values) -> Flags:
+        """Which moments are in one of them; shape of ``moments``."""
+        inside: Flags = np.searchsorted(self.edges_ns, moments, side="right") % 2 == 1
+        return inside
 
     def covered_until(self, moments: Values) -> Values:
         """How much of the time before each moment they cover; shape of ``moments``."""

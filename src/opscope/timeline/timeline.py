@@ -13,15 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.columns.derived import derived
 from opscope.columns.row_groups import group_rows
 from opscope.columns.table import Table
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derived
+from opscope.timeline.arrays import Rows, Values
 from opscope.timeline.tree.frame_text import PYTHON_KINDS
 from opscope.timeline.tree.line_nesting import Line, line_nesting, rows_by_line
 
-Indices = npt.NDArray[np.int32]
-Values = npt.NDArray[np.int64]
 Yields = npt.NDArray[np.uint8]
 
 
@@ -30,11 +28,11 @@ class Placement:
     """The rows of one table on their lines."""
 
     lines: list[Line]  # lane 0 of every thread or stream first, then the others
-    line: Indices  # row in ``lines``, shape (rows,)
+    line: Rows  # row in ``lines``, shape (rows,)
     duration_ns: Values  # as drawn: never negative, and unfinished spans close with their parent
     by_start: Values | None  # rows in order of start; None where they are in that order already
 
-    def by_line(self) -> tuple[Indices, Values]:
+    def by_line(self) -> tuple[Rows, Values]:
         """Rows line by line in order of start, and where each line begins, shape (lines + 1,)."""
         return rows_by_line(self.line, len(self.lines), self.by_start)
 
@@ -76,7 +74,7 @@ def yields(events: Table) -> Yields:
 
 def _place(
     home: list[Line],
-    line: Indices,
+    line: Rows,
     start: Values,
     duration: Values,
     order: Values | None,
@@ -104,7 +102,7 @@ def _place(
     return Placement(home + beside, spread, duration, order)
 
 
-def _by_start(start_ns: Values) -> npt.NDArray[np.int64] | None:
+def _by_start(start_ns: Values) -> Values | None:
     """Rows in order of start; None if they are in that order already."""
     if np.all(start_ns[1:] >= start_ns[:-1]):
         return None

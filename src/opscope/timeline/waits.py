@@ -13,14 +13,14 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.base.program_files import WAITING_FUNCTIONS
 from opscope.columns.causes import Cause
 from opscope.columns.codes import WaitsFor
-from opscope.columns.ledger_rows import RECORDER_PREFIX
-from opscope.columns.step_names import STEP_PREFIX
+from opscope.columns.ledger import RECORDER_PREFIX
+from opscope.columns.names import STEP_PREFIX
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Values
 from opscope.timeline.tree.frame_text import event_texts
 from opscope.timeline.tree.line_nesting import own_times
 
@@ -116,7 +116,7 @@ def is_idle(name: str) -> bool:
     return cause_of_name(name).waits_for is WaitsFor.READINESS
 
 
-def waiting_ns(trace: TraceData) -> npt.NDArray[np.int64]:
+def waiting_ns(trace: TraceData) -> Values:
     """Own time of every event that waits, 0 for others. Shape (events,)."""
     label, texts = event_texts(trace)
     waits = np.array([cause_of_name(text).waits_for > 0 for text in texts], dtype=np.bool_)

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from opscope.base.artefacts import LOCK, LeftKind, at, find
-from opscope.base.unfinished import unfinished_name
+from opscope.base.artefacts import LOCK, LeftKind, at, find, unfinished_name
 from opscope.live.children.job import _clear
-from opscope.storage.unfinished_recordings import unfinished_recordings
+from opscope.storage.manifest import unfinished_recordings
 from support.build_trace import build_trace, span
 
 TEXT = "mine\n" * 100

@@ -6,11 +6,11 @@ import opscope
 from opscope import _native
 from opscope.columns.codes import Want
 from opscope.errors import TraceFormatError
-from opscope.live.children.recovery import recover_ended
+from opscope.live.recovery import recover_ended
 from opscope.recording.recovered import part_of_recording
 from opscope.recording.streams.load import parts_of
+from opscope.storage.manifest import unfinished_recordings
 from opscope.storage.partition import PROCESS, Partition
-from opscope.storage.unfinished_recordings import unfinished_recordings
 from support.build_trace import build_trace, span
 from support.left_behind import held_by_another
 

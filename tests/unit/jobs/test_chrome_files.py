@@ -54,13 +54,8 @@ def test_the_job_has_every_file(folder):
     assert rows == [(0, "aten::zero"), (1, "aten::one")]
     assert opscope.load(folder, rank=1).event_name(0) == "aten::one"
     assert job.missing_ranks() == "" and job.unfinished == []
-
-
-def test_what_is_read_of_all_is_what_is_read_of_each(folder):
-    job = opscope.load(folder)
-    alone = [job[number] for number in job.ranks]
-    for one, (_, again) in zip(alone, job.traces(), strict=True):
-        assert_same_trace(again, one)
+    for number, trace in job.traces():
+        assert_same_trace(trace, opscope.load(folder)[number])
 
 
 def test_names_of_files_say_it_where_they_do_not(tmp_path):
@@ -70,29 +65,22 @@ def test_names_of_files_say_it_where_they_do_not(tmp_path):
     assert list(chrome_files(tmp_path)) == [rank(3), rank(12), Partition("process", 4242)]
 
 
-def test_a_file_of_nobody_knows_which_rank_is_refused(tmp_path):
-    write(tmp_path / "a.json", rank=0)
+def test_files_of_an_unknown_rank_and_two_of_one_are_refused(tmp_path):
+    write(tmp_path / "a.json", "aten::alone", rank=0)
+    assert opscope.load(tmp_path).event_name(0) == "aten::alone", "the only file is its trace"
     write(tmp_path / "b.json")
     with pytest.raises(UsageError, match=r"Nothing says which rank .*b.json is of"):
         opscope.load(tmp_path)
-
-
-def test_two_files_of_one_rank_are_refused(tmp_path):
-    write(tmp_path / "first.json", rank=0)
-    write(tmp_path / "second.json", rank=0)
-    with pytest.raises(UsageError, match=r"first.json and second.json in .* are both of rank 0"):
+    write(tmp_path / "b.json", rank=0)
+    with pytest.raises(UsageError, match=r"a.json and b.json in .* are both of rank 0"):
         opscope.load(tmp_path)
 
 
-def test_the_only_file_of_a_folder_is_its_trace(tmp_path):
-    write(tmp_path / "trace.json", "aten::alone")
-    assert opscope.load(tmp_path).event_name(0) == "aten::alone"
-
-
-@pytest.mark.parametrize("info", ['"x"', '{"rank": -1}', '{"rank": true}', "{", "[" * 5000])
-def test_a_rank_that_makes_no_sense_is_none(tmp_path, info):
-    (tmp_path / "train-rank-2.json").write_text(f'{{"distributedInfo": {info}, "traceEvents": []}}')
-    assert list(chrome_files(tmp_path)) == [rank(2)]
+def test_a_rank_that_makes_no_sense_is_none(tmp_path):
+    for info in ('"x"', '{"rank": -1}', '{"rank": true}', "{", "[" * 5000):
+        text = f'{{"distributedInfo": {info}, "traceEvents": []}}'
+        (tmp_path / "train-rank-2.json").write_text(text)
+        assert list(chrome_files(tmp_path)) == [rank(2)]
 
 
 def test_a_damaged_file_is_named(folder):

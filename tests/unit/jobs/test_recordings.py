@@ -36,7 +36,8 @@ def test_they_are_one_job(copied):
     assert [len(trace.events) for _, trace in job.traces()] == [1, 1, 1, 1]
     assert job.sql("SELECT count(*) FROM events").fetchall() == [(4,)]
     assert len(job.processes) == 4
-    assert [len(trace.events) for _, trace in job.processes.traces()] == [1, 1, 1, 1]
+    found = job.processes
+    assert [len(found.load(one.partition).events) for one in found.recorded] == [1, 1, 1, 1]
 
 
 def test_one_of_them_is_loaded_by_its_rank(copied):
@@ -73,27 +74,18 @@ def test_they_are_saved_as_one_folder(copied, tmp_path):
     assert (tmp_path / "one" / "rank=00003").is_dir()
 
 
-def refuse(folder):
+@pytest.mark.parametrize("why", ["same rank", "other size", "no rank", "no job"])
+def test_folders_that_are_no_one_job_are_refused(copied, tmp_path, why):
+    alone = build_trace([span("aten::mm", 0, 9)])
+    if why == "same rank":
+        save(copied / "host-2.opscope", 3, world=4)
+    elif why == "other size":
+        save(copied / "host-2.opscope", 4, world=8)
+    elif why == "no rank":
+        alone.save(copied / "host-0.opscope", **{PROCESS: 77})
+    else:
+        copied = tmp_path / "processes alone"
+        for number in range(2):
+            alone.save(copied / f"{number}.opscope", rank=number)
     with pytest.raises(TraceFormatError, match="but holds some"):
-        opscope.load(folder)
-
-
-def test_folders_with_the_same_rank_are_no_one_job(copied):
-    save(copied / "host-2.opscope", 3, world=4)
-    refuse(copied)
-
-
-def test_folders_of_jobs_of_other_sizes_are_no_one_job(copied):
-    save(copied / "host-2.opscope", 4, world=8)
-    refuse(copied)
-
-
-def test_recordings_of_processes_alone_are_no_one_job(tmp_path):
-    for number in range(2):
-        build_trace([span("aten::mm", 0, 9)]).save(tmp_path / f"{number}.opscope", rank=number)
-    refuse(tmp_path)
-
-
-def test_folders_with_processes_that_are_no_ranks_are_no_one_job(copied):
-    build_trace([span("aten::mm", 0, 9)]).save(copied / "host-0.opscope", **{PROCESS: 77})
-    refuse(copied)
+        opscope.load(copied)

@@ -43,7 +43,4 @@ def test_the_same_at_other_times_is_one_and_what_is_most_often_comes_first():
 
 def test_another_reason_is_another():
     assert len(shared_compilations({FIRST: [event(), event("a global changed")]})) == 2
-
-
-def test_nothing_was_done():
     assert shared_compilations({FIRST: []}) == []

@@ -91,19 +91,13 @@ def test_calls_in_the_calls_they_ran_in():
     assert found.time_ns["block0", "aten::mm"] == pytest.approx(300_000)
     assert found.time_ns["block1", "aten::mm"] == pytest.approx(100_000)
     assert len(found.time_ns) == 24
-
-
-def test_recordings_are_averaged():
-    found = flame_of([step_program(), step_program(took_us={"block3": 200})])
-    assert found.time_ns["block3", "aten::mm"] == pytest.approx(150_000)
+    averaged = flame_of([step_program(), step_program(took_us={"block3": 200})])
+    assert averaged.time_ns["block3", "aten::mm"] == pytest.approx(150_000)
 
 
 def test_what_is_around_the_steps_is_not_in_them():
+    assert flame_of([build_trace("aten::mm 0..10")]).time_ns == {}
     trace = step_program(
         change=lambda spans: [span("train", 0, 90_000, kind=EventKind.PYTHON_CALL), *spans]
     )
     assert ("train",) not in flame_of([trace]).time_ns
-
-
-def test_a_trace_without_steps_has_none():
-    assert flame_of([build_trace("aten::mm 0..10")]).time_ns == {}

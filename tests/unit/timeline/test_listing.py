@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from opscope.analysis.torch_listing.rows import list_rows
 from opscope.columns.schema import AllocationAction, EventKind
-from opscope.timeline.listing import OwnListing, TorchListing, averaged_name
+from opscope.timeline.listing import OwnListing, TorchListing
 from support.build_trace import allocation, build_trace, kernel, span
 
 
@@ -94,14 +92,6 @@ def test_steps_are_grouped_but_keep_their_own_names():
     assert grouped == ["ProfilerStep*", "ProfilerStep*", "f"]
 
 
-@pytest.mark.parametrize(
-    ("name", "averaged"),
-    [("ProfilerStep#12", "ProfilerStep*"), ("ProfilerStep", "ProfilerStep"), ("f", "f")],
-)
-def test_averaged_name(name, averaged):
-    assert averaged_name(name) == averaged
-
-
 def test_loose_memory_is_what_no_listed_event_contains():
     trace = build_trace(
         [
@@ -119,12 +109,6 @@ def test_loose_memory_is_what_no_listed_event_contains():
     )
 
     assert TorchListing(trace).loose_allocations.tolist() == [1, 2, 4]
-
-
-def test_nothing_recorded():
-    listing = TorchListing(build_trace([]))
-
-    assert listing.rows.tolist() == [] and listing.self_ns.tolist() == []
 
 
 def nested_calls():

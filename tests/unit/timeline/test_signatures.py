@@ -11,7 +11,6 @@ from opscope.analysis.torch_listing.argument_lists import plain_shapes
 from opscope.timeline.signatures import (
     first_of_each,
     medians,
-    mix,
     scalar_signatures,
     shape_signatures,
 )
@@ -61,19 +60,6 @@ def test_first_of_each_numbers_keys_by_first_appearance():
 
     assert group.tolist() == [0, 1, 0, 2, 1]
     assert first.tolist() == [0, 1, 3]
-
-
-def test_first_of_each_of_nothing():
-    group, first = first_of_each(np.array([], dtype=np.uint64))
-
-    assert group.tolist() == [] and first.tolist() == []
-
-
-def test_mix_spreads_neighbours():
-    mixed = mix(np.arange(10_000))
-
-    assert len(np.unique(mixed)) == 10_000
-    assert len(np.unique(mixed >> np.uint64(48))) > 9000
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(-9, 9)), max_size=40))

@@ -55,18 +55,11 @@ def test_membership_is_by_start_on_any_thread_where_it_was_not_recorded():
 
     assert step_of_events(trace).tolist() == [-1, 3, 3, 3, -1, 4]
 
-
-def test_recorded_membership_wins():
-    trace = build_trace([span("ProfilerStep#3", 0, 10, step=5), span("aten::mm", 20, 30, step=5)])
-
-    assert step_of_events(trace).tolist() == [5, 5]
-
-
-def test_without_steps():
-    trace = build_trace("aten::mm 0..10")
-
-    assert len(find_steps(trace)) == 0
-    assert step_of_events(trace).tolist() == [-1]
+    recorded = build_trace(
+        [span("ProfilerStep#3", 0, 10, step=5), span("aten::mm", 20, 30, step=5)]
+    )
+    assert step_of_events(recorded).tolist() == [5, 5], "what was recorded wins"
+    assert step_of_events(build_trace("aten::mm 0..10")).tolist() == [-1]
 
 
 ANNOTATION = {"kind": EventKind.ANNOTATION}
@@ -158,12 +151,12 @@ def test_steps_one_after_the_other_are_all_of_it():
     assert share_of_program(recorded(ended=101, passed_us=9_000)) == 1
 
 
-@pytest.mark.parametrize("trace", [recorded(), recorded(1, 10), recorded(5, 0)])
-def test_where_too_little_was_seen_nothing_is_said(trace):
-    assert share_of_program(trace) is None and what_passes_between(trace) == ""
+def test_where_too_little_was_seen_nothing_is_said():
+    for trace in (recorded(), recorded(1, 10), recorded(5, 0)):
+        assert share_of_program(trace) is None and what_passes_between(trace) == ""
 
 
-@pytest.mark.parametrize("value", [3, {}, {"ended": -1, "passed_ns": 2}, {"ended": 1}])
-def test_what_is_no_account_of_steps_is_not_read(value):
-    assert metadata_problem(STEPS, value)
+def test_what_is_no_account_of_steps_is_not_read():
     assert not metadata_problem(STEPS, {"ended": 2, "passed_ns": 2})
+    for value in (3, {}, {"ended": -1, "passed_ns": 2}, {"ended": 1}):
+        assert metadata_problem(STEPS, value)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from opscope.columns.causes import Cause
 from opscope.columns.codes import WaitsFor
 from opscope.timeline.waits import TimeKind, cause_of_name, is_idle, time_kind, waits_for_device
@@ -53,17 +51,10 @@ WORK = (
 )
 
 
-@pytest.mark.parametrize("name", WAITING)
-def test_waiting(name):
-    assert time_kind(name) is TimeKind.WAITING
+STEPS = ("ProfilerStep#12", "ProfilerStep*")
+HOOKS = ("torch/optim/optimizer.py(502): _optimizer_step_code",)
 
 
-@pytest.mark.parametrize("name", WORK)
-def test_work(name):
-    assert time_kind(name) is TimeKind.WORK
-
-
-def test_steps_and_hooks():
-    assert time_kind("ProfilerStep#12") is time_kind("ProfilerStep*") is TimeKind.STEP
-    hook = "torch/optim/optimizer.py(502): _optimizer_step_code"
-    assert time_kind(hook) is TimeKind.RECORDING
+def test_names_are_waiting_work_steps_or_hooks():
+    for kind, names in zip(TimeKind, (WORK, WAITING, STEPS, HOOKS), strict=True):
+        assert [name for name in names if time_kind(name) is not kind] == []

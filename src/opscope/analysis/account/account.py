@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.base.html_table import html_table
 from opscope.base.quantity_text import share_text, time_text
 from opscope.columns.causes import Cause
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Values
 from opscope.timeline.steps import Steps
-
-Values = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -6,17 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.columns.causes import Cause
 from opscope.columns.codes import GpuKind
 from opscope.columns.labels import DEVICES
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Values
 from opscope.timeline.step_times import covered
 from opscope.timeline.steps import Steps
-
-Values = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 _COLLECTIVE_KERNELS = ("nccl", "rccl")
 

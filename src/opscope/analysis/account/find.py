@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope import _native
 from opscope.analysis.account.account import Account, MainTime
@@ -19,14 +18,12 @@ from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.base.cached_property import cached_property
 from opscope.base.reused_memory import reusing_memory
 from opscope.columns.causes import Cause
-from opscope.columns.derived import derive
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derive
+from opscope.timeline.arrays import Amounts, Rows, Values
 from opscope.timeline.period import Period, Which, period_of
 from opscope.timeline.steps import Steps, program_steps
 from opscope.timeline.tree.frame_text import python_events
 from opscope.timeline.tree.line_nesting import Line, line_nesting
-
-Values = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +61,7 @@ class Divided:
         shares = self._time.pieces(self.main, [int(cause) for cause in causes])
         return tuple(np.concatenate(column) for column in zip(*shares, strict=True))
 
-    def time_of_main(self, group: npt.NDArray[np.int32], groups: int) -> Values:
+    def time_of_main(self, group: Rows, groups: int) -> Values:
         """Nanoseconds of the main thread in its steps, by the number that the innermost span has
         in ``group`` and by cause; of no span last. Shape (groups + 1, causes)."""
         if not self.threads:
@@ -91,13 +88,13 @@ def _divide(whole: TraceData, period: Period) -> Divided:
     samples = dict(intervals_by_thread(whole, stretches))
     threads = tuple(line_nesting(trace).threads)
     passes = passes_of_engine(trace)
-    edges = [steps.start_ns, steps.end_ns, stretches.ravel(), passes.ravel()]
+    edges = [steps.start_ns, steps.end_ns, stretches.edges_ns, passes.edges_ns]
     cuts = [
         (_cuts(edges, samples.get(line.number)), _columns(samples.get(line.number)))
         for line in threads
     ]
     cost_ns = round((cost_of_an_event_ns(trace) or 0.0) / 2)
-    time = time_of_threads(trace, steps, bounds, cuts, stretches, passes, cost_ns)
+    time = time_of_threads(trace, steps, bounds, cuts, stretches.edges_ns, passes.edges_ns, cost_ns)
     most = thread_of_operators(trace, threads)
     return Divided(steps, steps_are, bounds, threads, bool(samples), most, time)
 
@@ -124,10 +121,6 @@ def _columns(intervals: Intervals | None) -> _native.IntervalColumns | None:
     return start, intervals.end_ns, delayed, blocked, faults, during, seen, beside, seen_beside
 
 
-Amounts = npt.NDArray[np.float64]
-Columns = dict[str, Values]
-
-
 @reusing_memory
 def find_account(trace: TraceData, which: Which | str = Which.STEADY) -> Account:
     """Wall time of every thread and device of a period by cause; causes sum to the total."""
@@ -141,20 +134,10 @@ def main_time(
     """The time of the main thread piece by piece, of some causes."""
     period = period_of(trace, which)
     divided = divide(trace, period)
-    step, event, cause, time_ns, start_ns, end_ns = divided.pieces_of_main(causes)
-    return MainTime(
-        trace=period.trace,
-        steps=divided.steps,
-        step=step,
-        event=event,
-        cause=cause,
-        time_ns=time_ns,
-        start_ns=start_ns,
-        end_ns=end_ns,
-    )
+    return MainTime(period.trace, divided.steps, *divided.pieces_of_main(causes))
 
 
-def time_of_groups(trace: TraceData, group: npt.NDArray[np.int32], groups: int) -> Values:
+def time_of_groups(trace: TraceData, group: Rows, groups: int) -> Values:
     """The time of the main thread in steps, by the group of the innermost event and by cause.
 
     ``group`` has a number from 0 for every event. Nanoseconds, shape (groups + 1, causes); the last
@@ -206,7 +189,7 @@ def _sums_of_devices(
         yield rows.name, time
 
 
-def _as_rows(sums: list[tuple[Amounts, Amounts]]) -> Columns:
+def _as_rows(sums: list[tuple[Amounts, Amounts]]) -> dict[str, Values]:
     """One row for each step, thread and cause that has time."""
     time, error = (
         np.array([one[which] for one in sums]).reshape(len(sums), -1) for which in range(2)

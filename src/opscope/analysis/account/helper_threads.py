@@ -1,6 +1,6 @@
-"""Backward passes that run on threads of their own, as they do where there is a device.
+"""Threads that work for another one: backward passes of autograd, and transfers between ranks.
 
-The autograd engine has a thread for each device; whoever calls ``backward()`` waits for it. On the
+The autograd engine has a thread for each device; the caller of ``backward()`` waits for it. On the
 CPU it runs passes on the thread that asks for them.
 """
 
@@ -9,45 +9,28 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.memory.owners import ENGINE_PREFIX
 from opscope.columns.codes import EventKind
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.stretches import union_of
-
-Values = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+from opscope.timeline.arrays import Flags
+from opscope.timeline.stretches import Stretches, union_of
 
 _TRANSFERS = re.compile(r"(gloo|nccl|mpi|ucc):")
 """What backends call the spans of their own threads, in which data goes from rank to rank."""
 
 
-def transfers(trace: TraceData) -> Values:
-    """From when to when any was: disjoint, in order. Shape (stretches, 2), Unix nanoseconds."""
+def transfers(trace: TraceData) -> Stretches:
+    """When any transfer between ranks went on, Unix nanoseconds."""
     named = np.array([bool(_TRANSFERS.match(name)) for name in trace.names] + [False])
-    rows = np.flatnonzero(named[trace.events["name"]]) if named.any() else np.zeros(0, dtype=int)
-    return stretches_of(trace, rows)
+    return _stretches_of(trace, named[trace.events["name"]])
 
 
-def stretches_of(trace: TraceData, rows: Values, apart_ns: int = 0) -> Values:
-    """When any event of ``rows`` runs: disjoint, in order, Unix nanoseconds.
-
-    What is at most ``apart_ns`` apart is one. Shape (stretches, 2).
-    """
-    start = trace.events["start_ns"][rows].astype(np.int64)
-    took = np.maximum(trace.events["duration_ns"][rows], 0)
-    found = union_of(start, start + took, apart_ns)
-    return np.stack([found.start_ns, found.end_ns], axis=1)
-
-
-def is_within(moments_ns: Values, stretches: Values) -> Flags:
-    """Which moments are in one of the stretches. Shape as ``moments_ns``."""
-    place = np.searchsorted(stretches[:, 0], moments_ns, side="right") - 1
-    found: Flags = place >= 0
-    if len(stretches):
-        found = found & (moments_ns < stretches[place, 1])
-    return found
+def _stretches_of(trace: TraceData, chosen: Flags, apart_ns: int = 0) -> Stretches:
+    """When any of the chosen events ran; what is at most ``apart_ns`` apart is one."""
+    start = trace.events["start_ns"][chosen].astype(np.int64)
+    took = np.maximum(trace.events["duration_ns"][chosen], 0)
+    return union_of(start, start + took, apart_ns)
 
 
 _APART_NS = 1_000_000
@@ -65,13 +48,11 @@ def threads_of_engine(trace: TraceData) -> Flags:
     return np.asarray((np.bincount(events["thread"][nodes], minlength=count) > 0) & (others == 0))
 
 
-def passes_of_engine(trace: TraceData) -> Values:
-    """When such a thread ran any node: disjoint, in order, Unix nanoseconds. Shape (passes, 2)."""
-    of_engine = threads_of_engine(trace)
-    if not of_engine.any():
-        return np.zeros((0, 2), dtype=np.int64)
-    rows = np.flatnonzero(is_node(trace) & of_engine[trace.events["thread"]])
-    return stretches_of(trace, rows, _APART_NS)
+def passes_of_engine(trace: TraceData) -> Stretches:
+    """When any thread of the engine ran any node, Unix nanoseconds."""
+    of_engine, chosen = threads_of_engine(trace), is_node(trace)
+    chosen &= of_engine[trace.events["thread"]] if of_engine.any() else False
+    return _stretches_of(trace, chosen, _APART_NS)
 
 
 def is_node(trace: TraceData) -> Flags:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from opscope import _native
 from opscope.analysis.account.helper_threads import threads_of_engine
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Amounts, Flags, Values
 from opscope.timeline.steps import Steps
 from opscope.timeline.tree.frame_text import event_texts
 from opscope.timeline.tree.line_nesting import Line, line_nesting
@@ -50,10 +51,6 @@ def _of_name(text: str) -> int:
     cause = cause_of_name(text).cause
     return AS_AROUND if cause is None else cause
 
-
-Values = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
-Amounts = npt.NDArray[np.float64]
 
 _NONE = np.zeros(0, dtype=np.int64)
 
@@ -123,7 +120,7 @@ def time_of_threads(
 
     Args:
         cuts: of each thread the moments at which its pieces end, in order, and its samples.
-        transfers: when each transfer between ranks began and ended.
+        transfers: when each transfer between ranks began and ended, in order.
         passes: likewise each backward pass on a thread of its own.
         cost_ns: of recording the begin or the end of a span.
     """
@@ -139,8 +136,8 @@ def time_of_threads(
             for rows, (moments, samples), asked in zip(nested.rows, cuts, is_main, strict=False)
         ],
         steps.in_order(),
-        np.ascontiguousarray(transfers.ravel()),
-        np.ascontiguousarray(passes.ravel()),
+        np.ascontiguousarray(transfers),
+        np.ascontiguousarray(passes),
         int(bounds[0]),
         int(bounds[1]),
         cost_ns,

@@ -14,17 +14,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
-from opscope.analysis.account.helper_threads import is_within
 from opscope.columns.codes import WaitsFor
-from opscope.columns.derived import derived
 from opscope.columns.table import Table
-from opscope.columns.trace_data import TraceData
-
-Values = npt.NDArray[np.int64]
-Amounts = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
+from opscope.columns.trace_data import TraceData, derived
+from opscope.timeline.arrays import Amounts, Flags, Values
+from opscope.timeline.stretches import Stretches, union_of
 
 _NEAR_NS = 100_000_000
 """A wait that no sample fell into is taken for the kind that one as close as this fell into."""
@@ -35,7 +30,7 @@ _LOOKING_NS = 2_000_000
 FOR_ANOTHER = (WaitsFor.LOCK, WaitsFor.PROCESS, WaitsFor.OTHER)
 """What waiting for a thread that talks to other ranks looks like."""
 
-_NO_STRETCHES = np.zeros((0, 2), dtype=np.int64)
+_NO_STRETCHES = union_of(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
 _FAULT_NS = 500.0
 _LEAST_FAULT_NS, _MOST_FAULT_NS = 100.0, 300_000.0
@@ -72,7 +67,7 @@ class Intervals:
 
 
 def intervals_by_thread(
-    trace: TraceData, stretches: Values = _NO_STRETCHES
+    trace: TraceData, stretches: Stretches = _NO_STRETCHES
 ) -> Iterator[tuple[int, Intervals]]:
     """The intervals of every thread with two samples, by its number in the system.
 
@@ -98,7 +93,7 @@ def sampled_threads(trace: TraceData) -> dict[int, Intervals]:
     return dict(intervals_by_thread(trace))
 
 
-def _intervals(samples: Table, rows: Values, fault_ns: float, stretches: Values) -> Intervals:
+def _intervals(samples: Table, rows: Values, fault_ns: float, stretches: Stretches) -> Intervals:
     time, computed = samples["time_ns"][rows], samples["computed_ns"][rows]
     delayed, waits_for = samples["delayed_ns"][rows], samples["waits_for"][rows].astype(np.int64)
     # A wait for a processor is counted when it is over; until then it looks like any other wait.
@@ -106,7 +101,7 @@ def _intervals(samples: Table, rows: Values, fault_ns: float, stretches: Values)
     took, ran = np.diff(time), np.maximum(np.diff(computed), 0)
     blocked = np.clip(np.diff(away), 0, np.maximum(took - ran, 0))
     kinds, seen = _kinds(time, waits_for, blocked)
-    for_ranks = np.isin(waits_for, FOR_ANOTHER) & is_within(time, stretches)
+    for_ranks = np.isin(waits_for, FOR_ANOTHER) & stretches.contain(time)
     beside = _kinds(time, np.where(for_ranks, WaitsFor.NOTHING, waits_for), blocked)
     faults = np.diff(samples["faults"][rows]) * fault_ns
     idle = np.clip(took - ran - blocked, 0, None)

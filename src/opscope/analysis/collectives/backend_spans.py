@@ -14,9 +14,8 @@ import numpy.typing as npt
 from opscope.analysis.collectives.calls import NONE, POINT_TO_POINT
 from opscope.columns.schema import Role
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Flags, Values
 
-Values = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 Texts = npt.NDArray[Any]
 
 _SPANS = re.compile(r"(?:gloo|mpi|ucc):(\w+)")

@@ -184,15 +184,7 @@ def _from_arguments(trace: TraceData) -> Iterator[Collective]:
         found = alike.get(key)
         if found is None:
             found = alike[key] = _from_rows(trace, rows[of_name], groups, *said)
-        yield Collective(
-            event,
-            found.attributes,
-            found.ranks,
-            found.peer,
-            found.tag,
-            root=found.root,
-            address=found.address,
-        )
+        yield replace(found, event=event)
 
 
 def _from_rows(

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.account.device_rows import what_work_is
 from opscope.analysis.account.find import main_time
@@ -22,10 +21,8 @@ from opscope.analysis.collectives.calls import (
 from opscope.columns.causes import Cause
 from opscope.columns.codes import GpuKind
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.tree.ancestry import nearest_ancestor
-
-Values = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+from opscope.timeline.arrays import Amounts, Flags, Values
+from opscope.timeline.tree.event_tree import nearest_ancestor
 
 _LARGEST = 1 << 62
 
@@ -325,10 +322,10 @@ def _between(begins: Values, ends: Values, amount: Values, start: Values, end: V
     sums = np.append(0, np.cumsum(amount))
     length = np.maximum(ends - begins, 1)
 
-    def until(moment: Values) -> npt.NDArray[np.float64]:
+    def until(moment: Values) -> Amounts:
         place = np.maximum(np.searchsorted(begins, moment, side="right") - 1, 0)
         share = np.clip((moment - begins[place]) / length[place], 0.0, 1.0)
-        whole: npt.NDArray[np.float64] = sums[place] + share * amount[place]
+        whole: Amounts = sums[place] + share * amount[place]
         return whole
 
     return np.round(until(end) - until(start)).astype(np.int64)

@@ -12,18 +12,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope import _native
 from opscope.analysis.account.pieces import Pieces, pieces_of
 from opscope.analysis.critical_path.device_nodes import DeviceNodes, device_nodes
 from opscope.analysis.critical_path.waits import Waits, find_waits
 from opscope.base.cached_property import cached_property
-from opscope.columns.derived import derive
+from opscope.columns.trace_data import derive
+from opscope.timeline.arrays import Flags, Values
 from opscope.timeline.period import Period
 from opscope.timeline.steps import Steps, program_steps
-
-Values = npt.NDArray[np.int64]
 
 SLOTS = 3
 """How many other nodes one may come after; ``native/graph/times.h`` has the same number."""
@@ -55,7 +53,7 @@ class WaitGraph:
         return len(self.start_ns)
 
     @cached_property
-    def is_program(self) -> npt.NDArray[np.bool_]:
+    def is_program(self) -> Flags:
         """Nodes of the thread that most happens on, and of devices. Shape (nodes,).
 
         When these are over the program is: other threads may wait for ever for what never comes.
@@ -133,8 +131,8 @@ def _assembled(
     )
 
 
-def _after_all(pieces: Pieces) -> npt.NDArray[np.bool_]:
-    """Where nothing comes any more on a thread, which holds nobody up."""
+def _after_all(pieces: Pieces) -> Flags:
+    """Where nothing comes any more on a thread, which holds nothing up."""
     last = np.append(np.flatnonzero(np.diff(pieces.thread)), len(pieces) - 1)
     result = np.zeros(len(pieces), dtype=np.bool_)
     for row in last.tolist() if len(pieces) else ():

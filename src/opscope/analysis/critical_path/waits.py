@@ -5,18 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.account.helper_threads import is_node
 from opscope.analysis.account.pieces import Pieces
 from opscope.columns.causes import WAITS, Cause
 from opscope.columns.schema import RecordScope
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Flags, Values
 from opscope.timeline.stretches import Stretches
-from opscope.timeline.tree.ancestry import nearest_ancestor
-
-Values = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+from opscope.timeline.tree.event_tree import nearest_ancestor
 
 _SHORTEST_NS = 20_000
 """Below this a wait moves nothing, and who ended it is anybody's guess."""
@@ -111,7 +108,7 @@ def _wakers(pieces: Pieces, busy: Flags, last: Values, begun: Values) -> Values:
     """The piece of another thread that was busy when each wait was over, or until just before.
 
     That thread has to have been busy most of the time since ``begun``: one that only passes on what
-    somebody else sent, as threads of queues do, is not what was waited for.
+    another one sent, as threads of queues do, is not what was waited for.
     """
     thread, end = pieces.thread, pieces.end_ns
     best = np.full(len(last), -1, dtype=np.int64)

@@ -8,21 +8,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from opscope.analysis.critical_path.device_nodes import last_ended
 from opscope.analysis.critical_path.graph import WaitGraph, wait_graph
 from opscope.base.cached_property import cached_property
 from opscope.base.quantity_text import share_text, time_text
 from opscope.base.reused_memory import reusing_memory
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
+from opscope.timeline.arrays import Amounts, Flags, Values
 from opscope.timeline.period import Which, period_of
-from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.event_tree import nearest_ancestor
 from opscope.timeline.tree.frame_text import event_texts, module_names, own_texts
 from opscope.timeline.tree.links import forward_backward_links
-
-Values = npt.NDArray[np.int64]
-Factors = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +61,7 @@ class WhatIf:
         return f"<WhatIf: {times}, saves {share_text(self.saved_share)}{step}>"
 
 
-def replay(graph: WaitGraph, factors: Factors) -> WhatIf:
+def replay(graph: WaitGraph, factors: Amounts) -> WhatIf:
     """The graph with the duration of each node times its factor."""
     own = graph.duration_ns
     duration = np.rint(own * factors).astype(np.int64)
@@ -92,15 +90,12 @@ def _nodes_at_steps(graph: WaitGraph, end: Values) -> Values:
         return np.zeros((2, 0), dtype=np.int64)
     own = np.flatnonzero((graph.gpu < 0) & graph.is_program)
     moments = np.stack([graph.steps.start_ns, graph.steps.end_ns])
-    place = np.searchsorted(end[own], moments, side="right") - 1
-    return np.where(place >= 0, own[np.maximum(place, 0)], -1)
+    return last_ended(end, own, moments)
 
 
 def _at(end: Values, nodes: Values, start_ns: int) -> Values:
     return np.where(nodes >= 0, end[nodes] if len(end) else 0, start_ns)
 
-
-Flags = npt.NDArray[np.bool_]
 
 _LINE = re.compile(r"(?P<file>.+):(?P<line>\d+)")
 

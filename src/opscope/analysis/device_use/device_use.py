@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.account.device_rows import what_work_is
 from opscope.analysis.account.pieces import Pieces, pieces_of
@@ -26,15 +25,14 @@ from opscope.base.quantity_text import share_text
 from opscope.base.reused_memory import reusing_memory
 from opscope.columns.causes import Cause
 from opscope.columns.codes import EventKind, GpuKind
-from opscope.columns.devices import device_name, device_title
+from opscope.columns.labels import device_name, device_title
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.device_time import WORK_KINDS
+from opscope.timeline.arrays import Values
 from opscope.timeline.doubts import require_times
+from opscope.timeline.listing import WORK_KINDS
 from opscope.timeline.period import Period, Which, period_of, wall_bounds
 from opscope.timeline.steps import program_steps
 from opscope.timeline.stretches import Stretches, union_of
-
-Values = npt.NDArray[np.int64]
 
 _WORTH_SAYING = 0.1
 """Of the time looked at: what less than that goes to needs no advice."""
@@ -229,7 +227,7 @@ def _device(
     ended_by = next_work(trace, pieces, rows, gaps)
     by_cause = idle_by_cause(pieces, idle, gaps, ended_by).sum(axis=0)
     owners = owners_of(trace, rows)
-    nobodys = owners.has_launch & ~owners.has_owner
+    no_owner = owners.has_launch & ~owners.has_owner
     return DeviceUse(
         device=name,
         work=len(rows),
@@ -244,8 +242,8 @@ def _device(
         longest_gap_ns=_longest(gaps),
         streams=streams_of(trace, rows, bounds),
         without_launch=int(np.count_nonzero(~owners.has_launch)),
-        without_owner=int(np.count_nonzero(nobodys)),
-        without_owner_ns=int(took[nobodys].sum()),
+        without_owner=int(np.count_nonzero(no_owner)),
+        without_owner_ns=int(took[no_owner].sum()),
         work_ns=int(took.sum()),
         occupancy=_occupancy(trace, rows, occupancy),
     )

@@ -11,18 +11,15 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.account.pieces import Pieces
 from opscope.columns.causes import Cause
 from opscope.columns.codes import EventKind
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.device_time import launched_work
+from opscope.timeline.arrays import Flags, Values
+from opscope.timeline.listing import launched_work
 from opscope.timeline.stretches import Stretches
-from opscope.timeline.tree.ancestry import outermost_ancestor, subtree_sums
-
-Values = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+from opscope.timeline.tree.event_tree import outermost_ancestor, subtree_sums
 
 UNKNOWN_THREAD = -1
 
@@ -167,9 +164,7 @@ def _is_long_call(trace: TraceData) -> Flags:
     return np.asarray(is_call & (events["duration_ns"] >= _LONG_CALL_NS))
 
 
-def idle_by_cause(
-    pieces: Pieces, idle: Values, gaps: Stretches, ended_by: NextWork
-) -> npt.NDArray[np.int64]:
+def idle_by_cause(pieces: Pieces, idle: Values, gaps: Stretches, ended_by: NextWork) -> Values:
     """The time of each gap of a device by cause, shape (gaps, len(Idle)); rows sum to the gaps.
 
     ``idle``: of :func:`idle_of_pieces`; ``ended_by``: what ends each gap.
@@ -195,9 +190,7 @@ def idle_by_cause(
     return result
 
 
-def _host_time(
-    pieces: Pieces, idle: Values, thread: int, start: Values, end: Values
-) -> npt.NDArray[np.int64]:
+def _host_time(pieces: Pieces, idle: Values, thread: int, start: Values, end: Values) -> Values:
     """What one thread did in each stretch, by ``Idle``.
 
     Once the host has waited for the device to be done, launching anew is a consequence of that.

@@ -1,4 +1,4 @@
-"""Whose work a device does: the modules, forward and backward, and what nobody asked for."""
+"""What streams of a device did, and whose work it was: the modules, forward and backward."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from opscope.columns.codes import EventKind
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Flags, Values
 from opscope.timeline.module_attribution import ModuleAttribution, attribute_to_modules
+from opscope.timeline.signatures import rows_of
 from opscope.timeline.stretches import union_of
-
-Values = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,6 @@ def _deepest(launched: Values, begun: Values) -> int:
     return int(waiting.max())
 
 
-Flags = npt.NDArray[np.bool_]
 Path = tuple[str, ...]
 
 
@@ -164,14 +163,8 @@ def _asked_for(event: Values, asks: Flags, parent: Values) -> Flags:
 def _node_field(trace: TraceData, rows: Values, field: str) -> Values:
     """What the captured node of each piece of work says: a row in names, -1 for nothing."""
     nodes, wanted = trace.table("gpu_graph_nodes"), trace.table("gpu")["graph_node"][rows]
-    found = np.full(len(rows), -1, dtype=np.int64)
-    if not len(nodes):
-        return found
-    order = np.argsort(nodes["node"], kind="stable")
-    place = np.searchsorted(nodes["node"][order], wanted).clip(0, len(order) - 1)
-    known = (nodes["node"][order[place]] == wanted) & (wanted != 0)
-    found[known] = nodes[field][order[place[known]]]
-    return found
+    node = rows_of(nodes["node"], wanted)
+    return np.where((node >= 0) & (wanted != 0), np.append(nodes[field], -1)[node], -1)
 
 
 def modules_of(
@@ -232,9 +225,7 @@ def _with_earlier_captures(
     return result
 
 
-def _rolled_up(
-    paths: list[Path], texts: list[str], own: npt.NDArray[np.int64]
-) -> tuple[ModuleDeviceTime, ...]:
+def _rolled_up(paths: list[Path], texts: list[str], own: Values) -> tuple[ModuleDeviceTime, ...]:
     """With what the modules in each take."""
     row_of = {path: row for row, path in enumerate(paths)}
     total = own.copy()

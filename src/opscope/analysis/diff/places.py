@@ -14,21 +14,19 @@ from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.sites import Sites
 from opscope.analysis.torch_listing.argument_lists import plain_shapes
 from opscope.columns.codes import EventKind
 from opscope.columns.location import Location, line_texts
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Flags, Values
 from opscope.timeline.listing import TorchListing, averaged_name
 from opscope.timeline.module_attribution import attribute_to_modules
 from opscope.timeline.phases import PHASE_NAMES, find_phases
 from opscope.timeline.signatures import first_of_each, mix, shape_signatures
 from opscope.timeline.tree.arguments import Arguments
 from opscope.timeline.tree.frame_text import own_texts
-
-Values = npt.NDArray[np.int64]
 
 
 class KnownBy(str, Enum):
@@ -74,9 +72,7 @@ def recorded_parts(trace: TraceData) -> frozenset[KnownBy]:
     return frozenset(part for part, there in found.items() if there)
 
 
-def place_calls(
-    trace: TraceData, beside: npt.NDArray[np.bool_], parts: Iterable[KnownBy]
-) -> Placed:
+def place_calls(trace: TraceData, beside: Flags, parts: Iterable[KnownBy]) -> Placed:
     """The place of every event, by as many ``parts`` as both sides have."""
     parts = frozenset(parts)
     label, texts = _names(trace)

@@ -4,7 +4,7 @@ Steps of one recording tell little about the next recording: memory lies elsewhe
 is another, the neighbours do something else. So where there are three recordings a side or more, it
 is recordings that are compared, by Welch's test. A few tell their variance badly; so what is
 expected of it counts as well, like some more recordings (after G. Smyth, Statistical Applications
-in Genetics and Molecular Biology 3, 2004). With fewer nobody knows how much recordings of this
+in Genetics and Molecular Biology 3, 2004). With fewer it is unknown how much recordings of this
 program differ; then a block of steps counts as much as a recording, so that a difference has to be
 larger than those between blocks, and than what recordings of any program differ by.
 """
@@ -17,7 +17,8 @@ from functools import lru_cache
 from math import erfc, exp, inf, lgamma, log, sqrt
 
 import numpy as np
-import numpy.typing as npt
+
+from opscope.timeline.arrays import Amounts, Flags
 
 _SMALLEST = 1e-300
 _CLOSE = 1e-14
@@ -87,9 +88,7 @@ FALSE_DISCOVERIES = 0.01
 it is the probability that anything is said to have."""
 
 
-def discoveries(
-    p_values: npt.NDArray[np.float64], share: float = FALSE_DISCOVERIES
-) -> npt.NDArray[np.bool_]:
+def discoveries(p_values: Amounts, share: float = FALSE_DISCOVERIES) -> Flags:
     """Which are true differences, by the procedure of Benjamini and Hochberg.
 
     Y. Benjamini, Y. Hochberg: Controlling the False Discovery Rate, Journal of the Royal
@@ -106,8 +105,6 @@ def discoveries(
         found[order[: below[-1] + 1]] = True
     return found
 
-
-Times = npt.NDArray[np.float64]
 
 CONFIDENCE = 0.95
 ENOUGH_RECORDINGS = 3
@@ -159,7 +156,7 @@ class Estimate:
 class Sample:
     """What one side has of one quantity."""
 
-    recordings: Times  # the mean of each, shape (recordings,)
+    recordings: Amounts  # the mean of each, shape (recordings,)
     spread: float  # standard deviation of blocks within recordings, as large as in the worst
     blocks: int  # of the recording that has fewest
 
@@ -169,7 +166,7 @@ class Sample:
         return float(self.recordings.mean())
 
 
-def sample_of(blocks: Sequence[Times]) -> Sample:
+def sample_of(blocks: Sequence[Amounts]) -> Sample:
     """Of the blocks of each recording."""
     means = np.array([one.mean() for one in blocks])
     spread = max((float(one.std(ddof=1)) for one in blocks if len(one) > 1), default=0.0)

@@ -5,21 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.account.pieces import pieces_of
 from opscope.analysis.diff.places import CallPlace, KnownBy, Placed, place_calls, recorded_parts
 from opscope.analysis.memory.counters import memory_was_recorded
-from opscope.analysis.memory.peak_moment import devices_with_memory, find_peak
+from opscope.analysis.memory.lives import devices_with_memory, find_peak
 from opscope.columns.schema import AllocationAction, EventKind
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Amounts, Flags, Values
 from opscope.timeline.steady_state import StartUp, find_start_up
 from opscope.timeline.steps import Steps, program_steps
 from opscope.timeline.tree.event_tree import event_tree
-
-Values = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
-Times = npt.NDArray[np.float64]
 
 BETWEEN = CallPlace("", "(between what was recorded)")
 """Time of the steps' thread in which nothing ran that was recorded."""
@@ -65,8 +61,10 @@ class StepCosts:
     kind_of_steps: str  # what they are where nothing marks them
     step_ns: Values  # how long each took, shape (steps,)
     places: list[CallPlace]  # of all that ran in them, each once
-    time_ns: Times  # own time of each in a typical step, shape (places, blocks)
-    whole_ns: Times  # all of a typical step, in the mean, with what interrupted it. Shape (blocks,)
+    time_ns: Amounts  # own time of each in a typical step, shape (places, blocks)
+    whole_ns: (
+        Amounts  # all of a typical step, in the mean, with what interrupted it. Shape (blocks,)
+    )
     calls: dict[CallPlace, PerStep]  # of each, by place
     # allocated by each, by place; None where memory was not recorded
     bytes: dict[CallPlace, PerStep] | None
@@ -135,12 +133,12 @@ def _blocks(took: Values) -> Values:
     return block
 
 
-def _means(took: Values, block: Values) -> Times:
+def _means(took: Values, block: Values) -> Amounts:
     inside = block >= 0
     return np.asarray(np.bincount(block[inside], took[inside]) / np.bincount(block[inside]))
 
 
-def _times(trace: TraceData, steps: Steps, placed: Placed, block: Values) -> Times:
+def _times(trace: TraceData, steps: Steps, placed: Placed, block: Values) -> Amounts:
     """Own time of every place, then what is between, in a step of each block.
 
     It is the median over the block's steps: where another program takes the processor away, that is
@@ -157,7 +155,7 @@ def _times(trace: TraceData, steps: Steps, placed: Placed, block: Values) -> Tim
     return result
 
 
-def _in_every_step(trace: TraceData, steps: Steps, placed: Placed) -> Times:
+def _in_every_step(trace: TraceData, steps: Steps, placed: Placed) -> Amounts:
     """Own time of every place, then what is between, in each step."""
     shape = len(placed.places), len(steps)
     event, step, time_ns = _in_steps(trace, steps)

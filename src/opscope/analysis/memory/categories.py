@@ -30,7 +30,6 @@ from opscope.analysis.memory.data_flow import (
     data_flow_of,
 )
 from opscope.columns.codes import ArgumentAccess, ParameterRole
-from opscope.columns.derived import derive
 from opscope.columns.dtypes import ITEM_SIZES
 from opscope.columns.overloads import (
     TENSOR,
@@ -42,8 +41,9 @@ from opscope.columns.overloads import (
 )
 from opscope.columns.schema import EventKind
 from opscope.columns.table import ListColumn
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derive
 from opscope.errors import UsageError
+from opscope.timeline.arrays import Flags, Values
 
 Access = ArgumentAccess
 
@@ -126,8 +126,8 @@ class Categories:
     own: Codes  # of every version by itself, shape (versions,)
     of_version: Codes  # what holds for every version in the end, shape (versions,)
     # blocks through which a tensor got its category, shape (blocks,)
-    labelled: npt.NDArray[np.bool_]
-    version_offsets: npt.NDArray[np.int64]  # as in ``DataFlow``
+    labelled: Flags
+    version_offsets: Values  # as in ``DataFlow``
 
     def of(self, block: int, version: int) -> Category:
         """The category of one version of one block."""
@@ -207,7 +207,7 @@ def _columns(trace: TraceData) -> Columns:
 
 
 def _add_column(
-    columns: Columns, trace: TraceData, table: str, name: str, rows: npt.NDArray[np.int64] | None
+    columns: Columns, trace: TraceData, table: str, name: str, rows: Values | None
 ) -> None:
     if name in ("sizes", "strides"):
         lists = trace.table(table).lists(name)
@@ -219,14 +219,14 @@ def _add_column(
     columns[f"{table}.{name}"] = column if rows is None else column[rows]
 
 
-def _take(lists: ListColumn, rows: npt.NDArray[np.int64]) -> ListColumn:
+def _take(lists: ListColumn, rows: Values) -> ListColumn:
     parts = [lists.values[lists.offsets[row] : lists.offsets[row + 1]] for row in rows]
     offsets = np.zeros(len(rows) + 1, dtype=np.int64)
     np.cumsum([len(part) for part in parts], out=offsets[1:])
     return ListColumn(offsets, np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64))
 
 
-def held_rows(trace: TraceData) -> npt.NDArray[np.int64]:
+def held_rows(trace: TraceData) -> Values:
     """Rows of ``parameters`` whose module or optimizer was called, with the parameter itself."""
     table, calls = trace.table("parameters"), trace.table("python_calls")
     if not len(table):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from opscope.columns.devices import device_name
+from opscope.columns.labels import device_name
 from opscope.columns.schema import AllocationAction
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
+from opscope.timeline.arrays import Values
 
 
 def memory_was_recorded(trace: TraceData) -> bool:
@@ -37,11 +37,11 @@ class MemoryCounter:
     """One device."""
 
     device: str  # as shown, such as ``CPU`` or ``CUDA 0``
-    rows: npt.NDArray[np.int64]  # rows of ``allocations`` in order of time, failed ones left out
-    time_ns: npt.NDArray[np.int64]  # Unix time of each, shape (rows,)
-    allocated_bytes: npt.NDArray[np.int64]  # in use after each, shape (rows,)
+    rows: Values  # rows of ``allocations`` in order of time, failed ones left out
+    time_ns: Values  # Unix time of each, shape (rows,)
+    allocated_bytes: Values  # in use after each, shape (rows,)
     # held by the allocator's pool after each; empty where there is no pool
-    reserved_bytes: npt.NDArray[np.int64]
+    reserved_bytes: Values
 
 
 def memory_counters(trace: TraceData) -> list[MemoryCounter]:
@@ -53,10 +53,10 @@ def memory_counters(trace: TraceData) -> list[MemoryCounter]:
     rows = np.flatnonzero(table["action"] != AllocationAction.OUT_OF_MEMORY)
     rows = rows[np.argsort(table["time_ns"][rows], kind="stable")]
     device = table["device_type"].astype(np.int64)[rows] * 256 + table["device_index"][rows]
-    return [_counter(trace, rows[device == key], int(key)) for key in np.unique(device)]
+    return [_counter(trace, rows[device == key]) for key in np.unique(device)]
 
 
-def _counter(trace: TraceData, rows: npt.NDArray[np.int64], key: int) -> MemoryCounter:
+def _counter(trace: TraceData, rows: Values) -> MemoryCounter:
     table = trace.table("allocations")
     allocated = table["total_allocated_bytes"][rows]
     if not allocated.any():

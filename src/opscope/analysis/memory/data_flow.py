@@ -1,4 +1,4 @@
-"""The data flow graph: which blocks of memory operators read, change, make and free.
+"""The data flow graph: which blocks of memory operators read, change, make and free, and when.
 
 A block is one allocation as one tensor uses it; every change of its contents makes a new version.
 Nodes are the outermost operators that have a schema or belong to the backward pass, and the
@@ -14,12 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.columns.codes import MemoryAction, MemoryCategory
-from opscope.columns.devices import device_names, rows_on_device
+from opscope.columns.labels import device_names, rows_on_device
 from opscope.errors import UsageError
-
-Values = npt.NDArray[np.int64]
-Rows = npt.NDArray[np.int32]
-Flags = npt.NDArray[np.bool_]
+from opscope.timeline.arrays import Flags, Rows, Values
 
 NONE = -1
 
@@ -44,18 +41,6 @@ class MemoryBlocks:
 
 
 @dataclass(frozen=True)
-class FlowNode:
-    """One node of the graph; versions are those of the node's inputs and outputs."""
-
-    event: int  # row in events; -1 for an allocation
-    allocation: int  # row in allocations; -1 for an event
-    inputs: tuple[tuple[int, int], ...]  # (block, version) of what it used or freed
-    outputs: tuple[tuple[int, int], ...]  # (block, version) of what it made or changed
-    intermediates: tuple[int, ...]  # blocks it made and freed
-    freed: tuple[int, ...]  # blocks it freed
-
-
-@dataclass(frozen=True)
 class DataFlow:
     """The graph as arrays; node i has edges ``edge_offsets[i]`` to ``edge_offsets[i + 1]``."""
 
@@ -67,8 +52,7 @@ class DataFlow:
     input_version: Rows  # version before the node; -1 if the node allocates the block
     mutated: Flags  # whether the node changes it
     freed: Flags  # whether the node frees it
-    # version v of block b is number ``version_offsets[b] + v`` among all versions, shape (blocks +
-    # 1,)
+    # version v of block b is number ``version_offsets[b] + v``; shape (blocks + 1,)
     version_offsets: Values
 
     def __len__(self) -> int:
@@ -79,23 +63,6 @@ class DataFlow:
         """Edges that leave a version behind. Shape (edges,)."""
         made: Flags = (self.input_version < 0) | self.mutated
         return made & ~self.freed
-
-    def node(self, number: int) -> FlowNode:
-        """One node as an object; IndexError where there is none."""
-        if not 0 <= number < len(self):
-            raise IndexError(f"node {number}, but the graph has {len(self)}")
-        edges = slice(self.edge_offsets[number], self.edge_offsets[number + 1])
-        blocks, before = self.block[edges].tolist(), self.input_version[edges].tolist()
-        freed, leaves = self.freed[edges].tolist(), self.is_output[edges].tolist()
-        each = list(zip(blocks, before, freed, leaves, strict=True))
-        return FlowNode(
-            event=int(self.node_event[number]),
-            allocation=int(self.node_allocation[number]),
-            inputs=tuple((b, v) for b, v, _, _ in each if v >= 0),
-            outputs=tuple((b, v + 1) for b, v, _, leaves in each if leaves),
-            intermediates=tuple(b for b, v, freed, _ in each if v < 0 and freed),
-            freed=tuple(b for b, _, freed, _ in each if freed),
-        )
 
 
 def data_flow_of(columns: dict[str, Any], events: int) -> DataFlow:

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.memory.categories import MemoryAccounts, memory_accounts
 from opscope.analysis.memory.data_flow import SHOWN_CATEGORIES, Action, Category
 from opscope.analysis.memory.lives import AllocationLives
 from opscope.columns.trace_data import TraceData
 from opscope.errors import MissingDependencyError, UsageError
+from opscope.timeline.arrays import Flags, Values
 
 ALLOCATED_BEFORE = "allocated before"
 NOT_RECORDED = "allocated while not recorded"
@@ -40,8 +40,8 @@ class PeakGroup:
 
 def group_blocks(
     names: Iterable[str],
-    size_bytes: npt.NDArray[np.int64],
-    is_before: npt.NDArray[np.bool_],
+    size_bytes: Values,
+    is_before: Flags,
     unseen_bytes: int,
 ) -> tuple[PeakGroup, ...]:
     """Blocks of equal names as one group each, largest first; arrays have shape (blocks,).
@@ -82,8 +82,6 @@ def _own_frame(frames: list[str]) -> str:
     own = [frame for frame in frames if not frame.startswith(_FOREIGN) and "/torch/" not in frame]
     return own[-1] if own else frames[-1]
 
-
-Values = npt.NDArray[np.int64]
 
 BEFORE = len(Category)
 UNRECORDED = BEFORE + 1

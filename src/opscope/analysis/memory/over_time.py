@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.memory.counters import memory_was_recorded
 from opscope.analysis.memory.life_categories import (
@@ -16,11 +15,10 @@ from opscope.analysis.memory.life_categories import (
     categories_of_lives,
     category_text,
 )
-from opscope.analysis.memory.peak_moment import PeakMoment, devices_with_memory, find_peak
+from opscope.analysis.memory.lives import PeakMoment, devices_with_memory, find_peak
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Values
 from opscope.timeline.phases import PHASE_NAMES, find_phases
-
-Values = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

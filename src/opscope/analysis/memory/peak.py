@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.memory.counters import check_memory_recorded
 from opscope.analysis.memory.life_categories import (
@@ -17,6 +16,7 @@ from opscope.analysis.memory.life_categories import (
     category_text,
     group_blocks,
 )
+from opscope.analysis.memory.lives import PeakMoment, alive_at, devices_with_memory, find_peak
 from opscope.analysis.memory.owners import (
     OUTSIDE_MODULES,
     lines_of_events,
@@ -25,12 +25,10 @@ from opscope.analysis.memory.owners import (
     operators_of_events,
     stacks_of_events,
 )
-from opscope.analysis.memory.peak_moment import PeakMoment, alive_at, devices_with_memory, find_peak
 from opscope.base.quantity_text import bytes_text
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
-
-Values = npt.NDArray[np.int64]
+from opscope.timeline.arrays import Values
 
 NO_STACK = "no Python stack"
 NO_LINE = "no line of the program"

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from opscope.base.unfinished import unfinished_name
+from opscope.base.artefacts import unfinished_name
 from opscope.errors import MissingDependencyError
 
 DTYPES = ("float32", "float64", "bfloat16", "float16")

@@ -13,7 +13,6 @@ from enum import Enum
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.flops import count_flops, is_computed_inside
 from opscope.analysis.roofline.peaks import Peaks, measured_peaks
@@ -23,16 +22,13 @@ from opscope.columns.codes import DeviceType
 from opscope.columns.schema import EventKind, Role
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
-from opscope.timeline.device_time import launched_work
+from opscope.timeline.arrays import Flags, Values
 from opscope.timeline.doubts import doubts_text, require_times
+from opscope.timeline.listing import launched_work
 from opscope.timeline.period import Which, period_of
 from opscope.timeline.signatures import Signature, first_of_each, mix, shape_signatures
-from opscope.timeline.tree.ancestry import nearest_ancestor, subtree_sums
 from opscope.timeline.tree.arguments import Arguments
-from opscope.timeline.tree.event_tree import event_tree
-
-Values = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor, subtree_sums
 
 _CALL_NS = 15_000
 _LITTLE = 0.25

@@ -1,4 +1,4 @@
-"""Events averaged by name: the table everybody looks at first, as columns."""
+"""Events averaged by name, as columns."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ import numpy.typing as npt
 from opscope.analysis.flops import FlopCounts
 from opscope.analysis.torch_listing.argument_lists import plain_shapes
 from opscope.analysis.torch_listing.rows import ListedRows, Quantities, RowSource, list_rows
-from opscope.base.reused_memory import reusing_memory
-from opscope.base.row_blocks import row_blocks
+from opscope.base.reused_memory import reusing_memory, row_blocks
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Values
 from opscope.timeline.listing import TorchListing
-from opscope.timeline.signatures import Signature, first_of_each, mix, shape_signatures
+from opscope.timeline.signatures import Signature, first_of_each, group_sums, mix, shape_signatures
 from opscope.timeline.stacks import Stacks
 from opscope.timeline.tree.arguments import Arguments
 
 Value = TypeVar("Value")
-Values = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.signedinteger[Any]]
 
 
@@ -44,6 +43,11 @@ class Averages:
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def quantity(self, name: str) -> Values:
+        """One of ``quantities``; zeros where it was not recorded."""
+        values: Values | None = getattr(self.quantities, name)
+        return np.zeros(len(self), dtype=np.int64) if values is None else values
 
     def of(self, groups: Values) -> Averages:
         """The given groups alone."""
@@ -154,9 +158,10 @@ def _count(group: Labels, groups: int) -> Values:
 
 def _sum(values: Values | None, group: Labels, groups: int) -> Values:
     total = np.zeros(groups, dtype=np.int64)
-    for block in row_blocks(len(group) if values is not None else 0):
-        weights = None if values is None else values[block]
-        total += np.bincount(group[block], weights, groups).astype(np.int64)
+    if values is None:
+        return total
+    for block in row_blocks(len(group)):
+        total += group_sums(values[block], group[block], groups)
     return total
 
 

@@ -12,12 +12,18 @@ import numpy.typing as npt
 from opscope.analysis.flops import FlopCounts
 from opscope.columns.codes import DeviceType
 from opscope.columns.schema import AllocationAction, EventKind
-from opscope.timeline.device_time import ANNOTATION as GPU_ANNOTATION
-from opscope.timeline.device_time import listed_gpu_rows, measure_device_time
-from opscope.timeline.listing import MEMORY_NAME, OUT_OF_MEMORY_NAME, TorchListing, averaged_name
-from opscope.timeline.tree.ancestry import subtree_sums
-
-Values = npt.NDArray[np.int64]
+from opscope.timeline.arrays import Values
+from opscope.timeline.listing import ANNOTATION as GPU_ANNOTATION
+from opscope.timeline.listing import (
+    MEMORY_NAME,
+    OUT_OF_MEMORY_NAME,
+    TorchListing,
+    averaged_name,
+    listed_gpu_rows,
+    measure_device_time,
+)
+from opscope.timeline.signatures import group_sums
+from opscope.timeline.tree.event_tree import subtree_sums
 
 CPU_TYPES = (DeviceType.CPU, DeviceType.MKLDNN, DeviceType.IDEEP)
 """Of host memory."""
@@ -45,7 +51,7 @@ def measure_memory(listing: TorchListing, device_types: tuple[int, ...]) -> Memo
         nothing = np.zeros(events, dtype=np.int64)
         return MemoryUse(nothing, nothing)
     size = table["size_bytes"][counted]
-    own = np.bincount(event[counted], weights=size, minlength=events).astype(np.int64)
+    own = group_sums(size, event[counted], events)
     total = subtree_sums(listing.tree.parent, own)
     return MemoryUse(total, listing.minus_children(total))
 

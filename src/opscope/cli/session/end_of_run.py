@@ -28,12 +28,12 @@ from opscope.cli.shown.operator_table import operator_text
 from opscope.columns.trace_data import TraceData
 from opscope.errors import OpscopeError
 from opscope.jobs.saving import save_trace
-from opscope.live.children.recovery import recover_ended
+from opscope.live.recovery import recover_ended
 from opscope.recording.facts.program_facts import NO_FACTS, ProgramFacts
 from opscope.recording.recovered import about_ended, is_long, is_of_another_run, recover, save_long
 from opscope.storage.long_trace import LongTrace
 from opscope.storage.partition import asked_partition, cycle_folders
-from opscope.storage.read_part import load_folder, load_part
+from opscope.storage.read_part import load_part
 from opscope.timeline.period import period_of
 from opscope.timeline.steps import what_passes_between
 
@@ -44,15 +44,10 @@ with it, as the recording is in its file."""
 
 @dataclass(frozen=True)
 class _Made:
-    """A trace on disk.
+    """A trace on disk."""
 
-    Attributes:
-        folder: of the trace.
-        trace: in memory; None where it is too long for that.
-    """
-
-    folder: Path
-    trace: TraceData | None
+    folder: Path  # of the trace
+    trace: TraceData | None  # in memory; None where it is too long for that
 
 
 def end_of_run(request: EndRequest, messages: Messages) -> None:
@@ -124,7 +119,7 @@ class _EndOfRun:
         asked = self._asked
         try:
             if asked.saved is not None:
-                return _Made(asked.saved.parent, load_folder(asked.saved))
+                return _Made(asked.saved.parent, load_part(asked.saved))
             if asked.recording is None:
                 return None
             files = [one for file in (asked.recording, *asked.superseded) if (one := at(file))]
@@ -150,7 +145,7 @@ class _EndOfRun:
             save = partial(save_long, recording, facts=facts)
             return _Made(write_said("trace", save, place, self._messages), None)
         with self._messages.progress("reading what was recorded"):
-            trace = recover(recording, facts=facts).trace
+            trace = recover(recording, facts=facts)
         part = asked_partition(asked.rank, asked.process)
         save = partial(save_trace, trace, asked=part)
         return _Made(write_said("trace", save, place, self._messages), trace)
@@ -184,7 +179,7 @@ class _EndOfRun:
         if asked.why and self._is_shown:
             with self._said_if_failing("summary"):
                 with self._messages.progress("looking for what to change"):
-                    found = what_to_change(load_part(saved, long_part))
+                    found = what_to_change(load_part(saved, long_part), self._messages.wraps)
                 self._messages.show(found)
         self._say_where_to_look(saved)
 
@@ -206,7 +201,7 @@ class _EndOfRun:
         for line in headline(trace)[: 1 if self._asked.why else None]:
             self._messages.say(line)
         if self._asked.why:
-            self._messages.show(what_to_change(trace))
+            self._messages.show(what_to_change(trace, self._messages.wraps))
 
     def _say_where_to_look(self, saved: Path) -> None:
         if not self._asked.with_children:  # else it is said of all of them

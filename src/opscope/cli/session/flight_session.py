@@ -18,7 +18,7 @@ from opscope.torch_api.drop_in.install import install_and_answer
 
 if TYPE_CHECKING:
     from opscope.cli.session.options import RunOptions
-    from opscope.live.children.flight_job import FlightJob
+    from opscope.live.children.job import FlightJob
 
 
 _OF_WHOLE_PROGRAMS = ("with_flops", "source_lines")
@@ -42,9 +42,6 @@ class FlightSession:
             flight: ``last``, ``max_memory``, ``budget`` and ``directory``, as for the recorder.
             messages: says what was dumped.
             has_children: the program's processes are recorded, too.
-
-        Raises:
-            UsageError: one of the options makes no sense.
         """
         switches = options.settings.arguments.items()
         record = {name: on for name, on in switches if on and name not in _OF_WHOLE_PROGRAMS}
@@ -58,7 +55,7 @@ class FlightSession:
         self._directory = Path(flight["directory"])
         self._job: FlightJob | None = None
         if has_children:
-            from opscope.live.children.flight_job import FlightJob
+            from opscope.live.children.job import FlightJob
 
             self._job = FlightJob.begin(arguments)
 

@@ -11,8 +11,8 @@ from opscope.base.input_file import unreadable
 from opscope.cli.shown.completeness import describe_completeness, describe_dump, end_of_recording
 from opscope.cli.shown.console import Messages
 from opscope.errors import OpscopeError, TraceFormatError
-from opscope.live.flight.recovery import Rescued, left_in, rescue
-from opscope.storage.earlier import remove_begun
+from opscope.live.recovery import Rescued, left_in, rescue
+from opscope.storage.store import remove_begun
 
 
 def recover_all(folder: Path, messages: Messages, owner: str | None = None, how: str = "") -> None:
@@ -21,9 +21,6 @@ def recover_all(folder: Path, messages: Messages, owner: str | None = None, how:
     What was recorded lies in a hidden file in the folder; it becomes the usual trace, and the file
     is removed. In a folder of dumps of a flight recorder, those that were not finished become
     traces.
-
-    Raises:
-        TraceFormatError: nothing could be recovered.
     """
     refuse_address(folder)
     remove_begun(folder)

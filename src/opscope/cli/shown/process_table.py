@@ -20,11 +20,9 @@ from opscope.errors import OpscopeError
 from opscope.findings.verdict import Verdict
 from opscope.launch.process_end import start_of
 from opscope.recording.recovered import NothingRecorded, unreadable_recordings
-from opscope.storage.manifest import damage_of
+from opscope.storage.manifest import damage_of, unfinished_below
 from opscope.storage.partition import PROCESS, RANK, Partition
-from opscope.storage.process_journal import AGAIN, ProcessEntry
-from opscope.storage.processes import Processes, metadata_of
-from opscope.storage.unfinished_recordings import unfinished_below
+from opscope.storage.processes import AGAIN, ProcessEntry, Processes, metadata_of
 
 _HEADINGS = ("Process", "Parent", "Events", "Time", "Peak memory", "Ended", "Command line")
 _LONGEST_COMMAND = 80
@@ -36,29 +34,18 @@ _PYTHON = "python"
 
 @dataclass(frozen=True)
 class ProcessRow:
-    """What the table says of one; sizes in bytes, times in nanoseconds.
+    """What the table says of one; sizes in bytes, times in nanoseconds."""
 
-    Attributes:
-        process: its id; 0 if unknown.
-        rank: in its job; None without one.
-        parent: id of the process that began it; 0 if unknown.
-        how_begun: ``program``, ``started`` or ``forked``.
-        events: that were recorded; None if nothing was.
-        time_ns: how long was recorded.
-        peak_bytes: most memory of torch's on one device; None where memory was not recorded.
-        ended: how it ended, as far as that is known.
-        command: its command line.
-    """
-
-    process: int
-    rank: int | None
-    parent: int
-    how_begun: str
-    events: int | None
-    time_ns: int | None
+    process: int  # its id; 0 if unknown
+    rank: int | None  # in its job; None without one
+    parent: int  # id of the process that began it; 0 if unknown
+    how_begun: str  # ``program``, ``started`` or ``forked``
+    events: int | None  # that were recorded; None if nothing was
+    time_ns: int | None  # how long was recorded
+    # most memory of torch's on one device; None where memory was not recorded
     peak_bytes: int | None
-    ended: str
-    command: tuple[str, ...]
+    ended: str  # how it ended, as far as that is known
+    command: tuple[str, ...]  # its command line
 
 
 def process_rows(job: Job) -> list[ProcessRow]:

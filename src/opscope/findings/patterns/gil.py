@@ -8,7 +8,7 @@ from opscope.analysis.account.find import main_time
 from opscope.base.quantity_text import share_text, time_text
 from opscope.columns.causes import Cause
 from opscope.columns.codes import WaitsFor
-from opscope.columns.thread_text import thread_text
+from opscope.columns.location import thread_text
 from opscope.findings.pattern import Evidence, Needs, Pattern
 from opscope.findings.program_time import main_thread
 from opscope.findings.status import Status

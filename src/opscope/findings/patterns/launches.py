@@ -10,7 +10,7 @@ from opscope.findings.patterns.synchronisation import waiting_calls
 from opscope.findings.saving import Saves
 from opscope.findings.status import Status
 from opscope.findings.subject import CUDA, Flags, Subject, Values
-from opscope.timeline.device_time import launched_work
+from opscope.timeline.listing import launched_work
 from opscope.timeline.stretches import union_of
 
 _MANY, _WORTH_SAYING = 100, 0.08

@@ -28,7 +28,7 @@ from opscope.findings.loop_lines import (
 from opscope.findings.pattern import Evidence, Needs, Pattern
 from opscope.findings.status import Status
 from opscope.findings.subject import Flags, Subject, Values
-from opscope.timeline.device_time import launched_work
+from opscope.timeline.listing import launched_work
 
 _ALIKE = 2.5
 """Lines of one loop are run about equally often: by no more than this factor apart."""

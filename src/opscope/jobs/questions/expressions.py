@@ -41,7 +41,7 @@ def _with_of(table: Expression) -> Expression:
     return table.mutate(of=of).drop("rank", "process")
 
 
-def _place(table: Expression, within: Sequence[str], *order: Expression) -> Expression:
+def _place(within: Sequence[str], *order: Expression) -> Expression:
     """0 for the first of each group, and so on."""
     return ibis.row_number().over(ibis.window(group_by=list(within), order_by=list(order)))
 
@@ -60,8 +60,8 @@ def _totals(table: str, keys: Sequence[str], tables: Tables) -> Expression:
     """Own time by some columns: in all, and of the processes that have most and least of it."""
     by = _per_process(tables[table], keys, "count", "self_ns")
     by = by.mutate(
-        place=_place(by, keys, by["self_ns"].desc(), by["of"]),
-        place_from_end=_place(by, keys, by["self_ns"], by["of"]),
+        place=_place(keys, by["self_ns"].desc(), by["of"]),
+        place_from_end=_place(keys, by["self_ns"], by["of"]),
     )
     found = by.group_by(list(keys)).agg(
         ranks=by["of"].count(),
@@ -101,7 +101,7 @@ def _spread(tables: Tables) -> Expression:
     keys = ("what", "where")
     by = _per_process(everything, keys, "self_ns")
     by = _with_zeros(by, keys, "self_ns", tables[_EVERYBODY])
-    by = by.mutate(place=_place(by, keys, by["self_ns"].desc(), by["of"]))
+    by = by.mutate(place=_place(keys, by["self_ns"].desc(), by["of"]))
     found = by.group_by(list(keys)).agg(
         most_rank=by["of"].max(where=by["place"] == 0),
         most_ns=by["self_ns"].max(),
@@ -113,7 +113,7 @@ def _spread(tables: Tables) -> Expression:
 
 def _steps(tables: Tables) -> Expression:
     steps = tables[STEPS.name]
-    steps = steps.mutate(place=_place(steps, ["step"], steps["own_ns"].desc(), steps["of"]))
+    steps = steps.mutate(place=_place(["step"], steps["own_ns"].desc(), steps["of"]))
     found = steps.group_by("step").agg(
         ranks=steps["of"].count(),
         slowest_rank=steps["of"].max(where=steps["place"] == 0),
@@ -127,7 +127,7 @@ def _steps(tables: Tables) -> Expression:
 
 def _ranks(tables: Tables) -> Expression:
     steps = tables[STEPS.name]
-    steps = steps.mutate(place=_place(steps, ["step"], steps["own_ns"].desc(), steps["of"]))
+    steps = steps.mutate(place=_place(["step"], steps["own_ns"].desc(), steps["of"]))
     by = steps.group_by("of").agg(
         steps=steps["step"].count(),
         median_own_ns=_middle(steps["own_ns"]),
@@ -193,7 +193,7 @@ def _losses(tables: Tables) -> Expression:
     kept = kept.mutate(count=kept["value"].floor().cast("int64"))
     keys = ["source", "what"]
     kept = _per_process(kept, keys, "count")
-    kept = kept.mutate(place=_place(kept, keys, kept["count"].desc(), kept["of"]))
+    kept = kept.mutate(place=_place(keys, kept["count"].desc(), kept["of"]))
     found = kept.group_by(keys).agg(
         dropped=kept["count"].sum(),
         ranks=kept["of"].count(),

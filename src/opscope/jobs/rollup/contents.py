@@ -8,21 +8,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.account.account import Account
 from opscope.analysis.account.find import find_account
 from opscope.analysis.collectives.process_collectives import ProcessCollectives, process_collectives
 from opscope.analysis.memory.counters import memory_was_recorded
 from opscope.analysis.memory.life_categories import categories_of_lives, category_text, group_blocks
-from opscope.analysis.memory.peak_moment import PeakMoment, alive_at, devices_with_memory, find_peak
+from opscope.analysis.memory.lives import PeakMoment, alive_at, devices_with_memory, find_peak
 from opscope.columns.causes import Cause
 from opscope.columns.column import TableSchema
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 from opscope.findings.subject import Subject
-from opscope.jobs.rollup.operators import line_columns, operator_columns
+from opscope.jobs.rollup.operators import joined, line_columns, operator_columns
 from opscope.jobs.rollup.places import place_columns
 from opscope.jobs.rollup.schema import (
     ALL_CATEGORIES,
@@ -44,7 +43,6 @@ from opscope.jobs.rollup.schema import (
 from opscope.storage.partition import RANK, Partition
 from opscope.timeline.period import Which
 
-Values = npt.NDArray[np.int64]
 Columns = dict[str, Any]
 
 
@@ -80,7 +78,7 @@ def contents_of(trace: TraceData, part: Partition, may_import_torch: bool = True
     operators = operator_columns(trace)
     columns = {
         STEPS.name: _step_columns(accounts[Which.ALL]),
-        CAUSES.name: _joined([_cause_columns(one, which) for which, one in accounts.items()]),
+        CAUSES.name: joined([_cause_columns(one, which) for which, one in accounts.items()]),
         OPERATORS.name: _those_of(OPERATORS, operators),
         OPERATOR_DETAILS.name: _those_of(OPERATOR_DETAILS, operators),
         LINES.name: line_columns(subject),
@@ -179,13 +177,4 @@ def _collective_columns(found: ProcessCollectives) -> Columns:
         "name": list(found.name),
         "group_name": [group.name for group in of],
         "group_ranks": [",".join(map(str, group.ranks)) for group in of],
-    }
-
-
-def _joined(parts: list[Columns]) -> Columns:
-    return {
-        name: [value for part in parts for value in part[name]]
-        if isinstance(values, list)
-        else np.concatenate([part[name] for part in parts])
-        for name, values in parts[0].items()
     }

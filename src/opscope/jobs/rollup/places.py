@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope import _native
 from opscope.analysis.account.find import time_of_groups
@@ -17,11 +16,11 @@ from opscope.columns.location import Location
 from opscope.columns.table import Table
 from opscope.findings.gaps import gap_lines
 from opscope.findings.subject import Subject
+from opscope.timeline.arrays import Rows
 from opscope.timeline.module_attribution import attribute_to_modules
 from opscope.timeline.phases import PHASE_NAMES, Phase, find_phases
 from opscope.timeline.tree.event_tree import event_arrays, numbers_of_threads
 
-Values = npt.NDArray[np.int64]
 Columns = dict[str, Any]
 
 _CAUSES = {cause.name.lower(): cause for cause in Cause}
@@ -90,7 +89,7 @@ def places_of_table(table: Table, steps: int) -> ProcessPlaces:
 
 def _places_of_events(
     subject: Subject,
-) -> tuple[npt.NDArray[np.int32], list[ProgramPlace]]:
+) -> tuple[Rows, list[ProgramPlace]]:
     """Of every event a number, and the place that each number is."""
     trace, sites = subject.recorded, subject.sites
     frame, line = sites.at
@@ -120,9 +119,7 @@ def _places_of_events(
     return group, places
 
 
-def _own_lines(
-    subject: Subject, place: npt.NDArray[np.int32], places: list[ProgramPlace]
-) -> dict[int, int]:
+def _own_lines(subject: Subject, place: Rows, places: list[ProgramPlace]) -> dict[int, int]:
     """Of places at which a function computes itself the line that most of that is at, by number."""
     where = [(one.file, one.line) for one in places]
     return gap_lines(subject, subject.sites.defined_here, place, where)

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.collectives.process_collectives import ProcessCollectives, ProcessGroup
 from opscope.base.arrow import pa
+from opscope.base.artefacts import unfinished_name
 from opscope.base.input_file import checked_in_folder, open_in_folder, shown_path
-from opscope.base.unfinished import unfinished_name
 from opscope.columns.causes import Cause
 from opscope.columns.table import Table
 from opscope.errors import TraceFormatError, UnreadableProcessError
@@ -35,8 +34,9 @@ from opscope.jobs.rollup.schema import (
 )
 from opscope.storage.interop import table_from_arrow
 from opscope.storage.manifest import MANIFEST, ROLLUP, opscope_version
+from opscope.storage.parquet import ParquetColumns
 from opscope.storage.partition import part_of_folder
-from opscope.storage.read_parquet import ParquetColumns
+from opscope.timeline.arrays import Values
 from opscope.timeline.period import Which
 
 FORMAT = "opscope-rollup"
@@ -126,8 +126,6 @@ def _has_files(folder: Path, mark: RollupMark) -> bool:
     except OSError:
         return False
 
-
-Values = npt.NDArray[np.int64]
 
 _CAUSES = {cause.name.lower(): cause for cause in Cause}
 

@@ -65,7 +65,7 @@ def _at_once(tasks: int, largest_bytes: int) -> int:
 
 
 class _Worker:
-    """A process that does one task after the other, as it is told."""
+    """A process that does one task after the other."""
 
     def __init__(self) -> None:
         self._process = _begin()

@@ -6,18 +6,17 @@ from contextlib import nullcontext, suppress
 from math import ceil
 from pathlib import Path
 
+from opscope.base.artefacts import unfinished_name
 from opscope.base.input_file import shown_path
 from opscope.base.memory_limit import require_memory
-from opscope.base.unfinished import unfinished_name
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError
 from opscope.jobs.rollup.contents import contents_of
 from opscope.jobs.rollup.read import RollupMark, content_of
-from opscope.storage.arrow_parquet import pq
-from opscope.storage.encoding import writer_options
 from opscope.storage.interop import table_to_arrow
 from opscope.storage.manifest import ROLLUP
+from opscope.storage.parquet import pq, writer_options
 from opscope.storage.partition import part_of_folder
 from opscope.storage.read_part import part_as_needed
 

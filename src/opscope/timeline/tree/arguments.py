@@ -16,6 +16,7 @@ from opscope.columns.dtypes import TORCH_NAMES
 from opscope.columns.schema import Role, ScalarType
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Rows, Values
 
 
 @dataclass(frozen=True)
@@ -125,23 +126,23 @@ class RowsOfEvent:
         self.table = table
 
     @cached_property
-    def _order(self) -> npt.NDArray[np.int64] | None:
+    def _order(self) -> Values | None:
         event = self.table["event"]
         return None if (event[1:] >= event[:-1]).all() else np.argsort(event, kind="stable")
 
     @cached_property
-    def _sorted(self) -> npt.NDArray[np.int32]:
-        event: npt.NDArray[np.int32] = self.table["event"]
+    def _sorted(self) -> Rows:
+        event: Rows = self.table["event"]
         return event if self._order is None else event[self._order]
 
-    def rows(self, event: int) -> npt.NDArray[np.int64]:
+    def rows(self, event: int) -> Values:
         """Rows of ``event``, in table order."""
         # Of the column's own dtype, or all of it would be converted every time.
         wanted = np.array([event, event + 1], dtype=self._sorted.dtype)
         first, last = np.searchsorted(self._sorted, wanted)
         return np.arange(first, last) if self._order is None else self._order[first:last]
 
-    def columns_of(self, events: npt.NDArray[np.int64], *names: str) -> list[list[tuple[Any, ...]]]:
+    def columns_of(self, events: Values, *names: str) -> list[list[tuple[Any, ...]]]:
         """Of each event its rows as tuples of some columns, in table order; lists as tuples."""
         wanted = events.astype(self._sorted.dtype)
         first = np.searchsorted(self._sorted, wanted)
@@ -153,7 +154,7 @@ class RowsOfEvent:
             found[place] = list(zip(*(self._values(name, rows) for name in names), strict=True))
         return found
 
-    def _values(self, name: str, rows: npt.NDArray[np.int64]) -> list[Any]:
+    def _values(self, name: str, rows: Values) -> list[Any]:
         if self.table.schema.column(name).is_list:
             lists = self.table.lists(name)
             return [tuple(lists[row]) for row in rows.tolist()]

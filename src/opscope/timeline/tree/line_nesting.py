@@ -19,14 +19,10 @@ import numpy.typing as npt
 
 from opscope import _native
 from opscope.base.cached_property import cached_property
-from opscope.columns.derived import derived
 from opscope.columns.row_groups import group_rows, order_rows
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derived
+from opscope.timeline.arrays import Flags, Rows, Values
 from opscope.timeline.tree.event_tree import event_tree
-
-Indices = npt.NDArray[np.int32]
-Values = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -46,18 +42,18 @@ class LineNesting:
     """The threads of a trace and their spans; shape (events,) unless said otherwise."""
 
     threads: list[Line]  # one line per thread of the system
-    thread: Indices  # row in ``threads`` of every event
+    thread: Rows  # row in ``threads`` of every event
     start_ns: Values  # as recorded
     took_ns: Values  # as recorded, never negative; unfinished spans close with their parent
-    parent: Indices  # as recorded
+    parent: Rows  # as recorded
     # the span directly around each by time, -1 for none; of asynchronous ones the parent
-    around: Indices
+    around: Rows
     own_ns: Values  # time in which it was the innermost span of its thread
     is_async: Flags  # spans that are not what their thread does
     by_start: Values | None  # rows in order of start; None where they are in that order already
     # rows of spans that do not nest as recorded, in the order of ``moved_until_ns``. Of a row that
     # is there twice, the last counts
-    moved: Indices
+    moved: Rows
     moved_until_ns: Values  # until when each has time of its own
 
     @property
@@ -73,7 +69,7 @@ class LineNesting:
         return until
 
     @cached_property
-    def rows(self) -> list[Indices]:
+    def rows(self) -> list[Rows]:
         """Of every thread its spans in order of start, without asynchronous ones."""
         rows, begin = rows_by_line(self.thread, len(self.threads), self.by_start)
         found = [rows[first:last] for first, last in pairwise(begin.tolist())]
@@ -109,7 +105,7 @@ def nest(trace: TraceData, left_out: Flags, parent: npt.NDArray[np.signedinteger
     )
 
 
-def thread_lines(trace: TraceData) -> tuple[list[Line], Indices]:
+def thread_lines(trace: TraceData) -> tuple[list[Line], Rows]:
     """A line for every thread of the system, and the row of every event's."""
     threads, thread = trace.table("threads"), trace.events["thread"]
     if not len(threads):  # a foreign trace without a threads table
@@ -125,7 +121,7 @@ def thread_lines(trace: TraceData) -> tuple[list[Line], Indices]:
     return lines, thread if np.array_equal(own, np.arange(len(own))) else own[thread]
 
 
-def rows_by_line(line: Indices, lines: int, by_start: Values | None) -> tuple[Indices, Values]:
+def rows_by_line(line: Rows, lines: int, by_start: Values | None) -> tuple[Rows, Values]:
     """Rows line by line in order of start, and where each line begins, shape (lines + 1,)."""
     ordered = line if by_start is None else line[by_start]
     rows, begin = _native.rows_by_line(np.ascontiguousarray(ordered), lines)

@@ -9,20 +9,18 @@ from hypothesis import strategies as st
 
 from opscope.analysis.account.find import find_account
 from opscope.analysis.account.helper_threads import (
-    is_within,
     passes_of_engine,
     threads_of_engine,
     transfers,
 )
 from opscope.columns.causes import Cause
 from opscope.columns.codes import EventKind, WaitsFor
-from opscope.columns.schema import THREAD_SAMPLES
-from opscope.columns.table import Table
 from support.build_trace import ORIGIN_NS, build_trace, span
+from support.thread_samples import sampled
 
 MS = 1_000
 NODE = "autograd::engine::evaluate_function: MulBackward0"
-MAIN_THREAD, ENGINE = 1001, 1002
+MAIN, ENGINE = 1001, 1002
 
 
 def step(at, engine="pt_autograd_0"):
@@ -40,62 +38,45 @@ def made(engine="pt_autograd_0"):
     return build_trace([*step(0, engine), *step(10 * MS, engine)])
 
 
-def sampled(trace):
+def with_samples(trace):
     """Main computes 3 ms of 10, and waits for a lock else; the engine rests between passes."""
-    rows = [
-        (MAIN_THREAD, 0, 0, WaitsFor.NOTHING),
-        (MAIN_THREAD, 10, 3, WaitsFor.LOCK),
-        (MAIN_THREAD, 20, 6, WaitsFor.LOCK),
-        (ENGINE, 0, 0, WaitsFor.LOCK),
-        (ENGINE, 2.5, 0, WaitsFor.LOCK),
-        (ENGINE, 8.5, 6, WaitsFor.NOTHING),
-        (ENGINE, 12.5, 6, WaitsFor.LOCK),
-        (ENGINE, 18.5, 12, WaitsFor.NOTHING),
-        (ENGINE, 20, 12, WaitsFor.LOCK),
-    ]
-    columns = {
-        "system_thread_id": [row[0] for row in rows],
-        "time_ns": [ORIGIN_NS + int(row[1] * 1e6) for row in rows],
-        "computed_ns": [int(row[2] * 1e6) for row in rows],
-        "delayed_ns": [0] * len(rows),
-        "system_ns": [0] * len(rows),
-        "faults": [0] * len(rows),
-        "waits_for": [int(row[3]) for row in rows],
-    }
-    return trace.with_tables({"thread_samples": Table(THREAD_SAMPLES, columns)})
+    return sampled(
+        trace,
+        (MAIN, 0, 0, 0, 0, WaitsFor.NOTHING),
+        (MAIN, 10, 3, 0, 0, WaitsFor.LOCK),
+        (MAIN, 20, 6, 0, 0, WaitsFor.LOCK),
+        (ENGINE, 0, 0, 0, 0, WaitsFor.LOCK),
+        (ENGINE, 2.5, 0, 0, 0, WaitsFor.LOCK),
+        (ENGINE, 8.5, 6, 0, 0, WaitsFor.NOTHING),
+        (ENGINE, 12.5, 6, 0, 0, WaitsFor.LOCK),
+        (ENGINE, 18.5, 12, 0, 0, WaitsFor.NOTHING),
+        (ENGINE, 20, 12, 0, 0, WaitsFor.LOCK),
+    )
 
 
 def test_passes_are_where_the_engine_has_a_thread_of_its_own():
-    passes = (passes_of_engine(made()) - ORIGIN_NS) / 1e6
-    assert passes.tolist() == [[2.5, 8.5], [12.5, 18.5]]
+    passes = (passes_of_engine(made()).edges_ns - ORIGIN_NS) / 1e6
+    assert passes.tolist() == [2.5, 8.5, 12.5, 18.5]
     assert threads_of_engine(made()).tolist() == [False, True]
 
 
 def test_on_the_cpu_the_engine_runs_where_it_was_asked_to():
     trace = made(engine="main")
-    assert not threads_of_engine(trace).any() and passes_of_engine(trace).shape == (0, 2)
-    found = find_account(sampled(trace), "all")
+    assert not threads_of_engine(trace).any() and not len(passes_of_engine(trace))
+    found = find_account(with_samples(trace), "all")
     assert Cause.BACKWARD not in {one.cause for one in found.entries()}
 
 
-def test_who_waits_for_a_pass_waits_for_no_lock():
-    account = find_account(sampled(made()), "all")
+def test_main_waits_for_the_pass_and_the_engine_rests_between_passes():
+    account = find_account(with_samples(made()), "all")
     of_main = {one.cause: one.time_ns / 1e6 for one in account.entries()}
     assert of_main[Cause.BACKWARD] == pytest.approx(12, abs=1.1)
     assert of_main.get(Cause.LOCK, 0) < 2.1
     divided = np.bincount(account.thread, weights=account.time_ns)
     assert (divided == account.wall_ns).all()
-
-
-def test_between_passes_the_engine_has_nothing_to_do_and_in_them_is_torch():
-    account = find_account(sampled(made()), "all")
     of_engine = {one.cause: one.time_ns / 1e6 for one in account.entries(thread=1)}
     assert of_engine[Cause.IDLE] == pytest.approx(19 - 12, abs=0.3)
     assert Cause.PYTHON not in of_engine and Cause.LOCK not in of_engine
-
-
-def test_an_empty_trace_has_no_pass():
-    assert passes_of_engine(build_trace([])).shape == (0, 2)
 
 
 def test_the_program_runs_where_it_computes_and_not_where_that_is_waited_for():
@@ -113,9 +94,6 @@ def test_the_program_runs_where_it_computes_and_not_where_that_is_waited_for():
     assert account.threads[account.main] == "trainer"
 
 
-MAIN = 1001
-
-
 def backward(waits_for=WaitsFor.LOCK, gloo=(20, 80)):
     """A thread that computes for 10 ms, waits for 90, and gloo's thread meanwhile."""
     spans = [
@@ -123,18 +101,14 @@ def backward(waits_for=WaitsFor.LOCK, gloo=(20, 80)):
         *([span("gloo:all_reduce", gloo[0] * MS, gloo[1] * MS, "gloo")] if gloo else []),
         span("aten::add", 100 * MS, 101 * MS),
     ]
-    rows = [(0, 0, WaitsFor.NOTHING), (10, 10, WaitsFor.NOTHING), (50, 10, waits_for)]
-    rows += [(100, 10, waits_for), (101, 11, WaitsFor.NOTHING)]
-    columns = {
-        "system_thread_id": [MAIN] * len(rows),
-        "time_ns": [ORIGIN_NS + at * 1_000_000 for at, _, _ in rows],
-        "computed_ns": [computed * 1_000_000 for _, computed, _ in rows],
-        "delayed_ns": [0] * len(rows),
-        "system_ns": [0] * len(rows),
-        "faults": [0] * len(rows),
-        "waits_for": [int(waits) for _, _, waits in rows],
-    }
-    return build_trace(spans).with_tables({"thread_samples": Table(THREAD_SAMPLES, columns)})
+    return sampled(
+        build_trace(spans),
+        (MAIN, 0, 0, 0, 0, WaitsFor.NOTHING),
+        (MAIN, 10, 10, 0, 0, WaitsFor.NOTHING),
+        (MAIN, 50, 10, 0, 0, waits_for),
+        (MAIN, 100, 10, 0, 0, waits_for),
+        (MAIN, 101, 11, 0, 0, WaitsFor.NOTHING),
+    )
 
 
 def milliseconds(trace):
@@ -142,32 +116,26 @@ def milliseconds(trace):
     return {e.cause: round(e.time_ns / 1e6, 1) for e in account.entries(thread=0)}
 
 
-@pytest.mark.parametrize("waits_for", [WaitsFor.LOCK, WaitsFor.OTHER])
-def test_waiting_for_another_thread_meanwhile_is_waiting_for_ranks(waits_for):
-    found = milliseconds(backward(waits_for))
-    assert found[Cause.COLLECTIVE] == 60
-    assert found[Cause.OPERATOR] == 11
-    assert found[{WaitsFor.LOCK: Cause.LOCK, WaitsFor.OTHER: Cause.UNKNOWN}[waits_for]] == 30
+def test_waiting_for_another_thread_meanwhile_is_waiting_for_ranks_and_sleeping_is_not():
+    for waits_for, cause in ((WaitsFor.LOCK, Cause.LOCK), (WaitsFor.OTHER, Cause.UNKNOWN)):
+        found = milliseconds(backward(waits_for))
+        assert (found[Cause.COLLECTIVE], found[Cause.OPERATOR], found[cause]) == (60, 11, 30)
+    assert milliseconds(backward(gloo=None)) == {Cause.OPERATOR: 11, Cause.LOCK: 90}
+    asleep = milliseconds(backward(WaitsFor.TIMER))
+    assert asleep[Cause.TIMER] == 90 and Cause.COLLECTIVE not in asleep
 
 
-def test_who_sleeps_meanwhile_does_not_wait_for_ranks():
-    found = milliseconds(backward(WaitsFor.TIMER))
-    assert found[Cause.TIMER] == 90 and Cause.COLLECTIVE not in found
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
+def test_collectives_of_every_interface_are_collectives():
+    for name in (
         "_c10d_functional::wait_tensor",
         "_c10d_functional_autograd::all_to_all_single",
         "c10d_functional::all_reduce",
         "_dtensor::shard_dim_alltoall",
         "c10d::allreduce_",
-    ],
-)
-def test_collectives_of_every_interface_are_collectives(name):
-    found = milliseconds(build_trace([span("aten::mm", 0, 10 * MS), span(name, 10 * MS, 30 * MS)]))
-    assert found == {Cause.OPERATOR: 10, Cause.COLLECTIVE: 20}
+    ):
+        spans = [span("aten::mm", 0, 10 * MS), span(name, 10 * MS, 30 * MS)]
+        found = milliseconds(build_trace(spans))
+        assert found == {Cause.OPERATOR: 10, Cause.COLLECTIVE: 20}, name
 
 
 def test_who_sleeps_and_is_seen_to_wait_for_ranks_later_has_slept():
@@ -178,25 +146,10 @@ def test_who_sleeps_and_is_seen_to_wait_for_ranks_later_has_slept():
         spans += [span("aten::mm", (at + 92) * MS, (at + 99) * MS)]
         slept = at == 300  # once a sample falls into the sleep, else into the transfer
         kind = WaitsFor.TIMER if slept else WaitsFor.LOCK
-        rows += [(at + (50 if slept else 80), at // 10, kind)]
-    columns = {
-        "system_thread_id": [MAIN] * len(rows),
-        "time_ns": [ORIGIN_NS + at * 1_000_000 for at, _, _ in rows],
-        "computed_ns": [computed * 1_000_000 for _, computed, _ in rows],
-        "delayed_ns": [0] * len(rows),
-        "system_ns": [0] * len(rows),
-        "faults": [0] * len(rows),
-        "waits_for": [int(waits) for _, _, waits in rows],
-    }
-    trace = build_trace(spans).with_tables({"thread_samples": Table(THREAD_SAMPLES, columns)})
-    found = milliseconds(trace)
+        rows += [(MAIN, at + (50 if slept else 80), at // 10, 0, 0, kind)]
+    found = milliseconds(sampled(build_trace(spans), *rows))
     assert found[Cause.TIMER] > found.get(Cause.LOCK, 0)
     assert 60 < found[Cause.COLLECTIVE] <= 120
-
-
-def test_without_a_transfer_it_is_a_lock():
-    found = milliseconds(backward(gloo=None))
-    assert found[Cause.LOCK] == 90 and Cause.COLLECTIVE not in found
 
 
 def test_the_thread_of_the_transfer_itself_communicates():
@@ -214,10 +167,10 @@ def test_stretches_are_when_any_was(spans, moments):
         [span("gloo:broadcast", a, a + b, f"runs {n}") for n, (a, b) in enumerate(sorted(spans))]
     )
     stretches = transfers(trace)
-    assert (np.diff(stretches.ravel()) >= 0).all()
+    assert (np.diff(stretches.edges_ns) > 0).all()
     asked = np.array(moments, dtype=np.int64) * 1000 + ORIGIN_NS
     expected = [any(a <= moment < a + b for a, b in spans) for moment in moments]
-    assert is_within(asked, stretches).tolist() == expected
+    assert stretches.contain(asked).tolist() == expected
 
 
 def test_without_samples_a_gap_meanwhile_is_guessed_to_wait_and_said_to_be_unsure():

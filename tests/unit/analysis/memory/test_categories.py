@@ -14,7 +14,7 @@ from opscope.analysis.memory.categories import (
     match_signature,
     takes_optional_tensors,
 )
-from opscope.columns.registered_operators import registered_overloads, registered_schema
+from opscope.columns.overloads import registered_overloads, registered_schema
 
 KEY = TensorKey(torch.device("cpu"), 0, _Storage(0, 0))
 

@@ -80,11 +80,8 @@ def test_times_are_divided_as_torch_divides_them():
     assert sizes.time_us == [int(late / 1000)] == [1_700_000_000_000_001]
 
 
-def test_nothing_has_no_rows():
-    assert sizes_by_category(timeline()).time_us == []
-
-
 def test_only_what_was_there_before_keeps_its_mark():
+    assert sizes_by_category(timeline()).time_us == []
     before = (BEFORE_RECORDING, Action.PREEXISTING, 1, Category.UNKNOWN, Category.UNKNOWN)
     assert sizes_by_category(timeline(before)).time_us == [BEFORE_RECORDING]
 

@@ -11,8 +11,7 @@ from opscope.analysis.torch_listing.rows import (
     measure_memory,
 )
 from opscope.columns.schema import AllocationAction
-from opscope.timeline.device_time import ANNOTATION, SYNCHRONISATION
-from opscope.timeline.listing import TorchListing
+from opscope.timeline.listing import ANNOTATION, SYNCHRONISATION, TorchListing
 from support.build_trace import allocation, build_trace, kernel, span, tensor
 
 

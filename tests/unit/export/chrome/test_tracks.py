@@ -64,10 +64,7 @@ def test_the_later_of_two_equal_spans_moves_aside():
 
 def test_an_asynchronous_span_moves_aside_for_operators():
     trace = build_trace(
-        [
-            span("request", 0, 50, kind=EventKind.ANNOTATION, is_async=True),
-            span("aten::mm", 10, 90),
-        ]
+        [span("request", 0, 50, kind=EventKind.ANNOTATION, is_async=True), span("aten::mm", 10, 90)]
     )
 
     assert lines(trace) == {

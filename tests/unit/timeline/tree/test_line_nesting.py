@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opscope import _native
 from opscope.columns.schema import EventKind
 from opscope.timeline.timeline import place_events
 from opscope.timeline.tree.event_tree import event_tree, self_times
@@ -53,7 +52,7 @@ def test_spans_without_a_duration_contain_nothing():
 
 
 def random_spans(seed):
-    """Spans of three threads that overlap in any way."""
+    """Spans of three threads that overlap in any way; their rows in order of start or in none."""
     random = np.random.default_rng(seed)
     kinds = [EventKind.OPERATOR, EventKind.PYTHON_CALL, EventKind.ANNOTATION]
     found = []
@@ -61,7 +60,9 @@ def random_spans(seed):
         end = start + int(random.integers(0, 40))
         kind, thread = kinds[random.integers(3)], f"thread {random.integers(3)}"
         found.append(span("x", start, end, thread, kind=kind, parent=-1))
-    return build_trace(found)
+    trace = build_trace(found)
+    rows = np.arange(60) if seed % 2 else random.permutation(60)
+    return trace.with_tables({"events": trace.events.take(rows)})
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -79,59 +80,6 @@ def test_a_function_that_calls_itself_is_one_stretch():
     assert outermost_of(trace, rows, names).tolist() == [True, False, True, False, True]
     assert outermost_of(trace, rows[1:], names[1:]).tolist() == [True, True, False, True]
     assert outermost_of(build_trace(""), rows[:0], names[:0]).tolist() == []
-
-
-def random_nesting(seed, lines=3, spans=60):
-    """Start, duration and line of spans that nest on their lines; some take no time."""
-    random = np.random.default_rng(seed)
-    open_on, start, end, line = [[] for _ in range(lines)], [], [], []
-    for moment in range(2 * spans):
-        on = int(random.integers(lines))
-        if open_on[on] and random.random() < 0.5:
-            end[open_on[on].pop()] = moment
-            continue
-        line.append(on)
-        start.append(moment)
-        end.append(moment if random.random() < 0.1 else 2 * spans)
-        if end[-1] > moment:
-            open_on[on].append(len(start) - 1)
-    took = np.array(end, dtype=np.int64) - start
-    return np.array(start, dtype=np.int64), took, np.array(line, dtype=np.int32)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_spans_that_nest_are_gone_over_once_for_all_lines(seed):
-    start, took, line = random_nesting(seed)
-    none = np.full(len(start), -1, dtype=np.int32)
-    end = start + took
-    inside = [
-        [b for b in range(a + 1, len(start)) if line[a] == line[b] and start[b] < end[a]]
-        for a in range(len(start))
-    ]
-    expected = none.copy()
-    for outer, rows in enumerate(inside):  # the innermost one comes last
-        expected[rows] = outer
-    own = [took[row] - took[expected == row].sum() for row in range(len(start))]
-
-    around, own_ns, moved, _ = _native.nest_on_lines(start, took, none, line, 3, None)
-
-    assert around.tolist() == expected.tolist() and own_ns.tolist() == own
-    assert not len(moved)
-    # Those on further lines are left out, and change nothing of the others.
-    around_of_two, own_of_two, *_ = _native.nest_on_lines(start, took, none, line, 2, None)
-    is_there = line < 2
-    assert around_of_two.tolist() == np.where(is_there, around, -1).tolist()
-    assert own_of_two.tolist() == np.where(is_there, own_ns, 0).tolist()
-    # In any order of rows it is the same.
-    mixed = np.random.default_rng(seed).permutation(len(start))
-    place = np.argsort(mixed)
-    by_start = np.argsort(start[mixed])
-    around_mixed, own_mixed, *_ = _native.nest_on_lines(
-        start[mixed], took[mixed], none, line[mixed], 3, by_start
-    )
-    assert own_mixed[place].tolist() == own
-    original = np.append(mixed, -1)[around_mixed]
-    assert original[place].tolist() == around.tolist()
 
 
 def test_a_span_that_is_outlasted_has_time_until_the_other_begins():
