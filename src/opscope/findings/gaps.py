@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.findings.subject import Flags, Subject
+from opscope.analysis.sites import Place
+from opscope.findings.subject import Flags, Subject, Values
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
@@ -31,6 +32,16 @@ _OPERATIONS = (
 )  # fmt: skip
 _MOST_FILES = 64
 """Whose functions are kept: each of a file's functions needs them."""
+
+
+def own_place(subject: Subject, frame: int, calls: Values, time_ns: int) -> Place:
+    """The line at which calls of one function, a row of ``frames``, spend time of their own."""
+    frames = subject.trace.table("frames")
+    begin = int(frames["line"][frame])
+    function = (subject.trace.names[frames["file"][frame]], begin)
+    is_call = subject.flags(calls)[:-1]
+    at = gap_lines(subject, is_call, np.zeros(len(is_call), np.int32), [function])
+    return subject.sites.place(frame, at.get(0, begin), -1, len(calls), time_ns)
 
 
 def gap_lines(

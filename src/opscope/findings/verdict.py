@@ -217,6 +217,12 @@ def weighed(trace: TraceData, which: Which | str, findings: Findings, account: A
 def _foremost(findings: Findings) -> Finding | None:
     """What saves most, if that makes the program slow; else what matters without saving time."""
     worth = [one for one in findings if one.weight >= _WORTH_FIXING]
+    general = {one.id for one in all_patterns() if one.is_general}
+    for one in findings:
+        # Time outside torch in a task that keeps others from running is that of a blocked loop.
+        blocks = one.status is Status.EVENT_LOOP and one.time_share >= _MUCH
+        if blocks and worth and worth[0].id in general:
+            return one
     if worth and worth[0].weight >= SLOW:
         return worth[0]
     matters = [one for one in findings if one.status in _NOT_ABOUT_TIME]

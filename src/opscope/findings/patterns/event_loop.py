@@ -7,6 +7,7 @@ import numpy as np
 from opscope.analysis.sites import Place
 from opscope.base.quantity_text import time_text
 from opscope.columns.row_groups import group_rows
+from opscope.findings.gaps import own_place
 from opscope.findings.pattern import Evidence, Pattern
 from opscope.findings.status import Status
 from opscope.findings.subject import Flags, Subject, Values
@@ -57,7 +58,16 @@ def _others_are_there(subject: Subject) -> Flags:
 def _inside(subject: Subject, runs: Values) -> tuple[Place, ...]:
     """The lines of the program that take the time of these runs."""
     within = np.flatnonzero(subject.within(subject.flags(runs)))
-    return subject.sites.places(within, subject.own_ns[within], with_modules=False)
+    places = subject.sites.places(within, subject.own_ns[within], with_modules=False)
+    # Of a function of the program that waits or computes by itself: the line, not where it begins.
+    functions = within[subject.sites.defined_here[within]]
+    own = functions[subject.own_ns[functions] > 0]
+    if not len(own) or subject.own_ns[own].sum() < max((one.time_ns for one in places), default=0):
+        return places
+    frame = subject.sites.frame[own]
+    total = np.bincount(frame, weights=subject.own_ns[own]).astype(np.int64)
+    most = int(np.argmax(total))
+    return (own_place(subject, most, own[frame == most], int(total[most])), *places[1:])
 
 
 EVENT_LOOP = Pattern(

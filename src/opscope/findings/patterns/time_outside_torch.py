@@ -9,7 +9,7 @@ import numpy as np
 from opscope.analysis.sites import MOST_PLACES, Place
 from opscope.columns.causes import Cause
 from opscope.columns.row_groups import group_rows
-from opscope.findings.gaps import gap_lines
+from opscope.findings.gaps import own_place
 from opscope.findings.pattern import Evidence, Needs, Pattern
 from opscope.findings.status import Status
 from opscope.findings.subject import Flags, Subject, Values
@@ -117,7 +117,7 @@ def _short(text: str) -> str:
 
 def _own_code(subject: Subject, split: TimeSplit) -> list[_Line]:
     """Functions of the program that compute in Python, at the lines between what they call."""
-    spent, frames = split.own_ns, subject.trace.table("frames")
+    spent = split.own_ns
     rows = np.flatnonzero(spent > 0)
     frame = subject.sites.frame[rows]
     totals = np.bincount(frame, weights=spent[rows]).astype(np.int64)
@@ -126,10 +126,7 @@ def _own_code(subject: Subject, split: TimeSplit) -> list[_Line]:
         total, own = int(totals[number]), rows[frame == number]
         if total < _LINE_WORTH_NAMING * subject.wall_ns:
             break
-        function = (subject.trace.names[frames["file"][number]], int(frames["line"][number]))
-        is_call = subject.flags(own)[:-1]
-        at = gap_lines(subject, is_call, np.zeros(len(is_call), np.int32), [function])
-        place = subject.sites.place(number, at.get(0, function[1]), -1, len(own), total)
+        place = own_place(subject, number, own, total)
         what = f"Python code of {place.function}"
         lines.append(_Line(place, what, own, total, is_between_calls=True))
     return lines
