@@ -156,8 +156,8 @@ def test_what_a_killed_recover_leaves_is_removed_by_the_next(sent, recording, co
         "from pathlib import Path\n"
         "from opscope.cli.shown.console import Messages\n"
         "from opscope.cli.session.recover import recover_all\n"
-        "from opscope.storage import store\n"
-        "store.write_table = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "from opscope.storage import parquet\n"
+        "parquet.write_table = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         "recover_all(Path(sys.argv[1]), Messages())\n"
     )
     done = subprocess.run([sys.executable, "-c", begun, sent], check=False, timeout=100)
