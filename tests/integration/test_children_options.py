@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,8 @@ import pytest
 import opscope
 from opscope.storage.manifest import unfinished_below
 from opscope.storage.processes import Processes
-from support.processes import run_opscope, run_python
+from support.processes import run_opscope, run_python, wait_until
+from support.recorded import steps_of
 
 torch = pytest.importorskip("torch", reason="records programs of torch")
 
@@ -63,11 +63,6 @@ def run(folder, source, *options, arguments=()):
 def run_family(folder, *options):
     done = run(folder, FAMILY, "--children", *options, arguments=[STARTED])
     return json.loads(done.stdout), done.stderr
-
-
-def steps_of(trace):
-    names = [trace.names[row] for row in trace.events["name"].tolist()]
-    return sum(name == "Optimizer.step#SGD.step" for name in names)
 
 
 def processes_of(folder):
@@ -148,13 +143,6 @@ print(subprocess.Popen([sys.executable, "-c", grandchild], stderr=subprocess.DEV
 os.wait()
 """
 )
-
-
-def wait_until(is_so, patience_s=90):
-    until = time.monotonic() + patience_s
-    while not is_so():
-        assert time.monotonic() < until
-        time.sleep(0.05)
 
 
 def test_every_process_has_a_flight_recorder_of_its_own(tmp_path):

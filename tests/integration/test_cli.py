@@ -17,6 +17,7 @@ import torch
 import opscope
 from opscope.analysis.source_lines import program_lines
 from support.processes import run_opscope
+from support.recorded import names
 
 ADDITIONS = """
 import os, signal, sys, threading
@@ -42,11 +43,7 @@ class Outcome:
         return opscope.load(self.folder / name)
 
     def names(self, name="script.opscope"):
-        return names_in(self.trace(name))
-
-
-def names_in(trace):
-    return [trace.event_name(event) for event in range(len(trace.events))]
+        return names(self.trace(name))
 
 
 @pytest.fixture
@@ -139,7 +136,7 @@ def test_module(execute, tmp_path):
         timeout=120,
     )
     assert done.stdout == "['-m', '--output', 'x']\n"
-    assert names_in(opscope.load(tmp_path / "out")).count("aten::add") == 10
+    assert names(opscope.load(tmp_path / "out")).count("aten::add") == 10
     assert "Self CPU" in done.stderr
 
 
@@ -155,7 +152,7 @@ def test_code_of_the_command_line_and_of_standard_input(tmp_path, how, given, na
     done = run_opscope("run", "--stack", *how, "-c", "--why", "-", cwd=tmp_path, input=given)
     assert done.stdout == f"{[how[0], '-c', '--why', '-']}\n"
     trace = opscope.load(tmp_path / name)
-    assert names_in(trace).count("aten::add") == 10
+    assert names(trace).count("aten::add") == 10
     loop = next(one for one in program_lines(trace) if one.calls == 10)
     assert (loop.file, loop.line) == (f"<{'stdin' if how[0] == '-' else 'string'}>", 6)
 
@@ -245,7 +242,7 @@ def test_ranks_of_a_job_share_a_folder(execute):
         assert ("most time: " in recorded.err) == (rank == "0")
     for rank in (0, 1):
         trace = opscope.load(recorded.folder / "job", rank=rank)
-        assert "aten::ones" in names_in(trace)
+        assert "aten::ones" in names(trace)
         assert (recorded.folder / f"job-rank-{rank}.json").exists()
 
 
@@ -264,7 +261,7 @@ def test_schedule_counts_steps_of_the_first_optimizer(execute):
     trace = recorded.trace("script.opscope/cycle-1")
     assert [  # a step's span begins and ends between spans of optimizers
         int(parent)
-        for name, parent in zip(names_in(trace), trace.events["parent"], strict=True)
+        for name, parent in zip(names(trace), trace.events["parent"], strict=True)
         if name.startswith("ProfilerStep#")
     ] == [-1, -1]
     with open(recorded.folder / "trace-cycle-2.json") as file:
@@ -312,7 +309,7 @@ open("out", "w").close()
     (line,) = [line for line in recorded.own_words if "trace written to " in line]
     rescued = Path(line.partition("trace written to ")[2])
     assert recorded.folder not in rescued.parents
-    assert names_in(opscope.load(rescued)).count("aten::add") == 10
+    assert names(opscope.load(rescued)).count("aten::add") == 10
 
 
 def without_compiler(tmp_path):

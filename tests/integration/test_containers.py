@@ -15,6 +15,7 @@ from opscope.recording import segments
 from opscope.recording.recovered import about_of, recover_file
 from opscope.recording.segments import draining
 from opscope.storage.manifest import unfinished_recordings
+from support.recorded import count
 
 OPSCOPE = [sys.executable, "-m", "opscope"]
 IN_A_CONTAINER = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
@@ -71,10 +72,6 @@ def recorded(folder, *options, calls, mark="", then=""):
         f"{WORK}\nwith torch.profiler.record_function('{mark}'):\n    work({calls})\nuntil_told()\n"
     )
     return [*OPSCOPE, "run", *options, "-o", folder, "-c", f"{code}{then}"]
-
-
-def count(trace, name):
-    return sum(trace.event_name(row) == name for row in range(len(trace.events)))
 
 
 def recover(folder):

@@ -4,7 +4,6 @@ import _thread
 import os
 import signal
 import threading
-import time
 
 import pytest
 import torch
@@ -17,6 +16,7 @@ from opscope.columns.ledger import KIND_COST, CostKind
 from opscope.recording import cost as measuring
 from opscope.recording.sources import RecordingOptions
 from opscope.timeline.tree.event_tree import event_tree
+from support.processes import wait_until
 from support.recorded import record
 
 ALL = {"record_shapes": True, "profile_memory": True, "with_stack": True}
@@ -156,9 +156,7 @@ def test_one_that_is_interrupted_leaves_no_window_and_can_be_asked_again(not_mea
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, kept)
-    until = time.monotonic() + 30
-    while _native.statistics()["wanted"] and time.monotonic() < until:
-        time.sleep(0.01)
+    wait_until(lambda: not _native.statistics()["wanted"], 30)
     assert _native.statistics()["wanted"] == 0
     measuring._known.clear()
     assert measuring.cost_by_kind(EVERYTHING)

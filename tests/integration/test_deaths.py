@@ -15,6 +15,7 @@ from opscope.cli import main
 from opscope.recording.streams.stream import NO_ROOM
 from opscope.storage.manifest import unfinished_recordings
 from support.processes import run_opscope, run_python
+from support.recorded import count
 
 TESTS = Path(__file__).parents[1]
 
@@ -47,10 +48,6 @@ def run(tmp_path, program, *options, **more):
 def source(end):
     end = end.replace("kill(", "os.kill(os.getpid(), signal.")
     return PROGRAM.format(end=end)
-
-
-def count(trace, name):
-    return sum(trace.names[row] == name for row in trace.events["name"].tolist())
 
 
 @pytest.mark.parametrize("end", ENDS)

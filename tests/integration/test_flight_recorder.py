@@ -198,10 +198,10 @@ def test_memory_is_bounded_and_a_dump_says_that_it_holds_less(tmp_path):
         "1h", max_memory="24MiB", directory=tmp_path, triggers=[], budget=None
     )
     with recorder:
-        largest = most_used(recorder, x, 120)
+        largest = most_used(recorder, x, 60)
         place = recorder.dump(wait=True)
         status = recorder.status()
-    # All of it would be more than 200 MiB; on a busy machine what is old is let go of later.
+    # All of it would be more than 100 MiB; on a busy machine what is old is let go of later.
     assert largest < 48 << 20
     assert status.held_s < status.asked_s
     trace = opscope.load(place)
@@ -218,8 +218,8 @@ def test_a_recording_that_nobody_reads_takes_no_memory_from_the_ring(tmp_path):
         "1h", max_memory="24MiB", directory=tmp_path, triggers=[], budget=None, record_shapes=True
     )
     with recorder:
-        largest = most_used(recorder, x, 60)
-    assert largest < 48 << 20  # all of it would be 250 MiB
+        largest = most_used(recorder, x, 30)
+    assert largest < 48 << 20  # all of it would be 125 MiB
     assert all_names_of(unread.trace).count("aten::add") == 1_000
     assert list(unread.trace.table("tensors").lists("sizes")).count([1]) == 1_000
 

@@ -18,6 +18,7 @@ from opscope import _native, flight_recorder, triggers
 from opscope.errors import LifecycleError
 from opscope.live.flight.keeper import Keeper
 from opscope.live.flight.triggers.trigger import Trigger
+from support.processes import wait_until
 
 
 def details_in(folder):
@@ -253,9 +254,7 @@ def test_a_trigger_that_fails_later_stops_nothing(tmp_path, method, monkeypatch)
     with flight_recorder(directory=tmp_path, triggers=[_Failing(method)]) as recorder:
         for _ in range(3):
             recorder.step()
-        until = time.monotonic() + 20
-        while method == "look" and not recorder.status().faults and time.monotonic() < until:
-            time.sleep(0.01)
+        wait_until(lambda: not (method == "look" and not recorder.status().faults), 20)
         assert recorder.status().steps == 3
         assert bool(recorder.status().faults) == (method == "look")
         assert recorder.dump(wait=True).is_dir()

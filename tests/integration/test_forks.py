@@ -3,7 +3,6 @@ open, and keep nobody waiting; the parent's recording has all that its threads d
 
 import os
 import signal
-import sys
 import textwrap
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 import torch
 
 import opscope
-from support.processes import run_python
+from support.processes import forked, run_python
 from support.recorded import names
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
@@ -25,21 +24,6 @@ EVERYTHING = {
     "with_modules": True,
 }
 FIRST_OF_OURS = 512  # as in opscope/own_file.py
-
-
-def status_of_child(work):
-    """Exit status of a forked child that runs ``work``; what it raises is on standard error."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            work()
-            status = 0
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
-        finally:
-            os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def run(code, *arguments):
@@ -72,9 +56,9 @@ def check_that_a_child_has_none(folder):
     def child():
         assert files_of_ours() == []
         assert mapped_of_ours(folder) == []
-        assert status_of_child(lambda: torch.ones(2).add(1)) == 0
+        assert forked(lambda: torch.ones(2).add(1)) == 0
 
-    assert status_of_child(child) == 0
+    assert forked(child) == 0
     assert files_of_ours()
 
 
@@ -148,7 +132,7 @@ def test_what_runs_around_a_fork_goes_on_in_both(tmp_path, options):
 
     parents = opscope.profile(stream_to=tmp_path / "t", keeper=False, **options)
     with parents, opscope.record_function("around"):
-        assert status_of_child(child) == 0
+        assert forked(child) == 0
         torch.ones(2)
     found = names(parents.trace)
     assert found.count("aten::ones") == found.count("around") == 1
@@ -159,7 +143,7 @@ def test_a_signal_handler_that_forks(tmp_path):
     statuses = []
 
     def on_signal(number, frame):
-        statuses.append(status_of_child(lambda: torch.zeros(2)))
+        statuses.append(forked(lambda: torch.zeros(2)))
         signal.setitimer(signal.ITIMER_REAL, 0.001)
 
     before = signal.signal(signal.SIGALRM, on_signal)

@@ -15,6 +15,7 @@ import torch
 
 import opscope
 from opscope import flight_recorder, triggers
+from support.processes import wait_until
 
 COUNT = int(os.environ.get("OPSCOPE_ANOMALIES", "6"))
 SEED = int(os.environ.get("OPSCOPE_SEED", "1"))
@@ -118,9 +119,7 @@ def test_every_anomaly_makes_a_dump_that_holds_what_was_before(tmp_path, monkeyp
 
 def _wait_for_writers(folder):
     """Traces are made one by one, with low priority; the program does not wait for them all."""
-    until = time.monotonic() + 60 + 20 * COUNT
-    while list(folder.glob(".dump-*")) and time.monotonic() < until:
-        time.sleep(0.2)
+    wait_until(lambda: not list(folder.glob(".dump-*")), 60 + 20 * COUNT)
 
 
 def _next_ns(happened, number):

@@ -4,12 +4,12 @@ import re
 import signal
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import opscope
 from opscope.cli import main
 from support.processes import run_python
+from support.recorded import steps_of
 
 torch = pytest.importorskip("torch", reason="runs jobs of torch.distributed")
 
@@ -38,11 +38,6 @@ def failed(request, tmp_path_factory):
     return request.param, folder, done
 
 
-def steps_in(trace):
-    rows = np.flatnonzero([name == "Optimizer.step#SGD.step" for name in trace.names])
-    return int(np.isin(trace.events["name"], rows).sum())
-
-
 def said_by_torchrun(done):
     """Each rank's exit code. A rank that raises may still be aborted (-6) while it ends, also
     where nothing is recorded: gloo's threads outlive a process group that nobody destroyed."""
@@ -50,7 +45,7 @@ def said_by_torchrun(done):
     return {int(rank): int(code) for rank, code in ranks}
 
 
-def test_torchruns_exit_code_and_what_it_says_of_ranks_are_handed_on(failed):
+def test_torchruns_exit_code_is_handed_on_and_what_ranks_did_is_there(failed):
     how, _, done = failed
     assert done.returncode == 1
     failing = said_by_torchrun(done)[0 if how == "absent" else 1]
@@ -58,20 +53,6 @@ def test_torchruns_exit_code_and_what_it_says_of_ranks_are_handed_on(failed):
     assert failing in expected, done.stderr[-3000:]
     assert "Traceback" not in done.stderr.partition("opscope: ")[2]
 
-
-def test_what_every_rank_did_until_then_is_there(failed):
-    how, folder, _ = failed
-    job = opscope.load(folder)
-    if how == "absent":  # rank 1 waited before it imported torch
-        assert job.ranks == [0]
-        assert job.missing_ranks() == "rank 1 of 2 is not in this folder"
-        return
-    assert job.ranks == [0, 1] and job.missing_ranks() == "" and job.unfinished == []
-    assert steps_in(job[1]) == LAST
-    assert LAST <= steps_in(job[0]) + 1 <= LAST + 1  # it waited for the other in the next one
-
-
-def test_it_is_known_how_each_ended(failed):
     how, folder, done = failed
     ended = {e.partition.number: e.ended for e in opscope.load(folder).processes.entries
              if e.partition is not None and e.partition.kind == "rank"}  # fmt: skip
@@ -83,6 +64,18 @@ def test_it_is_known_how_each_ended(failed):
     told = ended.keys() & expected.keys()  # torch 2.7 leaves out those that torchrun ended itself
     assert told
     assert {rank: ended[rank] for rank in told} == {rank: expected[rank] for rank in told}
+
+
+def test_what_every_rank_did_until_then_is_there(failed):
+    how, folder, _ = failed
+    job = opscope.load(folder)
+    if how == "absent":  # rank 1 waited before it imported torch
+        assert job.ranks == [0]
+        assert job.missing_ranks() == "rank 1 of 2 is not in this folder"
+        return
+    assert job.ranks == [0, 1] and job.missing_ranks() == "" and job.unfinished == []
+    assert steps_of(job[1]) == LAST
+    assert LAST <= steps_of(job[0]) + 1 <= LAST + 1  # it waited for the other in the next one
 
 
 def test_every_command_answers_for_what_there_is(failed, tmp_path, capsys):

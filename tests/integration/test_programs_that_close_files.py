@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import opscope
-from support.processes import run_python
+from support.processes import run_python, wait_until
 
 COMMON = """
 import os, signal, socket, subprocess, sys, tempfile, threading, time
@@ -297,9 +297,7 @@ def killed(program: str, folder: Path) -> None:
         check=False,
     )
     assert done.returncode == -signal.SIGKILL
-    until = time.monotonic() + 60
-    while list(folder.rglob(".recording-*")) and time.monotonic() < until:
-        time.sleep(0.1)
+    wait_until(lambda: not list(folder.rglob(".recording-*")), 60)
     assert not list(folder.rglob(".recording-*")), "nobody has made its trace"
 
 

@@ -10,26 +10,13 @@ import torch
 
 import opscope
 from opscope import _native
-from support.processes import output_of
+from support.processes import forked, output_of
 from support.recorded import names, record
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
 TESTS = Path(__file__).parents[1]
 OPTIONS = {"record_shapes": True, "profile_memory": True, "with_modules": True, "with_stack": True}
-
-
-def in_child(work):
-    """Exit status of a forked child that runs ``work``, with what it raised on standard error."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            work()
-            status = 0
-        finally:
-            os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def test_a_forked_child_records_nothing_of_its_own_accord():
@@ -41,7 +28,7 @@ def test_a_forked_child_records_nothing_of_its_own_accord():
     prof = opscope.profile(**OPTIONS)
     with prof:
         torch.ones(1)
-        assert in_child(child) == 0
+        assert forked(child) == 0
         torch.full((1,), 1)
     found = names(prof.trace)
     assert {"aten::ones", "aten::full"} <= set(found)
@@ -63,7 +50,7 @@ def test_a_forked_child_may_profile_itself(options):
 
     with opscope.profile(**options) as prof:
         torch.ones(1)
-        assert in_child(child) == 0
+        assert forked(child) == 0
     assert "aten::zeros" not in names(prof.trace)
 
 
@@ -78,7 +65,7 @@ def test_what_a_child_does_with_its_parents_profile():
 
     prof.start()
     torch.ones(1)
-    assert in_child(child) == 0
+    assert forked(child) == 0
     prof.stop()
     assert "aten::ones" in names(prof.trace) and "aten::zeros" not in names(prof.trace)
 
@@ -88,7 +75,7 @@ def test_no_lock_of_torchs_is_held_in_a_child():
     program = (
         f"import sys; sys.path.insert(0, {str(TESTS)!r}); from programs import forks_under_load"
     )
-    output = output_of(f"{program}; forks_under_load.main(60, 60)", timeout_s=600)
+    output = output_of(f"{program}; forks_under_load.main(30, 60)", timeout_s=600)
     assert "'failed': 0, 'hung': 0" in output
 
 
@@ -165,6 +152,6 @@ def test_a_worker_that_profiles_itself():
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_child_that_is_killed(number):
     with opscope.profile(**OPTIONS) as prof:
-        assert in_child(lambda: os.kill(os.getpid(), number)) == -number
+        assert forked(lambda: os.kill(os.getpid(), number)) == -number
         torch.ones(1)
     assert "aten::ones" in names(prof.trace)

@@ -17,7 +17,7 @@ from opscope.errors import LifecycleError, TraceFormatError
 from opscope.launch.keeper_process import in_memory_name
 from opscope.live.flight.left_rings import dump_ring
 from support.left_behind import file_of_ring, rings_in
-from support.processes import run_opscope, run_python
+from support.processes import run_opscope, run_python, wait_until
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "dies_in_ring.py"
 UNITS = 97
@@ -93,9 +93,7 @@ def test_an_end_that_the_program_chose_leaves_nothing(end, tmp_path):
         """,
         tmp_path,
     )
-    until = time.monotonic() + 30
-    while list(tmp_path.iterdir()) and time.monotonic() < until:
-        time.sleep(0.02)
+    wait_until(lambda: not list(tmp_path.iterdir()), 30)
     assert not list(tmp_path.iterdir())
 
 

@@ -2,13 +2,12 @@
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from support.chrome_files import op
-from support.processes import run_python
+from support.processes import run_python, wait_until
 
 OPSCOPE = str(Path(sys.executable).with_name("opscope"))
 HOSTILE = "open({mark!r}, 'a').write(__file__ + '\\n')\nraise ImportError('harmless')\n"
@@ -89,9 +88,7 @@ def program_beside_modules(tmp_path, then):
 def test_the_processes_that_finish_what_was_killed(tmp_path, options):
     sent = program_beside_modules(tmp_path, "os.kill(os.getpid(), 9)")
     sent.run("run", "-o", str(tmp_path / "t"), *options, "script.py")
-    until_s = time.monotonic() + 60
-    while not list((tmp_path / "t").rglob("manifest*.json")) and time.monotonic() < until_s:
-        time.sleep(0.1)
+    wait_until(lambda: list((tmp_path / "t").rglob("manifest*.json")), 60)
     assert list((tmp_path / "t").rglob("manifest*.json"))
     assert not sent.ran
 

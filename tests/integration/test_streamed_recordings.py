@@ -22,6 +22,7 @@ from opscope.recording import recovered
 from opscope.recording.recovered import recover, recover_file
 from opscope.recording.streams.stream import NO_ROOM
 from opscope.storage.manifest import unfinished_recordings
+from support.recorded import count
 
 EVERYTHING = {
     "record_shapes": True,
@@ -41,10 +42,6 @@ def work(times=20):
 
 def streaming(folder, **options):
     return opscope.profile(stream_to=folder, keeper=False, **options)
-
-
-def count(trace, name):
-    return sum(trace.names[row] == name for row in trace.events["name"].tolist())
 
 
 def in_a_program(source, *arguments):

@@ -134,6 +134,13 @@ export class State {
     this.setView(middle - width / 2, middle + width / 2);
   }
 
+  // Selects the call of Python that starts at the first of these times; picked again, the next one.
+  goToCall(starts: number[]): void {
+    const { spans } = this;
+    const calls = starts.map((start) => spans.callStartingAt(start)).filter((call) => call >= 0);
+    if (calls.length) this.goTo(calls[(calls.indexOf(this.selected) + 1) % calls.length], true);
+  }
+
   // A selected call of Python stays selected only where it can be seen.
   showPython(show: boolean): void {
     if (!this.spans.hasPython || show === this.pythonShown) return;

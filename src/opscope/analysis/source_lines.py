@@ -122,6 +122,8 @@ class SourceLines:
     total_ns: Values
     self_ns: Values  # that outside the calls made further down
     device_ns: Values  # device work launched in them
+    call: Values  # every call made from any of them, a row of ``events``; shape (calls,)
+    line_of_call: Values  # and its line, a row of these
 
     def __len__(self) -> int:
         return len(self.places)
@@ -149,6 +151,8 @@ def source_lines(trace: TraceData, listing: TorchListing | None = None) -> Sourc
         total_ns=group_sums(np.where(outermost, listing.duration_ns[event], 0), line, lines),
         self_ns=group_sums(own[event], line, lines),
         device_ns=group_sums(np.where(outermost, device[event], 0), line, lines),
+        call=event,
+        line_of_call=line.astype(np.int64),
     )
 
 

@@ -83,7 +83,7 @@ def _opened(given: Sequence[Recording], names: Sequence[str]) -> Side:
 
 
 def _names(given: Sequence[Recording]) -> list[str]:
-    """Of traces the program; of places as much of the end of the path as tells them apart."""
+    """Names of programs for traces; for paths the shortest distinct ends."""
     places = {
         row: _place(each) for row, each in enumerate(given) if not isinstance(each, TraceData)
     }

@@ -51,15 +51,13 @@ def refuse_address(path: str | os.PathLike[str]) -> None:
 
 
 def _scheme_of(text: str) -> re.Match[str] | None:
-    """Of an address, behind what is around that; None of a path."""
+    """The scheme of an address, after the scheme of an archive around it; None of a path."""
     chained = _CHAINED.match(text)
     match = _SCHEME.match(text, 0 if chained is None else max(chained.end() - 2, 0))
     return None if match is None or os.path.lexists(text) else match
 
 
 def _whole(text: str) -> str:
-    """The address with all its slashes."""
-
     def with_slashes(match: re.Match[str]) -> str:
         is_local = match[2].lower() in _OF_THE_FILE_SYSTEM
         return f"{match[1]}{match[2]}:{'///' if is_local else '//'}"

@@ -158,7 +158,7 @@ def find(folder: AnyPath, *kinds: LeftKind, owned_by: str | None = None) -> list
 
 
 def _belongs_to_another(one: Artefact) -> bool:
-    """Segments are those of the recording beside them."""
+    """Segments belong to the recording beside them."""
     return one.kind is LeftKind.SEGMENTS and one.path.with_suffix(".opscope").exists()
 
 

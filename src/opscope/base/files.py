@@ -112,7 +112,7 @@ def _open_plain(place: int, name: str, flags: int, path: str) -> int:
 
 
 def _owners(place: int) -> set[int]:
-    """The user; and the owner of the folder, because some file systems give all files one owner."""
+    """The user and the owner of the folder: some file systems give all files one owner."""
     return {os.geteuid(), os.fstat(place).st_uid}
 
 

@@ -86,7 +86,6 @@ class OwnSocket:
 
 
 def _out_of_the_way(descriptor: int) -> int:
-    """The same file under a higher number, or the one given where there is none."""
     for least in (_HIGH, _STANDARD) if descriptor < _STANDARD else (_HIGH,):
         try:
             higher = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, least)

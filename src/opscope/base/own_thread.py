@@ -71,7 +71,7 @@ def let_others_run() -> None:
 
 
 def _end_all() -> None:
-    """All are asked before any is waited for."""
+    """Request the end of all before waiting for any."""
     running = tuple(_running)
     for one in running:
         one.ask_to_end()

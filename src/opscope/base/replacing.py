@@ -45,7 +45,7 @@ def replace_folder(final: Path, new: Path, old: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Whether the two have changed places: both must exist, and the system must be able to."""
+    """Whether two folders changed places: both must exist, and the system must support it."""
     rename = getattr(ctypes.CDLL(None), "renameat2", None)
     if rename is None:
         return False

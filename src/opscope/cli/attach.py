@@ -146,11 +146,7 @@ def _recorded(asked: Namespace) -> tuple[Path, tuple[bytes, dict[str, Any]]]:
 
 
 def _folder_for(output: Path | None, process: int, command: str) -> Path:
-    """Where the trace goes: where asked, or a new folder here.
-
-    Raises:
-        UsageError: something else is there, or nothing can be written.
-    """
+    """Where the trace goes: where asked, or a new folder here."""
     words = [Path(word).stem for word in command.split() if word.endswith(".py")]
     name = re.sub(r"[^\w.-]+", "-", words[0] if words else "process")
     place = destination.choose(output, None, f"{name}-{process}")

@@ -189,7 +189,7 @@ def _bridge(status: bridge.BridgeStatus) -> Check:
 def _recording() -> Iterator[Check]:
     """Try it: what a recording with everything switched on holds is what would be recorded."""
     try:
-        trace = record_a_little()
+        trace = _record_a_little()
     except OpscopeError as error:
         yield Check("recording", Health.FATAL, str(error))
         return
@@ -201,11 +201,7 @@ def _recording() -> Iterator[Check]:
     if len(trace.table("gpu")):  # otherwise the line about the source below says it
         for line in describe_devices(trace):
             yield Check("devices", Health.FATAL if "BROKEN" in line else Health.GOOD, line)
-    for source in sources_seen(trace):
-        if source.seen:
-            yield Check(f"  {source.name}", Health.GOOD, source.asked_for)
-        else:
-            yield Check(f"  {source.name}", Health.ABSENT, source.why_not)
+    yield from _sources(trace)
 
 
 _NOT_YET = "this version of opscope does not record it"
@@ -217,29 +213,8 @@ network(torch.ones(3, 4, device=device)).sum().backward()
 """
 
 
-@dataclass(frozen=True)
-class Found:
-    """What the trial found of one kind of thing that can be recorded.
-
-    Attributes:
-        name: for people.
-        seen: whether the trial recorded any.
-        asked_for: how to have it recorded.
-        why_not: why the trial had none.
-    """
-
-    name: str
-    seen: bool
-    asked_for: str
-    why_not: str
-
-
-def record_a_little() -> TraceData:
-    """Record a small network's forward and backward pass with every option on.
-
-    Raises:
-        OpscopeError: recording does not work here.
-    """
+def _record_a_little() -> TraceData:
+    """Record a small network's forward and backward pass with every option on."""
     import torch
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -251,20 +226,24 @@ def record_a_little() -> TraceData:
     return everything.trace
 
 
-def sources_seen(trace: TraceData) -> Iterator[Found]:
-    """What a trace of :func:`record_a_little` shows about each source."""
+def _sources(trace: TraceData) -> Iterator[Check]:
+    """What the trial shows about each source."""
     kinds = set(np.unique(trace.events["kind"]).tolist())
-    yield Found("operators", EventKind.OPERATOR in kinds, "always", "torch ran none")
-    yield Found("annotations", EventKind.ANNOTATION in kinds, "always", _NOT_YET)
-    yield Found("shapes", len(trace.table("tensors")) > 0, "--shapes", _NOT_YET)
-    yield Found("memory", len(trace.table("allocations")) > 0, "--memory", _NOT_YET)
     # Functions that were running when the recording began are in every trace; only these show
     # that calls are recorded.
     called = any(name.endswith(": forward") for name in trace.names)
-    yield Found("Python calls", called, "--stack", _NOT_YET)
-    yield Found("nn.Module calls", EventKind.MODULE_CALL in kinds, "--modules", _NOT_YET)
     has_gpu_rows = len(trace.table("gpu")) > 0
-    yield Found("GPU activity", has_gpu_rows, "where torch sees a GPU", _why_no_gpu(trace))
+    for name, is_seen, asked_for, why_not in (
+        ("operators", EventKind.OPERATOR in kinds, "always", "torch ran none"),
+        ("annotations", EventKind.ANNOTATION in kinds, "always", _NOT_YET),
+        ("shapes", len(trace.table("tensors")) > 0, "--shapes", _NOT_YET),
+        ("memory", len(trace.table("allocations")) > 0, "--memory", _NOT_YET),
+        ("Python calls", called, "--stack", _NOT_YET),
+        ("nn.Module calls", EventKind.MODULE_CALL in kinds, "--modules", _NOT_YET),
+        ("GPU activity", has_gpu_rows, "where torch sees a GPU", _why_no_gpu(trace)),
+    ):
+        health, detail = (Health.GOOD, asked_for) if is_seen else (Health.ABSENT, why_not)
+        yield Check(f"  {name}", health, detail)
 
 
 def _why_no_gpu(trace: TraceData) -> str:

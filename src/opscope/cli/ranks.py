@@ -31,7 +31,7 @@ from opscope.api.job import Job
 from opscope.cli.parser import Parser, example, one_of, whole_number
 from opscope.cli.shown.console import Messages
 from opscope.cli.shown.results import Result, RowsFormat, Section, add_format
-from opscope.cli.trace_argument import Chosen, add_trace, choose_trace, nothing_beside
+from opscope.cli.trace_argument import Chosen, add_trace, choose_trace, load_chosen
 from opscope.cli.whole_job import of_readable, say_what_is_missing
 from opscope.errors import TraceFormatError, UsageError
 from opscope.jobs.collective_kinds import (
@@ -45,7 +45,6 @@ from opscope.jobs.collective_kinds import (
     sentences,
 )
 from opscope.jobs.collectives import JobCollectives
-from opscope.jobs.questions.answer import JobAnswer
 from opscope.jobs.questions.engines import EngineName
 from opscope.jobs.questions.questions import JobQuestion
 from opscope.jobs.rank_path import rank_path
@@ -115,11 +114,7 @@ def main(asked: Namespace) -> None:
         keep_freed_memory()
     chosen = choose_trace(asked)
     if not chosen.is_of_several:
-        raise nothing_beside(
-            chosen,
-            "nothing to be compared with",
-            "Record the job with `opscope run --children`; `opscope summary` tells about one.",
-        )
+        raise _nothing_beside(chosen)
     if asked.ask:
         _show_answer(chosen, asked)
     elif asked.collectives:
@@ -128,14 +123,30 @@ def main(asked: Namespace) -> None:
         _show_slow_ranks(chosen, asked.format)
 
 
+def _nothing_beside(chosen: Chosen) -> UsageError:
+    """What is wrong where one process is looked at, unless it cannot be read."""
+    if not chosen.parts or chosen.part not in (None, *chosen.parts):
+        load_chosen(chosen)
+    lacks = "has nothing to be compared with"
+    if len(chosen.parts) > 1:
+        return UsageError(
+            f"{chosen.part} alone {lacks}. Name several ranks, as in --rank 0,4-7, or leave --rank "
+            "out."
+        )
+    return UsageError(
+        f"{chosen.path} holds one process, which {lacks}. Record the job with `opscope run "
+        "--children`; `opscope summary` tells about one."
+    )
+
+
 def _show_slow_ranks(chosen: Chosen, format: RowsFormat) -> None:
     whole = chosen.job
-    found = of_readable(whole, f"comparing {len(whole)} processes", Job.slow_ranks, fewest=2).found
+    doing = f"comparing {len(whole)} processes"
+    found, *_ = of_readable(whole, doing, Job.slow_ranks, fewest=2)
     said = found.sentences()
     if format is RowsFormat.CSV:  # its rows are what is said first
         said = said[len(found.found) :]
     Result(
-        sections=[],
         content=found.as_dict(),
         columns=_SLOW_COLUMNS,
         rows=map(_slow_row, found.found),
@@ -154,7 +165,7 @@ def _slow_row(one: SlowRank) -> list[object]:
 def _show_collectives(chosen: Chosen, format: RowsFormat) -> None:
     whole = chosen.job
     doing = f"matching what {len(whole)} processes did together"
-    found = of_readable(whole, doing, Job.collectives, fewest=2).found
+    found, *_ = of_readable(whole, doing, Job.collectives, fewest=2)
     kinds, waits = collective_kinds(found), rank_waits(found)
     few = kinds[:_MOST_KINDS] if format is RowsFormat.TABLE else kinds
     more = len(kinds) - len(few)
@@ -193,11 +204,11 @@ def _show_answer(chosen: Chosen, asked: Namespace) -> None:
     is_table = asked.format is RowsFormat.TABLE
     most = SHOWN + 1 if asked.limit is None and is_table else asked.limit
     messages, whole = Messages(), chosen.job
-    answer: JobAnswer = of_readable(
+    answer, *_ = of_readable(
         whole,
         f"asking {len(whole)} processes",
         lambda job: job.query(asked.ask, asked.engine, most, asked.master),
-    ).found
+    )
     shown = asked.limit or SHOWN
     rows = answer.rows[:shown] if is_table else answer.rows
     cells = [list(map(_cell, answer.columns, row)) for row in rows]

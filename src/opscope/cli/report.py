@@ -69,21 +69,19 @@ def _write_of_several(
 ) -> None:
     keep_freed_memory()
     whole = Job(chosen.path)
-    asked = of_readable(
+    (compared, together), readable, unread = of_readable(
         whole,
         f"looking at {len(whole)} processes",
         lambda job: (job.slow_ranks(), job.collectives()),
     )
-    compared, together = asked.found
     is_chosen = len(chosen.parts) < len(whole)
-    few = compared.steps.worth_showing(MOST_ON_TIMELINE) or asked.job.parts
+    few = compared.steps.worth_showing(MOST_ON_TIMELINE) or readable.parts
     known = whole.only(chosen.parts if is_chosen else few)
     slow = [rank.process for rank in compared.found]
-    shown = of_readable(
+    (all_of_them, one, trace), shown, unshown = of_readable(
         known, f"reading {len(known)} processes", lambda job: _on_one_clock(job, slow)
     )
-    all_of_them, one, trace = shown.found
-    left_out = dict.fromkeys((*asked.left_out, *shown.left_out))
+    left_out = dict.fromkeys((*unread, *unshown))
     with messages.progress(f"writing {page}"):
         write_report(
             all_of_them,
@@ -91,10 +89,10 @@ def _write_of_several(
             title=title,
             period=period,
             ranks=(replace(compared, notes=(*compared.notes, *left_out)), together),
-            on_timeline=shown.job.parts,
+            on_timeline=shown.parts,
             process=(one, trace),
         )
-    there = parts_text(shown.job.parts, len(whole))
+    there = parts_text(shown.parts, len(whole))
     say_what_is_missing(whole, messages)
     messages.say(f"tables, findings and steps are of {one}")
     messages.say(f"the timeline shows {there}; choose with {chosen.parts[0].option}")

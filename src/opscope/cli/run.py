@@ -167,10 +167,7 @@ def _add_what_to_write(parser: Parser) -> None:
         help="How large the file may grow. [default: half of what is free]",
     )
     group.add_argument(
-        "--chrome",
-        metavar="FILE",
-        type=Path,
-        help="Also write a Chrome trace: .json or .json.gz.",
+        "--chrome", metavar="FILE", type=Path, help="Also write a Chrome trace: .json or .json.gz."
     )
     group.add_argument(
         "--report",
@@ -179,9 +176,7 @@ def _add_what_to_write(parser: Parser) -> None:
         help="Also write a page to look at the trace with: .html.",
     )
     group.add_argument(
-        "--sort-by",
-        metavar="KEY",
-        help=f"Sort the table by this column. [default: {DEFAULT_SORT}]",
+        "--sort-by", metavar="KEY", help=f"Sort the table by this column. [default: {DEFAULT_SORT}]"
     )
     add_row_limit(group, None, "Rows of the table")
     group.add_argument(
@@ -216,11 +211,7 @@ def parsed(parser: Parser, words: Sequence[str]) -> Namespace:
 
 
 def main(asked: Namespace) -> Callable[[], None]:
-    """Check what was asked for; what it returns runs the program.
-
-    Raises:
-        UsageError: it makes no sense, or cannot be done here.
-    """
+    """Check what was asked for; what it returns runs the program."""
     run_options = _run_options(asked)
     _refuse_what_excludes(asked)
     # Before Python 3.13.1 argparse leaves the dashes there that end options.
@@ -331,9 +322,6 @@ def check_bridge() -> None:
 
     torch is left for the program to import (see :mod:`opscope.launch.torch_import`), so a bridge
     that may be missing is built by another process.
-
-    Raises:
-        BridgeError: no torch, or no bridge and no way to build one.
     """
     if importlib.util.find_spec("torch") is None:
         raise BridgeError(

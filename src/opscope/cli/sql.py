@@ -59,11 +59,10 @@ def main(asked: Namespace) -> None:
     format = asked.format or (RowsFormat.TABLE if is_terminal else RowsFormat.CSV)
     chosen = choose_trace(asked)
     if chosen.is_of_several:
-        relation = of_readable(
-            chosen.job,
-            f"reading {chosen.path}",
-            lambda job: job.sql(asked.query, asked.read_only),
-        ).found
+        doing = f"reading {chosen.path}"
+        relation, *_ = of_readable(
+            chosen.job, doing, lambda job: job.sql(asked.query, asked.read_only)
+        )
     elif (long := long_trace(chosen)) is not None:
         relation = query_long(long, asked.query, asked.read_only)
     else:

@@ -95,24 +95,17 @@ LONG_EVENTS = 10_000_000
 
 @dataclass(frozen=True)
 class Chosen:
-    """What is looked at.
+    """What is looked at."""
 
-    Attributes:
-        path: where it is.
-        part: which process was asked for; None where that was not said.
-        parts: the processes that are meant, all of the folder's where none was asked for; empty
-            for what is no folder of ours.
-        source: what holds them, kept so that a file is read once.
-        seconds: the part of the recording that was asked for, as A..B after its first event.
-        steps: likewise, in steps.
-    """
-
-    path: Path
-    part: Partition | None
+    path: Path  # where it is
+    part: Partition | None  # which process was asked for; None where that was not said
+    # the processes that are meant, all of the folder's where none was asked for; empty for what is
+    # no folder of ours
     parts: tuple[Partition, ...] = ()
-    source: Recordings | None = None
+    source: Recordings | None = None  # what holds them, kept so that a file is read once
+    # the part of the recording that was asked for, as A..B after its first event
     seconds: str | None = None
-    steps: str | None = None
+    steps: str | None = None  # likewise, in steps
 
     @property
     def job(self) -> Job:
@@ -141,11 +134,7 @@ class Chosen:
 
 
 def choose_trace(asked: Namespace) -> Chosen:
-    """Find what the options of :func:`add_trace` say; says which it is, if that was not said.
-
-    Raises:
-        TraceFormatError, UsageError: there is none, or it cannot be looked into.
-    """
+    """Find what the options of :func:`add_trace` say; says which it is, if that was not said."""
     messages = Messages()
     with messages.progress(f"looking at {asked.trace}"):
         path = _newest() if asked.trace is None else local_path(asked.trace)
@@ -183,15 +172,11 @@ def _several(chosen: Chosen) -> str:
 
 
 def open_traces(chosen: Chosen) -> TraceData:
-    """Load it; where there are several and none was chosen, all of them as one.
-
-    Raises:
-        TraceFormatError, UsageError: as :func:`opscope.load`.
-    """
+    """Load it; where there are several and none was chosen, all of them as one."""
     keep_freed_memory()
     if not chosen.is_of_several:
         return load_chosen(chosen)
-    trace = of_readable(chosen.job, f"reading {chosen.path}", Job.together).found
+    trace, *_ = of_readable(chosen.job, f"reading {chosen.path}", Job.together)
     shown = int(trace.ledger[SOURCE]["shown together"])
     choose = f"choose with {chosen.parts[0].option}"
     Messages().say(f"{shown} processes together, on one clock; {choose}")
@@ -199,11 +184,7 @@ def open_traces(chosen: Chosen) -> TraceData:
 
 
 def load_chosen(chosen: Chosen) -> TraceData:
-    """Load one process, or the part of it that was asked for, showing that this is going on.
-
-    Raises:
-        TraceFormatError, UsageError: as :func:`opscope.load`.
-    """
+    """Load one process, or the part of it that was asked for, showing that this is going on."""
     if chosen.has_several:
         raise UsageError(_several(chosen))
     messages = Messages()
@@ -226,35 +207,11 @@ def _say_what_cannot_be_read(chosen: Chosen, messages: Messages) -> None:
             messages.say(str(error))
 
 
-def nothing_beside(chosen: Chosen, lacks: str, instead: str) -> UsageError:
-    """What to say where one process is looked at and it takes several.
-
-    Args:
-        chosen: what is looked at.
-        lacks: what one process has, as in "nothing to be compared with".
-        instead: what to do where there is no other, as a sentence.
-
-    Raises:
-        TraceFormatError, UsageError: something else is wrong with what was to be looked at.
-    """
-    if not chosen.parts or chosen.part not in (None, *chosen.parts):
-        load_chosen(chosen)
-    if len(chosen.parts) > 1:
-        return UsageError(
-            f"{chosen.part} alone has {lacks}. Name several ranks, as in --rank 0,4-7, or leave "
-            "--rank out."
-        )
-    return UsageError(f"{chosen.path} holds one process, which has {lacks}. {instead}")
-
-
 def each_process(chosen: Chosen, doing: str) -> Iterator[tuple[Partition, TraceData]]:
     """The processes of a folder one after the other.
 
     What of a process is damaged or holds no event is passed over; that and ranks that are missing
     is said. While one is looked at it is shown that ``doing`` goes on.
-
-    Raises:
-        TraceFormatError, UsageError: as :func:`opscope.load`, of all of them; or none has an event.
     """
     messages = Messages()
     empty: list[Partition] = []
@@ -352,11 +309,7 @@ def _bounds(text: str, option: str) -> tuple[float, float]:
 
 
 def _numbers(text: str) -> list[int]:
-    """``0,4-7`` as numbers.
-
-    Raises:
-        UsageError: it is something else.
-    """
+    """``0,4-7`` as numbers."""
     found: set[int] = set()
     for piece in text.split(","):
         match = _NUMBERS.fullmatch(piece.strip())
@@ -370,11 +323,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _newest() -> Path:
-    """The trace in this folder that was written last.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """The trace in this folder that was written last."""
     written = list(_traces_here())
     if not written:
         raise UsageError(

@@ -32,7 +32,7 @@ from opscope.cli.shown.findings import (
     verdict_section,
 )
 from opscope.cli.shown.results import Result, Section, add_format
-from opscope.cli.shown.side_by_side import OfAll, answer, difference_text
+from opscope.cli.shown.side_by_side import answer, difference_text
 from opscope.cli.trace_argument import Chosen, add_trace, choose_trace, said_once
 from opscope.columns.causes import Cause
 from opscope.columns.location import LineTexts, line_texts
@@ -59,19 +59,12 @@ _HEADINGS = ("Where the time went", "Share", "Time", "Per step", "Give or take")
 
 @dataclass(frozen=True)
 class Why:
-    """What the command shows.
+    """What the command shows."""
 
-    Attributes:
-        account: of the time.
-        findings: what to change.
-        texts: what lines of the program say.
-        verdict: the answer in short.
-    """
-
-    account: Account
-    findings: Findings
-    texts: LineTexts
-    verdict: Verdict
+    account: Account  # of the time
+    findings: Findings  # what to change
+    texts: LineTexts  # what lines of the program say
+    verdict: Verdict  # the answer in short
 
 
 def options(parser: Parser) -> None:
@@ -111,7 +104,7 @@ def _account(chosen: Chosen, period: Which) -> Result:
         account, findings = find_account(one, period), find_findings(one, which=period)
         return Why(account, findings, line_texts(one), weighed(one, period, findings, account))
 
-    def of_all(found: Mapping[Partition, Why]) -> OfAll:
+    def of_all(found: Mapping[Partition, Why]) -> Result:
         return _of_all(found, chosen.job.only(found))
 
     return answer(chosen, "adding up", find, result_of, of_all)
@@ -122,9 +115,9 @@ def _findings(chosen: Chosen, asked: Namespace) -> Result:
         found = find_findings(one, asked.benchmark, asked.name, which=asked.period)
         return found, line_texts(one)
 
-    def of_all(found: Mapping[Partition, tuple[Findings, LineTexts]]) -> OfAll:
+    def of_all(found: Mapping[Partition, tuple[Findings, LineTexts]]) -> Result:
         states = {part: [state_of(one)] for part, (one, _) in found.items()}
-        return OfAll(sections=findings_of_all(found), lines=said_once(states, len(found)))
+        return Result(sections=findings_of_all(found), lines=said_once(states, len(found)))
 
     return answer(
         chosen,
@@ -160,7 +153,7 @@ def result_of(why: Why) -> Result:
     )
 
 
-def _of_all(found: Mapping[Partition, Why], job: Job) -> OfAll:
+def _of_all(found: Mapping[Partition, Why], job: Job) -> Result:
     """A row for each process, with the causes that matter; who is slow; who has more of what."""
     slow = job.slow_ranks()
     compared = compare_accounts({part: why.account for part, why in found.items()})
@@ -186,7 +179,7 @@ def _of_all(found: Mapping[Partition, Why], job: Job) -> OfAll:
         rows=rows,
         optional=titles[::-1],
     )
-    return OfAll(
+    return Result(
         sections=[table],
         lines=[*said, *_differences(compared)],
         content={"stragglers": slow.as_dict()},

@@ -54,7 +54,7 @@ def _merge_names(traces: Sequence[TraceData]) -> tuple[Names, list[np.ndarray[An
 def _concat_column(
     traces: Sequence[TraceData], table: str, column: Column, name_maps: list[np.ndarray[Any, Any]]
 ) -> Any:
-    if column.dtype.startswith("list"):
+    if column.is_list:
         return concat_lists([trace.table(table).lists(column.name) for trace in traces])
     parts = []
     offset = 0

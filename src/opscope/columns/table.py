@@ -172,7 +172,7 @@ def unknown_name(what: str, name: object, known: Sequence[str]) -> UnknownNameEr
 
 def as_column(column: Column, data: Any) -> Any:
     """What a table keeps of a column: read-only, of the schema's dtype."""
-    if column.dtype.startswith("list"):
+    if column.is_list:
         if not isinstance(data, ListColumn):
             raise TypeError(f"{column.name} must be a ListColumn")
         return data
@@ -191,7 +191,7 @@ def _taken(column: Array, rows: npt.NDArray[np.integer[Any]]) -> Array:
 
 
 def _filled(column: Column, rows: int) -> Any:
-    if column.dtype.startswith("list"):
+    if column.is_list:
         return ListColumn(np.zeros(rows + 1, dtype=np.int64), np.zeros(0, dtype=np.int64))
     if column.dtype == "string":
         return np.full(rows, "", dtype=object)

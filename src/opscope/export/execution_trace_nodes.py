@@ -121,7 +121,7 @@ def _links(trace: TraceData) -> Columns:
 
 
 def _self_ns(trace: TraceData) -> Any:
-    """Duration of every node outside the nodes in it."""
+    """Duration of every node without the nodes in it."""
     events = trace.events
     is_node = events["kind"] <= EventKind.ANNOTATION
     counted = is_node & ~events["is_async"]
@@ -130,7 +130,6 @@ def _self_ns(trace: TraceData) -> Any:
 
 
 def _thread_numbers(trace: TraceData) -> Any:
-    """What the file calls each thread: torch's number, where it is known."""
     threads = trace.table("threads")
     torch_id = threads["torch_thread_id"]
     return np.where(torch_id != 0, torch_id, threads["system_thread_id"]).astype(np.int64)

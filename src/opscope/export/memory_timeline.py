@@ -141,7 +141,6 @@ def _png(sizes: SizesByCategory, device: str) -> bytes:
 
 
 def _unit(most: int) -> tuple[int, str]:
-    """A power of 1024 that leaves few digits of ``most`` bytes, and its name."""
     for unit, name in ((_GIB, "GiB"), (_MIB, "MiB"), (_KIB, "KiB")):
         if most >= unit:
             return unit, name
@@ -159,7 +158,7 @@ FORMAT = Format(
     suffixes=(".memory.json", ".memory.json.gz", ".memory.html", ".raw.json.gz"),
     help=(
         "memory by category over time, in the files of torch's "
-        "export_memory_timeline; .html is a page, .png a picture (by matplotlib)"
+        "export_memory_timeline; .html is a page and .png a picture"
     ),
     write=_write_recorded,
 )

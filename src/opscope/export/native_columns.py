@@ -43,7 +43,6 @@ def argument_columns(trace: TraceData) -> Columns:
 
 
 def _inputs(table: Table, event_count: int) -> Rows:
-    """Rows with an input of an event, grouped by event and otherwise in order."""
     event = table["event"]
     rows = np.flatnonzero((table["role"] == Role.INPUT) & within(event, event_count))
     event = event[rows]

@@ -90,7 +90,6 @@ def _check_name(name: str) -> None:
 
 @contextmanager
 def _replacing(name: str) -> Iterator[IO[bytes]]:
-    """A new file that takes the place of ``name`` once it is complete."""
     target = os.path.realpath(name)  # replace what a link points to, not the link
     if os.path.exists(target) and not os.path.isfile(target):
         # A pipe or /dev/stdout is written to, not replaced. A folder raises an error here.

@@ -65,7 +65,6 @@ def schema_size(text: str) -> tuple[int, int]:
 
 
 def _listed(text: str) -> int:
-    """How many items a list has, outside brackets and strings, without the ``*``."""
     text = _STRING.sub('""', text)
     depth, items = 0, [""]
     for character in text:

@@ -86,7 +86,6 @@ def nested_pieces(text: str) -> Pieces | None:
 
 
 def _texts(value: Any, depth: int) -> tuple[str, str, str]:
-    """Values, shapes and types of a nested value, with a gap for each tensor."""
     kind, content = _open(value, depth)
     if kind == "Tensor":
         return GAP, GAP, GAP
@@ -103,7 +102,6 @@ def _texts(value: Any, depth: int) -> tuple[str, str, str]:
 
 
 def _open(value: Any, depth: int) -> tuple[str, Any]:
-    """Kind and content of one value."""
     if value == "Tensor":
         return "Tensor", None
     if not isinstance(value, dict) or len(value) != 1 or depth > MAX_DEPTH:

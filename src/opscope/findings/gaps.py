@@ -20,6 +20,9 @@ from opscope.findings.subject import Flags, Subject
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_OTHERS = (*_FUNCTIONS, ast.ClassDef, ast.Lambda)
+"""What is in these does not run where they are."""
+
 _BRANCHES = (ast.If, ast.ExceptHandler, ast.match_case)
 _LEAVING = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _OPERATIONS = (
@@ -67,120 +70,66 @@ def _line_between(file: str, first: int, before: int, after: int) -> int:
     function = _function_at(file, first, max(before, after))
     if function is None:
         return before if before >= 0 else after if after >= 0 else first
-    statements = [*_statements(function, before, after)]
-    between = _between(statements, before, after)
-    for lines in (
-        [line for one in between if (line := _loop_line(one, before, after)) >= 0],
-        [one.lineno for one in between if _calls(one, before)],
+    nodes = [*_nodes(function, before, after)]
+    loops = [node for node in nodes if isinstance(node, _LOOPS)]
+    between = [node for node in nodes if _is_between(node.lineno, before, after, loops)]
+    there = [node for node in nodes if node.lineno == after and isinstance(node, _OPERATIONS)]
+    has_arguments = len(there) > 1 and any(isinstance(node, ast.Call) for node in there)
+    candidates: tuple[Sequence[ast.expr | ast.stmt], ...] = (
+        [one for one in between if isinstance(one, _COMPREHENSIONS) or _is_whole(one, after)],
+        [one for one in between if isinstance(one, ast.Call) and not _is_range(one)],
         # What a loop goes through was called, and all of its rounds came after that.
-        [
-            one.lineno
-            for one in statements
-            if isinstance(one, _LOOPS) and _is_at(one, before) and not _is_around(one, after)
-        ],
-        [
-            after
-            for one in statements
-            if _is_at(one, after) and _calls(one, before) and _work(one) > 1
-        ],
-        [one.lineno for one in between if _work(one)],
-    ):
-        if lines:
-            return lines[0]
+        [one for one in loops if one.lineno == before and _is_whole(one, after)],
+        there if has_arguments else [],
+        [one for one in between if isinstance(one, _OPERATIONS) and not _is_range(one)],
+    )
+    for found in candidates:
+        if found:
+            lines = [node.lineno for node in found]
+            # In a round that begins anew, its rest comes first.
+            return min([line for line in lines if line > before] or lines)
     return max(before, first)
 
 
-def _statements(node: ast.AST, before: int, after: int) -> Iterator[ast.stmt]:
-    """Statements of a function by line, without blocks that leave it or a loop before ``after``."""
-    for owner, block in _blocks(node):
+def _nodes(owner: ast.AST, before: int, after: int) -> Iterator[ast.expr | ast.stmt]:
+    """What a function evaluates, without blocks that leave it or a loop before ``after``."""
+    for _, value in ast.iter_fields(owner):
+        block = [one for one in (value if isinstance(value, list) else [value])
+                 if isinstance(one, ast.AST)]  # fmt: skip
         # A ``with`` that was left says the line that it was entered at.
         is_left = isinstance(owner, ast.With | ast.AsyncWith) and owner.lineno == before
-        leaves = isinstance(owner, _BRANCHES) and isinstance(block[-1], _LEAVING)
+        leaves = isinstance(owner, _BRANCHES) and any(isinstance(one, _LEAVING) for one in block)
         if (is_left or leaves) and not any(_is_around(one, after) for one in block):
             continue
         for one in block:
-            yield one
-            if not isinstance(one, (*_FUNCTIONS, ast.ClassDef)):
-                yield from _statements(one, before, after)
+            if isinstance(one, ast.expr | ast.stmt) and not isinstance(one, _OTHERS):
+                yield one
+            if not isinstance(one, _OTHERS):
+                yield from _nodes(one, before, after)
 
 
-def _blocks(node: ast.AST) -> Iterator[tuple[ast.AST, list[ast.stmt]]]:
-    """The blocks of a compound statement, and whose each is; of a lambda or comprehension none."""
-    for name in ("body", "handlers", "cases", "orelse", "finalbody"):
-        found = getattr(node, name, None)
-        if isinstance(found, list) and found and isinstance(found[0], ast.stmt):
-            yield node, found
-        elif isinstance(found, list):
-            for one in found:
-                yield from _blocks(one)
-
-
-def _between(statements: Sequence[ast.stmt], before: int, after: int) -> list[ast.stmt]:
-    """What runs after a line and before another: the rest of a loop and its begin, if that is
-    above; -1 for the begin of the function, and for its end."""
-    others = [one for one in statements if not _is_at(one, before) and not _is_at(one, after)]
-    around = [
-        one
-        for one in statements
-        if isinstance(one, _LOOPS) and _is_around(one, before) and _is_around(one, after)
-    ]
+def _is_between(line: int, before: int, after: int, loops: Sequence[ast.stmt]) -> bool:
+    """Whether a line runs after one and before another: in the rest of a loop and its begin, if
+    that is above; -1 for the begin of the function, and for its end."""
+    around = [one for one in loops if _is_around(one, before) and _is_around(one, after)]
     if 0 <= after <= before and around:
-        loop = around[-1]
-        rest = [one for one in others if before < one.lineno and _is_around(loop, one.lineno)]
-        return rest + [one for one in others if loop.lineno < one.lineno < after]
-    return [one for one in others if before < one.lineno and (after < 0 or one.lineno < after)]
+        return before < line <= (around[-1].end_lineno or 0) or around[-1].lineno < line < after
+    return before < line and (after < 0 or line < after)
 
 
-def _loop_line(statement: ast.stmt, before: int, after: int) -> int:
-    """Where a loop begins that runs as a whole between two lines; -1 for none."""
-    if isinstance(statement, _LOOPS):
-        is_whole = not (_is_around(statement, before) or _is_around(statement, after))
-        return statement.lineno if is_whole else -1
-    lines = [node.lineno for node in _evaluated(statement) if isinstance(node, _COMPREHENSIONS)]
-    return min(lines, default=-1)
+def _is_whole(node: ast.AST, after: int) -> bool:
+    """Whether it is a loop that is over before a line."""
+    return isinstance(node, _LOOPS) and not _is_around(node, after)
 
 
-def _is_around(statement: ast.stmt, line: int) -> bool:
-    """Whether a line is of it or of a statement inside of it."""
-    return statement.lineno <= line <= (statement.end_lineno or statement.lineno)
+def _is_range(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and ast.unparse(node.func) == "range"
 
 
-def _is_at(statement: ast.stmt, line: int) -> bool:
-    """Whether it evaluates something at a line."""
-    return line == statement.lineno or any(
-        isinstance(node, ast.expr) and node.lineno <= line <= (node.end_lineno or node.lineno)
-        for node in _evaluated(statement)
-    )
-
-
-def _calls(statement: ast.stmt, before: int) -> bool:
-    """Whether it calls something, which may take long; a loop what it goes through, but for a
-    range."""
-    if isinstance(statement, ast.For | ast.AsyncFor):
-        source = statement.iter
-        of_range = isinstance(source, ast.Call) and ast.unparse(source.func) == "range"
-        return not of_range and (_is_around(statement, before) or not isinstance(source, ast.Name))
-    return any(isinstance(node, ast.Call) for node in _evaluated(statement))
-
-
-def _work(statement: ast.stmt) -> int:
-    """How many operations it evaluates."""
-    return sum(isinstance(node, _OPERATIONS) for node in _evaluated(statement))
-
-
-def _evaluated(statement: ast.stmt) -> Iterator[ast.expr | ast.stmt]:
-    """What a statement evaluates itself: nothing of those in it or of functions it defines."""
-    if isinstance(statement, (*_FUNCTIONS, ast.ClassDef)):
-        return
-    yield statement
-    waiting = [*ast.iter_child_nodes(statement)]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case | ast.Lambda):
-            continue
-        if isinstance(node, ast.expr):
-            yield node
-        waiting += ast.iter_child_nodes(node)
+def _is_around(node: ast.AST, line: int) -> bool:
+    """Whether a line is of it or of what is inside of it."""
+    begin = getattr(node, "lineno", line + 1)
+    return begin <= line <= (getattr(node, "end_lineno", None) or begin)
 
 
 def _function_at(file: str, line: int, inside: int) -> ast.AST | None:

@@ -49,7 +49,7 @@ class LoopLines:
         calls: of its function.
         time_ns: in what it calls, on devices as well, and on the way there.
         work_ns: of that, computing.
-        is_step: part of a training step, or loading data, is among what it calls.
+        is_step: most of its rounds are part of a training step, or load data.
         joins: it takes a tensor apart at once, or puts many parts together.
         is_linear: it calls nothing but sums, and products with numbers.
         carries: its rounds get what an earlier one made.
@@ -107,7 +107,9 @@ def measure_lines(subject: Subject) -> LoopLines:
     again = is_repeated_pass(subject)
     steps = subject.events["kind"] == EventKind.OPTIMIZER_CALL
     steps |= subject.named_like("Optimizer.step#", "enumerate(DataLoader)")
-    passes = inside(subject.is_training & ~steps) - 2 * inside(again & subject.is_training)
+    training = subject.sums(subject.is_training & ~steps)
+    training -= 2 * subject.sums(again & subject.is_training)
+    is_step = calls.counts & ((subject.sums(steps) > 0) | (training > 0))[calls.events]
     tensors = subject.trace.table("tensors")
     given = np.bincount(tensors["event"][tensors["role"] == Role.INPUT], minlength=len(again))
     joins = subject.named(*_JOINING[:-1])
@@ -119,7 +121,7 @@ def measure_lines(subject: Subject) -> LoopLines:
         calls=functions,
         time_ns=sum_by_line(calls, calls.took_ns + on_devices[calls.events]),
         work_ns=np.maximum(inside(part_work_ns(subject)), 0),
-        is_step=(inside(steps) > 0) | (passes > 0),
+        is_step=2 * sum_by_line(calls, is_step) > rounds * functions,
         joins=inside(joins) > 0,
         is_linear=inside(subject.is_outermost & ~linear) == 0,
         # A layer for sequences keeps their order by itself.
@@ -127,7 +129,7 @@ def measure_lines(subject: Subject) -> LoopLines:
     )
 
 
-def sum_by_line(calls: LineCalls, values: Values) -> Values:
+def sum_by_line(calls: LineCalls, values: Values | Flags) -> Values:
     """Of each line the sum over what it calls."""
     return np.bincount(calls.group, weights=values, minlength=len(calls.lines)).astype(np.int64)
 

@@ -48,6 +48,7 @@ FLOAT_BYTES = 4
 EVALUATING = "autograd::engine::evaluate_function"
 """Around each node of a backward pass, with its number."""
 
+_TAKEN_AND_FREED = (AllocationAction.ALLOCATE, AllocationAction.FREE)
 HOST = DeviceType.CPU
 CUDA = DeviceType.CUDA
 """c10::DeviceType of tensors on NVIDIA and AMD GPUs."""
@@ -166,7 +167,7 @@ class Subject:
 
     # Which events.
 
-    def flags(self, rows: Values | Flags) -> Flags:
+    def flags(self, rows: Values) -> Flags:
         """Which events are among ``rows``, and a last False for row -1. Shape (events + 1,)."""
         found = np.zeros(len(self.parent) + 1, dtype=np.bool_)
         found[rows] = True
@@ -331,7 +332,7 @@ class Subject:
             is_node=self.named_like(EVALUATING),
         )
 
-    def with_callers_ns(self, operators: Values | Flags) -> int:
+    def with_callers_ns(self, operators: Values) -> int:
         """Time of operators, with calls of libraries around them that do hardly anything else."""
         going = self.flags(operators)[:-1]
         of = going & self.is_outermost
@@ -429,12 +430,17 @@ class Subject:
 
     @cached_property
     def bytes_made(self) -> Values:
-        """What each outermost operator allocated, with what it called."""
+        """What each outermost operator allocated, with what it called, and did not free itself."""
         table = self.trace.table("allocations")
-        taken = (table["action"] == AllocationAction.ALLOCATE) & (table["event"] >= 0)
-        around = self.outermost_operator[table["event"][taken]]
-        size = np.where(around >= 0, table["size_bytes"][taken], 0)
-        return np.bincount(np.maximum(around, 0), size, len(self.parent)).astype(np.int64)
+        around = np.append(self.outermost_operator, -1)[np.maximum(table["event"], -1)]
+        known = (around >= 0) & np.isin(table["action"], _TAKEN_AND_FREED)
+        around, size = around[known], np.abs(table["size_bytes"][known])
+        is_taken = table["action"][known] == AllocationAction.ALLOCATE
+        # A file that does not say which block is freed says it of none.
+        block = table["allocation_id"][known].astype(np.int64)
+        same = group_rows(np.where(block >= 0, block, -2 - np.arange(len(block))), around)
+        stays = is_taken & (np.bincount(same.group, ~is_taken)[same.group] == 0)
+        return np.bincount(around[stays], size[stays], len(self.parent)).astype(np.int64)
 
     # Devices.
 

@@ -97,13 +97,21 @@ class ComputedValues:
             made = sources | (gets & through)
         return gets
 
-    def feeds(self, users: Flags, through: Flags) -> Flags:
-        """Operators whose result ``users`` got, or what ``through`` made of it."""
+    def feeds(
+        self, users: Flags, through: Flags, made: Values | None = None, steps: int = _STEPS_BETWEEN
+    ) -> Flags:
+        """Operators whose result ``users`` got, or what ``through`` made of it.
+
+        ``made``: who made each argument, -1 for none; its ``producer`` by default.
+        """
+        made = self.producer if made is None else made
         wanted, found = users, np.zeros(len(users), dtype=np.bool_)
-        known = self.producer >= 0
-        event, producer = self.event[known], self.producer[known]
-        for _ in range(_STEPS_BETWEEN):
-            found[producer[wanted[event]]] = True
+        event, made = self.event[made >= 0], made[made >= 0]
+        for _ in range(steps):
+            before = int(found.sum())
+            found[made[wanted[event]]] = True
+            if int(found.sum()) == before:
+                break
             wanted = users | (found & through)
         return found
 

@@ -163,7 +163,7 @@ class Verdict:
         if not fix and not missing and self.status is not Status.HEALTHY:
             fix = f"look closer: {self.next}"
         if self.status is Status.COMMUNICATION:
-            fix = f"which rank the others wait for: {self.next}"
+            fix = "which rank the others wait for: opscope ranks"
         more = f"{self.others} more: opscope {where}" if self.others else ""
         return "; ".join(part for part in (fix, more, missing) if part)
 

@@ -54,11 +54,11 @@ class KeptJob:
         self._take_down()
 
     def _has_others(self) -> bool:
-        """Processes that record and are not seen from here, as they have numbers of their own."""
+        """Recording processes in other namespaces, which are not visible here."""
         return any(is_alive(one) for one in below(self._folder, LeftKind.STREAM))
 
     def _look(self) -> None:
-        """Wait a little for one to end; see which there are by now."""
+        """Wait a little for one to end; then look for new ones."""
         for file, _ in self._poll.poll(_LOOK_EVERY_S * 1000):
             if file == self._bell:
                 os.read(file, 4096)
@@ -73,7 +73,7 @@ class KeptJob:
             self._make_traces()
 
     def _make_traces(self) -> None:
-        """Of the recordings whose processes have ended; by another process, one at a time."""
+        """Have another process, one at a time, make traces of ended recordings."""
         left = self._left()
         if left and not self._helpers.is_running(self._folder):
             self._tried |= left
@@ -143,13 +143,13 @@ class KeptJob:
             os.close(file)
 
     def _left(self) -> "set[str]":
-        """Recordings whose processes have ended, and of which no trace was to be made yet."""
+        """Recordings whose processes have ended and that were not tried yet."""
         names = {str(one.path) for one in below(self._folder, LeftKind.STREAM) if is_free(one)}
         return names - self._tried
 
 
 def _open_bell(path: str) -> int:
-    """What processes ring when they begin; -1 on file systems that have no pipes."""
+    """The pipe that processes write to when they begin; -1 without one."""
     try:
         if not stat.S_ISFIFO(os.lstat(path).st_mode):
             return -1
@@ -160,7 +160,7 @@ def _open_bell(path: str) -> int:
 
 
 def _space_of(process: int) -> int:
-    """In which its number is one; those of containers and sandboxes are other ones."""
+    """The namespace of its process id; containers and sandboxes have others."""
     with contextlib.suppress(OSError):
         return os.stat(f"/proc/{process}/ns/pid").st_ino
     return 0

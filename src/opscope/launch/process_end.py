@@ -155,7 +155,7 @@ def state_of(process: int) -> str:
 
 
 def _thread_count(process: int) -> int:
-    """Its first one may have ended before the others."""
+    """Its main thread may end before the others."""
     with contextlib.suppress(OSError):
         return len(os.listdir(f"/proc/{process}/task"))
     return 1

@@ -209,7 +209,6 @@ def _load_script(path: str) -> tuple[CodeType, dict[str, Any]]:
 def _load_module(
     spec: importlib.machinery.ModuleSpec, code: CodeType
 ) -> tuple[CodeType, dict[str, Any]]:
-    """Code and ``__main__`` attributes of a module, as ``python -m`` sets them."""
     return code, {
         "__file__": spec.origin,
         "__cached__": spec.cached,

@@ -151,7 +151,6 @@ def _replay(call: RecordedCall, arguments: FreshArguments, repeat: int) -> Repla
 def _callable(
     call: RecordedCall, event: int, arguments: FreshArguments
 ) -> tuple[str, Callable[[], Any]]:
-    """The overload that can be called like this, and the call."""
     registered = registered_overloads(call.name)
     if not registered:
         raise RefusedError("this torch has no operator of that name")

@@ -252,7 +252,7 @@ def gather(
     }
     sections: dict[str, Callable[[], Any]] = {
         "modules": lambda: module_section(part, part_listing),
-        "sources": lambda: source_section(part, part_listing),
+        "sources": lambda: source_section(part, part_listing, window.start_ns),
         "steps": lambda: step_section(own, listing, window.start_ns),
         "memory": lambda: memory_section(trace, spans),
         "devices": lambda: device_section(own, which),

@@ -12,6 +12,7 @@ from opscope.analysis.source_lines import SourceLines, source_lines
 from opscope.analysis.torch_listing.averages import Averages, key_averages
 from opscope.analysis.torch_listing.rows import RowSource
 from opscope.base.program_files import is_library
+from opscope.columns.location import line_texts
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.report.packing import shown
@@ -24,6 +25,9 @@ from opscope.timeline.waits import TimeKind, time_kind
 
 MOST_ROWS = 3000
 """Rows of one table; of more, those with most time of their own."""
+
+_MOST_CALLS = 32
+"""Of a line, that a page goes to when the line is picked."""
 
 _SHOWN = (TimeKind.WORK, TimeKind.WAITING)
 
@@ -114,8 +118,9 @@ def _module_labels(trace: TraceData) -> dict[int, str]:
     return {path: texts[text] for path, text in zip(found.tolist(), named.tolist(), strict=True)}
 
 
-def source_section(trace: TraceData, listing: TorchListing) -> Section | None:
-    """Source lines; None if no Python functions were recorded, but modules at most."""
+def source_section(trace: TraceData, listing: TorchListing, begin_ns: int) -> Section | None:
+    """Source lines, with when calls from them started, nanoseconds since ``begin_ns``; None if no
+    Python functions were recorded, but modules at most."""
     kind = trace.events["kind"]
     if not ((kind == EventKind.PYTHON_CALL) | (kind == EventKind.C_CALL)).any():
         return None
@@ -124,10 +129,13 @@ def source_section(trace: TraceData, listing: TorchListing) -> Section | None:
         return None
     rows = _top(lines.total_ns)
     places = [lines.places[row] for row in rows]
+    texts = line_texts(trace)
     columns: dict[str, Any] = {
         "file": [shown(place.file) for place in places],
         "line": [place.line for place in places],
         "function": [shown(place.function) for place in places],
+        "text": [shown(texts.get((place.file, place.line), "").strip()) for place in places],
+        "starts": _starts(trace, lines, rows, begin_ns),
         "library": [is_library(place.file) for place in places],
         "calls": lines.calls[rows].tolist(),
         "self": lines.self_ns[rows].tolist(),
@@ -136,6 +144,17 @@ def source_section(trace: TraceData, listing: TorchListing) -> Section | None:
     if lines.device_ns.any():
         columns["deviceTotal"] = lines.device_ns[rows].tolist()
     return _section(columns, len(lines))
+
+
+def _starts(trace: TraceData, lines: SourceLines, rows: Values, begin_ns: int) -> list[list[int]]:
+    """When the first calls made from each line started."""
+    order = np.argsort(lines.line_of_call, kind="stable")
+    start_ns = trace.events["start_ns"][lines.call[order]] - begin_ns
+    bounds = np.searchsorted(lines.line_of_call[order], [rows, rows + 1])
+    return [
+        start_ns[first : min(last, first + _MOST_CALLS)].tolist()
+        for first, last in bounds.T.tolist()
+    ]
 
 
 def _section(columns: dict[str, Any], total_rows: int) -> Section:

@@ -144,7 +144,7 @@ class LongTrace:
             carried_rows, carried = rows[kept], table.take(kept)
 
     def _gathered(self, events: int) -> Iterator[tuple[int, Table]]:
-        """Groups of rows put together until there are so many events, or more."""
+        """Groups of rows joined until there are that many events."""
         parts: list[Table] = []
         begin = 0
         for first, rows in self.groups("events"):
@@ -215,7 +215,7 @@ class LongTrace:
         return np.concatenate(found)
 
     def _about(self, found: Values, name: str) -> Iterator[Table]:
-        """The rows of a table that are, or are about, these events, or about none."""
+        """The rows that are or refer to these events, or to none."""
         for first, rows in self.groups(name):
             table = table_from_arrow(TABLES[name], rows)
             if name == "events":
@@ -256,7 +256,7 @@ def _bounds_of_part(metadata: Mapping[str, Any], begin_ns: int, end_ns: int) -> 
 
 
 def _referring(table: Table, found: Values) -> Table:
-    """A table whose references to events are those of the part that has these."""
+    """A table whose references to events are rows of the part with these events."""
     refer = [one.name for one in table.schema.columns if one.refers == "events"]
     if not refer or not len(table):
         return table
@@ -264,7 +264,6 @@ def _referring(table: Table, found: Values) -> Table:
 
 
 def _renumbered(events: npt.NDArray[np.int32], found: Values) -> npt.NDArray[np.int32]:
-    """Rows in the whole trace as rows in a part of it; -1 for others."""
     place = np.searchsorted(found, events)
     place[place == len(found)] = 0
     return np.where(found[place] == events, place, -1).astype(np.int32)

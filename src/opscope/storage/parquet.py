@@ -207,7 +207,6 @@ def writer_options(table: str, data: pa.Table) -> dict[str, Any]:
 
 @cache
 def _page_options() -> dict[str, int]:
-    """How long a page is, where that can be said; older Arrow has no limit but bytes."""
     known = "max_rows_per_page" in signature(pq.write_table).parameters
     return {"max_rows_per_page": _ROWS_OF_PAGE} if known else {}
 
@@ -306,7 +305,7 @@ def _opened(file: BinaryIO, **options: Any) -> pq.ParquetFile:
 
 
 def _text_bytes(column: pa.ChunkedArray) -> int:
-    """What the texts of a column take once each row has its own."""
+    """Bytes of the texts of a column once each row has its own."""
     total = 0
     for chunk in column.chunks:
         if pa.types.is_dictionary(chunk.type):

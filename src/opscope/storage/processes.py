@@ -108,7 +108,7 @@ def reserve_number(folder: Path, process: int) -> int:
 
 
 def _claims(folder: Path) -> dict[int, str]:
-    """By number of the part: who had it first."""
+    """By number of the part, its first claim."""
     found: dict[int, str] = {}
     for line in _lines(_journal_of(folder)):
         with suppress(ValueError, TypeError, KeyError):

@@ -108,7 +108,7 @@ def _read_tables(
     checks: TableChecks,
     opened: ExitStack | None,
 ) -> Counter[str]:
-    """Fill in every table there is; what of the files this version does not know."""
+    """Fill in every table there is; returns what this version does not know."""
     notes = unknown_tables(manifest.tables, [*TABLES, "names"])
     size, read = sum(table["bytes"] for table in manifest.tables.values()), 0
     whole = []

@@ -103,7 +103,7 @@ _OF_THREAD = threading.local()
 
 
 def _home_of_results() -> Any:
-    """What relations of this thread are of: it refuses a thread while another one uses it."""
+    """The owner of this thread's relations: DuckDB refuses a thread while another uses the same."""
     if threading.current_thread() is threading.main_thread():
         return duckdb
     if not hasattr(_OF_THREAD, "cursor"):
@@ -177,7 +177,6 @@ def _distinct(names: list[str]) -> Iterator[str]:
 
 
 def _label(table: str, column: str, expression: str) -> str:
-    """An SQL expression that turns a code into its text."""
     cases = " ".join(f"when {code} then '{text}'" for code, text in LABELS[table, column].items())
     return f"case {expression} {cases} else {expression}::varchar end"
 
@@ -215,7 +214,6 @@ left join names as thread_name on thread_name.id = thread.name{same("thread_name
 
 @contextmanager
 def _bounded_time(connection: Any) -> Iterator[None]:
-    """Interrupt what runs on ``connection`` once it has taken too long."""
     timer = threading.Timer(LONGEST_S, connection.interrupt)
     timer.daemon = True
     timer.start()
@@ -234,7 +232,6 @@ def _bounded_time(connection: Any) -> Iterator[None]:
 
 
 def _bounded_table(relation: Any) -> pa.Table:
-    """The rows of ``relation``, unless there are too many to hold."""
     batches, size = [], 0
     with pa.RecordBatchReader.from_stream(relation) as reader:
         for batch in reader:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -102,15 +102,17 @@ def save_files(
         write: is given the part's folder, and the rank that its manifest is to have.
     """
     refuse_address(folder)
-    own, world_size = _place_in_folder(metadata, asked)
+    rank, world_size = place_in_job(metadata)
+    own = Partition(RANK, rank) if asked is None else asked
     _refuse_foreign(folder)
     final = folder / own.folder_name
     remove_begun(folder)
     with _writing(folder), _hidden_folder(final) as unfinished:
         write(unfinished, own.number if own.kind == RANK else 0)
         _replace_rank(final, unfinished)
-        if world_size is not None:
-            _delete_earlier(folder, world_size, final)
+        if asked is None:
+            ranks = {Partition(RANK, number) for number in range(world_size)}
+            _delete_others(folder, ranks, final)
     return final
 
 
@@ -129,35 +131,21 @@ def all_parts_of(folder: Path) -> Iterator[Path]:
             for part, new in made.items():
                 _replace_rank(folder / part.folder_name, new)
             beside = folder / min(part.folder_name for part in made)
-            for part, stale in partition_folders(folder).items():
-                if part not in made:
-                    _delete_rank(stale, beside)
-            (folder / PROCESSES).unlink(missing_ok=True)
+            _delete_others(folder, made, beside)
     finally:
         with suppress(OSError):  # something is in it
             folder.rmdir()
 
 
-def _place_in_folder(
-    metadata: Mapping[str, Any], asked: Partition | None
-) -> tuple[Partition, int | None]:
-    """Which part, and the size of the job; no size if the caller chose the part."""
-    if asked is not None:
-        return asked, None
-    rank, world_size = place_in_job(metadata)
-    return Partition(RANK, rank), world_size
-
-
-def _delete_earlier(folder: Path, world_size: int, beside: Path) -> None:
-    """Delete what the new trace has not: ranks beyond its job's, and processes without a rank."""
-    for other, stale in partition_folders(folder).items():
-        if other.kind != RANK or other.number >= world_size:
+def _delete_others(folder: Path, new: Container[Partition], beside: Path) -> None:
+    for part, stale in partition_folders(folder).items():
+        if part not in new:
             _delete_rank(stale, beside)
     (folder / PROCESSES).unlink(missing_ok=True)
 
 
 def _dump_of(trace: TraceData) -> dict[str, Any] | None:
-    """Why and when a flight recorder made this; in short, the rest is in the metadata."""
+    """Why and when a flight recorder made this, from the metadata."""
     dump = trace.metadata.get("dump")
     kept = ("reason", "detail", "time_ns", "asked_s", "held_s", "limited_by")
     return {key: dump.get(key) for key in kept} if isinstance(dump, dict) else None
@@ -206,7 +194,6 @@ def _unwritable(folder: Path, error: BaseException) -> UsageError:
 
 @contextmanager
 def _hidden_folder(final: Path) -> Iterator[Path]:
-    """A new folder beside ``final``, gone afterwards unless it was renamed."""
     with locked_folder(final.with_name(unfinished_name(final.name))) as unfinished:
         try:
             yield unfinished
@@ -215,7 +202,6 @@ def _hidden_folder(final: Path) -> Iterator[Path]:
 
 
 def _replace_rank(final: Path, unfinished: Path) -> None:
-    """Give the complete rank ``unfinished`` the name ``final``, in place of an earlier one."""
     with _aside(final) as aside:
         new = unfinished.rename(aside / "new")  # holds the earlier rank after the exchange
         (new / LOCK).unlink(missing_ok=True)
@@ -243,7 +229,7 @@ def remove_begun(folder: Path) -> None:
 
 
 def _aside(final: Path) -> AbstractContextManager[Path]:
-    """Where an earlier one goes; a file in it that is not ours and cannot be moved stays there."""
+    """A folder for the earlier trace; foreign files that cannot be moved stay there."""
     return locked_folder(final.with_name(unfinished_name(final.name, ".earlier")))
 
 

@@ -133,7 +133,7 @@ def pieces_of(path: Path, piece_bytes: int) -> Iterator[bytes]:
 
 
 class _Ahead:
-    """A source of which the first bytes are known before they are read."""
+    """A source whose first bytes can be looked at before they are read."""
 
     def __init__(self, below: _Source) -> None:
         self.below = below
@@ -200,7 +200,7 @@ class _Tar:
 
 
 class _Whole(io.RawIOBase):
-    """Reads as much as was asked for: tar's blocks are of one size."""
+    """Reads as many bytes as requested: tar's blocks have one size."""
 
     def __init__(self, below: _Source) -> None:
         self._below = below
@@ -255,7 +255,7 @@ def _unpacked(path: Path, source: _Ahead) -> _Ahead:
 
 
 def _is_hidden(name: str) -> bool:
-    """What archives have beside their files, such as a Mac's attributes."""
+    """Files that archives have beside the content, such as a Mac's attributes."""
     return os.path.basename(name).startswith(".") or name.startswith("__MACOSX/")
 
 

@@ -14,7 +14,7 @@ from enum import Enum
 
 from opscope.base.quantity_text import time_text
 from opscope.base.reused_memory import row_blocks
-from opscope.columns.part import LATEST_NS, Part, part_from, part_until
+from opscope.columns.part import LATEST_NS, Part, part_from
 from opscope.columns.trace_data import TraceData, derive, derived
 from opscope.errors import UsageError
 from opscope.timeline.arrays import Values
@@ -95,7 +95,7 @@ def _part(trace: TraceData, which: Which, start_up: StartUp) -> Part:
     """One that is not the whole trace; it refers to its names and nothing else of it."""
     if which is Which.STEADY:
         return part_from(trace, start_up.end_ns, start_up.over_ns or LATEST_NS)
-    return part_until(trace, start_up.end_ns)
+    return part_from(trace, 0, start_up.end_ns)
 
 
 def find_which(which: Which | str) -> Which:

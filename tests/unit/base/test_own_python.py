@@ -17,7 +17,7 @@ SOURCE = Path(opscope.errors.__file__).parent
 HOSTILE = "import os; open(os.environ['MARK'], 'a').write(__file__ + '\\n'); raise ImportError\n"
 
 STARTERS = {
-    "cli/readiness.py": "own_python",
+    "cli/run.py": "own_python",
     "live/flight/dump_writer.py": "what it was given",
     "launch/keeper_process.py": "what it was given",
     "launch/process_end.py": "what it was given",

@@ -43,4 +43,4 @@ def test_bash_completes(command_line, tmp_path):
     assert offered("run", "train.py", "tr") == ["trace.opscope"]
     assert offered("run", "--why", "-o", "out", "--sh") == ["--shapes"]
     for words in (["train.py"], ["--why", "train.py", "--memory"], ["-m", "timeit", "-n"]):
-        assert offered("run", *words, "--") == []  # the program's own
+        assert not [one for one in offered("run", *words, "--") if one.startswith("-")]

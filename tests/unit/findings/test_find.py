@@ -404,6 +404,35 @@ def test_indexing_in_a_loop():
     assert finding.saved_ns == pytest.approx(110 * MICROSECOND, rel=0.1)
 
 
+def test_a_tensor_that_is_taken_apart_and_gone_through_needs_no_arguments():
+    rows = [span("aten::unbind", 0, 1), *loop(12, "aten::mean", "aten::sub", start=2)]
+    finding = found(build_trace(rows), "for-loop-indexing")
+    assert finding.saved_ns == pytest.approx(110 * MICROSECOND, rel=0.1)
+    others = [f"aten::op{i}" for i in range(24)]
+    findings = find_findings(build_trace([rows[0], *loop(1, *others, start=2)]))
+    assert "for-loop-indexing" not in [one.id for one in findings]
+
+
+@pytest.mark.parametrize("inner", [0, 1 << 20])
+def test_what_an_operator_frees_itself_is_no_part_of_its_result(inner):
+    """As the copy that a product makes of what has other strides."""
+    spans, blocks = [], []
+    for at in range(0, 500, 100):
+        made = {"storage": 1 + at, "allocation_id": 1 + at, "impl": 1 + at}
+        spans += [
+            span("aten::mm", at, at + 50, inputs=[tensor(4, storage=9999)]),
+            span("aten::sum", at + 60, at + 70, inputs=[tensor(64, 64, **made)]),
+        ]
+        if inner:
+            blocks.append(allocation(at + 1, inner, allocation_id=2 + at, address=2))
+        blocks.append(allocation(at + 2, 1 << 14, allocation_id=1 + at, address=1 + at))
+        if inner:
+            blocks.append(allocation(at + 3, -inner, allocation_id=2 + at, address=2))
+        blocks.append(allocation(at + 80, -(1 << 14), allocation_id=1 + at, address=1 + at))
+    trace = build_trace(spans, allocations=blocks)
+    assert found(trace, "partly-used-results") is None
+
+
 @pytest.mark.parametrize(
     "spans",
     [

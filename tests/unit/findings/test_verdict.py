@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from opscope.columns.causes import Cause
 from opscope.columns.schema import EventKind
 from opscope.errors import UsageError
 from opscope.findings.status import OF_CAUSE, Status
@@ -67,7 +68,9 @@ def test_it_fits_into_json_and_into_trackers():
     found = find_verdict(build_trace(products()))
     assert json.loads(json.dumps(found.as_dict()))["status"] == "healthy"
     assert all(isinstance(value, float) for value in found.metrics().values())
-    assert found.metrics()["is_healthy"] == 1.0 and "share_operator" in found.metrics()
+    assert found.metrics()["is_healthy"] == 1.0 and found.metrics()["gain_share"] == 0
+    shares = {name for name in found.metrics() if name.startswith("share_")}
+    assert shares == {f"share_{cause.name.lower()}" for cause in Cause}, "of every run the same"
 
 
 def test_at_most_four_lines():

@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import duckdb
@@ -18,12 +19,12 @@ import opscope
 from opscope.api.trace import Trace
 from opscope.columns.names import Names
 from opscope.columns.schema import SCHEMA_VERSION, TABLES
-from opscope.errors import TraceFormatError, UsageError
-from opscope.storage import interop, parquet
+from opscope.errors import InsufficientMemoryError, TraceFormatError, UsageError
+from opscope.storage import interop, parquet, store
 from opscope.storage.manifest import rank_folders, read_manifest
 from opscope.storage.partition import RANK, Partition
-from opscope.storage.store import save_part
-from support.build_trace import build_trace
+from opscope.storage.store import _LIBRARIES_BYTES, _POOLS_BYTES, save_part
+from support.build_trace import build_trace, span
 from support.loaded import load_trace
 from support.random_trace import assert_same_table, assert_same_trace, random_trace
 from support.repeat_trace import repeat_trace
@@ -425,3 +426,27 @@ def test_a_folder_of_cycles_says_which_there_are(tmp_path):
         (tmp_path / f"cycle-{number}").mkdir()
     with pytest.raises(TraceFormatError, match=r"Say which: .*cycle-1 to cycle-10\."):
         load_trace(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("left", "is_saved", "is_loaded"),
+    [
+        (None, True, True),
+        (_LIBRARIES_BYTES, False, False),
+        (_LIBRARIES_BYTES, True, True),
+        (_POOLS_BYTES, False, True),
+    ],
+)
+def test_the_libraries_and_every_row_need_some(tmp_path, monkeypatch, left, is_saved, is_loaded):
+    if not is_loaded:
+        monkeypatch.delitem(sys.modules, "pyarrow.parquet", raising=False)
+    else:
+        import_module("pyarrow.parquet")
+    monkeypatch.setattr(store, "process_memory_left", lambda: left)
+    trace = build_trace([span("one", 0, 1)])
+    if is_saved:
+        trace.save(tmp_path / "t")
+    else:
+        with pytest.raises(InsufficientMemoryError, match=r"writing .*t: it needs about"):
+            trace.save(tmp_path / "t")
+    assert (tmp_path / "t").exists() is is_saved

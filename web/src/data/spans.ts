@@ -84,6 +84,13 @@ export class Spans {
     this.shown = show ? this.all : new SpanRows(this, isPython);
   }
 
+  // -1 for none. Of a line each is made by another call, so that no two start at once.
+  callStartingAt(start: number): number {
+    for (let span = 0; span < this.count; span++)
+      if (this.start[span] === start && isPython(this.kind(span))) return span;
+    return -1;
+  }
+
   duration(span: number): number {
     return this.end[span] - this.start[span];
   }

@@ -5,6 +5,7 @@ import { matcher, problemOf } from "../data/search";
 const ROW_HEIGHT = 26;
 const MARGIN_ROWS = 8;
 const MOST_LETTERS = 110;
+const LETTER_WIDTH = 6.6; // pixels, of most
 const SPARE_LETTERS = 6; // for the square before a text and the space around it
 
 export interface Column {
@@ -104,7 +105,8 @@ export class Table {
       const text = column.text?.(row) ?? String(column.value(row));
       longest = Math.max(longest, text.length + (column.detail?.(row).length ?? 0));
     }
-    return column.width.replace(/, *[\d.]+fr\)/, `, ${Math.min(longest, MOST_LETTERS) + SPARE_LETTERS}ch)`);
+    const width = (Math.min(longest, MOST_LETTERS) + SPARE_LETTERS) * LETTER_WIDTH;
+    return column.width.replace(/, *[\d.]+fr\)/, `, ${width}px)`);
   }
 
   private sort(): void {

@@ -44,15 +44,10 @@ with it, as the recording is in its file."""
 
 @dataclass(frozen=True)
 class _Made:
-    """A trace on disk.
+    """A trace on disk."""
 
-    Attributes:
-        folder: of the trace.
-        trace: in memory; None where it is too long for that.
-    """
-
-    folder: Path
-    trace: TraceData | None
+    folder: Path  # of the trace
+    trace: TraceData | None  # in memory; None where it is too long for that
 
 
 def end_of_run(request: EndRequest, messages: Messages) -> None:
@@ -184,7 +179,7 @@ class _EndOfRun:
         if asked.why and self._is_shown:
             with self._said_if_failing("summary"):
                 with self._messages.progress("looking for what to change"):
-                    found = what_to_change(load_part(saved, long_part))
+                    found = what_to_change(load_part(saved, long_part), self._messages.wraps)
                 self._messages.show(found)
         self._say_where_to_look(saved)
 
@@ -206,7 +201,7 @@ class _EndOfRun:
         for line in headline(trace)[: 1 if self._asked.why else None]:
             self._messages.say(line)
         if self._asked.why:
-            self._messages.show(what_to_change(trace))
+            self._messages.show(what_to_change(trace, self._messages.wraps))
 
     def _say_where_to_look(self, saved: Path) -> None:
         if not self._asked.with_children:  # else it is said of all of them

@@ -42,9 +42,6 @@ class FlightSession:
             flight: ``last``, ``max_memory``, ``budget`` and ``directory``, as for the recorder.
             messages: says what was dumped.
             has_children: the program's processes are recorded, too.
-
-        Raises:
-            UsageError: one of the options makes no sense.
         """
         switches = options.settings.arguments.items()
         record = {name: on for name, on in switches if on and name not in _OF_WHOLE_PROGRAMS}

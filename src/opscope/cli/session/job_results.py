@@ -37,11 +37,7 @@ def draw(trace: TraceData, destination: Destination, messages: Messages, of_what
 
 
 def write_said(what: str, write: Callable[[Path], object], path: Path, messages: Messages) -> Path:
-    """Write one file or folder; where it is.
-
-    Raises:
-        OpscopeError, OSError: it cannot be written anywhere.
-    """
+    """Write one file or folder; where it is."""
     with messages.progress(f"writing the {what}"):
         written, refused = write_or_rescue(write, path)
     if refused is not None:
@@ -122,7 +118,8 @@ class JobResults:
             why = "the others wait for it" if chosen.part == slow else "it did most"
             about += f"; of {len(ranked)} processes {state}, and {why}"
         self._messages.say(about)
-        self._messages.show(what_to_change(processes.load(chosen.part)))
+        found = what_to_change(processes.load(chosen.part), self._messages.wraps)
+        self._messages.show(found)
         if len(ranked) > 1:
             other = next(done for done in ranked if done is not chosen)
             folder = quote(str(processes.folder))

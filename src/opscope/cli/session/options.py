@@ -41,11 +41,7 @@ class ScheduleOption:
 
     @classmethod
     def parse(cls, text: str) -> ScheduleOption:
-        """``wait,warmup,active`` or ``wait,warmup,active,repeat``.
-
-        Raises:
-            ArgumentTypeError: it is not that.
-        """
+        """``wait,warmup,active`` or ``wait,warmup,active,repeat``."""
         parts = text.split(",")
         if not (3 <= len(parts) <= 4 and all(part.strip().isdecimal() for part in parts)):
             raise ArgumentTypeError(
@@ -62,19 +58,8 @@ class ScheduleOption:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Options of ``opscope run`` beyond the program and the places of its files.
-
-    Attributes:
-        settings: what to record.
-        schedule: which steps to record; None records from start to end.
-        why: record the start, then a few warm steps, and say what to change.
-        sort_by: column of the table.
-        row_limit: rows of the table; -1 for all.
-        table: whether to print one.
-        stream: the recording is in a file while it runs, and so outlives the program.
-        keeper: a process waits that writes the trace if the program ends first.
-        max_disk_bytes: of that file; None for half of what is free.
-    """
+    """Options of ``opscope run``, as its help explains them, beyond the program and the places of
+    its files; a limit that is None is half of what is free."""
 
     settings: ProfileSettings = field(default_factory=ProfileSettings)
     schedule: ScheduleOption | None = None
@@ -89,58 +74,35 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class JobRequest:
-    """Show all processes of the run, once those have ended that will.
+    """Show all processes of the run, once those have ended that will."""
 
-    Attributes:
-        folder: of their traces.
-        has_cycles: a schedule may have several.
-        root: the process that was run; None where others show what they began.
-        destination: of what is written of all of them.
-    """
-
-    folder: Path
-    has_cycles: bool
-    root: int | None
-    destination: Destination
+    folder: Path  # of their traces
+    has_cycles: bool  # a schedule may have several
+    root: int | None  # the process that was run; None where others show what they began
+    destination: Destination  # of what is written of all of them
 
 
 @dataclass(frozen=True)
 class EndRequest:
-    """Make a trace, and show it.
+    """Make a trace, and show it."""
 
-    Attributes:
-        destination: of the trace, and of what else is written.
-        sort_by: column of the table.
-        row_limit: rows of it.
-        table: print it.
-        why: say what to change, in full.
-        rank: of the process; None for that of its job.
-        process: likewise, of one without a rank among several.
-        with_children: all of it is shown together, by the last request.
-        folder: that the program is in, where relative names of its sources are.
-        recording: the file of the recording; None where its trace is saved already.
-        superseded: files of recordings of which nothing is wanted any more.
-        saved: the folder of the trace that is saved already.
-        is_more: that was shown, and nothing but what ``facts`` say is new.
-        facts: :class:`opscope.recording.facts.program_facts.ProgramFacts` as JSON.
-        job: all processes are to be shown now.
-    """
-
-    destination: Destination
-    sort_by: str
-    row_limit: int
-    table: bool
-    why: bool
-    rank: int | None
-    process: int | None
-    with_children: bool
-    folder: Path
+    destination: Destination  # of the trace, and of what else is written
+    sort_by: str  # column of the table
+    row_limit: int  # rows of it
+    table: bool  # print it
+    why: bool  # say what to change, in full
+    rank: int | None  # of the process; None for that of its job
+    process: int | None  # likewise, of one without a rank among several
+    with_children: bool  # all of it is shown together, by the last request
+    folder: Path  # that the program is in, where relative names of its sources are
+    # the file of the recording; None where its trace is saved already
     recording: Path | None = None
-    superseded: tuple[Path, ...] = ()
-    saved: Path | None = None
-    is_more: bool = False
+    superseded: tuple[Path, ...] = ()  # files of recordings of which nothing is wanted any more
+    saved: Path | None = None  # the folder of the trace that is saved already
+    is_more: bool = False  # that was shown, and nothing but what ``facts`` say is new
+    # :class:`opscope.recording.facts.program_facts.ProgramFacts` as JSON
     facts: dict[str, Any] | None = None
-    job: JobRequest | None = None
+    job: JobRequest | None = None  # all processes are to be shown now
 
     @property
     def makes_a_trace(self) -> bool:

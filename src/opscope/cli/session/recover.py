@@ -21,9 +21,6 @@ def recover_all(folder: Path, messages: Messages, owner: str | None = None, how:
     What was recorded lies in a hidden file in the folder; it becomes the usual trace, and the file
     is removed. In a folder of dumps of a flight recorder, those that were not finished become
     traces.
-
-    Raises:
-        TraceFormatError: nothing could be recovered.
     """
     refuse_address(folder)
     remove_begun(folder)

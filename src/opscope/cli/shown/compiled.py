@@ -12,8 +12,8 @@ from opscope.analysis.compiled_code import (
 )
 from opscope.base.quantity_text import share_text, time_text
 from opscope.cli.shown.findings import below_here
-from opscope.cli.shown.results import Result, Section
-from opscope.cli.shown.side_by_side import OfAll, answer
+from opscope.cli.shown.results import Result, Section, limited
+from opscope.cli.shown.side_by_side import answer
 from opscope.cli.trace_argument import Chosen
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
@@ -53,8 +53,7 @@ def compiled(chosen: Chosen, period: Which, row_limit: int | None) -> Result:
 
 
 def _result(found: CompiledCode, row_limit: int, elsewhere: str) -> Result:
-    lines = found.lines
-    shown = lines if row_limit < 0 else lines[:row_limit]
+    shown, left_out = limited(found.lines, row_limit, "lines")
     rows = [_cells(line, found) for line in shown]
     share = found.graphs_ns / max(found.wall_ns, 1)
     shares = {"time in compiled code": share}
@@ -65,7 +64,7 @@ def _result(found: CompiledCode, row_limit: int, elsewhere: str) -> Result:
         content=found.as_dict(),
         columns=_CSV_HEADINGS,
         rows=(_csv_row(line, found) for line in shown),
-        about=_about(found, len(lines) - len(shown)),
+        about=[*left_out, *_about(found)],
         notes=[] if found.graphs else [none_ran],
         overview=[_overview(found, share)],
         shares=shares,
@@ -88,7 +87,7 @@ def _overview(found: CompiledCode, share: float) -> dict[str, str]:
     }
 
 
-def _of_all(found: Mapping[Partition, CompiledCode], compared: Collection[Partition]) -> OfAll:
+def _of_all(found: Mapping[Partition, CompiledCode], compared: Collection[Partition]) -> Result:
     """Where none ran, and what torch.compile did, once for all processes."""
     breaks = shared_compilations({part: one.graph_breaks for part, one in found.items()})
     again = shared_compilations({part: one.recompilations for part, one in found.items()})
@@ -110,7 +109,7 @@ def _of_all(found: Mapping[Partition, CompiledCode], compared: Collection[Partit
         "graph_breaks": [one.as_dict() for one in breaks],
         "recompilations": [one.as_dict() for one in again],
     }
-    return OfAll(lines=lines, content=content)
+    return Result(lines=lines, content=content)
 
 
 def _place(event: CompilationEvent) -> str:
@@ -151,8 +150,8 @@ def _few(words: tuple[str, ...]) -> str:
     return ", ".join(words[:_MOST_WORDS]) + (f" and {more} more" if more > 0 else "")
 
 
-def _about(found: CompiledCode, left_out: int) -> list[str]:
-    lines = [f"{left_out} more lines: --row-limit -1 shows all"] if left_out else []
+def _about(found: CompiledCode) -> list[str]:
+    lines = []
     if found.was_recorded and found.graphs:
         lines.append(
             f"{found.graphs:,} runs of compiled graphs took {time_text(found.graphs_ns)}; "

@@ -187,10 +187,10 @@ def verdict_section(verdict: Verdict) -> Section:
     return Section(notes=verdict_lines(verdict))
 
 
-def what_to_change(trace: TraceData) -> RenderableType:
+def what_to_change(trace: TraceData, is_wrapped: bool) -> RenderableType:
     """The first few findings, in full."""
     sections = finding_sections(find_findings(trace), line_texts(trace), _MOST_FINDINGS)
-    return as_text(sections, width=0)  # no table is among them
+    return as_text(sections, 0, is_wrapped=is_wrapped)  # no table is among them
 
 
 def findings_result(found: Findings, texts: LineTexts, explain: bool) -> Result:

@@ -9,8 +9,8 @@ from opscope.analysis.device_use.idle import Idle
 from opscope.analysis.device_use.owners import ModuleDeviceTime, StreamUse
 from opscope.analysis.memory.counters import ReservedMemory
 from opscope.base.quantity_text import bytes_text, share_text, time_text
-from opscope.cli.shown.results import Result, Section
-from opscope.cli.shown.side_by_side import OfAll, answer
+from opscope.cli.shown.results import Result, Section, limited
+from opscope.cli.shown.side_by_side import answer
 from opscope.cli.trace_argument import (
     Chosen,
     said_once,
@@ -39,24 +39,25 @@ def device_use(chosen: Chosen, period: Which, row_limit: int | None) -> Result:
 
 
 def _result(found: DevicesUse, row_limit: int) -> Result:
-    rows = list(_rows(found, row_limit))
+    modules, left_out = limited(found.modules_by_time, row_limit, "modules")
+    rows = [*_rows(found), *(_module_row(found, module) for module in modules)]
     return Result(
         sections=[Section(columns=_HEADINGS, rows=rows, wraps=True)] if rows else [],
         content=found.as_dict(),
         columns=_CSV_HEADINGS,
         rows=(row for row in _csv_rows(found) if row[-1] is not None),
-        about=[found.about, *found.advice().values(), *_left_out(found, row_limit)],
+        about=[found.about, *found.advice().values(), *left_out],
         notes=found.notes,
         overview=[_overview(found, device) for device in found.devices],
         shares=_shares(found),
     )
 
 
-def _of_all(found: Mapping[Partition, DevicesUse]) -> OfAll:
+def _of_all(found: Mapping[Partition, DevicesUse]) -> Result:
     """What most of the idle time of devices means, where it is a good part of all."""
     causes = {part: {*one.mostly_idle().values()} for part, one in found.items()}
     said = {p: [f"idle, {c.title}: {c.meaning}" for c in mostly] for p, mostly in causes.items()}
-    return OfAll(lines=said_once(said, len(found)))
+    return Result(lines=said_once(said, len(found)))
 
 
 def _shares(found: DevicesUse) -> dict[str, float]:
@@ -115,7 +116,7 @@ def _csv_rows(found: DevicesUse) -> Iterator[tuple[object, ...]]:
             yield "", "", name, quantity, value
 
 
-def _rows(found: DevicesUse, row_limit: int) -> Iterator[Row]:
+def _rows(found: DevicesUse) -> Iterator[Row]:
     for device in found.devices:
         title = device_title(device.device)
         yield from _device_rows(found, device, title)
@@ -123,8 +124,6 @@ def _rows(found: DevicesUse, row_limit: int) -> Iterator[Row]:
             yield _stream_row(found, stream, f"{title}, stream {stream.stream}")
     for memory in found.memory:
         yield _memory_row(memory)
-    for module in found.modules_by_time[: None if row_limit < 0 else row_limit]:
-        yield _module_row(found, module)
 
 
 def _device_rows(found: DevicesUse, device: DeviceUse, title: str) -> Iterator[Row]:
@@ -178,9 +177,3 @@ def _module_row(found: DevicesUse, module: ModuleDeviceTime) -> Row:
     graphs = f", in graphs {time_text(module.graph_ns)}" if module.graph_ns else ""
     share = share_text(found.share(total_ns))
     return "modules", module.module, time_text(total_ns), share, passes + graphs
-
-
-def _left_out(found: DevicesUse, row_limit: int) -> Iterator[str]:
-    left_out = len(found.modules) - row_limit
-    if row_limit >= 0 and left_out > 0:
-        yield f"{left_out:,} more modules: --row-limit -1 shows all"

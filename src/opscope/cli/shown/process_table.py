@@ -34,29 +34,18 @@ _PYTHON = "python"
 
 @dataclass(frozen=True)
 class ProcessRow:
-    """What the table says of one; sizes in bytes, times in nanoseconds.
+    """What the table says of one; sizes in bytes, times in nanoseconds."""
 
-    Attributes:
-        process: its id; 0 if unknown.
-        rank: in its job; None without one.
-        parent: id of the process that began it; 0 if unknown.
-        how_begun: ``program``, ``started`` or ``forked``.
-        events: that were recorded; None if nothing was.
-        time_ns: how long was recorded.
-        peak_bytes: most memory of torch's on one device; None where memory was not recorded.
-        ended: how it ended, as far as that is known.
-        command: its command line.
-    """
-
-    process: int
-    rank: int | None
-    parent: int
-    how_begun: str
-    events: int | None
-    time_ns: int | None
+    process: int  # its id; 0 if unknown
+    rank: int | None  # in its job; None without one
+    parent: int  # id of the process that began it; 0 if unknown
+    how_begun: str  # ``program``, ``started`` or ``forked``
+    events: int | None  # that were recorded; None if nothing was
+    time_ns: int | None  # how long was recorded
+    # most memory of torch's on one device; None where memory was not recorded
     peak_bytes: int | None
-    ended: str
-    command: tuple[str, ...]
+    ended: str  # how it ended, as far as that is known
+    command: tuple[str, ...]  # its command line
 
 
 def process_rows(job: Job) -> list[ProcessRow]:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from opscope.base.memory_limit import no_more_than_is_free
 from opscope.cli.shown.console import Messages
-from opscope.cli.shown.results import Result, RowsFormat, Section
+from opscope.cli.shown.results import Result, RowsFormat, Section, limited
 from opscope.cli.trace_argument import Chosen, load_chosen
 from opscope.replay import Replay, ReplayedCall
 from opscope.replay import replay as replay_trace
@@ -24,9 +24,7 @@ def replay(
     with Messages().progress("replaying"), no_more_than_is_free():
         result = replay_trace(loaded, repeat=repeat, device=device)
     most = _MOST_ROWS if row_limit is None else row_limit
-    rows = result.replayed if most < 0 else result.replayed[:most]
-    more = len(result.replayed) - len(rows)
-    left_out = [f"{more} more rows: --row-limit -1 shows all"] if more else []
+    rows, left_out = limited(result.replayed, most)
     Result(
         sections=[Section(columns=_HEADINGS, rows=list(map(_cells, rows)))],
         content=asdict(result),

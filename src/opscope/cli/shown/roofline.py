@@ -6,7 +6,7 @@ from opscope.analysis.roofline.peaks import Peaks, measured_peaks
 from opscope.analysis.roofline.roofline import Roofline, RooflineRow, find_roofline
 from opscope.base.quantity_text import share_text, time_text
 from opscope.cli.shown.console import Messages
-from opscope.cli.shown.results import Result, Section
+from opscope.cli.shown.results import Result, Section, limited
 from opscope.cli.shown.side_by_side import answer
 from opscope.cli.trace_argument import Chosen
 from opscope.columns.trace_data import TraceData
@@ -41,15 +41,14 @@ def roofline(chosen: Chosen, period: Which, row_limit: int | None, measure: bool
 
 def _result(found: Roofline, row_limit: int) -> Result:
     content = found.as_dict()
-    rows = found.rows if row_limit < 0 else found.rows[:row_limit]
-    left_out = len(found.rows) - len(rows)
+    rows, left_out = limited(found.rows, row_limit)
     known = f"known of {share_text(found.coverage)} of the operators' time; the rest has no formula"
     return Result(
         sections=[Section(columns=_HEADINGS, rows=list(map(_cells, rows)))],
         content=content,
         columns=_CSV_HEADINGS,
         rows=([row[name] for name in _CSV_HEADINGS] for row in content["rows"]),
-        about=[*([f"{left_out} more rows: --row-limit -1 shows all"] if left_out else []), known],
+        about=[*left_out, known],
         notes=[_machine(found.peaks), *found.notes],
         overview=[_overview(found)],
         shares={

@@ -38,23 +38,16 @@ _MOST_CATEGORIES = 4
 
 @dataclass(frozen=True)
 class Sections:
-    """Values by keys that stay the same; times in nanoseconds, sizes in bytes.
+    """Values by keys that stay the same; times in nanoseconds, sizes in bytes."""
 
-    Attributes:
-        modules: those with most time of their own, forward and backward; empty if none recorded.
-        lines: those of the program at which most time went by; empty if no calls were recorded.
-        memory: one entry per device; empty if none recorded.
-        findings: all; None where no times were recorded.
-        texts: what lines of the program say.
-        verdict: what it comes to; None where no times were recorded.
-    """
-
+    # those with most time of their own, forward and backward; empty if none recorded
     modules: list[dict[str, Any]]
+    # those of the program at which most time went by; empty if no calls were recorded
     lines: list[dict[str, Any]]
-    memory: list[dict[str, Any]]
-    findings: Findings | None
-    texts: LineTexts
-    verdict: Verdict | None = None
+    memory: list[dict[str, Any]]  # one entry per device; empty if none recorded
+    findings: Findings | None  # all; None where no times were recorded
+    texts: LineTexts  # what lines of the program say
+    verdict: Verdict | None = None  # what it comes to; None where no times were recorded
 
     def as_dict(self) -> dict[str, Any]:
         """What the JSON of a summary holds."""

@@ -24,6 +24,15 @@ from opscope.timeline.tree.arguments import list_of_strings
 from opscope.timeline.tree.frame_text import is_python
 from opscope.timeline.tree.links import Links, forward_backward_links, rank_links
 
+_EVENTS = (
+    "name", "overload", "parent", "kind", "start_ns", "duration_ns", "unfinished",
+    "record_function_id",
+)  # fmt: skip
+_ALLOCATIONS = (
+    "action", "time_ns", "address", "size_bytes", "total_allocated_bytes", "total_reserved_bytes",
+    "device_type", "device_index",
+)  # fmt: skip
+
 
 @dataclass
 class Fragments:
@@ -67,14 +76,9 @@ def event_order(trace: TraceData, with_python: bool) -> npt.NDArray[np.int32]:
 
 def event_columns(trace: TraceData) -> Columns:
     """``events.*`` except ``order`` and ``track``."""
-    names: tuple[str, ...] = (
-        *("name", "overload", "parent", "kind", "start_ns", "duration_ns", "unfinished"),
-        "record_function_id",
-    )
     number, thread = backward_numbers(trace)
-    if trace.events.has("category"):
-        names += ("category",)
-    columns = flat("events", trace.events, names)
+    has_category = trace.events.has("category")
+    columns = flat("events", trace.events, (*_EVENTS, *["category"] * has_category))
     return columns | {"events.sequence_number": number, "events.forward_thread": thread}
 
 
@@ -178,17 +182,7 @@ def _sound(links: Links, count: int) -> Links:
 
 def allocation_columns(trace: TraceData) -> Columns:
     """``allocations.*`` except ``track``."""
-    names = (
-        "action",
-        "time_ns",
-        "address",
-        "size_bytes",
-        "total_allocated_bytes",
-        "total_reserved_bytes",
-        "device_type",
-        "device_index",
-    )
-    return flat("allocations", trace.table("allocations"), names)
+    return flat("allocations", trace.table("allocations"), _ALLOCATIONS)
 
 
 _PREFIX = b"autograd::engine::evaluate_function: "
@@ -227,20 +221,10 @@ def _names_with_prefix(names: Names) -> npt.NDArray[np.bool_]:
     return found
 
 
-RESERVED = frozenset(
-    {
-        "External id",
-        "Record function id",
-        "Sequence number",
-        "Fwd thread id",
-        "Concrete Inputs",
-        "Input type",
-        "Input Strides",
-        "Input Dims",
-        "Ev Idx",
-        "finished",
-    }
-)
+RESERVED = frozenset({
+    "External id", "Record function id", "Sequence number", "Fwd thread id", "Concrete Inputs",
+    "Input type", "Input Strides", "Input Dims", "Ev Idx", "finished",
+})  # fmt: skip
 """Keys that mean something to readers; a keyword of the same name is left out."""
 
 _REQUIRED_TYPE = {"stream": ScalarType.INT, "grid": ScalarType.STRING}

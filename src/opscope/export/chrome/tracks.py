@@ -84,7 +84,6 @@ def place_on_tracks(
 
 
 def _thread_tracks(trace: TraceData, process_id: int, name: str) -> tuple[list[Track], Indices]:
-    """One track per system thread, and the track of every row of ``threads``."""
     threads = trace.table("threads")
     if not len(threads):  # traces of other tools may have no threads: all rows are on one track
         return [Track(process_id, process_id, f"thread {process_id} ({name})", process_id)], (
@@ -102,7 +101,6 @@ def _thread_tracks(trace: TraceData, process_id: int, name: str) -> tuple[list[T
 
 
 def _stream_tracks(trace: TraceData) -> tuple[list[Track], Indices]:
-    """One track per device and stream, and the track of every row of ``gpu``."""
     gpu = trace.table("gpu")
     streams = group_rows(gpu["device_index"], gpu["stream"])
     tracks = [Track(device, s, f"stream {s} ", s, device) for device, s in streams.rows()]

@@ -14,7 +14,7 @@ from opscope.columns.row_groups import group_rows
 from opscope.findings.pattern import TENSORS, Evidence, Needs, Pattern
 from opscope.findings.patterns.matmul import PRODUCTS
 from opscope.findings.subject import Flags, Subject, Values
-from opscope.findings.values import ComputedValues, computed_values
+from opscope.findings.values import computed_values
 
 _WORTH_SAYING, _LONGEST_CHAIN = 0.01, 64
 _COPIES = ("aten::contiguous", "aten::clone", "aten::to", "aten::_to_copy", "aten::type_as")
@@ -102,7 +102,10 @@ def _results(subject: Subject) -> _Alike:
     values, again = computed_values(subject), _again(subject, 2)
     wanted = again & _long(subject) & ~values.rests_on_numbers
     rows, number = _alike(subject, wanted, 3)
-    used = values.number[_used_by_others(values, again)].view(np.int64)
+    # Those whose result goes into others, at last into one that is not of them.
+    known = np.where(values.is_deep[values.event], -1, values.source)
+    useful = again & values.feeds(~again, again, known, _LONGEST_CHAIN)
+    used = values.number[useful].view(np.int64)
     going = subject.flags(rows[np.isin(number, used)])[:-1]
     # What is computed for these alone goes too. Constants and copies have findings of their own.
     others = ~subject.named(*_COPIES) & (~values.from_nothing | subject.named(*_BUFFERS))
@@ -117,19 +120,6 @@ def _results(subject: Subject) -> _Alike:
             break
         going |= wanted
     return _alike(subject, going, 1)
-
-
-def _used_by_others(values: ComputedValues, again: Flags) -> Flags:
-    """Of ``again``, those whose result goes into another, at last into one that is not of them."""
-    useful = np.zeros(len(again), dtype=np.bool_)
-    known = (values.source >= 0) & ~values.is_deep[values.event]
-    event, source = values.event[known], values.source[known]
-    for _ in range(_LONGEST_CHAIN):
-        before = int(useful.sum())
-        useful[source[~again[event] | useful[event]]] = True
-        if int(useful.sum()) == before:
-            break
-    return useful & again
 
 
 def _twice(subject: Subject) -> _Alike:

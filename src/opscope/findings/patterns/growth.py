@@ -20,6 +20,9 @@ _FEWEST = 8
 _LEAST_BYTES, _LEAST_SHARE = 1 << 20, 0.2
 """Of memory that grows: in all, and of what is in use at its peak."""
 
+_MUCH_MORE = 4
+"""Times what a round keeps in the median."""
+
 _STEADY, _MOST_OF_IT = 0.6, 0.5
 """Of the rounds that must add to what is kept."""
 
@@ -60,7 +63,9 @@ def _find_kept(subject: Subject) -> Evidence | None:
     row = np.searchsorted(rounds, event, side="right") - 1
     inside = (row >= 0) & (row < len(rounds) - 1)
     by_round = np.bincount(row[inside], weights=size[inside], minlength=len(rounds) - 1)
-    typical, total = int(np.median(by_round)), int(by_round.sum())
+    typical = int(np.median(by_round))
+    # What one round alone keeps, as the last one its gradients, is no growth.
+    total = int(np.minimum(by_round, _MUCH_MORE * typical).sum())
     peak = int(max(np.cumsum(table["size_bytes"]).max(initial=0), 1))
     if typical <= 0 or (by_round >= typical / 4).mean() < _STEADY:
         return None
@@ -118,19 +123,20 @@ def _keeper(
 ) -> tuple[Place, ...]:
     """The line that keeps it: an operator on what an earlier round made, or a list's append."""
     appends = subject.named_like("<built-in method append", "method extend")
+    least = _STEADY * (len(rounds) - 1)
     for rows in (
         _carried(subject, rounds),
         np.flatnonzero(appends & subject.sites.called_here),
     ):
         places = subject.sites.places(rows, subject.duration_ns[rows])
-        least = _STEADY * (len(rounds) - 1)
         regular = tuple(one for one in places if one.file and one.occurrences >= least)
         if regular:
             return regular
     by_time = subject.sites.places(events, subject.duration_ns[events])
     took = {str(one): one.time_ns for one in by_time}
     by_bytes = subject.sites.places(events, kept_bytes)
-    return tuple(replace(one, time_ns=took.get(str(one), 0)) for one in by_bytes)
+    places = tuple(replace(one, time_ns=took.get(str(one), 0)) for one in by_bytes)
+    return tuple(one for one in places if one.occurrences >= least) or places
 
 
 def _carried(subject: Subject, rounds: Values) -> Values:

@@ -73,7 +73,7 @@ def _find_attention(subject: Subject) -> Evidence | None:
             "memory and read again by each step in between, "
             f"{subject.share(subject.time_ns(between))} of the time."
         ),
-        saved_ns=subject.with_callers_ns(between) + back_ns + products_ns,
+        saved_ns=subject.with_callers_ns(np.flatnonzero(between)) + back_ns + products_ns,
         saved_by=(
             f"what stands between the two products{' and its backward pass' if back_ns else ''}: "
             f"a fused call does it in the cache, and takes about {of_products} of what they take"

@@ -128,7 +128,6 @@ def load_chrome_processes(path: str | Path) -> dict[Partition | None, TraceData]
 def _trace_of(
     collector: CollectedEvents, base: int, metadata: Mapping[str, Any], source: str
 ) -> TraceData:
-    """The trace of one process."""
     judge_times(collector)
     if counters := hardware_counters(collector, base):
         metadata = {**metadata, "hardware_counters": counters}
@@ -172,7 +171,7 @@ def _assemble(collector: CollectedEvents, base: int, metadata: Mapping[str, Any]
 
 
 def _events(collector: CollectedEvents, base: int) -> tuple[Columns, Int64]:
-    """The columns of ``events`` in start order (and ids needed further on), and that order."""
+    """The columns of ``events`` in start order, with ids used later, and that order."""
     spans = collector.spans
     last = int(np.max(spans["start_ns"] + spans["duration_ns"], initial=0))
     open_ended = spans["unfinished"] == 1
@@ -210,8 +209,7 @@ def _nest(events: Columns, rounding_ns: int) -> None:
 
 
 def _part_equal_names(parent: Int32, name: Int32, is_empty: npt.NDArray[np.bool_]) -> None:
-    """Take what has no length out of a call of its own name: one after another in one microsecond,
-    they would be counted once."""
+    """Move spans of no length out of calls of the same name, in which they would count once."""
     rows = np.flatnonzero(is_empty & (parent >= 0))
     while len(rows := rows[(parent[rows] >= 0) & (name[parent[rows]] == name[rows])]):
         parent[rows] = parent[parent[rows]]

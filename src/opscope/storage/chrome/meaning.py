@@ -49,7 +49,6 @@ def _is_backward_node(events: Columns, texts: Mapping[str, int]) -> npt.NDArray[
 
 
 def _steps(events: Columns, texts: list[str]) -> npt.NDArray[np.int32]:
-    """N of the ``ProfilerStep#N`` each event started in."""
     numbers = np.full(len(texts), -1, dtype=np.int32)
     for row, text in enumerate(texts):
         match = _STEP.match(text)
@@ -70,7 +69,6 @@ def _steps(events: Columns, texts: list[str]) -> npt.NDArray[np.int32]:
 def _split_overloads(
     events: Columns, is_operator: npt.NDArray[np.bool_], collector: CollectedEvents
 ) -> npt.NDArray[np.int32]:
-    """Move ``Tensor`` of ``aten::add.Tensor`` to its own column; returns that column."""
     base_name = np.arange(len(collector.texts), dtype=np.int32)
     overload = np.full(len(base_name), -1, dtype=np.int32)
     for row, text in enumerate(list(collector.texts)):
@@ -90,8 +88,6 @@ _CLASS = re.compile(r"(?P<class_name>.*)_\d+$", re.DOTALL)
 
 
 class _Functions:
-    """Rows of ``frames`` and ``modules``, one per distinct name of a Python span."""
-
     def __init__(self, intern: Callable[[str], int]) -> None:
         self._intern = intern
         self.frames: list[tuple[int, int, int]] = []

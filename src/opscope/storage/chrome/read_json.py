@@ -66,7 +66,7 @@ def _read(path: Path, mends: bool) -> _native.ChromeReader:
 
 
 def _utf8_pieces(path: Path) -> Iterator[bytes]:
-    """The text of a file in whatever encoding, with replacements where it is none."""
+    """The text of a file as UTF-8, with replacements for what is not text."""
     decoder: codecs.IncrementalDecoder | None = None
     is_plain = False
     for piece in pieces_of(path, PIECE_BYTES):
@@ -83,7 +83,7 @@ def _utf8_pieces(path: Path) -> Iterator[bytes]:
 
 
 def _without_padding(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The same without zeros behind the text, as a file has that was cut by its machine's end."""
+    """Drop zeros at the end, which a file has that a crash of its machine cut."""
     zeros = 0
     for piece in pieces:
         text = piece.rstrip(b"\0")
