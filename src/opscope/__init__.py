@@ -147,7 +147,7 @@ def __getattr__(name: str) -> Any:
 
 def _know_what_is_compiled() -> None:
     """Most programs compile before they record, and only then is it known what from, and why."""
-    from opscope.recording.compiled.imports import listen_to_compiling
+    from opscope.recording.compiled.graphs import listen_to_compiling
 
     listen_to_compiling()
 
@@ -161,6 +161,6 @@ def __dir__() -> list[str]:
 
 if os.environ.get("OPSCOPE_CONTROL") == "1":
     # Not through the name above: a program that cannot be reached runs all the same.
-    from opscope.live.control.at_import import listen_if_possible as _listen_if_possible
+    from opscope.live.control.server import listen_if_possible as _listen_if_possible
 
     _listen_if_possible()

@@ -12,7 +12,7 @@ from tests.support.flight_recordings import dumps_in
 
 import opscope
 from opscope.recording import segments
-from opscope.recording.compiled.told_places import ToldPlaces, read_places
+from opscope.recording.compiled.listener import LoadedSites, read_sites
 from opscope.recording.recovered import about_of, recover_file
 from opscope.recording.segments import Drain, draining
 from opscope.storage.manifest import unfinished_recordings
@@ -145,10 +145,11 @@ def test_a_recording_whose_process_is_killed_has_them(tmp_path, cache):
 def test_each_graph_is_told_once_and_a_line_that_was_cut_is_left_out():
     compiled = torch.compile(lambda x: torch.tanh(x @ x) - 3)
     compiled(torch.randn(6, 6))
-    told = ToldPlaces()
-    lines = told.lines()
-    assert told.lines() == lines and len(read_places(b"".join(lines))) == len(lines) > 0
-    file, graph, sites = json.loads(lines[0])
-    assert read_places(lines[0])[file][0] == graph and sites
-    assert read_places(lines[0] + lines[0][:-5]).keys() == {file}
-    assert read_places(b"") == {}
+    loaded = LoadedSites()
+    text = loaded.text()
+    first, *others = text.splitlines(keepends=True)
+    assert loaded.text() == text and len(read_sites(text)) == len(others) + 1
+    ((file, (graph, sites)),) = json.loads(first).items()
+    assert read_sites(first)[file][0] == graph and sites
+    assert read_sites(first + first[:-5]).keys() == {file}
+    assert read_sites(b"") == {}

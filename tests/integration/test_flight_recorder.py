@@ -20,7 +20,7 @@ from opscope import _native, flight_recorder, triggers
 from opscope.cli.application import main
 from opscope.cli.shown.completeness import describe_completeness
 from opscope.errors import LifecycleError, UsageError
-from opscope.recording.compiled_optimizers import report_optimizer_step
+from opscope.recording.torch_compile import report_optimizer_step
 
 
 @pytest.fixture

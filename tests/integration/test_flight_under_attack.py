@@ -17,7 +17,7 @@ from tests.support.flight_recordings import dumps_in, reason_of, run
 from opscope import _native, flight_recorder, triggers
 from opscope.errors import LifecycleError
 from opscope.live.flight.keeper import Keeper
-from opscope.live.flight.triggers.trigger import Trigger
+from opscope.live.flight.trigger import Trigger
 from support.processes import wait_until
 
 

@@ -314,7 +314,7 @@ def test_a_recording_that_goes_on_is_read_as_far_as_it_came(tmp_path):
 
 @pytest.mark.usefixtures("small_segments")
 def test_devices_and_tasks_stay_in_the_file(tmp_path):
-    from opscope.recording.streams.drain import drain_while
+    from opscope.recording.recovered import drain_while
 
     folder = tmp_path / "t"
     with streaming(folder, with_asyncio=True):

@@ -16,7 +16,7 @@ import opscope
 from opscope.cli.application import main
 from opscope.columns.schema import EventKind
 from opscope.errors import UsageError
-from opscope.report.notebook import summary_of
+from opscope.findings.summary import summary_of
 from opscope.report.page import report_html
 from support.build_trace import build_trace, span
 from support.every_view import look_at_everything

@@ -19,7 +19,7 @@ from opscope.cli.attach import arguments_of
 from opscope.errors import ReachError
 from opscope.live.control import client, server
 from opscope.live.control.address import socket_path
-from opscope.recording.streams.elsewhere import trace_elsewhere
+from opscope.recording.streams.detached_trace import trace_of_log
 from support.processes import run_python, wait_until
 from support.reached_programs import command, running
 
@@ -52,7 +52,7 @@ def recorded_of(asking, recorded=()):
     asking.ask("record", recorded=arguments_of(frozenset(recorded)))
     torch.ones(2).add(1)
     log, answer = asking.log_of("hand over")
-    return trace_elsewhere(log, answer["facts"])
+    return trace_of_log(log, answer["facts"])
 
 
 def test_a_program_is_recorded_from_outside(runtime):
@@ -96,7 +96,7 @@ def test_what_finds_no_room_is_kept_until_somebody_has_it(listening):
         log, answer = another.log_of("stop")
         with pytest.raises(ReachError, match="Nothing was started"):
             another.log_of("stop")
-    assert "aten::add" in names_of(trace_elsewhere(log, answer["facts"]))
+    assert "aten::add" in names_of(trace_of_log(log, answer["facts"]))
     assert _native.statistics()["wanted"] == 0
 
 
@@ -106,7 +106,7 @@ def test_a_recording_that_cannot_begin_leaves_nothing_on(listening, monkeypatch)
     def fails(known):
         raise RuntimeError("no place")
 
-    monkeypatch.setattr(recordings.KnownHere, "begin", fails)
+    monkeypatch.setattr(recordings.ProcessKnowledge, "begin", fails)
     with client.connect(listening) as asking:
         for word in ("record", "start"):
             with pytest.raises(ReachError, match="no place"):
@@ -435,7 +435,7 @@ def test_many_starts_and_stops_beside_busy_threads_with_stacks(listening):
             with client.connect(listening, answer_s=60) as asking:
                 asking.ask("record", recorded={"with_stack": True})
                 log, answer = asking.log_of("hand over")
-        trace = trace_elsewhere(log, answer["facts"])
+        trace = trace_of_log(log, answer["facts"])
     finally:
         ending.set()
         for thread in threads:

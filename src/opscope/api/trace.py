@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from opscope.analysis.roofline.peaks import Peaks
     from opscope.analysis.roofline.roofline import Roofline
     from opscope.findings.finding import Findings
+    from opscope.findings.summary import Summary
     from opscope.findings.verdict import Verdict
-    from opscope.report.notebook import Summary
     from opscope.timeline.step_times import StepTimes
     from opscope.timeline.tree.node import Tree
 
@@ -134,7 +134,7 @@ class Trace(TraceData):
         Raises:
             UsageError: there is no such period.
         """
-        from opscope.report.notebook import summary_of
+        from opscope.findings.summary import summary_of
 
         return summary_of(self, period)
 
@@ -149,17 +149,6 @@ class Trace(TraceData):
 
         steps, what = program_steps(self)
         return step_times(self, steps=steps if what else None)
-
-    def report(self, path: str | os.PathLike[str] = "opscope-report.html") -> Path:
-        """Write an HTML page to look at: one file that needs no network. Returns its path.
-
-        Raises:
-            UsageError: ``path`` does not end in ``.html``, or cannot be written.
-        """
-        from opscope.report.page import write_report
-
-        write_report(self, Path(path))
-        return Path(path)
 
     def account(self, period: str = "steady") -> Account:
         """Wall time of every thread and device by cause; the causes add up to it.

@@ -2,7 +2,7 @@
 
 A name has the process's number, for people, and a random part, which makes it the process's own: in
 two containers there may be processes of one number. Whether the process is there says a lock alone
-(``locks``). What is made of each kind stands in ``live/flight/recovery.py``. This imports
+(``locks``). What is made of each kind stands in ``live/recovery.py``. This imports
 nothing of opscope but its neighbours, because the watchdog is run by its path.
 """
 

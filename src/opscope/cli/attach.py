@@ -39,7 +39,7 @@ from opscope.live.control.address import Address, addresses, remove_if_stale
 from opscope.live.control.client import Asking, connect
 from opscope.live.control.injection import reach
 from opscope.recording.sources import switches
-from opscope.recording.streams.elsewhere import trace_elsewhere
+from opscope.recording.streams.detached_trace import trace_of_log
 from opscope.recording.streams.load import load_trace
 
 _HEADING = ("pid", "since", "recording", "torch", "command")
@@ -168,7 +168,7 @@ def _keep(log: bytes, answer: dict[str, Any], folder: Path) -> None:
 def _written(log: bytes, answer: dict[str, Any], folder: Path) -> tuple[TraceData, Path]:
     if "trace" in answer:
         return load_trace(answer["trace"]), Path(answer["trace"])
-    trace = trace_elsewhere(log, answer.get("facts", {}))
+    trace = trace_of_log(log, answer.get("facts", {}))
     save_trace(trace, folder)
     return trace, folder
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from opscope.base.address import refuse_address
 from opscope.errors import OpscopeError, UsageError
-from opscope.recording.facts.distributed_job import launched_rank
+from opscope.recording.facts.process_facts import launched_rank
 from opscope.storage.processes import PROCESSES
 
 CHROME_SUFFIXES = (".json.gz", ".json")

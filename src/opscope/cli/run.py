@@ -44,7 +44,7 @@ from opscope.launch import program
 from opscope.launch.hidden_modules import hide_modules, with_own_modules
 from opscope.launch.kineto_switch import hide_from_kineto
 from opscope.launch.torch_import import when_torch_is_imported
-from opscope.recording.bridge import bridge, prebuilt_bridges
+from opscope.recording.bridge import bridge, torch_build
 from opscope.recording.sources import switches
 from opscope.torch_api.settings import ProfileSettings
 
@@ -348,7 +348,7 @@ def _some_bridge_is_built() -> bool:
         return False
     # Of a build from PyPI the package is called 2.11.0, and torch itself 2.11.0+cu130.
     release = version.partition("+")[0]
-    if prebuilt_bridges.ships_for(release):
+    if torch_build.ships_for(release):
         return True
     return any(bridge.cache_folder().glob(f"bridge-torch-{release}[+-]*/stamp.json"))
 

@@ -43,7 +43,7 @@ from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.live.control.client import Asking
 from opscope.live.control.injection import reach
-from opscope.recording.streams.elsewhere import trace_elsewhere
+from opscope.recording.streams.detached_trace import trace_of_log
 from opscope.timeline.period import Which, period_of
 
 _MOST_MODULES = 8
@@ -101,7 +101,7 @@ def _live(asking: Asking, console: Any, every_s: float, rows: int) -> None:
 def _looked(asking: Asking, rows: int) -> tuple[TraceData, TopOperators, dict[str, Any]]:
     """The trace of the last while, its operators, and what else the process said."""
     log, answer = asking.log_of("sample")
-    trace = trace_elsewhere(log, answer.get("facts", {}))
+    trace = trace_of_log(log, answer.get("facts", {}))
     period = period_of(trace, Which.ALL)
     return trace, find_top_operators(period, sort_by=DEFAULT_SORT, row_limit=rows), answer
 

@@ -1,6 +1,6 @@
 """What can be recorded: one row of ``SOURCES`` for each thing, and the options that ask for it.
 
-Whoever deals with all sources reads these rows and names none: the bits that the native recorder
+Code that deals with all sources reads these rows and names none: the bits that the native recorder
 is asked with, what is set up before a window and around it, the rows of the ledger, the options of
 ``opscope.profile``, the kinds of an activity filter and the switches of ``opscope run``.
 """
@@ -17,15 +17,20 @@ from opscope.columns.codes import EventKind, Want
 from opscope.recording import ledger
 from opscope.recording.bridge import bridge
 from opscope.recording.compiled.listener import GeneratedCode
+from opscope.recording.facts.coexistence import set_up_coexistence
 from opscope.recording.facts.module_paths import ModulePaths
-from opscope.recording.facts.neighbours import set_up_neighbours
 from opscope.recording.facts.process_groups import ProcessGroups
-from opscope.recording.facts.processor_time import ProcessorTime
 from opscope.recording.facts.python_source import set_up_python_source
-from opscope.recording.facts.thread_names import ThreadNames
 from opscope.recording.facts.thread_samples import ThreadSamples
-from opscope.recording.gpu.account import gpu_ledger
-from opscope.recording.listeners import DeviceActivity, Listener, MemoryReports, OtherTools
+from opscope.recording.ledger import gpu_ledger
+from opscope.recording.listeners import (
+    DeviceActivity,
+    Listener,
+    MemoryReports,
+    OtherTools,
+    ProcessorTime,
+    ThreadNames,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,54 +101,37 @@ NOTHING = Want(0)
 
 @dataclass(frozen=True, kw_only=True)
 class Switch:
-    """One thing that a recording may ask of a source.
+    """One thing that a recording may ask of a source."""
 
-    Attributes:
-        option: the field of RecordingOptions.
-        want: what the native recorder is asked; 0: it is not told.
-        parameter: of ``opscope.profile``, where that says it with a bool; else empty.
-        flag: what the help of ``opscope run`` says of its option; empty: it has none.
-        command: what ``opscope run`` calls it, where that is not ``option``.
-        filter_kind: what an activity filter for the CPU calls it; empty: it cannot be named.
-    """
-
-    option: str
-    want: Want = NOTHING
-    parameter: str = ""
-    flag: str = ""
-    command: str = ""
-    filter_kind: str = ""
+    option: str  # the field of RecordingOptions
+    want: Want = NOTHING  # what the native recorder is asked; 0: it is not told
+    parameter: str = ""  # of ``opscope.profile``, where that says it with a bool; else empty
+    flag: str = ""  # what the help of ``opscope run`` says of its option; empty: it has none
+    command: str = ""  # what ``opscope run`` calls it, where that is not ``option``
+    filter_kind: str = ""  # what an activity filter for the CPU calls it; empty: it cannot be named
 
     @property
     def flag_name(self) -> str:
-        """What asks for it in ``opscope run``: ``--shapes``."""
+        """The option of ``opscope run``: ``--shapes``."""
         return f"--{self.command or self.option}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """One thing that can be recorded.
+    """One thing that can be recorded."""
 
-    Attributes:
-        name: what the documentation calls it.
-        records: in a few words, what a trace has of it.
-        wanted_with: options any of which records it; empty: every recording does.
-        switches: what may be asked of it.
-        kinds: of spans in ``events``.
-        tables: that it fills, but for ``events``, ``threads`` and ``names``.
-        prepare: does what is slow, before a window is opened; may be called again at any time.
-        listener: what is set up around each window that wants the source.
-        ledger: rows about it, of a trace whose recording wanted it.
-    """
-
-    name: str
-    records: str
+    name: str  # what the documentation calls it
+    records: str  # in a few words, what a trace has of it
+    # options any of which records it; empty: every recording does
     wanted_with: tuple[str, ...] = ()
-    switches: tuple[Switch, ...] = ()
-    kinds: tuple[EventKind, ...] = ()
-    tables: tuple[str, ...] = ()
+    switches: tuple[Switch, ...] = ()  # what may be asked of it
+    kinds: tuple[EventKind, ...] = ()  # of spans in ``events``
+    tables: tuple[str, ...] = ()  # that it fills, but for ``events``, ``threads`` and ``names``
+    # does what is slow, before a window is opened; may be called again at any time
     prepare: Callable[[], object] | None = None
+    # what is set up around each window that wants the source
     listener: Callable[[RecordingOptions], Listener] | None = None
+    # rows about it, of a trace whose recording wanted it
     ledger: Callable[[ledger.Recorded], Iterable[ledger.Row]] | None = None
 
     def is_wanted(self, options: RecordingOptions) -> bool:
@@ -315,7 +303,7 @@ SOURCES = (
         name="threads",
         records="which threads there were, and which of them could not be heard in full",
         switches=(Switch(option="all_threads"),),
-        prepare=set_up_neighbours,
+        prepare=set_up_coexistence,
         ledger=ledger.threads,
     ),
     Source(
@@ -357,6 +345,22 @@ SOURCES = (
     ),
 )
 """In the order in which they are set up around a window, and taken down the other way round."""
+
+
+def prepare_sources() -> None:
+    """Do everything slow that any recording needs: load, and if need be compile, the bridge."""
+    for source in SOURCES:
+        if source.prepare is not None:
+            source.prepare()
+
+
+def listeners_of(options: RecordingOptions) -> list[Listener]:
+    """For one window, in the order in which they are set up."""
+    return [
+        source.listener(options)
+        for source in SOURCES
+        if source.listener is not None and source.is_wanted(options)
+    ]
 
 
 def switches() -> Iterator[Switch]:

@@ -26,10 +26,9 @@ from opscope.recording.streams.stream import Stream, Streams
 from opscope.torch_api.activities import chosen_activities, parse_activities, records_cuda
 from opscope.torch_api.activity_configs import wants_synchronisations
 from opscope.torch_api.cycles import Cycle, Cycles
-from opscope.torch_api.experimental_switches import experimental_switches
 from opscope.torch_api.observer import ExecutionTraceObserver
 from opscope.torch_api.schedule import Schedule, record_every_step
-from opscope.torch_api.settings import ProfileSettings
+from opscope.torch_api.settings import ProfileSettings, experimental_switches
 
 if TYPE_CHECKING:
     from torch.profiler import ProfilerActivity
@@ -145,25 +144,9 @@ class ProfileRecording(Cycles):
         self._options = self._settings.recording_options(self._chosen)
         super().__init__()
 
-    def start(self) -> None:
-        """Begin; records at once unless the schedule says to wait. No effect while started.
-
-        Raises:
-            BridgeError: the recorder cannot be set up; the message says what to install.
-        """
-        self._start()
-
     def stream_into(self, streams: Streams | None) -> None:
         """Have later recordings be in files while they run."""
         self._streams = streams
-
-    def stop(self) -> None:
-        """End. Hands over the trace of an unfinished cycle. No effect while stopped."""
-        self._stop()
-
-    def step(self) -> None:
-        """Say that the next step begins; the schedule decides what to do in it."""
-        self._step()
 
     def __repr__(self) -> str:
         on = [name for name, is_set in self._settings.flags.items() if is_set]
@@ -229,11 +212,7 @@ class ProfileRecording(Cycles):
         return bool(self._finished) and self._finished[-1].recording.is_drained
 
     def save_drained(self, folder: Path, metadata: Mapping[str, Any]) -> Path:
-        """Write the trace of such a recording, with no more than a part of it in memory.
-
-        Raises:
-            UsageError: nothing can be written there.
-        """
+        """Write the trace of such a recording, with no more than a part of it in memory."""
         last = self._finished[-1]
         return last.recording.save_drained(folder, {**self._user_metadata(last), **metadata})
 

@@ -17,8 +17,8 @@ from opscope.errors import UsageError
 from opscope.export.chrome.writer import write_chrome_trace
 from opscope.export.memory_timeline import write_memory_timeline
 from opscope.export.perfetto import write_perfetto
-from opscope.recording.facts.neighbours import announce_profile
-from opscope.report.notebook import Summary, summary_of
+from opscope.findings.summary import Summary, summary_of
+from opscope.recording.facts.coexistence import announce_profile
 from opscope.report.page import write_report
 from opscope.torch_api.cycles import Cycles
 from opscope.torch_api.event_list.event_list import EventList, make_event_list
@@ -115,7 +115,7 @@ class profile(ProfileRecording):
     # Native, so that a signal handler's exception leaves no recording running when the `with` block
     # was not entered, or has been left.
     __enter__ = _native.method(_enter, Cycles._cancel)
-    __exit__ = _native.method(_exit, Cycles._stop)
+    __exit__ = _native.method(_exit, Cycles.stop)
 
     def toggle_collection_dynamic(
         self, enable: bool, activities: Iterable[ProfilerActivity]

@@ -64,11 +64,6 @@ def test_a_program_is_not_taken_for_a_trace(tmp_path):
         opscope.load(tmp_path / "train.py")
 
 
-def test_a_page_says_where_it_is(trace, tmp_path):
-    page = trace.report(tmp_path / "page.html")
-    assert page.read_text().startswith("<!")
-
-
 def test_a_wrong_keyword_names_the_right_one():
     with pytest.raises(TypeError, match="Did you mean 'with_stack'"):
         opscope.profile(with_stak=True)

@@ -6,7 +6,7 @@ import opscope
 from opscope import _native
 from opscope.columns.codes import Want
 from opscope.errors import TraceFormatError
-from opscope.live.children.recovery import recover_ended
+from opscope.live.recovery import recover_ended
 from opscope.recording.recovered import part_of_recording
 from opscope.recording.streams.load import parts_of
 from opscope.storage.manifest import unfinished_recordings

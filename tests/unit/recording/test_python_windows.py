@@ -20,6 +20,8 @@ from support.record_python import WITH_GIL, PythonWindow, leaf, record, shapes
 pytest_plugins = ["support.without_torch"]
 pytestmark = pytest.mark.usefixtures("nothing_left_over", "no_torch")
 
+both_levels = pytest.mark.parametrize("level", ["PYTHON", "FUNCTIONS"])
+
 
 def test_a_window_opened_at_the_bottom_of_a_deep_stack():
     windows = []
@@ -171,7 +173,9 @@ def test_a_function_that_returns_after_a_pause_ends_there():
     assert [child.name for child in call.children] == ["leaf"]
 
 
-@pytest.mark.parametrize("wants", [("PYTHON", "NEW_THREADS"), ("PYTHON",)])
+@pytest.mark.parametrize(
+    "wants", [("PYTHON", "NEW_THREADS"), ("PYTHON",), ("FUNCTIONS", "NEW_THREADS")]
+)
 def test_threads_that_exist_and_threads_that_begin(wants):
     ready, go, end = threading.Barrier(2), threading.Barrier(2), threading.Barrier(2)
 
@@ -328,7 +332,8 @@ def test_a_thread_profiler_of_the_program_is_not_replaced():
         threading.setprofile(None)
 
 
-def test_signal_handlers_nest_where_they_interrupt():
+@both_levels
+def test_signal_handlers_nest_where_they_interrupt(level):
     def handler(number, frame):
         leaf()
 
@@ -339,15 +344,16 @@ def test_signal_handlers_nest_where_they_interrupt():
 
     previous = signal.signal(signal.SIGUSR1, handler)
     try:
-        call = record(outer)
+        call = record(outer, level, "NEW_THREADS")
     finally:
         signal.signal(signal.SIGUSR1, previous)
     (handled,) = call.find("handler")
     assert shapes(handled) == ["leaf"]
 
 
-def test_fork_records_in_the_parent_only():
-    window = PythonWindow()
+@both_levels
+def test_fork_records_in_the_parent_only(level):
+    window = PythonWindow(level, "NEW_THREADS")
 
     def outer():
         process = os.fork()
@@ -355,7 +361,7 @@ def test_fork_records_in_the_parent_only():
             status = 1
             with contextlib.suppress(BaseException):
                 leaf()
-                inner = record(leaf)
+                inner = record(leaf, level, "NEW_THREADS")
                 status = 0 if inner.name == "leaf" and sys.getprofile() is None else 2
             os._exit(status)
         return os.waitpid(process, 0)[1]

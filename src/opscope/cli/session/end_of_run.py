@@ -28,7 +28,7 @@ from opscope.cli.shown.operator_table import operator_text
 from opscope.columns.trace_data import TraceData
 from opscope.errors import OpscopeError
 from opscope.jobs.saving import save_trace
-from opscope.live.children.recovery import recover_ended
+from opscope.live.recovery import recover_ended
 from opscope.recording.facts.program_facts import NO_FACTS, ProgramFacts
 from opscope.recording.recovered import about_ended, is_long, is_of_another_run, recover, save_long
 from opscope.storage.long_trace import LongTrace
@@ -145,7 +145,7 @@ class _EndOfRun:
             save = partial(save_long, recording, facts=facts)
             return _Made(write_said("trace", save, place, self._messages), None)
         with self._messages.progress("reading what was recorded"):
-            trace = recover(recording, facts=facts).trace
+            trace = recover(recording, facts=facts)
         part = asked_partition(asked.rank, asked.process)
         save = partial(save_trace, trace, asked=part)
         return _Made(write_said("trace", save, place, self._messages), trace)

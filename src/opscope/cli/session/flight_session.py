@@ -18,7 +18,7 @@ from opscope.torch_api.drop_in.install import install_and_answer
 
 if TYPE_CHECKING:
     from opscope.cli.session.options import RunOptions
-    from opscope.live.children.flight_job import FlightJob
+    from opscope.live.children.job import FlightJob
 
 
 _OF_WHOLE_PROGRAMS = ("with_flops", "source_lines")
@@ -55,7 +55,7 @@ class FlightSession:
         self._directory = Path(flight["directory"])
         self._job: FlightJob | None = None
         if has_children:
-            from opscope.live.children.flight_job import FlightJob
+            from opscope.live.children.job import FlightJob
 
             self._job = FlightJob.begin(arguments)
 

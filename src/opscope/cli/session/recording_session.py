@@ -26,14 +26,14 @@ from opscope.cli.shown.console import Messages
 from opscope.columns.metadata_kinds import OVER, STEPS, WARM
 from opscope.live.children.job import ChildrenOfRun
 from opscope.live.warm_steps import WarmSteps
-from opscope.recording.facts.distributed_job import is_rank_of_several, launched_rank
+from opscope.recording.facts.process_facts import is_rank_of_several, launched_rank
 from opscope.recording.streams.keeper import dismiss_keepers
 from opscope.recording.streams.stream import Streams
 from opscope.timeline.steps import module_calls
 from opscope.torch_api.drop_in.install import install_and_answer
-from opscope.torch_api.optimizer_steps import after_each_optimizer_step
 from opscope.torch_api.profile_recording import ProfileRecording
 from opscope.torch_api.schedule import schedule
+from opscope.torch_api.steps import after_each_optimizer_step
 
 _FEWEST_CALLS = 3
 """Of a network, so that a program without steps is taken to do that."""

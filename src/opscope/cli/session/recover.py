@@ -11,7 +11,7 @@ from opscope.base.input_file import unreadable
 from opscope.cli.shown.completeness import describe_completeness, describe_dump, end_of_recording
 from opscope.cli.shown.console import Messages
 from opscope.errors import OpscopeError, TraceFormatError
-from opscope.live.flight.recovery import Rescued, left_in, rescue
+from opscope.live.recovery import Rescued, left_in, rescue
 from opscope.storage.store import remove_begun
 
 

@@ -16,11 +16,11 @@ from typing import Any, Protocol, TypeAlias
 from opscope.columns.metadata_kinds import WARM
 from opscope.live.children.settings import ChildSettings
 from opscope.live.warm_steps import WarmSteps
-from opscope.recording.facts.distributed_job import is_rank_of_several
+from opscope.recording.facts.process_facts import is_rank_of_several
 from opscope.recording.streams.stream import Streams
-from opscope.torch_api.optimizer_steps import after_each_optimizer_step
 from opscope.torch_api.profile_recording import ProfileRecording
 from opscope.torch_api.schedule import schedule
+from opscope.torch_api.steps import after_each_optimizer_step
 
 WhenFailed: TypeAlias = Callable[[Exception], None]
 
@@ -38,8 +38,8 @@ class OwnRecording(Protocol):
 def way_of_recording(settings: ChildSettings) -> Callable[[Streams, WhenFailed], OwnRecording]:
     """What makes the recording of a process; whatever it needs is imported now, not after a fork.
 
-    It is given where to record to, and what is told of an error at a step of the program, which
-    must not fail for it.
+    It takes where to record to, and a callback for an error at a step of the program, which must
+    not fail for it.
     """
     if settings.flight is not None:
         return _flight_recorders(settings.flight)

@@ -13,7 +13,7 @@ from opscope import _native
 from opscope.base.own_file import OwnFile
 from opscope.errors import OpscopeError, ReachError
 from opscope.live.control.protocol import VERSION
-from opscope.torch_api.step_counter import StepClock
+from opscope.torch_api.steps import StepClock
 
 if TYPE_CHECKING:
     from opscope.live.control.recordings import AskedRecording
@@ -54,7 +54,7 @@ class AskedSession:
             return {"error": f"{type(error).__name__}: {error}. Look at the program's own output."}
 
     def close(self) -> None:
-        """Whoever asked is gone: leave the process as it was."""
+        """The client is gone: leave the process as it was."""
         if self._bound is not None:
             self._bound.discard()
             self._bound = None

@@ -15,8 +15,7 @@ from typing import Any
 
 from opscope.errors import ReachError
 from opscope.launch.process_end import is_there, state_of
-from opscope.live.control.address import Address, address_of
-from opscope.live.control.peer import is_process, peer_of
+from opscope.live.control.address import Address, address_of, is_process, peer_of
 from opscope.live.control.protocol import VERSION, ReceivedLines, send
 
 ANSWER_S = 5.0
@@ -36,11 +35,7 @@ class Asking:
     """A connection to one process."""
 
     def __init__(self, address: Address, answer_s: float = ANSWER_S) -> None:
-        """Connect, and hear how it is: ``status``.
-
-        Raises:
-            ReachError: it is not there, or does not answer in time.
-        """
+        """Connect, and hear how it is: ``status``."""
         self._address = address
         try:
             self.status = self._greeted(answer_s)
@@ -52,17 +47,7 @@ class Asking:
     def ask(
         self, do: str, limit_s: float = WORK_S, file: int | None = None, **said: Any
     ) -> dict[str, Any]:
-        """Have something done, and return the answer.
-
-        Args:
-            do: the word for it.
-            limit_s: so long it may take.
-            file: open, to be written to.
-            said: what belongs to it.
-
-        Raises:
-            ReachError: it refuses, does not answer in time, or is gone.
-        """
+        """Have something done, and return the answer."""
         try:
             return self._answered({"do": do, **said}, limit_s, file)
         except TimeoutError:
@@ -71,11 +56,7 @@ class Asking:
             raise self._unreachable(error) from error
 
     def log_of(self, do: str, **said: Any) -> tuple[bytes, dict[str, Any]]:
-        """Have a log written, and return it with the answer; no log where a trace was made there.
-
-        Raises:
-            ReachError: as :meth:`ask`.
-        """
+        """The log and the answer to ``do``; the log is empty where the process made a trace."""
         with tempfile.TemporaryFile() as file:
             answer = self.ask(do, file=file.fileno(), **said)
             file.seek(0)

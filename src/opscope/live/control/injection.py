@@ -123,11 +123,7 @@ def _what_it_does(process: int) -> str:
 
 
 def _check_that_it_can_read(process: int, user: int | None) -> None:
-    """Whether its user may read opscope, and finds it at this place.
-
-    Raises:
-        ReachError: not so; its interpreter would print an error of its own.
-    """
+    """Whether its user may read opscope, and finds it at this place."""
     seen = Path(f"/proc/{process}/root{_SCRIPT}")
     with contextlib.suppress(PermissionError):
         if not seen.exists() or not seen.samefile(_SCRIPT):

@@ -13,20 +13,19 @@ from types import TracebackType
 from opscope import _native
 from opscope.base.quantity_text import count_bytes, nanoseconds
 from opscope.errors import LifecycleError
+from opscope.live.flight.dump_request import DumpRequest, Reason
 from opscope.live.flight.dumps import Dumps
 from opscope.live.flight.flight import END_S, Flight
 from opscope.live.flight.governor import LevelChange
-from opscope.live.flight.keeper import DumpRequest
-from opscope.live.flight.reason import Reason
 from opscope.live.flight.settings import (
     FlightSettings,
     checked_budget,
     checked_record,
     checked_triggers,
 )
-from opscope.live.flight.triggers.trigger import Trigger
-from opscope.live.flight.windows import RingWindows
+from opscope.live.flight.trigger import Trigger
 from opscope.recording.cost import cost_by_kind, cost_of_an_operator_ns
+from opscope.recording.sources import prepare_sources
 from opscope.torch_api.activities import ChosenActivities
 from opscope.torch_api.settings import ProfileSettings
 
@@ -134,7 +133,7 @@ class flight_recorder:
         """
         if self.running:
             return
-        RingWindows.prepare()
+        prepare_sources()
         cost_of_an_operator_ns()
         cost_by_kind(self._settings.options)
         self._settings.make_directory()

@@ -1,4 +1,4 @@
-"""Compiling the bridge: the compiler, what it is told, and what is said when it does not work."""
+"""Compiling the bridge: the compiler, its options, and the errors where it fails."""
 
 from __future__ import annotations
 
@@ -48,11 +48,7 @@ def _chosen() -> list[str]:
 def compile_bridge(
     torch: TorchBuild, source: Path, library: Path, more: tuple[str, ...] = ()
 ) -> None:
-    """Compile the bridge in ``source`` to ``library``, for this torch; ``more`` are more options.
-
-    Raises:
-        BridgeError: there is no compiler, or it did not make a library.
-    """
+    """Compile the bridge in ``source`` to ``library``; ``more`` are further options."""
     source, library = source.absolute(), library.absolute()
     compiler = find_compiler()
     if compiler is None:

@@ -71,11 +71,7 @@ def _sent(pipe: OwnSocket, request: str) -> OwnSocket:
 
 
 def _begun(folder: Path) -> OwnFile:
-    """This end of what connects this process to one.
-
-    Raises:
-        OSError, ValueError, TypeError: there can be none.
-    """
+    """This end of what connects this process to one."""
     # Not Python's own sockets, which close whatever has their numbers when they go.
     theirs, ours = (OwnFile(end.detach()) for end in _socket.socketpair())
     try:
@@ -99,9 +95,6 @@ def begin_watching(
         words: and what it becomes in the end.
         error: its standard error; None for this process's.
         kept: descriptors that it has, too.
-
-    Raises:
-        OSError, ValueError: there can be none.
     """
     begun = subprocess.run(
         [*bare_python(script, str(os.getpid())), *words, *own_python(str(_BECOMES))],

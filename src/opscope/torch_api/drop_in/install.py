@@ -21,7 +21,7 @@ from opscope.errors import LifecycleError
 from opscope.launch.kineto_switch import hidden_from_kineto, is_asked_for, show_again
 
 if TYPE_CHECKING:
-    from opscope.torch_api.drop_in.daemon.client import DaemonClient
+    from opscope.torch_api.drop_in.daemon import DaemonClient
     from opscope.torch_api.drop_in.replacements import Replacements
 
 _section = _native.Section()
@@ -74,7 +74,7 @@ def answer_daemon() -> None:
     global _daemon
     if _daemon is not None:
         return
-    from opscope.torch_api.drop_in.daemon.client import DaemonClient
+    from opscope.torch_api.drop_in.daemon import DaemonClient
 
     try:
         _daemon = DaemonClient()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-import opscope.recording.facts.processor_time as processor_time
+import opscope.recording.listeners as processor_time
 from opscope.columns.ledger import COMPUTED, PROCESSOR, WAITED
 from opscope.recording import ledger
 from opscope.recording.decoded import Decoded
-from opscope.recording.facts.processor_time import ProcessorTime
 from opscope.recording.ledger import Recorded
+from opscope.recording.listeners import ProcessorTime
 
 
 def decoded():

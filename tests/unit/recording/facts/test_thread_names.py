@@ -16,7 +16,7 @@ import torch
 
 import opscope
 from opscope.api.trace import Trace
-from opscope.recording.facts.thread_names import ThreadNames, names_of_threads
+from opscope.recording.listeners import ThreadNames, names_of_threads
 from support.processes import run_python
 
 
