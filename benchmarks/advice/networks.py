@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from benchmarks.advice.program import Body, Variants
 
 Step = Callable[[Tensor, Tensor], Tensor]
+Round = Callable[[Tensor], Tensor]
 
 
 def perceptron(width: int = 128, depth: int = 3) -> nn.Sequential:
@@ -75,3 +76,20 @@ def always(rounds: int, body: Body) -> Body:
             body()
 
     return run
+
+
+def chained(
+    rounds: int,
+    first: Tensor,
+    faulty: Callable[[Tensor], Tensor],
+    fixed: Callable[[Tensor], Tensor],
+) -> Variants:
+    """Do one or the other so often, each time with what the last round gave."""
+
+    def run(body: Round) -> Tensor:
+        result = first
+        for _ in range(rounds):
+            result = body(result)
+        return result
+
+    return lambda: run(faulty), lambda: run(fixed)

@@ -2,7 +2,6 @@
 
 import _thread
 import os
-import signal
 import threading
 
 import pytest
@@ -16,7 +15,6 @@ from opscope.columns.ledger import KIND_COST, CostKind
 from opscope.recording import cost as measuring
 from opscope.recording.sources import RecordingOptions
 from opscope.timeline.tree.event_tree import event_tree
-from support.processes import wait_until
 from support.recorded import record
 
 ALL = {"record_shapes": True, "profile_memory": True, "with_stack": True}
@@ -140,26 +138,6 @@ def test_a_forked_child_measures_for_itself(not_measured_yet):
     if child == 0:
         os._exit(0 if measuring.cost_by_kind(EVERYTHING) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-def test_one_that_is_interrupted_leaves_no_window_and_can_be_asked_again(not_measured_yet):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    kept = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            signal.setitimer(signal.ITIMER_REAL, 0.001)
-            while True:  # on a quick machine it may be over before
-                measuring._known.clear()
-                measuring.cost_by_kind(EVERYTHING)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, kept)
-    wait_until(lambda: not _native.statistics()["wanted"], 30)
-    assert _native.statistics()["wanted"] == 0
-    measuring._known.clear()
-    assert measuring.cost_by_kind(EVERYTHING)
 
 
 def test_a_thread_that_does_not_begin_is_not_waited_for(not_measured_yet, monkeypatch):

@@ -141,7 +141,16 @@ class Job:
             when_unreadable: called with a process whose trace is damaged and what is wrong with
                 it, which is then passed over; None: that is raised.
         """
-        return self._each(self.parts, when_unreadable)
+        self._source.prepare(self.parts)
+        for part in self.parts:
+            try:
+                trace = Trace.of(self._source.load(part))
+            except TraceFormatError as error:
+                if when_unreadable is None:
+                    raise self._unreadable(part, str(error)) from error
+                when_unreadable(part, error)
+            else:
+                yield part, trace
 
     def missing_ranks(self) -> str:
         """Which ranks of the job are not in the folder, as a sentence's beginning; mostly empty."""
@@ -349,11 +358,9 @@ class Job:
     def _places(self, part: Partition) -> ProcessPlaces:
         return self.only([part])._rollups()[part].places()
 
-    def _with_events(
-        self, parts: tuple[Partition, ...] | None = None
-    ) -> Iterator[tuple[Partition, Trace]]:
+    def _with_events(self) -> Iterator[tuple[Partition, Trace]]:
         found = False
-        for part, trace in self._each(self.parts if parts is None else parts):
+        for part, trace in self.traces():
             if len(trace.events):
                 found = True
                 yield part, trace
@@ -365,22 +372,6 @@ class Job:
             f"{self.path} holds no event of any process. Record a program that runs torch "
             "operators."
         )
-
-    def _each(
-        self,
-        parts: tuple[Partition, ...],
-        when_unreadable: Callable[[Partition, TraceFormatError], object] | None = None,
-    ) -> Iterator[tuple[Partition, Trace]]:
-        self._source.prepare(parts)
-        for part in parts:
-            try:
-                trace = Trace.of(self._source.load(part))
-            except TraceFormatError as error:
-                if when_unreadable is None:
-                    raise self._unreadable(part, str(error)) from error
-                when_unreadable(part, error)
-            else:
-                yield part, trace
 
     def _load(self, part: Partition) -> Trace:
         return Trace.of(self._readable(self._source.load, part))

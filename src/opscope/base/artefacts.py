@@ -123,8 +123,7 @@ def _forget_owner() -> None:
     _owner = ""
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_owner)
+os.register_at_fork(after_in_child=_forget_owner)
 
 
 def new_name(prefix: str, number: int, suffix: str = "") -> str:

@@ -138,5 +138,4 @@ def _set_interval_us(interval_us: int) -> None:
 short_turns = _ShortTurns()
 """For ``with``."""
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=short_turns.after_fork_in_child)
+os.register_at_fork(after_in_child=short_turns.after_fork_in_child)

@@ -200,25 +200,20 @@ def _filled(column: Column, rows: int) -> Any:
 
 
 class ColumnsAsNeeded(Mapping[str, Any]):
-    """By name. Any thread may ask; one reads at a time."""
+    """Columns by name, read when they are first used; one thread reads at a time."""
 
     def __init__(
         self, names: Iterable[str], read: Callable[[str], Any], check: Callable[[str], None]
     ) -> None:
-        """
-        Args:
-            names: of all that there are.
-            read: makes a column.
-            check: raises where it holds what it cannot; is called when it is there, since it may
-                have to be compared with others.
-        """
+        """``read`` makes one of the named columns; ``check`` raises where it holds what it cannot,
+        and is called once it is there, since other columns may be needed for that."""
         self._names = dict.fromkeys(names)
         self._read, self._check = read, check
         self._there: dict[str, Any] = {}
         self._lock = threading.RLock()
 
     def __getitem__(self, name: str) -> Any:
-        """Of that name."""
+        """A column; one that cannot be read or is damaged is read again at the next use."""
         if name not in self._names:
             raise KeyError(name)
         with self._lock:

@@ -32,7 +32,7 @@ from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError
 from opscope.recording.decoded import Decoded, read_decoded
 from opscope.recording.streams.segment_arrays import Arrays, read_arrays, write_arrays
-from opscope.storage.parquet import read_part, write_part
+from opscope.storage.parquet import QUICK, read_table, write_table
 
 RECORDS = 300_000
 """About so many records are a segment: the keeper has one in memory at a time."""
@@ -79,7 +79,7 @@ class RecordingSegment:
         """One of its tables."""
         rows = self.rows.get(name, 0)
         with _reading(self.folder):
-            table = read_part(self.folder, name, rows)
+            table = read_table(self.folder, name, rows)
             if len(table) != rows:
                 raise ValueError(f"{name} has {len(table)} rows, not {rows}")
         return table
@@ -292,5 +292,5 @@ def _write_tables(decoded: Decoded, folder: Path) -> dict[str, int]:
     trace = TraceData(decoded.tables, decoded.names)
     rows = {name: len(table) for name, table in decoded.tables.items() if len(table)}
     for name in rows:
-        write_part(trace, name, folder)
+        write_table(trace, name, folder, QUICK)
     return rows

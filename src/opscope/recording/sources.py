@@ -35,53 +35,32 @@ from opscope.recording.listeners import (
 
 @dataclass(frozen=True, kw_only=True)
 class RecordingOptions:
-    """What to collect. Each step up costs more per span; ``docs/measurements.md`` has the figures.
+    """What to collect; ``docs/measurements.md`` has what each costs per span."""
 
-    Attributes:
-        operators: torch operators, autograd nodes, TorchScript calls.
-        inner_operators: with them, those that other operators run, and not outermost ones alone.
-        annotations: spans named with record_function.
-        shapes: arguments of operators: shapes, strides, dtypes, scalars.
-        outputs: the same of results (needed by execution traces).
-        memory: allocations and frees.
-        stack: Python and C calls.
-        functions: Python calls without C calls, which costs a fraction of that.
-        own_functions: of these the program's own, not those of installed libraries.
-        modules: nn.Module and optimizer calls only.
-        overloads: operator overload names.
-        asyncio: runs of asyncio's tasks, as spans.
-        gc_pauses: garbage collections, as spans.
-        compiled: runs of what torch.compile generated, its kernels, and which lines they are of.
-        all_threads: every thread of the process; otherwise only the one that starts.
-        new_threads: Python calls also of threads that begin during the recording.
-        process_ids: give spans the ids that they have in every other recording that is under way.
-        gpu: what CUDA devices do, and the calls of their runtime.
-        gpu_sync: with it, which call recorded the CUDA event that a wait is for.
-        thread_samples: what the kernel counts of threads, about a hundred times a second.
-        source_lines: keep the text of the program's own lines that made recorded calls.
-    """
-
-    operators: bool = True
+    operators: bool = True  # torch operators, autograd nodes, TorchScript calls
+    # with them, those that other operators run, and not outermost ones alone
     inner_operators: bool = True
-    annotations: bool = True
-    shapes: bool = False
-    outputs: bool = False
-    memory: bool = False
-    stack: bool = False
-    functions: bool = False
-    own_functions: bool = False
-    modules: bool = False
-    overloads: bool = False
-    asyncio: bool = False
-    gc_pauses: bool = True
+    annotations: bool = True  # spans named with record_function
+    shapes: bool = False  # arguments of operators: shapes, strides, dtypes, scalars
+    outputs: bool = False  # the same of results (needed by execution traces)
+    memory: bool = False  # allocations and frees
+    stack: bool = False  # Python and C calls
+    functions: bool = False  # Python calls without C calls, which costs a fraction of that
+    own_functions: bool = False  # of these the program's own, not those of installed libraries
+    modules: bool = False  # nn.Module and optimizer calls only
+    overloads: bool = False  # operator overload names
+    asyncio: bool = False  # runs of asyncio's tasks, as spans
+    gc_pauses: bool = True  # garbage collections, as spans
+    # runs of what torch.compile generated, its kernels, and which lines they are of
     compiled: bool = True
-    all_threads: bool = True
-    new_threads: bool = True
+    all_threads: bool = True  # every thread of the process; otherwise only the one that starts
+    new_threads: bool = True  # Python calls also of threads that begin during the recording
+    # give spans the ids that they have in every other recording that is under way
     process_ids: bool = False
-    gpu: bool = False
-    gpu_sync: bool = False
-    source_lines: bool = True
-    thread_samples: bool = True
+    gpu: bool = False  # what CUDA devices do, and the calls of their runtime
+    gpu_sync: bool = False  # with it, which call recorded the CUDA event that a wait is for
+    source_lines: bool = True  # keep the text of the program's own lines that made recorded calls
+    thread_samples: bool = True  # what the kernel counts of threads, about a hundred times a second
 
     def union(self, other: RecordingOptions) -> RecordingOptions:
         """What either asks for."""

@@ -32,14 +32,14 @@ try:
 except ImportError as error:
     raise not_installed("pyarrow", "Reading and saving traces") from error
 
-__all__ = ["FEW_ROWS", "ParquetColumns", "RowGroupWriter", "pq", "read_part", "read_whole",
-           "write_part", "write_table", "writer_options"]  # fmt: skip
+__all__ = ["FEW_ROWS", "QUICK", "ParquetColumns", "RowGroupWriter", "pq", "read_table",
+           "read_whole", "write_table", "writer_options"]  # fmt: skip
 
 COMPRESSION_LEVEL = 3
 """zstd; 6 saves 6 % and takes half as long again, 9 saves no more and takes twice as long."""
 
-_QUICK = 1
-"""zstd, for what is written once more."""
+QUICK = 1
+"""The level for files that are read once and written again."""
 
 DELTA = frozenset({
     "id", "start_ns", "time_ns", "parent", "tensors.event", "scalars.event", "python_calls.event",
@@ -100,13 +100,8 @@ def write_table(
     return name, {"rows": data.num_rows, "bytes": size, "memory_bytes": data.nbytes}
 
 
-def write_part(trace: TraceData, name: str, folder: Path) -> None:
-    """Write one table of a part of a trace quickly, for `read_part`."""
-    write_table(trace, name, folder, _QUICK)
-
-
-def read_part(folder: Path, name: str, rows: int) -> Table:
-    """One table of a part; an empty one where there is none."""
+def read_table(folder: Path, name: str, rows: int) -> Table:
+    """A table that opscope itself wrote just now; an empty one where there are no rows."""
     schema = TABLES[name]
     if not rows:
         return Table(schema, {})

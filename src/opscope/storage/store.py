@@ -67,9 +67,9 @@ def save_part(
         if (left := process_memory_left()) is not None:
             require_memory(_bytes_to_save(trace), f"writing {shown_path(folder)}", left)
 
-        def write(unfinished: Path, rank: int) -> None:
-            from opscope.storage.parquet import write_table
+        from opscope.storage.parquet import write_table
 
+        def write(unfinished: Path, rank: int) -> None:
             tables = [name for name in TABLES if len(trace.table(name))]
             # Parquet encoding releases the GIL, and two tables make up most of a trace.
             with ThreadPool(max_workers=4) as pool:

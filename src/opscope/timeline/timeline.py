@@ -82,24 +82,41 @@ def _place(
 ) -> Placement:
     if len(duration) and duration.min() < 0:
         duration = np.maximum(duration, 0)
+    rows = np.arange(len(start)) if order is None else order
+    spread, beside = on_lanes(len(home), line, start, duration, rows, yielding)
+    lanes = [Line(home[h].name, home[h].number, home[h].device, lane, h) for h, lane in beside]
+    return Placement(home + lanes, spread, duration, order)
+
+
+def on_lanes(
+    lines: int,
+    line: Rows,
+    start: Values,
+    duration: Values,
+    order: npt.NDArray[np.integer[Any]],
+    yielding: Yields,
+) -> tuple[Rows, list[tuple[int, int]]]:
+    """Move spans that partly overlap others of their line to lanes beside it, which nest.
+
+    Returns:
+        Of each row its line, lanes numbered after the ``lines`` there are; and of each lane the
+        line it is beside, and which lane of that it is, from 1.
+    """
     columns: dict[str, npt.NDArray[Any]] = {
         "track": line,
         "start_ns": start,
         "duration_ns": duration,
         "yields": yielding,
-        "order": np.arange(len(start), dtype=np.int32) if order is None else order.astype(np.int32),
+        "order": order.astype(np.int32),
     }
-    lanes = _native.assign_lanes(columns, tracks=len(home))
+    lanes = _native.assign_lanes(columns, tracks=lines)
     if lanes is None:
-        return Placement(home, line, duration, order)
+        return line, []
     moved = np.flatnonzero(lanes)
     groups = group_rows(line[moved], lanes[moved])
-    beside = [
-        Line(home[h].name, home[h].number, home[h].device, lane, h) for h, lane in groups.rows()
-    ]
     spread = line.copy()
-    spread[moved] = len(home) + groups.group
-    return Placement(home + beside, spread, duration, order)
+    spread[moved] = lines + groups.group
+    return spread, [(home, lane) for home, lane in groups.rows()]
 
 
 def _by_start(start_ns: Values) -> Values | None:

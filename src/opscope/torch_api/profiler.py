@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Iterable
 from html import escape
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from opscope import _native
@@ -100,12 +99,7 @@ class profile(ProfileRecording):
         self.start()
         return self
 
-    def _exit(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _exit(self, *_: object) -> None:
         try:
             self.stop()
         finally:

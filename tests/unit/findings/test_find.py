@@ -404,6 +404,13 @@ def test_indexing_in_a_loop():
     assert finding.saved_ns == pytest.approx(110 * MICROSECOND, rel=0.1)
 
 
+def test_a_round_may_call_an_operator_several_times():
+    """As ``y[i, j] = x[i, j] * 2``, where neither lines nor arguments are known."""
+    rounds = loop(40, *["aten::select"] * 4, "aten::mul", "aten::copy_")
+    finding = found(build_trace(rounds), "for-loop-indexing")
+    assert finding.saved_share > 0.9
+
+
 def test_a_tensor_that_is_taken_apart_and_gone_through_needs_no_arguments():
     rows = [span("aten::unbind", 0, 1), *loop(12, "aten::mean", "aten::sub", start=2)]
     finding = found(build_trace(rows), "for-loop-indexing")

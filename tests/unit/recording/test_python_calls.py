@@ -260,8 +260,7 @@ def test_a_c_function_has_one_name_however_many_objects_threads_and_windows():
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
-        window.close()
-        for root in window.read():
+        for root in window.end():
             names |= {call.name for call in root.find_all() if "clear of list" in call.name}
     assert len(names) == 1
 
@@ -275,8 +274,7 @@ def test_methods_of_classes_that_come_and_go_are_named_after_their_own():
     for number in range(20):
         work(number)
         gc.collect()
-    window.close()
-    names = [call.name for root in window.read() for call in root.find_all()]
+    names = [call.name for root in window.end() for call in root.find_all()]
     kinds = [name.split()[4] for name in names if "method append of Kind" in name]
     assert kinds == [f"Kind{number:03}" for number in range(20)]
 
@@ -344,7 +342,6 @@ def test_threads_inside_another_tool_are_counted_where_they_cannot_be_seen():
     window = PythonWindow()
     leave.release()
     thread.join()
-    window.close()
-    window.read()
+    window.end()
     notes = [(what, count) for _, what, count in window.decoded["account"]["notes"]]
     assert notes == [("not seen: what threads ran that were in another tool's function", 1)]

@@ -65,8 +65,7 @@ def test_functions_that_ran_before_end_when_they_are_seen_to_be_over():
 
     outer()
     leaf()
-    windows[0].close()
-    roots = windows[0].read()
+    roots = windows[0].end()
     (call,) = [found for root in roots for found in root.find("outer")]
     assert not call.unfinished
     assert shapes(call) == [("inner", "__init__", "leaf"), "leaf"]
@@ -81,8 +80,7 @@ def test_functions_that_ran_before_and_call_nothing_end_with_the_window_at_the_l
         windows.append(PythonWindow(*FUNCTIONS))
 
     opens()
-    windows[0].close()
-    (call,) = [found for root in windows[0].read() for found in root.find("opens")]
+    (call,) = [found for root in windows[0].end() for found in root.find("opens")]
     assert not call.unfinished
 
 
@@ -109,8 +107,7 @@ def test_both_levels_at_once_give_each_window_what_it_wants():
     outer()
     everything.close()
     outer()
-    functions.close()
-    found = [call for root in functions.read() for call in root.find("outer")]
+    found = [call for root in functions.end() for call in root.find("outer")]
     assert [shapes(call) for call in found] == [["leaf"]] * 3
     (call,) = [call for root in everything.read() for call in root.find("outer")]
     assert shapes(call) == ["leaf", "<built-in function len>"]
@@ -127,8 +124,7 @@ def test_a_function_is_running_while_the_level_rises():
     outer()
     leaf()
     windows[0].close()
-    functions.close()
-    (call,) = [call for root in functions.read() for call in root.find("outer")]
+    (call,) = [call for root in functions.end() for call in root.find("outer")]
     assert not call.unfinished
     assert len(call.find("leaf")) == 1
     (call,) = [call for root in windows[0].read() for call in root.find("outer")]
@@ -177,8 +173,7 @@ def test_a_function_that_ends_unheard_has_ended_although_the_level_rises_then():
     thread.join()
     leaf()
     everything.close()
-    functions.close()
-    roots = functions.read()
+    roots = functions.end()
     (outer_call,) = [call for root in roots for call in root.find("outer")]
     (inner_call,) = outer_call.find("inner")
     within(inner_call, outer_call)
@@ -230,8 +225,7 @@ def test_the_functions_around_the_end_of_a_window_end_together():
     window = PythonWindow(*FUNCTIONS)
     gate.passed.release()
     thread.join()
-    window.close()
-    (outer_call,) = [call for root in window.read() for call in root.find("outer")]
+    (outer_call,) = [call for root in window.end() for call in root.find("outer")]
     (inner_call,) = outer_call.find("inner")
     within(inner_call, outer_call)
 
@@ -255,8 +249,7 @@ def test_a_thread_that_begins_while_the_level_rises_begins_its_functions_once():
     starter.join()
     thread.join()
     everything.close()
-    functions.close()
-    begun = [call for root in functions.read() for call in root.find("_bootstrap_inner")]
+    begun = [call for root in functions.end() for call in root.find("_bootstrap_inner")]
     assert len([call for call in begun if call.find("leaf")]) == 1
     everything.read()
 
@@ -284,8 +277,7 @@ def test_a_recursion_deeper_than_the_stack_of_c_is_survived_and_counted():
 
     later = PythonWindow(*FUNCTIONS)
     leaf()
-    later.close()
-    later.read()
+    later.end()
     assert later.decoded["account"]["notes"] == [], "it heard everything"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -81,23 +81,13 @@ def _row(processes: Processes, entry: ProcessEntry) -> ProcessRow:
     folder = None if part is None else processes.parts.get(part)
     if part is None or folder is None or damage_of(folder):
         ended = "cannot be read" if folder else entry.refused or entry.ended or _state(entry)
-        return ProcessRow(
-            entry.process_id or _number_of(part),
-            part.number if part is not None and part.kind == RANK else None,
-            entry.parent_id,
-            entry.how_begun,
-            None,
-            None,
-            None,
-            ended,
-            entry.command,
-        )
+        return replace(_row_of(entry, {}, None, None), ended=ended)
     said = metadata_of(folder)
     return _row_of(entry, said, processes.rows_of(part, "events"), _peak_bytes(processes, entry))
 
 
 def _row_of(
-    entry: ProcessEntry, said: dict[str, Any], events: int, peak_bytes: int | None
+    entry: ProcessEntry, said: dict[str, Any], events: int | None, peak_bytes: int | None
 ) -> ProcessRow:
     part = entry.partition
     rank = part.number if part is not None and part.kind == RANK else _rank_of(said)

@@ -30,8 +30,9 @@ from opscope.findings.status import Status
 from opscope.findings.subject import Flags, Subject, Values
 from opscope.timeline.listing import launched_work
 
-_ALIKE = 2.5
-"""Lines of one loop are run about equally often: by no more than this factor apart."""
+_ALIKE, _OF_NAMES = 2.5, 10.0
+"""Lines of one loop are run about equally often: by no more than this factor apart. Where lines are
+not known, operators are: a round may call one several times."""
 
 _OF_CALLS = 0.25
 """Of a line's calls, those on tensors: else the line is something else."""
@@ -95,7 +96,8 @@ def _find(kind: _Kind, subject: Subject) -> Evidence | None:
     if kind.work_ns is not None:
         work = subject.sums(kind.work_ns(subject))[calls.events]
         lines = replace(lines, work_ns=sum_by_line(calls, work))
-    chosen, in_order = _loops(lines, kind.find(subject, calls), kind)
+    alike = _ALIKE if subject.sites.knows_lines else _OF_NAMES
+    chosen, in_order = _loops(lines, kind.find(subject, calls), kind, alike)
     chosen = _without_outer(subject, calls, lines, chosen)
     in_order &= chosen
     backward = calling_backward_ns(subject, calls, chosen[calls.group])
@@ -135,7 +137,7 @@ def _find(kind: _Kind, subject: Subject) -> Evidence | None:
     )
 
 
-def _loops(lines: LoopLines, sizes: Values, kind: _Kind) -> tuple[Flags, Flags]:
+def _loops(lines: LoopLines, sizes: Values, kind: _Kind, alike: float) -> tuple[Flags, Flags]:
     """Which lines are in a loop over such parts that mostly calls, and which in one whose rounds
     need the one before."""
     chosen, in_order = (np.zeros(len(lines.rounds), dtype=np.bool_) for _ in range(2))
@@ -143,7 +145,7 @@ def _loops(lines: LoopLines, sizes: Values, kind: _Kind) -> tuple[Flags, Flags]:
     for anchor in np.flatnonzero((sizes > 0) & looping).tolist():
         ratio = lines.rounds / max(int(lines.rounds[anchor]), 1)
         of_function = lines.frame == lines.frame[anchor]
-        loop = looping & of_function & (ratio <= _ALIKE) & (ratio >= 1 / _ALIKE)
+        loop = looping & of_function & (ratio <= alike) & (ratio >= 1 / alike)
         time_ns = lines.time_ns[loop].sum()
         if lines.is_step[loop].any() or lines.work_ns[loop].sum() > (1 - kind.mostly) * time_ns:
             continue
@@ -223,18 +225,20 @@ def _parts_given(subject: Subject) -> tuple[Values, npt.NDArray[np.int64]]:
 def _parts_by_sequence(subject: Subject, calls: LineCalls) -> tuple[Values, npt.NDArray[np.int64]]:
     """The same where arguments were not recorded: operators that index, each with a part of its
     own, and sequences of operators that come again and again after a tensor was taken apart."""
-    rows = np.flatnonzero(subject.named("aten::select") & subject.is_outermost)
-    name, splitting = subject.events["name"], subject.named(*_SPLITTING)
-    owner = np.where(calls.row >= 0, calls.function[calls.row], -1)
-    for first in np.flatnonzero(splitting & subject.is_outermost & (calls.row >= 0)).tolist():
-        after = subject.outermost[np.searchsorted(subject.outermost, first) + 1 :]
-        after = after[: _LONGEST_ROUND * (FEWEST_ROUNDS + 1)]
-        after = after[owner[after] == owner[first]]
-        for length in range(1, len(after) // FEWEST_ROUNDS + 1):
-            rounds = name[after[: length * FEWEST_ROUNDS]].reshape(FEWEST_ROUNDS, length)
+    found = [np.flatnonzero(subject.named("aten::select") & subject.is_outermost)]
+    owner = calls.function[calls.row]  # of what no line calls, any
+    splitting = subject.named(*_SPLITTING) & subject.is_outermost & (calls.row >= 0)
+    for at in np.flatnonzero(splitting[subject.outermost]).tolist():
+        after = subject.outermost[at + 1 : at + 1 + _LONGEST_ROUND * FEWEST_ROUNDS]
+        after = after[owner[after] == owner[subject.outermost[at]]]
+        name = subject.events["name"][after]
+        lengths = np.flatnonzero(name[1 : _LONGEST_ROUND + 1] == name[:1]) + 1
+        for length in lengths[lengths * FEWEST_ROUNDS <= len(after)].tolist():
+            rounds = name[: length * FEWEST_ROUNDS].reshape(FEWEST_ROUNDS, length)
             if (rounds == rounds[0]).all():
-                rows = np.append(rows, after[: rounds.size])
+                found.append(after[: rounds.size])
                 break
+    rows = np.concatenate(found)
     return rows, np.stack([np.full_like(rows, 2), np.zeros_like(rows), rows], axis=1)
 
 

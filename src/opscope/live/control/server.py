@@ -99,7 +99,6 @@ class Server:
     """The socket and the thread."""
 
     def __init__(self, is_asked_for: bool = False) -> None:
-        """Open all that it needs."""
         self._is_asked_for = is_asked_for
         self._until_s = time.monotonic() + _FIRST_S
         self._forget_torch: Callable[[], None] | None = None

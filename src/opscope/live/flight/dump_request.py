@@ -80,7 +80,6 @@ class DumpLimits:
     """Says whether a dump may be made; one thread at a time asks."""
 
     def __init__(self, directory: Path, interval_ns: int, max_disk_bytes: int) -> None:
-        """Set the limits."""
         self._directory = directory
         self._interval_ns, self._max_disk_bytes = interval_ns, max_disk_bytes
         self._last_ns: dict[str, int] = {}

@@ -69,17 +69,11 @@ _SECOND_NS = 1_000_000_000
 
 @dataclass(frozen=True)
 class LevelChange:
-    """One decision.
+    """One decision."""
 
-    Attributes:
-        time_ns: Unix time.
-        level: what is recorded from then on.
-        share: of the time, that recording had cost before.
-    """
-
-    time_ns: int
-    level: str
-    share: float
+    time_ns: int  # Unix time
+    level: str  # what is recorded from then on
+    share: float  # of the time, that recording had cost before
 
 
 @dataclass(frozen=True)

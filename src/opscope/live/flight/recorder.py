@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from opscope import _native
 from opscope.base.quantity_text import count_bytes, nanoseconds
@@ -199,12 +198,7 @@ class flight_recorder:
         self.start()
         return self
 
-    def _exit(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _exit(self, *_: object) -> None:
         self.stop()
 
     __enter__ = _native.method(_enter, stop)

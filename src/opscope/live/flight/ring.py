@@ -40,7 +40,6 @@ class RingFile:
     """Of one flight recorder, from its start to its stop; by one thread at a time."""
 
     def __init__(self, directory: Path, max_bytes: int, keeper: bool) -> None:
-        """Nothing is there yet."""
         self._directory, self._keeper = directory, keeper
         self._most_bytes = max_bytes + max_bytes // 2 + _MARGIN_BYTES
         self._owner = owner()
@@ -96,9 +95,7 @@ class RingFile:
     def describe(self, facts: dict[str, Any], places: bytes) -> None:
         """Say in the file what the process that makes a dump of it has to know.
 
-        Args:
-            facts: of the process, as for any dump.
-            places: in generated code, a line for each file; those that were told stay.
+        ``places`` grow: what was said of generated code stays.
         """
         if self._file is None or _native.stream_state()[0] != os.fspath(self._file):
             return

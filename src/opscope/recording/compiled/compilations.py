@@ -48,7 +48,7 @@ _LONGEST_REASON = 400
 
 @dataclass(frozen=True)
 class Compilation:
-    """One row of ``compilations``."""
+    """One row of ``compilations``, column by column."""
 
     kind: CompilationKind  # what it was
     start_ns: int  # Unix time

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import astuple, fields, replace
+from dataclasses import astuple, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -191,11 +191,7 @@ def with_compilations(decoded: Decoded, compilations: Sequence[Compilation]) -> 
         tuple(texts.row(value) if isinstance(value, str) else value for value in astuple(one))
         for one in compilations
     ]
-    columns = dict(
-        zip((field.name for field in fields(Compilation)), zip(*rows, strict=True), strict=True)
-    )
-    data = {c.name: np.array(columns[c.name], dtype=c.dtype) for c in COMPILATIONS.columns}
-    table = Table(COMPILATIONS, data)
+    table = Table(COMPILATIONS, _columns(COMPILATIONS.columns, rows))
     return replace(decoded.with_tables(compilations=table), names=texts.names)
 
 

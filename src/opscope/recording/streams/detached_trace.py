@@ -108,16 +108,9 @@ def trace_of_log(
 ) -> TraceData:
     """The trace of a log that another process wrote, which may be gone.
 
-    Args:
-        log: what ``_native.write_log`` wrote.
-        facts: what that process knew.
-        more_rows: of the ledger.
-        places: in the code that torch.compile generated; None: ``facts`` may have them.
-        source: what errors call it.
-
-    Raises:
-        InsufficientMemoryError: it does not fit in memory.
-        TraceFormatError: it is no log, one of another version, or damaged.
+    ``facts`` are those of :class:`ProcessKnowledge`; ``places`` what graphs of torch.compile call,
+    where ``facts`` do not have it. Raises TraceFormatError where the log is damaged, or of another
+    version, and InsufficientMemoryError where it does not fit.
     """
     with memory_for("decoding what was recorded"), reading(source):
         if not has_shape(facts, _FACTS):
@@ -130,14 +123,10 @@ def trace_of_log(
                 listener.learn_sites(sites_from_json(facts.get("places", {})) | (places or {}))
             decoded = listener.added_to(decoded)
         trace = assemble_trace(decoded.with_notes(more_rows), options, facts["cost"])
-        known = {**_overloads_in(trace, facts), **facts["metadata"]}
+        known = dict(facts["metadata"])
+        if met := facts.get("overloads"):  # as assemble_trace keeps them where torch is
+            known["overloads"] = {name: met[name] for name in trace.names if name in met}
         return checked_trace(trace.with_metadata(known), str(source))
-
-
-def _overloads_in(trace: TraceData, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the operators that this trace has, as ``assemble_trace`` keeps them where torch is."""
-    met = facts.get("overloads", {})
-    return {"overloads": {name: met[name] for name in trace.names if name in met}} if met else {}
 
 
 def _listeners(options: RecordingOptions) -> list[Listener]:

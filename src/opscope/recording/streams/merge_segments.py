@@ -50,29 +50,18 @@ class OwnFacts:
 
 @dataclass
 class Merge:
-    """A recording that is whole, in segments.
+    """A recording that is whole, in segments."""
 
-    Attributes:
-        segments: all of them.
-        options: what was recorded.
-        process: what is known of the process.
-        first_id: of its events, for other tools.
-        rows: more rows of the ledger.
-        paths: of modules, as the program calls them.
-        groups: torch.distributed's.
-        own: None where another process makes the trace.
-        counts: rows found, by name of the table.
-    """
-
-    segments: Sequence[RecordingSegment]
-    options: RecordingOptions
-    process: Mapping[str, Any]
-    first_id: int
-    rows: Sequence[Row] = ()
+    segments: Sequence[RecordingSegment]  # all of them
+    options: RecordingOptions  # what was recorded
+    process: Mapping[str, Any]  # what is known of the process
+    first_id: int  # of its events, for other tools
+    rows: Sequence[Row] = ()  # more rows of the ledger
+    # of modules, as the program calls them
     paths: Mapping[int, tuple[int, str]] = field(default_factory=dict)
-    groups: Groups = field(default_factory=dict)
-    own: OwnFacts | None = None
-    counts: dict[str, int] = field(default_factory=dict)
+    groups: Groups = field(default_factory=dict)  # torch.distributed's
+    own: OwnFacts | None = None  # None where another process makes the trace
+    counts: dict[str, int] = field(default_factory=dict)  # rows found, by name of the table
     _unfinished: int = 0
 
     def save(self, folder: Path, asked: Partition | None, metadata: Mapping[str, Any]) -> Path:

@@ -22,9 +22,7 @@ _REPORT = "torchtidy_report.json"
 class AntiPattern:
     """A mistake, and how an event that shows it is known; derive and give :meth:`match`.
 
-    Args:
-        prof: a ``torch.profiler.profile`` that has ended.
-        should_benchmark: accepted; ``trace.findings(benchmark=True)`` measures what it costs.
+    ``prof`` is a ``torch.profiler.profile`` that has ended.
     """
 
     name = "Pattern"

@@ -80,13 +80,7 @@ def open_endpoint(name: str | bytes) -> socket.socket:
 
 
 def receive(endpoint: socket.socket, trusted: Collection[int]) -> tuple[str, bytes]:
-    """The next message.
-
-    Raises:
-        OSError: none arrived in time.
-        ForeignSenderError: another user has sent it, who may have taken a name that was free.
-        ValueError: it is none.
-    """
+    """The next message; ForeignSenderError where a user has sent it who is not ``trusted``."""
     data, about, _, _ = endpoint.recvmsg(_MOST_BYTES, socket.CMSG_SPACE(_CREDENTIALS.size))
     user = next((_CREDENTIALS.unpack(said)[1] for level, kind, said in about
                  if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS)

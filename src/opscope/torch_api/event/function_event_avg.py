@@ -110,12 +110,7 @@ class FunctionEventAvg(FormattedTimesMixin):
 
 
 class AverageObjects:
-    """The groups of ``averages`` as torch's ``key_averages()`` returns them, made one by one.
-
-    Attributes:
-        averages: the groups as columns.
-        source: where their events come from.
-    """
+    """The groups of ``averages`` as torch's ``key_averages()`` returns them, made one by one."""
 
     def __init__(self, averages: Averages, source: ListedTrace) -> None:
         self.averages = averages

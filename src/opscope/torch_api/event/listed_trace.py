@@ -51,14 +51,7 @@ EXPOSES_METADATA = "exposes_metadata"  # key in a trace's metadata
 
 
 class ListedTrace:
-    """A trace as positions 0, 1, … of torch's event list; everything is worked out on first use.
-
-    Attributes:
-        trace: the recording.
-        use_device: ``cuda`` or another device, None without one.
-        with_flops: whether operations are counted.
-        with_stack: whether events have stacks.
-    """
+    """A trace as positions 0, 1, … of torch's event list; everything is worked out on first use."""
 
     trace: TraceData
     use_device: str | None

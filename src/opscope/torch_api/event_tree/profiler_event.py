@@ -138,14 +138,7 @@ class _DeviceEvent(ProfilerEvent):
 
 
 class DeviceEvents:
-    """The work of a trace by what launched it.
-
-    Attributes:
-        gpu: the table.
-        names: of the trace.
-        first_id: that of its first row.
-        event_of_row: the event of a row of ``events``.
-    """
+    """The work of a trace by what launched it."""
 
     def __init__(
         self, trace: TraceData, first_id: int, event_of_row: Callable[[int], ProfilerEvent]

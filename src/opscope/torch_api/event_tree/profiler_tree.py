@@ -106,12 +106,7 @@ class _RecordedEvent(ProfilerEvent):
 
 
 class ProfilerTree:
-    """The tree of a trace in torch's shape.
-
-    Attributes:
-        first_id: correlation id of the trace's first event.
-        devices: the work of devices.
-    """
+    """The tree of a trace in torch's shape."""
 
     def __init__(self, trace: TraceData, first_id: int = 1) -> None:
         self.first_id = first_id
