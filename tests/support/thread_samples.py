@@ -9,15 +9,13 @@ from support.build_trace import ORIGIN_NS
 
 def sampled(trace, *rows):
     """With samples: (system's thread id, ms, computed ms, delayed ms, faults, waits for)."""
-    thread, time, computed, delayed, faults, waits_for = zip(*rows, strict=True)
     columns = {
-        "system_thread_id": thread,
-        "time_ns": [ORIGIN_NS + int(ms * 1e6) for ms in time],
-        "computed_ns": [int(ms * 1e6) for ms in computed],
-        "delayed_ns": [int(ms * 1e6) for ms in delayed],
+        "system_thread_id": [row[0] for row in rows],
+        "time_ns": [ORIGIN_NS + int(row[1] * 1e6) for row in rows],
+        "computed_ns": [int(row[2] * 1e6) for row in rows],
+        "delayed_ns": [int(row[3] * 1e6) for row in rows],
         "system_ns": [0] * len(rows),
-        "faults": faults,
-        "waits_for": [int(kind) for kind in waits_for],
+        "faults": [row[4] for row in rows],
+        "waits_for": [int(row[5]) for row in rows],
     }
-    columns = {name: list(values) for name, values in columns.items()}
     return trace.with_tables({"thread_samples": Table(THREAD_SAMPLES, columns)})
