@@ -1,4 +1,5 @@
 // The Python face of the recorder. src/opscope/_native.pyi is its contract.
+#include <dlfcn.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -7,6 +8,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <iterator>
 #include <memory>
 #include <stdexcept>
@@ -14,45 +16,37 @@
 #include <system_error>
 #include <vector>
 
-#include "account/bindings.h"
-#include "attribution/bindings.h"
-#include "columns/bindings.h"
 #include "cupti/cupti_source.h"
 #include "decode/columns.h"
 #include "decode/window_clock.h"
 #include "gpu/bindings.h"
 #include "gpu/gpu_activity.h"
-#include "graph/bindings.h"
-#include "interpreter/around_call.h"
-#include "interpreter/freed_memory.h"
-#include "interpreter/lifecycle.h"
 #include "interpreter/without_gil.h"
-#include "log/bridge_loader.h"
 #include "log/log_copy.h"
 #include "log/own_file.h"
 #include "log/recorder.h"
-#include "memory/bindings.h"
-#include "nesting/bindings.h"
 #include "numpy/to_numpy.h"
-#include "python/annotation.h"
-#include "python/compiled_code.h"
 #include "python/python_calls.h"
-#include "python/python_collections.h"
-#include "python/python_fast_annotation.h"
-#include "python/python_stacks.h"
 #include "python/python_thread_name.h"
 #include "python/python_windows.h"
-#include "readers/bindings.h"
-#include "sampler/bindings.h"
-#include "streams/bindings.h"
 #include "streams/decoded_dict.h"
-#include "watch/bindings.h"
-#include "writers/bindings.h"
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace opscope {
+
+// Each adds to the module what Python sees of a folder, or of a file.
+using Bind = void(nb::module_&);
+Bind bind_account, bind_annotation, bind_around_call, bind_attribution, bind_collections, bind_columns,
+    bind_compiled_code, bind_execution_trace, bind_fast_annotations, bind_gpu, bind_graph, bind_lanes,
+    bind_lifecycle, bind_memory, bind_nesting, bind_numpy_memory, bind_perfetto, bind_python_stacks,
+    bind_readers, bind_sampler, bind_steps, bind_streams, bind_watch, bind_writers;
+
 namespace {
 
 void set_up_python(const std::string& hidden_folder, const std::string& shown_file,
@@ -70,6 +64,37 @@ void set_up_python(const std::string& hidden_folder, const std::string& shown_fi
                                   parameter_reader.ptr(),
                                   optimizer_hooks.ptr(),
                                   optimizer_hook.ptr()});
+}
+
+// Loads the bridge to torch at `path`, for the life of the process. torch must have been imported: the
+// bridge's dependencies are found among the libraries that are loaded.
+const BridgeApi& load_bridge(const std::string& path) {
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) throw std::runtime_error(dlerror());
+  const auto attach = reinterpret_cast<AttachBridge>(dlsym(library, "opscope_attach"));
+  const BridgeApi* bridge = attach == nullptr ? nullptr : attach(&Recorder::instance().core_api());
+  if (bridge == nullptr || bridge->version != kCoreApiVersion) {
+    dlclose(library);
+    throw std::runtime_error("it was built for another version of opscope");
+  }
+  Recorder::instance().attach_bridge(bridge);
+  return *bridge;
+}
+
+const BridgeApi& loaded_bridge() {
+  const BridgeApi* attached = Recorder::instance().bridge();
+  if (attached == nullptr) throw std::runtime_error("the torch bridge is not loaded");
+  return *attached;
+}
+
+// Has the process keep memory that is freed, for what is allocated next. glibc gives a block of many MiB
+// back to the kernel, which clears every page of the next one: for columns of millions of rows that takes as
+// long as computing them. For processes that are ours alone.
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, -1);
+#endif
 }
 
 // [holding a ReadLock]
@@ -156,8 +181,6 @@ NB_MODULE(_native, m) {
   m.def("decode", &decode, "window"_a, "prefixes"_a);
   m.def("write_log", &write_window, "window"_a, "file"_a);
   m.def("decode_copy", &decode_copy, "copy"_a, "prefixes"_a);
-  bind_streams(m);
-  m.def("guard_fast_annotations", [](nb::handle type) { guard_fast_annotations(type.ptr()); }, "type"_a);
   m.def("set_up_python", &set_up_python, "hidden_folder"_a, "shown_file"_a, "program_file"_a,
         "module_function"_a.none(), "optimizer_code"_a.none(), "parameter_reader"_a.none(),
         "optimizer_hooks"_a.none(), "optimizer_hook"_a.none() = nb::none(),
@@ -183,24 +206,13 @@ NB_MODULE(_native, m) {
   });
   m.def("refresh_hooks", [] { configure_sources(); });
   m.def("keep_freed_memory", &keep_freed_memory);
-  bind_annotation(m);
-  bind_compiled_code(m);
-  bind_around_call(m);
-  bind_collections(m);
-  bind_python_stacks(m);
-  bind_lifecycle(m);
   GpuActivity::instance().set_source(&cupti::make_cupti_source);
-  bind_gpu(m);
-  bind_graph(m);
-  bind_memory(m);
-  bind_columns(m);
-  bind_numpy_memory(m);
-  bind_nesting(m);
-  bind_account(m);
-  bind_attribution(m);
-  bind_sampler(m);
-  bind_watch(m);
-  bind_steps(m);
-  bind_readers(m);
-  bind_writers(m);
+  for (const auto bind :
+       {bind_account,      bind_annotation,    bind_around_call,     bind_attribution,      bind_collections,
+        bind_columns,      bind_compiled_code, bind_execution_trace, bind_fast_annotations, bind_gpu,
+        bind_graph,        bind_lanes,         bind_lifecycle,       bind_memory,           bind_nesting,
+        bind_numpy_memory, bind_perfetto,      bind_python_stacks,   bind_readers,          bind_sampler,
+        bind_streams,      bind_watch,         bind_steps,           bind_writers}) {
+    bind(m);
+  }
 }

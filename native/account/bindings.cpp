@@ -1,13 +1,10 @@
 // What Python sees of accounts: the causes of events, the time of threads by step and cause, its pieces.
-#include "account/bindings.h"
-
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -40,15 +37,12 @@ nb::object causes_of_events(const Numbers<uint8_t>& kind, const Numbers<uint8_t>
                             const Numbers<int32_t>& around, const Numbers<int8_t>& by_label,
                             const Bools& is_engine) {
   const size_t rows = kind.size();
-  for (const size_t size : {scope.size(), name.size(), label.size(), around.size()}) check_length(size, rows);
+  check_lengths(rows, scope, name, label, around);
   if (is_engine.size() == 0) throw nb::value_error("there is no place for events without a name");
   const auto names = is_engine.size() - 1;
-  for (size_t row = 0; row < rows; ++row) {
-    const bool fits = name.data()[row] < static_cast<int64_t>(names) && label.data()[row] >= 0 &&
-                      label.data()[row] < static_cast<int64_t>(by_label.size()) &&
-                      around.data()[row] < static_cast<int64_t>(rows);
-    if (!fits) throw nb::value_error("an event refers to rows that are not there");
-  }
+  check_between(name, -1, names);
+  check_between(label, 0, by_label.size());
+  check_between(around, -1, rows);
   return to_array(without_gil([&] {
     return account::causes_of_events({kind.data(), scope.data(), name.data(), label.data(), around.data(),
                                       by_label.data(), is_engine.data(), names, rows});
@@ -58,8 +52,7 @@ nb::object causes_of_events(const Numbers<uint8_t>& kind, const Numbers<uint8_t>
 account::Intervals intervals_of(const IntervalColumns& columns) {
   const auto& [start, end_ns, delayed, blocked, faults, during, seen, beside, seen_beside] = columns;
   const size_t count = start.size();
-  for (const Longs* one : {&delayed, &blocked, &faults, &during, &beside}) check_length(one->size(), count);
-  for (const Bools* one : {&seen, &seen_beside}) check_length(one->size(), count);
+  check_lengths(count, delayed, blocked, faults, during, seen, beside, seen_beside);
   return {start.data(),  end_ns,      delayed.data(), blocked.data(),     faults.data(),
           during.data(), seen.data(), beside.data(),  seen_beside.data(), count};
 }
@@ -75,17 +68,10 @@ class TimeOfThreads {
         steps_(std::move(steps)),
         transfers_(std::move(transfers)),
         passes_(std::move(passes)) {
-    check_length(took_ns.size(), start_ns.size());
-    check_length(parent.size(), start_ns.size());
-    check_length(causes_.size(), start_ns.size());
+    check_lengths(start_ns.size(), took_ns, parent, causes_);
     const auto& [start, end, row] = steps_;
-    check_length(end.size(), start.size());
-    check_length(row.size(), start.size());
-    for (size_t i = 0; i < row.size(); ++i) {
-      if (row.data()[i] < 0 || static_cast<size_t>(row.data()[i]) >= row.size()) {
-        throw nb::value_error("a step has a number that no step has");
-      }
-    }
+    check_lengths(start.size(), end, row);
+    check_between(row, 0, row.size());
     task_.causes = causes_.data();
     task_.steps = {start.data(), end.data(), row.data(), start.size()};
     task_.step_count = start.size();
@@ -110,15 +96,11 @@ class TimeOfThreads {
 
   // Of each thread its sums of time and of error, and how long something was seen to run.
   nb::list sums() const {
-    std::vector<account::Sums> found;
-    {
-      const WithoutGil without_gil;
-      for (const account::Thread& thread : task_.threads) found.push_back(account::sums_of(task_, thread));
-    }
     nb::list result;
-    for (account::Sums& one : found) {
-      result.append(
-          nb::make_tuple(to_array(std::move(one.time_ns)), to_array(std::move(one.error_ns)), one.busy_ns));
+    for (const account::Thread& thread : task_.threads) {
+      account::Sums found = without_gil([&] { return account::sums_of(task_, thread); });
+      result.append(nb::make_tuple(to_array(std::move(found.time_ns)), to_array(std::move(found.error_ns)),
+                                   found.busy_ns));
     }
     return result;
   }
@@ -126,26 +108,18 @@ class TimeOfThreads {
   // Of a thread the time in steps by the group of the innermost span, of no span last, and cause.
   nb::object sums_of_groups(size_t thread, const Numbers<int32_t>& group, size_t groups) const {
     if (thread >= task_.threads.size()) throw nb::index_error("there is no such thread");
-    check_length(group.size(), causes_.size());
-    const bool fit = std::all_of(group.data(), group.data() + group.size(),
-                                 [&](int32_t one) { return one >= 0 && static_cast<size_t>(one) < groups; });
-    if (!fit) throw nb::value_error("an event is of a group that is not there");
+    check_lengths(causes_.size(), group);
+    check_between(group, 0, groups);
     return to_array(without_gil(
         [&] { return account::sums_of_groups(task_, task_.threads[thread], group.data(), groups); }));
   }
 
   // Columns of all pieces of every thread: start, length, event, cause and whether it is a gap.
   nb::list cut() const {
-    std::vector<account::CutColumns> found;
-    {
-      const WithoutGil without_gil;
-      for (const account::Thread& thread : task_.threads) found.push_back(account::cut(task_, thread));
-    }
     nb::list result;
-    for (account::CutColumns& one : found) {
-      result.append(nb::make_tuple(to_array(std::move(one.start_ns)), to_array(std::move(one.length_ns)),
-                                   to_array(std::move(one.event)), to_array(std::move(one.cause)),
-                                   to_array(std::move(one.is_gap)).attr("view")("bool")));
+    for (const account::Thread& thread : task_.threads) {
+      account::CutColumns found = without_gil([&] { return account::cut(task_, thread); });
+      result.append(array_tuple(found.start_ns, found.length_ns, found.event, found.cause, found.is_gap));
     }
     return result;
   }
@@ -158,15 +132,11 @@ class TimeOfThreads {
       if (one < 0 || static_cast<size_t>(one) >= account::kCauses) throw nb::value_error("no cause");
       causes.add(static_cast<Cause>(one));
     }
-    account::PiecesByShare found = [&] {
-      const WithoutGil without_gil;
-      return account::pieces_of(task_, task_.threads[thread], causes);
-    }();
+    account::PiecesByShare found =
+        without_gil([&] { return account::pieces_of(task_, task_.threads[thread], causes); });
     nb::list result;
     for (account::PieceColumns& one : found) {
-      result.append(nb::make_tuple(to_array(std::move(one.step)), to_array(std::move(one.event)),
-                                   to_array(std::move(one.cause)), to_array(std::move(one.time_ns)),
-                                   to_array(std::move(one.start_ns)), to_array(std::move(one.end_ns))));
+      result.append(array_tuple(one.step, one.event, one.cause, one.time_ns, one.start_ns, one.end_ns));
     }
     return result;
   }
@@ -175,9 +145,7 @@ class TimeOfThreads {
   // Without its segments yet.
   account::Thread thread_of(const SpansOfThread& columns, size_t count) {
     const auto& [rows, cuts, intervals, is_main] = columns;
-    const bool fit = std::all_of(rows.data(), rows.data() + rows.size(),
-                                 [&](int32_t row) { return row >= 0 && static_cast<size_t>(row) < count; });
-    if (!fit) throw nb::value_error("a line has rows that are not there");
+    check_between(rows, 0, count);
     account::Thread thread{{}, {}, is_main};
     if (intervals) {
       intervals_.push_back(*intervals);
@@ -193,45 +161,11 @@ class TimeOfThreads {
   account::Task task_{};
 };
 
-// How many events each thread has: in all, of operators, of those that are not of a backward pass, and of
-// Python's frames.
-nb::tuple kinds_by_thread(const Numbers<int32_t>& thread, const Numbers<uint8_t>& kind,
-                          const Numbers<int32_t>& forward_thread, size_t threads) {
-  check_length(kind.size(), thread.size());
-  check_length(forward_thread.size(), thread.size());
-  std::vector<int64_t> all(threads), operators(threads), forward(threads), python(threads);
-  for (size_t row = 0; row < thread.size(); ++row) {
-    const int32_t number = thread.data()[row];
-    if (number < 0 || static_cast<size_t>(number) >= threads) {
-      throw nb::value_error("an event is of a thread that is not there");
-    }
-    const auto place = static_cast<size_t>(number);
-    ++all[place];
-    switch (static_cast<EventKind>(kind.data()[row])) {
-      case EventKind::kOperator:
-        ++operators[place];
-        if (forward_thread.data()[row] == 0) ++forward[place];
-        break;
-      case EventKind::kPythonCall:
-      case EventKind::kCCall:
-      case EventKind::kModuleCall:
-      case EventKind::kOptimizerCall:
-        ++python[place];
-        break;
-      default:
-        break;
-    }
-  }
-  return nb::make_tuple(to_array(std::move(all)), to_array(std::move(operators)),
-                        to_array(std::move(forward)), to_array(std::move(python)));
-}
-
 }  // namespace
 
 void bind_account(nb::module_& module) {
   module.def("causes_of_events", &causes_of_events, "kind"_a, "scope"_a, "name"_a, "label"_a, "around"_a,
              "by_label"_a, "is_engine"_a);
-  module.def("kinds_by_thread", &kinds_by_thread, "thread"_a, "kind"_a, "forward_thread"_a, "threads"_a);
   nb::class_<TimeOfThreads>(module, "TimeOfThreads")
       .def(nb::init<const Longs&, const Longs&, const Numbers<int32_t>&, Numbers<int8_t>,
                     const std::vector<SpansOfThread>&, std::tuple<Longs, Longs, Longs>, Longs, Longs, int64_t,

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "account/cause.h"
 #include "account/moments.h"
 #include "account/off_processor.h"
+#include "schema/table.h"
 
 namespace opscope::account {
 
@@ -54,7 +54,7 @@ struct CutColumns {
   std::vector<int64_t> length_ns;
   std::vector<int64_t> event;  // -1 for none
   std::vector<int64_t> cause;
-  std::vector<uint8_t> is_gap;
+  FlagColumn is_gap;
 };
 
 // What a piece is divided into.

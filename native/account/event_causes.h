@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "account/cause.h"
+#include "account/moments.h"
 #include "nesting/nesting.h"
 #include "schema/codes.h"
 

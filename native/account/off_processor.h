@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "account/cause.h"
 #include "account/moments.h"
 #include "schema/codes.h"
 

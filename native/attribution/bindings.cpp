@@ -1,6 +1,4 @@
 // What Python sees of attribution.
-#include "attribution/bindings.h"
-
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -19,7 +17,6 @@
 #include "attribution/operator_sums.h"
 #include "attribution/phases.h"
 #include "attribution/program_places.h"
-#include "attribution/text_keys.h"
 #include "interpreter/without_gil.h"
 #include "numpy/arrays.h"
 #include "numpy/to_numpy.h"
@@ -34,28 +31,10 @@ namespace {
 using EventArrays = std::tuple<Numbers<int32_t>, Numbers<int32_t>, Numbers<int32_t>, Numbers<uint8_t>,
                                Numbers<uint8_t>, Numbers<int64_t>, Numbers<int32_t>>;
 
-template <class T>
-void check_between(const Numbers<T>& column, int64_t lowest, size_t count) {
-  const auto least = static_cast<T>(std::max<int64_t>(lowest, std::numeric_limits<T>::min()));
-  const auto most =
-      static_cast<T>(std::min<int64_t>(static_cast<int64_t>(count) - 1, std::numeric_limits<T>::max()));
-  // Small ones are compared several at a time where the loop is not left and keeps what is as wide as they
-  // are.
-  T outside = 0;
-  for (const T one : span_of(column)) {
-    outside |= static_cast<T>(static_cast<int>(one < least) | static_cast<int>(one > most));
-    if (sizeof(T) == sizeof(int64_t) && outside != 0) break;
-  }
-  if (outside != 0) throw nb::value_error("events refer to rows that are not there");
-}
-
 attribution::Events events_of(const EventArrays& arrays, size_t threads) {
   const auto& [parent, thread, name, kind, scope, sequence, forward_thread] = arrays;
   const size_t rows = parent.size();
-  for (const size_t size :
-       {thread.size(), name.size(), kind.size(), scope.size(), sequence.size(), forward_thread.size()}) {
-    check_length(size, rows);
-  }
+  check_lengths(rows, thread, name, kind, scope, sequence, forward_thread);
   check_between(parent, -1, rows);
   check_between(thread, 0, threads);
   return {parent.data(), thread.data(),   name.data(),           kind.data(),
@@ -66,57 +45,62 @@ std::vector<int64_t> numbers_of(const Numbers<int64_t>& thread_number) {
   return {thread_number.data(), thread_number.data() + thread_number.size()};
 }
 
-// Of every event a key of its text, and those that there are.
+// Of every event a key of the text that it is shown under, and the keys that there are, ascending. Keys of
+// names are one more than the name, those of modules come after all of these, then the one of nothing at all,
+// and one more than that those of frames, which events have that have no name.
 nb::tuple text_keys(const Numbers<int32_t>& name, const Numbers<uint8_t>& kind,
                     const std::optional<Numbers<int64_t>>& frame, size_t names, size_t frames) {
-  check_length(kind.size(), name.size());
+  check_lengths(name.size(), kind);
   check_between(name, -1, names);
   if (frame) {
-    check_length(frame->size(), name.size());
+    check_lengths(name.size(), *frame);
     check_between(*frame, -1, frames);
   }
   if (2 * (names + 1) + frames >= INT32_MAX) throw nb::value_error("there are too many texts");
-  attribution::TextKeys found = without_gil([&] {
-    return attribution::text_keys(
-        {name.data(), kind.data(), frame ? frame->data() : nullptr, name.size(), names, frames});
-  });
-  return nb::make_tuple(to_array(std::move(found.key)), to_array(std::move(found.used)));
-}
-
-// Of every key the row that it has in a table of them, and -1 of -1.
-nb::object rows_of_keys(const Numbers<int32_t>& key, const Numbers<int32_t>& row_of_key) {
-  check_between(key, -1, row_of_key.size());
-  return to_array(without_gil([&] {
-    columns::Unfilled<int32_t> rows(key.size());
-    for (size_t i = 0; i < rows.size(); ++i) {
-      const int32_t one = key.data()[i];
-      rows[i] = one < 0 ? -1 : row_of_key.data()[one];
+  const auto first_module = static_cast<int32_t>(names) + 1;
+  const int32_t nothing = 2 * first_module;
+  columns::Unfilled<int32_t> keys(name.size());
+  std::vector<int32_t> used;
+  {
+    const WithoutGil without_gil;
+    std::vector<uint8_t> is_used(static_cast<size_t>(nothing) + frames + 1);
+    for (size_t row = 0; row < keys.size(); ++row) {
+      int32_t key = nothing;
+      if (const int32_t one = name.data()[row]; one >= 0) {
+        const bool is_module = static_cast<EventKind>(kind.data()[row]) == EventKind::kModuleCall;
+        key = one + 1 + (is_module ? first_module : 0);
+      } else if (frame) {
+        key += static_cast<int32_t>(frame->data()[row]) + 1;
+      }
+      keys[row] = key;
+      is_used[static_cast<size_t>(key)] = 1;
     }
-    return rows;
-  }));
+    for (size_t key = 0; key < is_used.size(); ++key) {
+      if (is_used[key] != 0) used.push_back(static_cast<int32_t>(key));
+    }
+  }
+  return array_tuple(keys, used);
 }
 
 nb::dict module_calls(const EventArrays& arrays, const Numbers<int64_t>& thread_number,
                       const Numbers<int32_t>& label, const Numbers<int32_t>& given_maker, int32_t store,
                       const Numbers<bool>& is_engine) {
   const attribution::Events events = events_of(arrays, thread_number.size());
-  check_length(label.size(), events.rows);
-  check_length(given_maker.size(), events.rows);
+  check_lengths(events.rows, label, given_maker);
   if (is_engine.size() == 0) throw nb::value_error("there is no place for events without a name");
   check_between(std::get<2>(arrays), -1, is_engine.size() - 1);
   check_between(given_maker, -1, events.rows);
-  attribution::ModuleCalls found = [&] {
-    const WithoutGil without_gil;
+  attribution::ModuleCalls found = without_gil([&] {
     std::vector<int32_t> maker(given_maker.data(), given_maker.data() + given_maker.size());
     attribution::find_makers(events, numbers_of(thread_number), maker);
     if (store >= 0) {
       attribution::add_stores(events, store, {is_engine.data(), is_engine.data() + is_engine.size()}, maker);
     }
     return attribution::module_calls(events, label.data(), maker);
-  }();
+  });
   nb::dict result;
   result["call"] = to_array(std::move(found.call));
-  result["is_backward"] = to_array(std::move(found.is_backward)).attr("view")("bool");
+  result["is_backward"] = to_array(std::move(found.is_backward));
   result["place"] = to_array(std::move(found.place));
   result["label"] = to_array(std::move(found.label));
   result["around"] = to_array(std::move(found.around));
@@ -130,23 +114,20 @@ nb::tuple phases(const EventArrays& arrays, size_t threads, const Numbers<int64_
                  const Numbers<int64_t>& took_ns, const Numbers<int8_t>& by_name,
                  const std::optional<Numbers<int64_t>>& by_start, const PhaseCodes& codes) {
   const attribution::Events events = events_of(arrays, threads);
-  for (const size_t size : {start_ns.size(), took_ns.size()}) check_length(size, events.rows);
+  check_lengths(events.rows, start_ns, took_ns);
   if (by_name.size() == 0) throw nb::value_error("there is no place for events without a name");
   check_between(std::get<2>(arrays), -1, by_name.size() - 1);
   if (by_start) {
-    check_length(by_start->size(), events.rows);
+    check_lengths(events.rows, *by_start);
     check_between(*by_start, 0, events.rows);
   }
-  attribution::Phases found = [&] {
-    const WithoutGil without_gil;
+  attribution::Phases found = without_gil([&] {
     const auto& [forward, backward, optimizer, collection] = codes;
     return attribution::phases({events, start_ns.data(), took_ns.data(),
                                 by_start ? by_start->data() : nullptr, by_name.data(), by_name.size() - 1},
                                threads, {forward, backward, optimizer, collection});
-  }();
-  return nb::make_tuple(to_array(std::move(found.phase)),
-                        to_array(std::move(found.outermost)).attr("view")("bool"),
-                        to_array(std::move(found.around)));
+  });
+  return array_tuple(found.phase, found.outermost, found.around);
 }
 
 nb::tuple listing(const Numbers<int32_t>& parent, const Numbers<uint8_t>& kind, const Numbers<bool>& is_async,
@@ -156,18 +137,15 @@ nb::tuple listing(const Numbers<int32_t>& parent, const Numbers<uint8_t>& kind, 
   events.parent = parent.data();
   events.kind = kind.data();
   events.rows = parent.size();
-  for (const size_t size : {kind.size(), is_async.size(), label.size()}) check_length(size, events.rows);
-  check_length(is_hidden.size(), group_of_label.size());
+  check_lengths(events.rows, kind, is_async, label);
+  check_lengths(group_of_label.size(), is_hidden);
   check_between(parent, -1, events.rows);
   check_between(label, 0, group_of_label.size());
-  attribution::Listing found = [&] {
-    const WithoutGil without_gil;
+  attribution::Listing found = without_gil([&] {
     return attribution::listing(
         events, {label.data(), group_of_label.data(), is_hidden.data(), hides_collections}, is_async.data());
-  }();
-  return nb::make_tuple(to_array(std::move(found.listed)).attr("view")("bool"),
-                        to_array(std::move(found.nested)).attr("view")("bool"),
-                        to_array(std::move(found.parent)));
+  });
+  return array_tuple(found.listed, found.nested, found.parent);
 }
 
 // Of every event whether it is listed, and of these whether it has a parent and children.
@@ -175,8 +153,7 @@ using ListedArrays = std::tuple<Numbers<bool>, Numbers<bool>>;
 
 attribution::ListedColumns listed_of(const ListedArrays& arrays, size_t rows) {
   const auto& [listed, nested] = arrays;
-  check_length(listed.size(), rows);
-  check_length(nested.size(), rows);
+  check_lengths(rows, listed, nested);
   return {listed.data(), nested.data()};
 }
 
@@ -197,11 +174,11 @@ using FunctionTableArrays =
 attribution::CallTable call_table(const Numbers<int32_t>& event, const Numbers<int32_t>& caller,
                                   const Numbers<int32_t>& caller_line, const Numbers<int32_t>* frame,
                                   size_t events, size_t frames) {
-  for (const size_t size : {caller.size(), caller_line.size()}) check_length(size, event.size());
+  check_lengths(event.size(), caller, caller_line);
   check_between(event, 0, events);
   check_between(caller, -1, frames);
   if (frame != nullptr) {
-    check_length(frame->size(), event.size());
+    check_lengths(event.size(), *frame);
     check_between(*frame, -1, frames);
   }
   return {event.data(), caller.data(), caller_line.data(), frame != nullptr ? frame->data() : nullptr,
@@ -220,10 +197,7 @@ nb::tuple calls_of_events(size_t events, const Numbers<bool>& is_own, const Call
       call_table(call, by, by_line, &frame, events, frames)};
   attribution::Calls found =
       without_gil([&] { return attribution::calls_of_events(events, is_own.data(), frames, tables); });
-  return nb::make_tuple(to_array(std::move(found.caller)), to_array(std::move(found.caller_line)),
-                        to_array(std::move(found.frame)),
-                        to_array(std::move(found.called_here)).attr("view")("bool"),
-                        to_array(std::move(found.defined_here)).attr("view")("bool"));
+  return array_tuple(found.caller, found.caller_line, found.frame, found.called_here, found.defined_here);
 }
 
 // caller, caller_line, frame, called_here, defined_here
@@ -232,10 +206,7 @@ using CallArrays =
 
 attribution::CallColumns calls_of(const CallArrays& arrays, size_t rows) {
   const auto& [caller, caller_line, frame, called_here, defined_here] = arrays;
-  for (const size_t size :
-       {caller.size(), caller_line.size(), frame.size(), called_here.size(), defined_here.size()}) {
-    check_length(size, rows);
-  }
+  check_lengths(rows, caller, caller_line, frame, called_here, defined_here);
   return {caller.data(), caller_line.data(), frame.data(), called_here.data(), defined_here.data()};
 }
 
@@ -258,17 +229,16 @@ nb::tuple lines(const EventArrays& arrays, const Numbers<int64_t>& thread_number
   auto found = without_gil([&] {
     return attribution::lines(events, numbers_of(thread_number), listed, calls, first_line.data());
   });
-  return nb::make_tuple(to_array(std::move(found.first)), to_array(std::move(found.second)));
+  return array_tuple(found.first, found.second);
 }
 
 // Lines with the events at them: frame, line, how many there are, and their own time.
 nb::tuple line_sums(const Numbers<int32_t>& frame, const Numbers<int32_t>& line,
                     const Numbers<int64_t>& own_ns) {
-  for (const size_t size : {line.size(), own_ns.size()}) check_length(size, frame.size());
+  check_lengths(frame.size(), line, own_ns);
   attribution::LineSums found = without_gil(
       [&] { return attribution::line_sums(frame.data(), line.data(), own_ns.data(), frame.size()); });
-  return nb::make_tuple(to_array(std::move(found.frame)), to_array(std::move(found.line)),
-                        to_array(std::move(found.count)), to_array(std::move(found.own_ns)));
+  return array_tuple(found.frame, found.line, found.count, found.own_ns);
 }
 
 // event, action, size_bytes
@@ -285,35 +255,33 @@ nb::dict operator_sums(const EventArrays& arrays, size_t threads, const Numbers<
                        const std::optional<StepArrays>& given_steps,
                        const std::optional<AllocationArrays>& allocated) {
   const attribution::Events events = events_of(arrays, threads);
-  for (const size_t size : {phase.size(), path.size(), start_ns.size(), took_ns.size(), until_ns.size(),
-                            own_ns.size(), by_start ? by_start->size() : events.rows}) {
-    check_length(size, events.rows);
-  }
+  check_lengths(events.rows, phase, path, start_ns, took_ns, until_ns, own_ns);
   attribution::StepColumns steps{};
   if (given_steps) {
     const auto& [step_start_ns, step_end_ns] = *given_steps;
-    check_length(step_end_ns.size(), step_start_ns.size());
+    check_lengths(step_start_ns.size(), step_end_ns);
     steps = {step_start_ns.data(), step_end_ns.data(), step_start_ns.size()};
   }
-  if (by_start) check_between(*by_start, 0, events.rows);
+  if (by_start) {
+    check_lengths(events.rows, *by_start);
+    check_between(*by_start, 0, events.rows);
+  }
   check_between(std::get<2>(arrays), -1, size_t{INT32_MAX});
   check_between(phase, -1, 15);
   check_between(path, -1, attribution::OperatorKey::kMostPaths);
   attribution::AllocationColumns allocations{};
   if (allocated) {
     const auto& [event, action, size] = *allocated;
-    check_length(action.size(), event.size());
-    check_length(size.size(), event.size());
+    check_lengths(event.size(), action, size);
     check_between(event, -1, events.rows);
     allocations = {event.data(), action.data(), size.data(), event.size()};
   }
-  attribution::OperatorSums found = [&] {
-    const WithoutGil without_gil;
+  attribution::OperatorSums found = without_gil([&] {
     return attribution::operator_sums(
         {events.kind, events.name, phase.data(), path.data(), events.thread, start_ns.data(), took_ns.data(),
          until_ns.data(), own_ns.data(), by_start ? by_start->data() : nullptr, events.rows},
         steps, allocated ? &allocations : nullptr);
-  }();
+  });
   nb::dict result;
   result["name"] = to_array(std::move(found.name));
   result["phase"] = to_array(std::move(found.phase));
@@ -335,9 +303,7 @@ nb::tuple place_groups(const EventArrays& arrays, const CallArrays& calls, size_
                        const Numbers<int32_t>& frame, const Numbers<int32_t>& line,
                        const Numbers<int32_t>& first_line, int8_t forward) {
   const attribution::Events events = events_of(arrays, threads);
-  for (const size_t size : {phase.size(), path.size(), frame.size(), line.size()}) {
-    check_length(size, events.rows);
-  }
+  check_lengths(events.rows, phase, path, frame, line);
   const attribution::CallColumns columns_of_calls = calls_of(calls, events.rows);
   check_between(std::get<2>(calls), -1, first_line.size());
   attribution::Places found = without_gil([&] {
@@ -350,17 +316,13 @@ nb::tuple place_groups(const EventArrays& arrays, const CallArrays& calls, size_
     const int64_t values[] = {one.phase, one.frame, one.line, one.path, one.name};
     for (size_t i = 0; i < 5; ++i) columns[i].push_back(values[i]);
   }
-  return nb::make_tuple(to_array(std::move(found.place)), to_array(std::move(columns[0])),
-                        to_array(std::move(columns[1])), to_array(std::move(columns[2])),
-                        to_array(std::move(columns[3])), to_array(std::move(columns[4])));
+  return array_tuple(found.place, columns[0], columns[1], columns[2], columns[3], columns[4]);
 }
 
 nb::tuple widest_gaps(const Numbers<int32_t>& parent, const Numbers<bool>& is_call,
                       const Numbers<int32_t>& group, size_t groups, const Numbers<int32_t>& line,
                       const Numbers<int64_t>& start_ns, const Numbers<int64_t>& took_ns) {
-  for (const size_t size : {is_call.size(), group.size(), line.size(), start_ns.size(), took_ns.size()}) {
-    check_length(size, parent.size());
-  }
+  check_lengths(parent.size(), is_call, group, line, start_ns, took_ns);
   check_between(parent, -1, parent.size());
   check_between(group, 0, groups);
   attribution::WidestGaps found = without_gil([&] {
@@ -368,15 +330,13 @@ nb::tuple widest_gaps(const Numbers<int32_t>& parent, const Numbers<bool>& is_ca
         parent.data(), parent.size(),
         {is_call.data(), group.data(), line.data(), start_ns.data(), took_ns.data(), groups});
   });
-  return nb::make_tuple(to_array(std::move(found.group)), to_array(std::move(found.before)),
-                        to_array(std::move(found.after)), to_array(std::move(found.time_ns)));
+  return array_tuple(found.group, found.before, found.after, found.time_ns);
 }
 
 }  // namespace
 
 void bind_attribution(nb::module_& module) {
   module.def("text_keys", &text_keys, "name"_a, "kind"_a, "frame"_a.none(), "names"_a, "frames"_a);
-  module.def("rows_of_keys", &rows_of_keys, "key"_a, "row_of_key"_a);
   module.def("module_calls", &module_calls, "events"_a, "thread_number"_a, "label"_a, "maker"_a, "store"_a,
              "is_engine"_a);
   module.def("phases", &phases, "events"_a, "threads"_a, "start_ns"_a, "took_ns"_a, "by_name"_a,

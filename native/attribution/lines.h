@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "attribution/modules.h"
-#include "attribution/sequences.h"
 #include "columns/unfilled.h"
 #include "nesting/nesting.h"
 
@@ -17,17 +16,10 @@ namespace opscope::attribution {
 // Which events are listed as torch lists them. Those to begin with are `shown`; one whose parent has the same
 // name and no other child is folded into that.
 struct Listing {
-  columns::Unfilled<uint8_t> listed;
-  columns::Unfilled<uint8_t> nested;  // listed, and has a parent and children
+  FlagColumn listed;
+  FlagColumn nested;                  // listed, and has a parent and children
   columns::Unfilled<int32_t> parent;  // the closest that is nested, -1 for none
 };
-
-inline void nested_parents(const Events& events, Listing& found) {
-  const auto& nested = found.nested;
-  nesting::settle<int32_t, int32_t>(
-      events.parent, events.rows, found.parent.data(), -1, [&](size_t parent) { return !nested[parent]; },
-      [&](size_t parent) { return nested[parent] ? static_cast<int32_t>(parent) : found.parent[parent]; });
-}
 
 // What is known of labels: which are one where names are compared, and which are not shown.
 struct Labels {
@@ -38,8 +30,7 @@ struct Labels {
 };
 
 inline Listing listing(const Events& events, const Labels& labels, const bool* is_async) {
-  Listing found{columns::Unfilled<uint8_t>(events.rows), columns::Unfilled<uint8_t>(events.rows),
-                columns::Unfilled<int32_t>(events.rows)};
+  Listing found{FlagColumn(events.rows), FlagColumn(events.rows), columns::Unfilled<int32_t>(events.rows)};
   std::vector<int32_t> children(events.rows);
   nesting::each_after_parent(events.parent, events.rows, [&](size_t row, int32_t parent) {
     const bool is_pause = labels.hides_collections && events.kind_of(row) == EventKind::kGcPause;
@@ -63,7 +54,7 @@ inline Listing listing(const Events& events, const Labels& labels, const bool* i
     if (folded[row]) found.listed[row] = found.nested[row] = 0;
   }
   // As a chain of parents: what is folded is no longer among them.
-  nested_parents(events, found);
+  nesting::nearest_ancestor(events.parent, found.nested.data(), events.rows, found.parent.data());
   return found;
 }
 
@@ -79,15 +70,15 @@ struct CallTable {
 // What is known of events as calls; -1 for what is not.
 struct Calls {
   std::vector<int32_t> caller, caller_line, frame;
-  std::vector<uint8_t> called_here;   // a function of the program's own made it
-  std::vector<uint8_t> defined_here;  // it is a call of one
+  FlagColumn called_here;   // a function of the program's own made it
+  FlagColumn defined_here;  // it is a call of one
 };
 
 // `is_own` says of every frame, and last of none, whether it is the program's.
 inline Calls calls_of_events(size_t rows, const bool* is_own, size_t frames,
                              const std::vector<CallTable>& tables) {
   Calls found{std::vector<int32_t>(rows, -1), std::vector<int32_t>(rows, -1), std::vector<int32_t>(rows, -1),
-              std::vector<uint8_t>(rows), std::vector<uint8_t>(rows)};
+              FlagColumn(rows), FlagColumn(rows)};
   const auto own = [&](int32_t frame) { return is_own[frame < 0 ? frames : static_cast<size_t>(frame)]; };
   for (const CallTable& table : tables) {
     for (size_t i = 0; i < table.rows; ++i) {

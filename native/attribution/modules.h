@@ -6,11 +6,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "attribution/numbering.h"
-#include "attribution/sequences.h"
 #include "columns/unfilled.h"
 #include "nesting/nesting.h"
 #include "schema/codes.h"
+#include "schema/numbering.h"
+#include "schema/table.h"
 
 namespace opscope::attribution {
 
@@ -27,6 +27,33 @@ struct Events {
 
   EventKind kind_of(size_t row) const { return static_cast<EventKind>(kind[row]); }
   RecordScope scope_of(size_t row) const { return static_cast<RecordScope>(scope[row]); }
+};
+
+// Rows by thread and sequence number.
+class RowsByNumber {
+ public:
+  // The row kept for a thread's number, -1 for none; to be read and written.
+  int32_t& at(int64_t thread, int64_t number) {
+    const auto place = static_cast<size_t>(places_.of({thread, number}));
+    if (place == rows_.size()) rows_.push_back(-1);
+    return rows_[place];
+  }
+
+ private:
+  struct Key {
+    int64_t thread = 0;
+    int64_t number = 0;
+
+    friend bool operator==(const Key& one, const Key& other) = default;
+    struct Hash {
+      uint64_t operator()(const Key& key) const {
+        return static_cast<uint64_t>(key.number) ^ static_cast<uint64_t>(key.thread) << 40;
+      }
+    };
+  };
+
+  Numbering<Key, Key::Hash> places_;
+  std::vector<int32_t> rows_;
 };
 
 // Fills in the forward operator behind every span of the backward pass that shares its sequence number: the
@@ -79,8 +106,8 @@ inline void add_stores(const Events& events, int32_t store, const std::vector<ui
 }
 
 struct ModuleCalls {
-  columns::Unfilled<int32_t> call;         // of every event its module call, -1 for none
-  columns::Unfilled<uint8_t> is_backward;  // whether it belongs to that through the backward pass
+  columns::Unfilled<int32_t> call;  // of every event its module call, -1 for none
+  FlagColumn is_backward;           // whether it belongs to that through the backward pass
   // Calls of one label within calls of one place are a place: of every event that of its call, -1 for none,
   std::vector<int32_t> place;
   std::vector<int32_t> label;   // and of every place its label,

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "attribution/numbering.h"
 #include "schema/codes.h"
+#include "schema/numbering.h"
 
 namespace opscope::attribution {
 

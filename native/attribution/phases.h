@@ -40,7 +40,7 @@ inline int8_t own_phase(const PhaseColumns& columns, size_t row, const PhaseCode
 
 struct Phases {
   columns::Unfilled<int8_t> phase;
-  columns::Unfilled<uint8_t> outermost;
+  FlagColumn outermost;
   columns::Unfilled<int8_t> around;
 };
 
@@ -95,7 +95,7 @@ inline Phases phases(const PhaseColumns& columns, size_t threads, const PhaseCod
     bool is_free = false;  // an operator that is inside none is further up
   };
   columns::OfRowOrNone<Inside> inside(events.rows, Inside{});
-  Phases found{columns::Unfilled<int8_t>(events.rows), columns::Unfilled<uint8_t>(events.rows),
+  Phases found{columns::Unfilled<int8_t>(events.rows), FlagColumn(events.rows),
                columns::Unfilled<int8_t>(events.rows)};
   nesting::each_after_parent(events.parent, events.rows, [&](size_t row, int32_t parent) {
     const Inside around = inside.of(parent);

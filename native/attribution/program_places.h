@@ -9,9 +9,9 @@
 
 #include "attribution/lines.h"
 #include "attribution/modules.h"
-#include "attribution/numbering.h"
 #include "nesting/nesting.h"
 #include "schema/codes.h"
+#include "schema/numbering.h"
 
 namespace opscope::attribution {
 
@@ -58,8 +58,9 @@ inline Places places(const Events& events, const CallColumns& calls, const Place
     if (operator_name[row] != kNone) return operator_name[row];
     return events.kind_of(row) == EventKind::kOperator ? events.name[row] : kNone;
   };
-  nesting::settle<int32_t, int32_t>(
-      events.parent, events.rows, operator_name.data(), kNone, [](size_t) { return true; }, with_itself);
+  nesting::each_after_parent(events.parent, events.rows, [&](size_t row, int32_t parent) {
+    operator_name[row] = parent < 0 ? kNone : with_itself(static_cast<size_t>(parent));
+  });
   Numbering<Place, Place::Hash> numbers;
   for (size_t row = 0; row < events.rows; ++row) {
     const int8_t phase = columns.phase[row] < 0 && columns.path[row] >= 0 ? forward : columns.phase[row];

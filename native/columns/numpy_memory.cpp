@@ -3,7 +3,6 @@
 
 #include <cstdint>
 
-#include "columns/bindings.h"
 #include "columns/reused_memory.h"
 
 namespace nb = nanobind;

@@ -6,9 +6,108 @@
 #include <numeric>
 #include <utility>
 
+#include "schema/numbering.h"
+
 namespace opscope::columns {
 
 namespace {
+
+constexpr int kNarrow = 16;               // so few bits sort quickly as they are
+constexpr size_t kMostRanked = 1u << 16;  // so that ranks are narrow
+constexpr size_t kFewestRows = 1u << 10;  // below, sorting is quick anyway
+
+struct Range {
+  int64_t least = 0;
+  int bits = 0;
+};
+
+Range range_of(Column column, size_t rows) {
+  if (rows == 0) return {};
+  const auto [least, most] = std::minmax_element(column, column + rows);
+  return {*least, std::bit_width(static_cast<uint64_t>(*most) - static_cast<uint64_t>(*least))};
+}
+
+struct Identity {
+  uint64_t operator()(int64_t value) const { return static_cast<uint64_t>(value); }
+};
+
+// Values with few different ones far apart, such as addresses, by their rank. Empty where there are too many.
+std::vector<int64_t> ranks_of(Column column, size_t rows) {
+  Numbering<int64_t, Identity> numbers;
+  std::vector<int64_t> result(rows);
+  for (size_t row = 0; row < rows; ++row) {
+    // What was there just before is most often there again.
+    result[row] = row != 0 && column[row] == column[row - 1] ? result[row - 1] : numbers.of(column[row]);
+    if (numbers.keys().size() > kMostRanked) return {};
+  }
+  const std::vector<int64_t>& values = numbers.keys();
+  std::vector<size_t> order(values.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return values[a] < values[b]; });
+  std::vector<int64_t> rank(values.size());
+  for (size_t place = 0; place < order.size(); ++place) rank[order[place]] = static_cast<int64_t>(place);
+  for (int64_t& number : result) number = rank[static_cast<size_t>(number)];
+  return result;
+}
+
+// One or more columns, beside each other in 64 bits.
+class Word {
+ public:
+  // False where it has no room for a column with values of so many bits.
+  bool add(Column column, int64_t least, int bits) {
+    if (bits_ + bits > 64) return false;
+    for (Part& part : parts_) part.shift += bits;
+    parts_.push_back({column, static_cast<uint64_t>(least), 0});
+    bits_ += bits;
+    return true;
+  }
+  uint64_t operator()(size_t row) const {
+    uint64_t word = 0;
+    for (const Part& part : parts_)
+      word |= (static_cast<uint64_t>(part.column[row]) - part.least) << part.shift;
+    return word;
+  }
+  int bits() const { return bits_; }
+
+ private:
+  struct Part {
+    Column column;
+    uint64_t least;
+    int shift;
+  };
+  std::vector<Part> parts_;
+  int bits_ = 0;
+};
+
+// The columns of a table as words, the one that decides first at the front.
+class RowKeys {
+ public:
+  RowKeys(const std::vector<Column>& columns, size_t rows) : rows_(rows) {
+    for (Column column : columns) {
+      Range range = range_of(column, rows);
+      if (range.bits > kNarrow && rows >= kFewestRows) {
+        std::vector<int64_t> ranks = ranks_of(column, rows);
+        if (!ranks.empty()) {
+          ranks_.push_back(std::move(ranks));
+          column = ranks_.back().data();
+          range = range_of(column, rows);
+        }
+      }
+      if (words_.empty() || !words_.back().add(column, range.least, range.bits)) {
+        words_.emplace_back();
+        words_.back().add(column, range.least, range.bits);
+      }
+    }
+  }
+
+  size_t rows() const { return rows_; }
+  const std::vector<Word>& words() const { return words_; }
+
+ private:
+  std::vector<std::vector<int64_t>> ranks_;  // what words refer to instead of some columns
+  std::vector<Word> words_;
+  size_t rows_;
+};
 
 constexpr int kDigit = 11;    // bits; the counters of a digit stay in the first cache
 constexpr int kCounted = 20;  // groups of so many bits are counted in a table instead, if rows are many

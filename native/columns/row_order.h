@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "columns/row_keys.h"
-
 namespace opscope::columns {
+
+using Column = const int64_t*;
 
 // Rows in order of the first column, where that is equal of the second, and so on; else as they were.
 std::vector<int64_t> row_order(const std::vector<Column>& columns, size_t rows);

@@ -1,9 +1,8 @@
-#include "cupti/cupti_records.h"
-
 #include <algorithm>
 #include <ranges>
 
 #include "cupti/cupti_layout.h"
+#include "cupti/cupti_source.h"
 
 namespace opscope::cupti {
 

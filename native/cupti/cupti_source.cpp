@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "cupti/cupti_layout.h"
-#include "cupti/cupti_records.h"
 #include "log/recorder.h"
 #include "schema/codes.h"
 

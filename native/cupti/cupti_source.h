@@ -9,15 +9,22 @@
 // its kind is switched off may never be reported.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "cupti/cupti_library.h"
 #include "gpu/device_source.h"
+#include "gpu/gpu_log.h"
 #include "gpu/record_buffers.h"
 
 namespace opscope::cupti {
+
+// Reading CUPTI's activity records into the log of device activity.
+
+// Appends the records of a buffer; the caller holds log.mutex(). May raise std::bad_alloc.
+void parse_buffer(const Library& library, uint8_t* buffer, size_t valid, gpu::GpuLog& log);
 
 class CuptiSource final : public gpu::DeviceSource {
  public:

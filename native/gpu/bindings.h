@@ -9,7 +9,6 @@ namespace opscope {
 class StreamedLog;
 struct Window;
 
-void bind_gpu(nanobind::module_& m);
 // Decodes the window's device activity, if it wanted any, into `result["gpu"]`.
 void decode_gpu_into(nanobind::dict& result, const Window& window);
 // Likewise what the file has of it.

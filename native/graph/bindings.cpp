@@ -1,11 +1,14 @@
-// What Python sees of graphs of dependencies.
-#include "graph/bindings.h"
-
+// When the nodes of a graph of dependencies can begin at the earliest, and must have ended at the latest.
+//
+// A node begins once all that it depends on has ended, each with a delay after that. Nodes are in an order in
+// which what one depends on stands before it. Each has up to kMost such, at [node * kMost + i]; -1 for none.
 #include <nanobind/ndarray.h>
 
+#include <algorithm>
+#include <stdexcept>
 #include <utility>
+#include <vector>
 
-#include "graph/times.h"
 #include "interpreter/without_gil.h"
 #include "numpy/arrays.h"
 #include "numpy/to_numpy.h"
@@ -16,33 +19,71 @@ using namespace nb::literals;
 namespace opscope {
 namespace {
 
-using Durations = Numbers<int64_t>;
-using Slots = nb::ndarray<const int64_t, nb::shape<-1, graph::kMost>, nb::c_contig, nb::device::cpu>;
+constexpr size_t kMost = 3;
 
-graph::Dependencies graph_of(const Slots& before, const Slots& delay_ns, const Durations& duration_ns) {
+struct Dependencies {
+  const int64_t* before;
+  const int64_t* delay_ns;
+  size_t nodes;
+
+  // Calls visit(place, node before) for each.
+  template <class Visit>
+  void of(size_t node, Visit visit) const {
+    for (size_t place = node * kMost; place < (node + 1) * kMost; ++place) {
+      if (before[place] < 0) continue;
+      if (static_cast<size_t>(before[place]) >= node)
+        throw std::invalid_argument("a node stands before its own");
+      visit(place, static_cast<size_t>(before[place]));
+    }
+  }
+};
+
+using Durations = Numbers<int64_t>;
+using Slots = nb::ndarray<const int64_t, nb::shape<-1, kMost>, nb::c_contig, nb::device::cpu>;
+
+Dependencies graph_of(const Slots& before, const Slots& delay_ns, const Durations& duration_ns) {
   if (before.shape(0) != duration_ns.size() || delay_ns.shape(0) != duration_ns.size()) {
     throw nb::value_error("columns of one table have different lengths");
   }
   return {before.data(), delay_ns.data(), duration_ns.size()};
 }
 
+// When each ends, and the node before that it begins after, -1 for none: it begins at `start_ns` then.
 nb::tuple earliest(const Slots& before, const Slots& delay_ns, const Durations& duration_ns,
                    int64_t start_ns) {
-  const graph::Dependencies nodes = graph_of(before, delay_ns, duration_ns);
-  graph::Earliest found = [&] {
+  const Dependencies graph = graph_of(before, delay_ns, duration_ns);
+  std::vector<int64_t> end_ns(graph.nodes);
+  std::vector<int64_t> binding(graph.nodes, -1);
+  {
     const WithoutGil without_gil;
-    return graph::earliest(nodes, duration_ns.data(), start_ns);
-  }();
-  return nb::make_tuple(to_array(std::move(found.end_ns)), to_array(std::move(found.binding)));
+    for (size_t node = 0; node < graph.nodes; ++node) {
+      int64_t begin = start_ns;
+      graph.of(node, [&](size_t place, size_t earlier) {
+        const int64_t ready = end_ns[earlier] + graph.delay_ns[place];
+        if (ready < begin || (ready == begin && binding[node] >= 0)) return;
+        begin = ready;
+        binding[node] = static_cast<int64_t>(earlier);
+      });
+      end_ns[node] = begin + duration_ns.data()[node];
+    }
+  }
+  return array_tuple(end_ns, binding);
 }
 
+// When each may end without anything ending after `end_ns`.
 nb::object latest(const Slots& before, const Slots& delay_ns, const Durations& duration_ns, int64_t end_ns) {
-  const graph::Dependencies nodes = graph_of(before, delay_ns, duration_ns);
-  std::vector<int64_t> found = [&] {
+  const Dependencies graph = graph_of(before, delay_ns, duration_ns);
+  std::vector<int64_t> result(graph.nodes, end_ns);
+  {
     const WithoutGil without_gil;
-    return graph::latest(nodes, duration_ns.data(), end_ns);
-  }();
-  return to_array(std::move(found));
+    for (size_t node = graph.nodes; node-- > 0;) {
+      const int64_t begin = result[node] - duration_ns.data()[node];
+      graph.of(node, [&](size_t place, size_t earlier) {
+        result[earlier] = std::min(result[earlier], begin - graph.delay_ns[place]);
+      });
+    }
+  }
+  return to_array(std::move(result));
 }
 
 }  // namespace

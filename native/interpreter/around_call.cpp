@@ -1,4 +1,7 @@
-#include "interpreter/around_call.h"
+// A method that calls another between two functions of ours, and leaves no trace in a recording: it is no
+// Python function, so that what it calls has the program's function for its caller, and no C function that
+// profile functions are told of.
+#include <nanobind/nanobind.h>
 
 #include <utility>
 

@@ -12,6 +12,4 @@ namespace opscope {
 // [GIL] Is this built-in function what a `with` statement calls of a class of ours?
 bool is_method_of_ours(PyObject* builtin);
 
-void bind_lifecycle(nanobind::module_& module);
-
 }  // namespace opscope

@@ -1,6 +1,4 @@
 // What Python sees of memory accounts: two steps, because between them Python asks torch's schemas.
-#include "memory/bindings.h"
-
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -11,8 +9,7 @@
 #include <vector>
 
 #include "interpreter/without_gil.h"
-#include "memory/signatures.h"
-#include "memory/timeline.h"
+#include "memory/accounts.h"
 #include "numpy/from_numpy.h"
 #include "numpy/to_numpy.h"
 
@@ -30,62 +27,9 @@ nb::object to_array(const std::vector<Category>& column) {
                                        reinterpret_cast<const uint8_t*>(column.data()) + column.size()));
 }
 
-Identity input_identity(const NumpyColumns& columns, const std::string& table, size_t n) {
-  return {columns.get<int64_t>(table + ".tensor_id", n), columns.get<int64_t>(table + ".allocation_id", n),
-          columns.get<int8_t>(table + ".device_type", n), columns.get<int8_t>(table + ".device_index", n)};
-}
-
-Shapes input_shapes(const NumpyColumns& columns, const std::string& table, size_t n) {
-  return {columns.get<int8_t>(table + ".dtype", n), columns.get<int8_t>(table + ".layout", n),
-          columns.list(table + ".sizes", n), columns.list(table + ".strides", n)};
-}
-
-Events input_events(const NumpyColumns& columns) {
-  const size_t n = columns.any<int64_t>("events.start_ns").size;
-  return {columns.get<int32_t>("events.parent", n), columns.get<int32_t>("events.name", n),
-          columns.get<int64_t>("events.start_ns", n), columns.get<uint8_t>("events.kind", n),
-          columns.get<uint8_t>("events.scope", n)};
-}
-
-Tensors input_tensors(const NumpyColumns& columns, size_t events) {
-  const size_t n = columns.any<int32_t>("tensors.event").size;
-  return {columns.indices<int32_t>("tensors.event", n, events, 0),
-          columns.get<int32_t>("tensors.element", n),
-          columns.get<int16_t>("tensors.argument", n),
-          columns.get<uint8_t>("tensors.role", n),
-          input_identity(columns, "tensors", n),
-          input_shapes(columns, "tensors", n)};
-}
-
-Scalars input_scalars(const NumpyColumns& columns, size_t events) {
-  const size_t n = columns.any<int32_t>("scalars.event").size;
-  return {columns.indices<int32_t>("scalars.event", n, events, 0),
-          columns.get<int16_t>("scalars.argument", n), columns.get<uint8_t>("scalars.role", n),
-          columns.get<uint8_t>("scalars.type", n)};
-}
-
-Allocations input_allocations(const NumpyColumns& columns) {
-  const size_t n = columns.any<int64_t>("allocations.time_ns").size;
-  return {columns.get<int32_t>("allocations.event", n),      columns.get<int64_t>("allocations.time_ns", n),
-          columns.get<int64_t>("allocations.size_bytes", n), columns.get<uint64_t>("allocations.address", n),
-          columns.get<uint8_t>("allocations.action", n),     input_identity(columns, "allocations", n)};
-}
-
-Parameters input_parameters(const NumpyColumns& columns) {
-  const size_t n = columns.any<uint8_t>("parameters.role").size;
-  return {columns.get<uint8_t>("parameters.role", n), input_identity(columns, "parameters", n),
-          input_shapes(columns, "parameters", n)};
-}
-
-Tables input_tables(const NumpyColumns& columns) {
-  const Events events = input_events(columns);
-  return {events, input_tensors(columns, events.size()), input_scalars(columns, events.size()),
-          input_allocations(columns), input_parameters(columns)};
-}
-
 nb::tuple operator_signatures(nb::dict arrays) {
   const NumpyColumns columns(std::move(arrays));
-  const Tables tables = input_tables(columns);
+  const Tables tables(columns);
   Signatures signatures;
   {
     const WithoutGil without_gil;
@@ -174,7 +118,7 @@ nb::dict timeline_of(Timeline&& timeline) {
 
 nb::dict memory_accounts(nb::dict arrays, int32_t accumulate, int32_t detach, int32_t add) {
   const NumpyColumns columns(std::move(arrays));
-  const Tables tables = input_tables(columns);
+  const Tables tables(columns);
   const SignatureAccess access = input_access(columns, tables.events.size());
   const ColumnView<int64_t> item_bytes = columns.any<int64_t>("item_bytes");
   Accounts accounts;

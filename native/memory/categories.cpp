@@ -1,6 +1,6 @@
-#include "memory/categories.h"
-
 #include <algorithm>
+
+#include "memory/accounts.h"
 
 namespace opscope::memory {
 

@@ -1,7 +1,7 @@
-#include "memory/data_flow.h"
-
 #include <algorithm>
 #include <numeric>
+
+#include "memory/accounts.h"
 
 namespace opscope::memory {
 

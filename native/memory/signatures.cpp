@@ -1,7 +1,7 @@
-#include "memory/signatures.h"
-
 #include <algorithm>
 #include <unordered_map>
+
+#include "memory/accounts.h"
 
 namespace opscope::memory {
 

@@ -1,8 +1,9 @@
-#include "memory/tensor_keys.h"
-
 #include <algorithm>
 #include <numeric>
 #include <tuple>
+
+#include "memory/accounts.h"
+#include "schema/numbering.h"
 
 namespace opscope::memory {
 
@@ -15,49 +16,23 @@ struct Key {
   int8_t device_index = 0;
 
   auto operator<=>(const Key&) const = default;
-};
-
-// Numbers keys in order of first appearance; open addressing, because it is asked for every argument.
-class KeyNumbers {
- public:
-  KeyNumbers() : slots_(1024, kUnknown) {}
-
-  int32_t add(const Key& key) {
-    if (keys_.size() * 2 >= slots_.size()) grow();
-    int32_t& slot = find(key);
-    if (slot == kUnknown) {
-      slot = static_cast<int32_t>(keys_.size());
-      keys_.push_back(key);
+  struct Hash {
+    uint64_t operator()(const Key& key) const {
+      return static_cast<uint64_t>(key.allocation_id) ^ static_cast<uint64_t>(key.tensor_id) << 32 ^
+             static_cast<uint64_t>(key.device_index) << 56;
     }
-    return slot;
-  }
-  const std::vector<Key>& keys() const { return keys_; }
-
- private:
-  int32_t& find(const Key& key) {
-    const size_t mask = slots_.size() - 1;
-    const auto mixed = static_cast<uint64_t>(key.allocation_id) ^ static_cast<uint64_t>(key.tensor_id) << 32 ^
-                       static_cast<uint64_t>(key.device_index) << 56;
-    size_t i = (mixed * 0x9e3779b97f4a7c15ULL) >> 20 & mask;
-    while (slots_[i] != kUnknown && keys_[static_cast<size_t>(slots_[i])] != key) i = (i + 1) & mask;
-    return slots_[i];
-  }
-  void grow() {
-    slots_.assign(slots_.size() * 2, kUnknown);
-    for (size_t i = 0; i < keys_.size(); ++i) find(keys_[i]) = static_cast<int32_t>(i);
-  }
-
-  std::vector<int32_t> slots_;
-  std::vector<Key> keys_;
+  };
 };
+
+using KeyNumbers = Numbering<Key, Key::Hash>;
 
 std::vector<int32_t> add_rows(const Identity& identity, size_t rows, const std::vector<uint8_t>* wanted,
                               KeyNumbers& numbers) {
   std::vector<int32_t> of_row(rows, kUnknown);
   for (size_t row = 0; row < rows; ++row) {
     if ((wanted != nullptr && (*wanted)[row] == 0) || !identity.known(row)) continue;
-    of_row[row] = numbers.add({identity.tensor_id[row], identity.allocation_id[row],
-                               identity.device_type[row], identity.device_index[row]});
+    of_row[row] = numbers.of({identity.tensor_id[row], identity.allocation_id[row], identity.device_type[row],
+                              identity.device_index[row]});
   }
   return of_row;
 }

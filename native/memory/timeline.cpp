@@ -1,8 +1,8 @@
-#include "memory/timeline.h"
-
 #include <algorithm>
 #include <tuple>
 #include <unordered_set>
+
+#include "memory/accounts.h"
 
 namespace opscope::memory {
 

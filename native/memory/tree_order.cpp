@@ -1,7 +1,7 @@
-#include "memory/tree_order.h"
-
 #include <algorithm>
 #include <numeric>
+
+#include "memory/accounts.h"
 
 namespace opscope::memory {
 

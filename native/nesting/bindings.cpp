@@ -1,17 +1,13 @@
 // What Python sees of nesting: each question for parents of 32 and of 64 bits.
-#include "nesting/bindings.h"
-
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "interpreter/without_gil.h"
-#include "nesting/containment.h"
 #include "nesting/line_sweep.h"
 #include "nesting/nesting.h"
 #include "numpy/arrays.h"
@@ -28,15 +24,17 @@ void bind_for(nb::module_& m) {
   m.def(
       "nearest_ancestor",
       [](Numbers<Parent> parents, Numbers<bool> keep) {
-        check_length(parents.size(), keep.size());
-        return to_array(without_gil(
-            [&] { return nesting::nearest_ancestor(parents.data(), keep.data(), parents.size()); }));
+        check_lengths(keep.size(), parents);
+        std::vector<Parent> found(parents.size());
+        without_gil(
+            [&] { nesting::nearest_ancestor(parents.data(), keep.data(), found.size(), found.data()); });
+        return to_array(std::move(found));
       },
       "parents"_a, "keep"_a);
   m.def(
       "outermost_ancestor",
       [](Numbers<Parent> parents, Numbers<bool> keep) {
-        check_length(parents.size(), keep.size());
+        check_lengths(keep.size(), parents);
         return to_array(without_gil(
             [&] { return nesting::outermost_ancestor(parents.data(), keep.data(), parents.size()); }));
       },
@@ -50,7 +48,7 @@ void bind_for(nb::module_& m) {
   m.def(
       "subtree_sums",
       [](Numbers<Parent> parents, Numbers<int64_t> own) {
-        check_length(parents.size(), own.size());
+        check_lengths(own.size(), parents);
         return to_array(
             without_gil([&] { return nesting::subtree_sums(parents.data(), own.data(), parents.size()); }));
       },
@@ -58,8 +56,8 @@ void bind_for(nb::module_& m) {
   m.def(
       "minus_children",
       [](Numbers<Parent> parents, Numbers<int64_t> value, std::optional<Numbers<bool>> counted) {
-        check_length(parents.size(), value.size());
-        if (counted) check_length(parents.size(), counted->size());
+        check_lengths(value.size(), parents);
+        if (counted) check_lengths(counted->size(), parents);
         return to_array(without_gil([&] {
           return nesting::minus_children(parents.data(), value.data(), counted ? counted->data() : nullptr,
                                          parents.size());
@@ -70,16 +68,12 @@ void bind_for(nb::module_& m) {
 
 // Lines of a table whose rows are in order of start, one after the other: rows, and where each line begins.
 nb::tuple rows_by_line(const Numbers<int32_t>& line, size_t lines) {
-  const int32_t* end = line.data() + line.size();
-  if (std::any_of(line.data(), end,
-                  [&](int32_t one) { return one < 0 || static_cast<size_t>(one) >= lines; })) {
-    throw nb::value_error("a row is on a line that is not there");
-  }
+  check_between(line, 0, lines);
   std::vector<int64_t> begin(lines + 1);
   std::vector<int32_t> rows(line.size());
   {
     const WithoutGil without_gil;
-    for (const int32_t* one = line.data(); one != end; ++one) ++begin[static_cast<size_t>(*one) + 1];
+    for (const int32_t one : span_of(line)) ++begin[static_cast<size_t>(one) + 1];
     for (size_t i = 0; i < lines; ++i) begin[i + 1] += begin[i];
     std::vector<int64_t> next(begin);
     for (size_t row = 0; row < rows.size(); ++row) {
@@ -87,13 +81,7 @@ nb::tuple rows_by_line(const Numbers<int32_t>& line, size_t lines) {
       rows[place] = static_cast<int32_t>(row);
     }
   }
-  return nb::make_tuple(to_array(std::move(rows)), to_array(std::move(begin)));
-}
-
-template <class Column>
-bool all_below(const Column& column, size_t count) {
-  return std::all_of(column.data(), column.data() + column.size(),
-                     [&](auto one) { return one >= 0 && static_cast<size_t>(one) < count; });
+  return array_tuple(rows, begin);
 }
 
 // Of spans on the first lines the one directly around each, its own time, and where spans did not nest rows
@@ -102,28 +90,26 @@ nb::tuple nest_on_lines(const Numbers<int64_t>& start_ns, const Numbers<int64_t>
                         const Numbers<int32_t>& parent, const Numbers<int32_t>& line, size_t lines,
                         const std::optional<Numbers<int64_t>>& by_start) {
   const size_t rows = start_ns.size();
-  for (const size_t size : {duration_ns.size(), parent.size(), line.size()}) check_length(size, rows);
-  if (!all_below(line, size_t{INT32_MAX})) throw nb::value_error("a row is on a line that is not there");
+  check_lengths(rows, duration_ns, parent, line);
+  check_between(line, 0, size_t{INT32_MAX});
   if (by_start) {
-    check_length(by_start->size(), rows);
-    if (!all_below(*by_start, rows)) throw nb::value_error("the order has rows that are not there");
+    check_lengths(rows, *by_start);
+    check_between(*by_start, 0, rows);
   }
   nesting::Nested found = without_gil([&] {
     return nesting::nest_on_lines(start_ns.data(), duration_ns.data(), parent.data(), line.data(),
                                   by_start ? by_start->data() : nullptr, rows, lines);
   });
-  return nb::make_tuple(to_array(std::move(found.around)), to_array(std::move(found.own_ns)),
-                        to_array(std::move(found.moved)), to_array(std::move(found.until_ns)));
+  return array_tuple(found.around, found.own_ns, found.moved, found.until_ns);
 }
 
 nb::tuple contain(const Numbers<int64_t>& thread, const Numbers<int64_t>& start_ns,
                   const Numbers<int64_t>& end_ns, int64_t rounding_ns) {
-  check_length(thread.size(), start_ns.size());
-  check_length(thread.size(), end_ns.size());
+  check_lengths(thread.size(), start_ns, end_ns);
   nesting::Containment found = without_gil([&] {
     return nesting::contain(thread.data(), start_ns.data(), end_ns.data(), thread.size(), rounding_ns);
   });
-  return nb::make_tuple(to_array(std::move(found.parent)), to_array(std::move(found.overlap_ns)));
+  return array_tuple(found.parent, found.overlap_ns);
 }
 
 }  // namespace

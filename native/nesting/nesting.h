@@ -14,43 +14,6 @@
 namespace opscope {
 namespace nesting {
 
-// Sets answer[i] for every row to from_parent(parent), or to `none` without a parent. from_parent may
-// read the parent's own answer where `needs_answer(parent)`; it is there by then.
-template <class Parent, class Answer, class NeedsAnswer, class FromParent>
-void settle(const Parent* parents, size_t rows, Answer* answer, Answer none, NeedsAnswer needs_answer,
-            FromParent from_parent) {
-  size_t in_order = 0;
-  for (; in_order < rows; ++in_order) {  // as long as parents stand before their children: nearly always
-    const Parent parent = parents[in_order];
-    if (parent >= 0 && static_cast<size_t>(parent) >= in_order) break;
-    answer[in_order] = parent < 0 ? none : from_parent(static_cast<size_t>(parent));
-  }
-  if (in_order == rows) return;
-  std::vector<bool> settled(rows);
-  std::fill_n(settled.begin(), in_order, true);
-  std::vector<size_t> waiting;
-  for (size_t first = in_order; first < rows; ++first) {
-    size_t row = first;
-    while (!settled[row]) {
-      const Parent parent = parents[row];
-      if (parent >= 0 && static_cast<size_t>(parent) >= rows) {
-        throw std::out_of_range("a parent is no row of the table");
-      }
-      if (parent >= 0 && needs_answer(static_cast<size_t>(parent)) && !settled[static_cast<size_t>(parent)]) {
-        if (waiting.size() >= rows) throw std::invalid_argument("a row is its own ancestor");
-        waiting.push_back(row);
-        row = static_cast<size_t>(parent);
-        continue;
-      }
-      answer[row] = parent < 0 ? none : from_parent(static_cast<size_t>(parent));
-      settled[row] = true;
-      if (waiting.empty()) break;
-      row = waiting.back();
-      waiting.pop_back();
-    }
-  }
-}
-
 // Calls visit(row, parent) for every row, with its parent's before its own; `parent` is negative for none.
 template <class Parent, class Visit>
 void each_after_parent(const Parent* parents, size_t rows, Visit visit) {
@@ -80,13 +43,12 @@ void each_after_parent(const Parent* parents, size_t rows, Visit visit) {
 }
 
 // For every row the closest proper ancestor with `keep`, or -1.
-template <class Parent>
-std::vector<Parent> nearest_ancestor(const Parent* parents, const bool* keep, size_t rows) {
-  std::vector<Parent> found(rows);
-  settle<Parent, Parent>(
-      parents, rows, found.data(), -1, [&](size_t parent) { return !keep[parent]; },
-      [&](size_t parent) { return keep[parent] ? static_cast<Parent>(parent) : found[parent]; });
-  return found;
+template <class Parent, class Keep, class Found>
+void nearest_ancestor(const Parent* parents, const Keep* keep, size_t rows, Found* found) {
+  each_after_parent(parents, rows, [&](size_t row, Parent parent) {
+    const auto outer = static_cast<size_t>(parent);
+    found[row] = parent < 0 || keep[outer] ? std::max<Parent>(parent, -1) : found[outer];
+  });
 }
 
 // For every row the furthest of itself and its ancestors with `keep`, or -1.
@@ -115,12 +77,7 @@ template <class Parent>
 std::vector<int64_t> subtree_sums(const Parent* parents, const int64_t* own, size_t rows) {
   std::vector<int64_t> total(own, own + rows);
   bool in_order = true;
-  for (size_t row = 0; row < rows; ++row) {
-    if (parents[row] >= 0 && static_cast<size_t>(parents[row]) >= rows) {
-      throw std::out_of_range("a parent is no row of the table");
-    }
-    in_order = in_order && (parents[row] < 0 || static_cast<size_t>(parents[row]) < row);
-  }
+  for (size_t row = 0; row < rows; ++row) in_order &= parents[row] < static_cast<Parent>(row);
   const auto add = [&](size_t row) {
     if (parents[row] < 0) return;
     int64_t& sum = total[static_cast<size_t>(parents[row])];
@@ -130,17 +87,10 @@ std::vector<int64_t> subtree_sums(const Parent* parents, const int64_t* own, siz
     for (size_t row = rows; row-- > 0;) add(row);
     return total;
   }
-  // The deepest first: counted, then laid out by depth.
-  const std::vector<int32_t> depth = depths(parents, rows);
-  std::vector<size_t> begin;
-  for (const int32_t d : depth) {
-    if (static_cast<size_t>(d) + 2 > begin.size()) begin.resize(static_cast<size_t>(d) + 2);
-    ++begin[static_cast<size_t>(d) + 1];
-  }
-  for (size_t d = 1; d < begin.size(); ++d) begin[d] += begin[d - 1];
-  std::vector<size_t> by_depth(rows);
-  for (size_t row = 0; row < rows; ++row) by_depth[begin[static_cast<size_t>(depth[row])]++] = row;
-  for (size_t i = rows; i-- > 0;) add(by_depth[i]);
+  std::vector<size_t> order;
+  order.reserve(rows);
+  each_after_parent(parents, rows, [&](size_t row, Parent) { order.push_back(row); });
+  std::for_each(order.rbegin(), order.rend(), add);
   return total;
 }
 

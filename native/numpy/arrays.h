@@ -4,7 +4,10 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <span>
 
 namespace opscope {
@@ -17,8 +20,27 @@ std::span<const T> span_of(const Numbers<T>& column) {
   return {column.data(), column.size()};
 }
 
-inline void check_length(size_t size, size_t rows) {
-  if (size != rows) throw nanobind::value_error("columns of one table have different lengths");
+template <class... Columns>
+void check_lengths(size_t rows, const Columns&... columns) {
+  if (((columns.size() != rows) || ...)) {
+    throw nanobind::value_error("columns of one table have different lengths");
+  }
+}
+
+// Whether all are numbers of rows: from `lowest` on and below `count`.
+template <class T>
+void check_between(const Numbers<T>& column, int64_t lowest, size_t count) {
+  const auto least = static_cast<T>(std::max<int64_t>(lowest, std::numeric_limits<T>::min()));
+  const auto most =
+      static_cast<T>(std::min<int64_t>(static_cast<int64_t>(count) - 1, std::numeric_limits<T>::max()));
+  // Small ones are compared several at a time where the loop is not left and keeps what is as wide as they
+  // are.
+  T outside = 0;
+  for (const T one : span_of(column)) {
+    outside |= static_cast<T>(static_cast<int>(one < least) | static_cast<int>(one > most));
+    if (sizeof(T) == sizeof(int64_t) && outside != 0) break;
+  }
+  if (outside != 0) throw nanobind::value_error("events refer to rows that are not there");
 }
 
 }  // namespace opscope

@@ -14,9 +14,7 @@ nb::object to_array(FlagColumn&& column) {
   return to_array(static_cast<std::vector<uint8_t>&&>(column)).attr("view")("bool");
 }
 
-nb::object to_array(ListColumn&& column) {
-  return nb::make_tuple(to_array(std::move(column.offsets)), to_array(std::move(column.values)));
-}
+nb::object to_array(ListColumn&& column) { return array_tuple(column.offsets, column.values); }
 
 nb::dict to_arrays(const AnyTable& table) {
   check_lengths(table);

@@ -29,6 +29,12 @@ nanobind::object to_array(FlagColumn&& column);
 // Offsets and values.
 nanobind::object to_array(ListColumn&& column);
 
+// Several columns, which are empty afterwards.
+template <typename... Columns>
+nanobind::tuple array_tuple(Columns&... columns) {
+  return nanobind::make_tuple(to_array(std::move(columns))...);
+}
+
 // A table of schema/tables.h as a dictionary of arrays. Throws unless its columns are of one length.
 nanobind::dict to_arrays(const AnyTable& table);
 

@@ -5,10 +5,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <optional>
+#include <vector>
 
+#include "interpreter/free_threads.h"
 #include "log/payload.h"
-#include "python/begun_annotations.h"
+#include "log/source.h"
+#include "python/python_running_frame.h"
+#include "python/python_running_threads.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -16,6 +21,69 @@ using namespace nb::literals;
 namespace opscope {
 
 namespace {
+
+// An annotation that was entered while nothing recorded any, so that a window that opens later has it.
+struct Begun {
+  const void* annotation;
+  const char* name;
+  uint64_t python_thread;  // Python's id of its state: never that of another one
+  const void* frame;       // of the function that entered it
+};
+
+// [TablesLock] In the order in which they were entered.
+std::vector<Begun>& all_begun() {
+  static auto* const begun = new std::vector<Begun>;
+  return *begun;
+}
+
+InitialFrame running_annotation(const Begun& begun, ThreadLog& log) {
+  InitialFrame frame;
+  fill_annotation(frame.span, RecordKind::kAnnotation, name_id(Recorder::instance(), log, begun.name));
+  frame.span.span.end = reinterpret_cast<uintptr_t>(begun.annotation);
+  return frame;
+}
+
+class BegunAnnotations final : public Source {
+ public:
+  void configure(uint32_t) override {}
+
+  void begin_window(Window& window, std::vector<InitialStack>& running) override {
+    ThreadLog* const log = Recorder::this_thread();
+    if ((window.wants & kWantAnnotations) == 0 || log == nullptr) return;
+    for (const Begun& begun : all_begun()) {
+      // None: it was left open on a thread that has ended, or that a fork did not copy.
+      if (const auto thread = running_thread(begun.python_thread)) {
+        add_inside(running, thread->native_thread, thread->system_thread_id, running_annotation(begun, *log),
+                   begun.frame);
+      }
+    }
+  }
+};
+
+// After Python calls, whose order says where an annotation belongs.
+const ListedSource listed_begun_annotations(3, []() -> Source& {
+  static auto* const source = new BegunAnnotations;
+  return *source;
+});
+
+// [GIL] The calling thread enters `annotation`, whose name stays where it is until that is forgotten.
+void note_begun(const void* annotation, const char* name) {
+  PyThreadState* const state = PyThreadState_Get();
+  const RunningFrame frame = RunningFrame::current(state);
+  const TablesLock lock;
+  all_begun().push_back({annotation, name, PyThreadState_GetID(state), frame ? frame.address() : nullptr});
+}
+
+// [GIL] It is left, as often as it was entered. False: it was not entered so.
+bool forget_begun(const void* annotation) {
+  const TablesLock lock;
+  std::vector<Begun>& all = all_begun();
+  const auto last = std::find_if(all.rbegin(), all.rend(),
+                                 [annotation](const Begun& begun) { return begun.annotation == annotation; });
+  if (last == all.rend()) return false;
+  all.erase(std::next(last).base());
+  return true;
+}
 
 class Annotation {
  public:

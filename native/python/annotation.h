@@ -21,6 +21,4 @@ inline uint32_t name_id(Recorder& recorder, ThreadLog& log, const char* text) {
   return known != kNoName ? known : recorder.intern(&log, text);
 }
 
-void bind_annotation(nanobind::module_& module);
-
 }  // namespace opscope

@@ -2,7 +2,7 @@
 // calls. The function is a span that says which code it is; what it calls has the line it is called from.
 #pragma once
 
-#include <nanobind/nanobind.h>
+#include <Python.h>
 
 #include <cstdint>
 
@@ -12,7 +12,5 @@ namespace opscope {
 // the innermost span is not that of such a function, or something else runs in it. Needs no GIL on Python
 // versions whose frames can be read without it.
 uint32_t place_in_generated_code(uint64_t innermost_key);
-
-void bind_compiled_code(nanobind::module_& module);
 
 }  // namespace opscope

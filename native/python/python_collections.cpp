@@ -1,5 +1,4 @@
-#include "python/python_collections.h"
-
+// Garbage collections as spans: an entry of gc.callbacks, while a window wants them.
 #include <unistd.h>
 
 #include <algorithm>

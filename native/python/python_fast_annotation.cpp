@@ -1,4 +1,5 @@
-#include "python/python_fast_annotation.h"
+// Keeps torch's _RecordFunctionFast from failing when a thread is adopted inside one.
+#include <nanobind/nanobind.h>
 
 #include <cstring>
 
@@ -37,8 +38,13 @@ PyObject* leave_quietly(PyObject* self, PyObject* args) {
 
 PyMethodDef leave_quietly_def = {"__exit__", &leave_quietly, METH_VARARGS, nullptr};
 
-}  // namespace
-
+// [GIL] From now on `type` (torch._C._profiler._RecordFunctionFast) leaves quietly where it would raise.
+// None: nothing to do. Idempotent, and never undone: a `with` statement looks its exit up on entry, so it has
+// to be in place before the span begins that it will matter to.
+//
+// Its __enter__ does something only while the thread's PROFILER_STATE slot is filled, and its __exit__
+// asserts that the slot was filled on entry. We fill the slot of other threads when they first run an
+// operator, which may be inside such a span.
 void guard_fast_annotations(PyObject* type) {
   if (!PyType_Check(type) || original_exit != nullptr) return;
   auto* fast = reinterpret_cast<PyTypeObject*>(type);
@@ -53,6 +59,14 @@ void guard_fast_annotations(PyObject* type) {
   }
   Py_XDECREF(quiet);
   PyErr_Clear();
+}
+
+}  // namespace
+
+void bind_fast_annotations(nanobind::module_& module) {
+  module.def(
+      "guard_fast_annotations", [](nanobind::handle type) { guard_fast_annotations(type.ptr()); },
+      nanobind::arg("type"));
 }
 
 }  // namespace opscope

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <Python.h>
-#include <nanobind/nanobind.h>
 
 namespace opscope {
 
@@ -11,7 +10,5 @@ namespace opscope {
 // either; a thread that was in the middle of a call may make this crash. Writes nothing where this Python's
 // frames are not known and faulthandler's own function cannot be had.
 void write_stacks_of_copy(int descriptor, PyInterpreterState* interpreter);
-
-void bind_python_stacks(nanobind::module_& module);
 
 }  // namespace opscope

@@ -45,6 +45,13 @@ void add_text(PyObject* text, Add&& add) {
 }
 
 // [GIL] The same as a string.
-std::string text_of(PyObject* text);
+inline std::string text_of(PyObject* text) {
+  std::string result;
+  if (text != nullptr && PyUnicode_Check(text)) {
+    result.reserve(static_cast<size_t>(PyUnicode_GET_LENGTH(text)));
+  }
+  add_text(text, [&result](char byte) { result += byte; });
+  return result;
+}
 
 }  // namespace opscope

@@ -17,13 +17,9 @@ constexpr size_t kMostArguments = std::numeric_limits<int16_t>::max();
 // An integer of 64 bits, as which true and false count.
 std::optional<int64_t> size_of(const Value& value) {
   if (value.sort == Sort::kTrue || value.sort == Sort::kFalse) return value.sort == Sort::kTrue;
-  if (value.sort != Sort::kInteger || value.raw.size() > 20) return {};
-  const bool is_negative = value.raw[0] == '-';
-  Wide number = 0;
-  for (const char digit : value.raw.substr(is_negative)) number = number * 10 + (digit - '0');
-  if (is_negative) number = -number;
-  if (number < std::numeric_limits<int64_t>::min() || number > std::numeric_limits<int64_t>::max()) return {};
-  return static_cast<int64_t>(number);
+  const std::optional<Wide> number = value.sort == Sort::kInteger ? whole(value) : std::nullopt;
+  if (!number || *number < kInt64.low || *number > kInt64.high) return {};
+  return static_cast<int64_t>(*number);
 }
 
 // What Python takes for true.

@@ -1,13 +1,10 @@
 // What Python sees of the readers.
-#include "readers/bindings.h"
-
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,8 +14,9 @@
 #include "interpreter/without_gil.h"
 #include "numpy/from_numpy.h"
 #include "numpy/to_numpy.h"
-#include "readers/allocation_pairs.h"
 #include "readers/chrome_reader.h"
+#include "schema/codes.h"
+#include "schema/numbering.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -183,21 +181,39 @@ class PyChromeReader {
   ChromeReader reader_;
 };
 
-nb::object pairs_of(nb::dict arrays) {
-  const NumpyColumns columns(std::move(arrays));
-  const size_t n = columns.any<uint64_t>("address").size;
-  const MemoryEvents events{
-      .action = columns.get<uint8_t>("action", n),
-      .device_type = columns.get<int8_t>("device_type", n),
-      .device_index = columns.get<int8_t>("device_index", n),
-      .address = columns.get<uint64_t>("address", n),
+// Numbers allocations in order; a free has the number of the block that was there, -1 if none was.
+nb::object pair_allocations(nb::dict arrays) {
+  struct Block {
+    uint64_t address = 0;
+    uint16_t device = 0;
+
+    bool operator==(const Block&) const = default;
+    struct Hash {
+      uint64_t operator()(const Block& block) const { return block.address ^ uint64_t{block.device} << 48; }
+    };
   };
-  std::vector<int64_t> pairs;
-  {
-    const WithoutGil without_gil;
-    pairs = pair_allocations(events);
-  }
-  return to_array(std::move(pairs));
+  const NumpyColumns columns(std::move(arrays));
+  const auto address = columns.any<uint64_t>("address");
+  const auto action = columns.get<uint8_t>("action", address.size);
+  const auto type = columns.get<int8_t>("device_type", address.size);
+  const auto index = columns.get<int8_t>("device_index", address.size);
+  return to_array(without_gil([&] {
+    Numbering<Block, Block::Hash> blocks;
+    std::vector<int64_t> live;  // of each block the allocation that it is, -1 for none
+    std::vector<int64_t> result(address.size, -1);
+    int64_t number = 0;
+    for (size_t row = 0; row < result.size(); ++row) {
+      const int device = static_cast<uint8_t>(type[row]) << 8 | static_cast<uint8_t>(index[row]);
+      const auto block = static_cast<size_t>(blocks.of({address[row], static_cast<uint16_t>(device)}));
+      if (block == live.size()) live.push_back(-1);
+      if (action[row] == AllocationAction::kAllocate) {
+        live[block] = result[row] = number++;
+      } else if (action[row] == AllocationAction::kFree) {
+        result[row] = std::exchange(live[block], -1);
+      }
+    }
+    return result;
+  }));
 }
 
 }  // namespace
@@ -215,7 +231,7 @@ void bind_readers(nb::module_& m) {
       .def_prop_ro("is_cut", &PyChromeReader::is_cut, nb::lock_self())
       .def_prop_ro("mended_names", &PyChromeReader::mended_names, nb::lock_self())
       .def_prop_ro("others", &PyChromeReader::others, nb::lock_self());
-  m.def("pair_allocations", &readers::pairs_of, "columns"_a);
+  m.def("pair_allocations", &readers::pair_allocations, "columns"_a);
 }
 
 }  // namespace opscope

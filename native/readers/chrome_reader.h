@@ -1,6 +1,7 @@
 // A Chrome JSON file, piece by piece: never more of its text in memory than a piece and a value.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -11,10 +12,55 @@
 
 #include "readers/event_collector.h"
 #include "readers/json_scanner.h"
-#include "readers/mended_names.h"
-#include "readers/text_place.h"
 
 namespace opscope::readers {
+
+// Where in a text something is: lines, and characters of the last one, counted while the text goes by.
+class TextPlace {
+ public:
+  // The next bytes of the text, which is UTF-8.
+  void add(std::string_view bytes) {
+    const size_t line = bytes.rfind('\n');
+    if (line != std::string_view::npos) {
+      lines_ += std::count(bytes.begin(), bytes.end(), '\n');
+      since_line_ = 0;
+      bytes.remove_prefix(line + 1);
+    }
+    for (const char c : bytes) since_line_ += (static_cast<uint8_t>(c) & 0xc0) != 0x80;
+  }
+
+  int64_t line() const { return lines_ + 1; }
+  int64_t column() const { return since_line_ + 1; }
+
+ private:
+  int64_t lines_ = 0;
+  int64_t since_line_ = 0;
+};
+
+// A fault of JSON files mended while they are read: names with quotes in them that were not escaped, as
+// Kineto wrote them ("name": "f.py(0): "x""), where a name has a line of its own.
+class NameMender {
+ public:
+  // Appends to `out` what is known of the mended text after these pieces of the text.
+  void add(std::string_view piece, std::string& out);
+  // Appends the rest.
+  void finish(std::string& out);
+
+  int64_t names() const { return names_; }
+
+ private:
+  enum class At { kLineStart, kKey, kColon, kQuote, kName, kRest };
+
+  void step(char c, std::string& out);
+  void begin_line(char c);
+  void mend_name(std::string& out);
+
+  At at_ = At::kLineStart;
+  size_t matched_ = 0;        // characters of the key
+  bool is_new_line_ = false;  // since the key
+  std::string name_;          // the rest of its line
+  int64_t names_ = 0;
+};
 
 // Why a text is no JSON, and where.
 struct Problem {

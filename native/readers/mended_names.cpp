@@ -1,6 +1,6 @@
-#include "readers/mended_names.h"
-
 #include <algorithm>
+
+#include "readers/chrome_reader.h"
 
 namespace opscope::readers {
 namespace {

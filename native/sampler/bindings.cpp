@@ -1,6 +1,4 @@
 // What Python sees of the sampler of threads.
-#include "sampler/bindings.h"
-
 #include <sys/syscall.h>
 #include <unistd.h>
 

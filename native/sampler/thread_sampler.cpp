@@ -14,7 +14,7 @@
 #include <system_error>
 
 #include "log/clock.h"
-#include "log/proc_files.h"
+#include "log/own_file.h"
 
 namespace opscope {
 

@@ -1,4 +1,4 @@
-#include "streams/bindings.h"
+#include "gpu/bindings.h"
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -14,7 +14,6 @@
 
 #include "decode/pieces.h"
 #include "decode/window_clock.h"
-#include "gpu/bindings.h"
 #include "interpreter/without_gil.h"
 #include "log/bytes.h"
 #include "log/log_copy.h"

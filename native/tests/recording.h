@@ -79,6 +79,28 @@ inline void span(const char* name, RecordKind kind = RecordKind::kOperator) {
   close_span(key);
 }
 
+// A call of a function, with what a real one leaves behind.
+inline void call(RecordKind kind, uint32_t function, uint32_t instance) {
+  ThreadLog* log = Recorder::this_thread();
+  Record* record = log->open_span(99);
+  record->kind = kind;
+  record->scope = 0;
+  record->call = {99, function, instance, 2};
+  record->ticks = now_ticks();
+  log->publish_span();
+  close_span(99);
+}
+
+// A function of Python's and a module, as journals have them.
+inline void note_function_and_module() {
+  const uint64_t address = 0x1234;
+  const int32_t line = 7;
+  const std::string lines = {0, 4, 1, 4, 2};
+  Journal& journal = Recorder::instance().journal();
+  journal.append(EntryKind::kFunction, 0, {"train.py", "step", field_of(line), lines});
+  journal.append(EntryKind::kModule, 0, {field_of(address), field_of(address), "Linear"});
+}
+
 inline void allocation(int64_t size, uint64_t address) {
   ThreadLog* log = Recorder::this_thread();
   Record* record = log->append(size >= 0 ? RecordKind::kAllocate : RecordKind::kFree);

@@ -8,10 +8,8 @@
 #include <vector>
 
 #include "check.h"
-#include "readers/allocation_pairs.h"
 #include "readers/chrome_reader.h"
 #include "readers/json_numbers.h"
-#include "readers/mended_names.h"
 
 using namespace opscope;
 using namespace opscope::readers;
@@ -108,14 +106,6 @@ std::string problem_of(std::string_view text, bool mends = false) {
          std::to_string(problem.line) + ":" + std::to_string(problem.column);
 }
 
-std::string mended(std::string_view text, size_t piece) {
-  NameMender mender;
-  std::string out;
-  for (size_t at = 0; at < text.size(); at += piece) mender.add(text.substr(at, piece), out);
-  mender.finish(out);
-  return out;
-}
-
 int64_t time_of(std::string_view text) { return nanoseconds({Sort::kDecimal, text}).value_or(-1); }
 
 }  // namespace
@@ -156,18 +146,6 @@ TEST(what_cannot_be_held_is_a_problem) {
   CHECK(Read("[-" + std::string(4300, '9') + "]", 1000).is_sound);
 }
 
-TEST(events_are_found_at_any_depth_inner_ones_first) {
-  Read read(
-      R"({"a": [[{"ph": "w", "pid": {"ph": "u", "ts": 1}}]], "ph": "y", "ts": [{"ph": "z", "pid": 1}]})", 5);
-  CHECK(read.is_sound);
-  std::string phases;
-  for (size_t row = 0; row < read.all().other_phases.texts.size(); ++row)
-    phases += read.all().other_phases.texts[static_cast<int32_t>(row)];
-  CHECK_SAME(phases, "uwzy");
-  CHECK(!Read(R"({"a": 1, "traceEvents": 5})", 5).reader->has_events());
-  CHECK(Read(R"({"a": 1, "traceEvents": []})", 5).reader->has_events());
-}
-
 TEST(times_are_exact_and_rounded_half_to_even) {
   CHECK_SAME(time_of("7771632580123.457"), 7771632580123457);
   CHECK_SAME(time_of("0.0005"), 0);
@@ -194,53 +172,6 @@ TEST(times_are_exact_and_rounded_half_to_even) {
   CHECK_SAME(nanoseconds({Sort::kText, "007.5"}).value(), 7500);
   CHECK(is_float("-inf") && is_float("1.5e-3") && is_float("nan"));
   CHECK(!is_float("cpu") && !is_float("1_0.5") && !is_float("e5"));
-}
-
-TEST(names_are_mended_in_any_pieces) {
-  const std::string text =
-      "{\n \"name\": \"a(0): \"\"\"\",\n\"name\" :\n \"C:\\d \\\"q\\\" \\u0041\" ,\r\n \"x\": \"a\"b\"";
-  const std::string right =
-      "{\n \"name\": \"a(0): \\\"\\\"\\\"\",\n\"name\" :\n \"C:\\\\d \\\"q\\\" \\u0041\" ,\r\n \"x\": "
-      "\"a\"b\"";
-  for (size_t piece = 1; piece < text.size() + 1; ++piece) {
-    CHECK_SAME(mended(text, piece), right);
-    CHECK_SAME(mended("[1, 2 ,, \n", piece), "[1, 2 ,, \n");
-  }
-  CHECK_SAME(mended("", 1), "");
-}
-
-TEST(of_a_text_that_was_cut_what_is_whole_is_read) {
-  const std::string event = "{\"ph\": \"X\", \"ts\": 1, \"pid\": 1}";
-  const std::string text = "{\"x\": 1, \"traceEvents\": [" + event + ", " + event + "], \"y\": [2]}";
-  const size_t first = text.find(event) + event.size();
-  for (size_t length = 1; length < text.size(); ++length) {
-    for (const size_t piece : {size_t{1}, size_t{5}, text.size()}) {
-      Read read(std::string_view(text).substr(0, length), piece);
-      CHECK(read.is_sound == (length >= first));
-      if (!read.is_sound) continue;
-      CHECK(read.reader->is_cut());
-      CHECK(read.reader->has_events());
-      CHECK_SAME(read.reader->others().back(), '}');
-    }
-  }
-  CHECK(!Read(text, 3).reader->is_cut());
-  CHECK(Read("[" + event + ",]", 3).is_sound);
-  CHECK(Read(event + "\n" + event, 3).is_sound);
-  CHECK(!Read(text + text, 3).is_sound);
-  CHECK(!Read("[" + event + " " + event + "]", 3).is_sound);
-}
-
-TEST(frees_have_the_number_of_the_block_that_was_there) {
-  const std::vector<uint8_t> action{0, 0, 1, 0, 1, 2, 1};
-  const std::vector<int8_t> type(7, 0);
-  const std::vector<int8_t> index{-1, 0, -1, -1, 0, 0, 0};
-  const std::vector<uint64_t> address{16, 16, 16, 16, 16, 16, 16};
-  const auto view = [](const auto& column) {
-    return ColumnView<typename std::decay_t<decltype(column)>::value_type>{column.data(), 1, column.size()};
-  };
-  const MemoryEvents events{view(action), view(type), view(index), view(address)};
-  CHECK_SAME(pair_allocations(events), std::vector<int64_t>{0, 1, 0, 2, 1, -1, -1});
-  CHECK(pair_allocations({}).empty());
 }
 
 // What is damaged ends in a problem or in columns of one length, and nothing is read that is not there.

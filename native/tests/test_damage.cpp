@@ -128,24 +128,8 @@ void span_with_arguments(uint64_t key) {
   close_span(key);
 }
 
-void call(RecordKind kind, uint32_t function, uint32_t instance) {
-  ThreadLog* log = Recorder::this_thread();
-  Record* record = log->open_span(99);
-  record->kind = kind;
-  record->scope = 0;
-  record->call = {99, function, instance, 2};
-  record->ticks = now_ticks();
-  log->publish_span();
-  close_span(99);
-}
-
 void record_everything() {
-  Journal& journal = recorder().journal();
-  const uint64_t address = 0x1234;
-  const int32_t line = 7;
-  const std::string lines = {0, 4, 1, 4, 2};
-  journal.append(EntryKind::kFunction, 0, {"train.py", "step", field_of(line), lines});
-  journal.append(EntryKind::kModule, 0, {field_of(address), field_of(address), "Linear"});
+  note_function_and_module();
   for (int i = 0; i < 40; ++i) {
     record_some(1);
     span_with_arguments(7);

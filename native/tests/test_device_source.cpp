@@ -138,17 +138,6 @@ TEST(work_has_the_device_type_of_its_source) {
   CHECK_SAME(got.source.missing_kinds, std::vector<std::string>{"memory pools"});
 }
 
-TEST(times_are_converted_by_the_clock_of_the_source) {
-  const uint32_t window = open_window();
-  const DeviceColumns got = record([] { source->launch(1); });
-  recorder().close_window(window);
-  const Columns around = decode(window);
-  recorder().discard_window(window);
-  CHECK(got.runtime_calls.start_ns[0] >= around.start_ns && got.runtime_calls.start_ns[0] <= around.end_ns);
-  CHECK(got.gpu.start_ns[0] > got.runtime_calls.start_ns[0]);
-  CHECK_SAME(got.source.clock_is_ours, false);
-}
-
 TEST(what_windows_want_is_what_the_source_is_asked_for) {
   asked.clear();
   devices().set_source(&make_source);

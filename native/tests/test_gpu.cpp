@@ -103,15 +103,6 @@ TEST(a_kernel_is_linked_to_its_call_and_has_its_launch) {
   CHECK_SAME(got.source.clock_error_ns > 0, converted);
 }
 
-TEST(nothing_is_collected_outside_a_window) {
-  record([] {});
-  CHECK_SAME(count("kinds"), 0u);
-  CHECK_SAME(count("subscribed"), 0u);
-  launch("outside");
-  const DeviceColumns got = record([] { launch("inside"); }).columns;
-  CHECK_SAME(got.gpu.name.size(), 1u);
-}
-
 TEST(buffers_may_come_in_any_order_and_late) {
   const DeviceColumns got =
       record(
@@ -132,59 +123,6 @@ TEST(buffers_may_come_in_any_order_and_late) {
     CHECK_SAME(got.runtime_calls.correlation_id[static_cast<size_t>(got.gpu.call[row])],
                got.gpu.correlation_id[row]);
   }
-}
-
-TEST(what_finds_no_buffer_or_no_room_is_counted) {
-  gpu_activity().set_budget(4u << 20, 0);
-  const DeviceColumns no_room = record([] { launch("k"); }).columns;
-  CHECK_SAME(no_room.counts.over_budget, 2u);
-  CHECK_SAME(no_room.counts.recorded, 0u);
-  CHECK_SAME(no_room.gpu.kind.size(), 0u);
-  gpu_activity().set_budget(64u << 20, 1u << 30);
-  const DeviceColumns again = record([] { launch("k"); }).columns;
-  CHECK_SAME(again.counts.over_budget, 0u);
-  CHECK_SAME(again.gpu.kind.size(), 1u);
-}
-
-TEST(many_kernels_lose_nothing) {
-  constexpr size_t kKernels = 50'000;
-  const DeviceColumns got = record([] {
-                              for (size_t i = 0; i < kKernels; ++i) launch("k");
-                            }).columns;
-  CHECK_SAME(got.gpu.start_ns.size(), kKernels);
-  CHECK_SAME(got.counts.recorded, 2 * kKernels);
-  CHECK_SAME(got.counts.dropped, 0u);
-}
-
-TEST(a_replayed_node_is_the_captured_one) {
-  uint64_t captured = 0;
-  const DeviceColumns got =
-      record([&] {
-        captured = function<uint64_t()>("fake_capture_node")();
-        const uint64_t node = function<uint64_t(uint64_t)>("fake_instantiate_node")(captured);
-        const char* name = "in_graph";
-        function<uint32_t(const uint64_t*, const char* const*, size_t, uint32_t, uint32_t, uint64_t)>(
-            "fake_launch_graph")(&node, &name, 1, 0, 7, 500);
-      }).columns;
-  CHECK_SAME(got.gpu.graph_node, std::vector<int64_t>{static_cast<int64_t>(captured)});
-  CHECK_SAME(got.gpu_graph_nodes.node, std::vector<int64_t>{static_cast<int64_t>(captured)});
-  CHECK(got.gpu_graph_nodes.time_ns[0] > 0);
-  CHECK_SAME(name_of(got, got.runtime_calls.name[0]), std::string("cudaGraphLaunch"));
-}
-
-TEST(a_wait_names_the_last_record_of_its_event) {
-  uint32_t second = 0;
-  const DeviceColumns got =
-      record([&] {
-        const auto record_event = function<uint32_t(uint32_t, uint32_t, uint32_t)>("fake_record_event");
-        const auto wait_event = function<uint32_t(uint32_t, uint32_t, uint32_t)>("fake_wait_event");
-        record_event(0, 7, 5);
-        second = record_event(0, 7, 5);
-        wait_event(0, 8, 5);
-        record_event(0, 7, 5);
-        wait_event(0, 8, 99);
-      }).columns;
-  CHECK_SAME(got.gpu.wait_on_cuda_event_record_corr_id, std::vector<int64_t>{second, -1});
 }
 
 TEST(a_device_clock_is_a_line_that_can_be_inverted) {

@@ -1,11 +1,8 @@
 // What decoding reads: texts in journals, lines of functions, a log that was copied into another process.
 #include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -14,20 +11,12 @@
 #include "log/log_copy.h"
 #include "log/texts.h"
 #include "recording.h"
+#include "streaming.h"
 
 using namespace opscope;
 using namespace opscope::tests;
 
-extern char** environ;
-
 namespace {
-
-std::string program;  // this one's path
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 Texts texts_of(const Journal& journal) { return Texts({blocks_from<JournalBlock>(journal.head())}); }
 
@@ -38,44 +27,13 @@ int describe_copy(const std::string& from, const std::string& to) {
   return 0;
 }
 
-bool run_elsewhere(const std::string& from, const std::string& to) {
-  std::string arguments[] = {program, "--describe", from, to};
-  char* argv[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(), arguments[3].data(),
-                  nullptr};
-  pid_t child = 0;
-  int status = -1;
-  if (posix_spawn(&child, program.c_str(), nullptr, nullptr, argv, environ) != 0) return false;
-  return waitpid(child, &status, 0) == child && status == 0;
-}
-
-// A call of a function, with what a real one leaves in the journal.
-void call(uint32_t function, RecordKind kind = RecordKind::kPythonCall, uint32_t instance = 0) {
-  ThreadLog* log = Recorder::this_thread();
-  Record* record = log->open_span(99);
-  record->kind = kind;
-  record->scope = 0;
-  record->call = {99, function, instance, 2};
-  record->ticks = now_ticks();
-  log->publish_span();
-  close_span(99);
-}
-
 void record_everything() {
-  Journal& journal = recorder().journal();
-  const uint64_t address = 0x1234;
-  const int32_t line = 7;
-  const std::string lines = {static_cast<char>(LineFormat::kLines), 4, 1, 4, 2};
-  journal.append(EntryKind::kFunction, 0, {"train.py", "step", field_of(line), lines});
-  journal.append(EntryKind::kModule, 0, {field_of(address), field_of(address), "Linear"});
+  note_function_and_module();
   for (int i = 0; i < 3000; ++i) {
-    open_span("outer", 1, RecordKind::kAnnotation);
-    open_span("op", 2, RecordKind::kOperator, {i, 2, 3});
-    allocation(64, 4096);
-    close_span(2);
-    call(0);
-    call(0, RecordKind::kModuleCall, 0);
+    record_some(1);
+    call(RecordKind::kPythonCall, 0, 0);
+    call(RecordKind::kModuleCall, 0, 0);
     allocation(-64, 4096);
-    close_span(1);
   }
   // Arguments that go on over several blocks.
   open_span("left open", 3, RecordKind::kAnnotation, std::vector<int64_t>(2 * ArenaBlock::kWords, 5));
@@ -169,7 +127,14 @@ TEST(a_log_that_was_copied_into_another_process_decodes_to_the_same_columns) {
   CHECK(here.find("Linear_0") != std::string::npos);
   const std::string from = program + "." + std::to_string(getpid()) + ".log", to = from + ".columns";
   std::ofstream(from, std::ios::binary) << copy;
-  CHECK(run_elsewhere(from, to));
+  std::string arguments[] = {program, "--describe", from, to};
+  char* argv[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(), arguments[3].data(),
+                  nullptr};
+  pid_t child = -1;
+  CHECK_SAME(posix_spawn(&child, program.c_str(), nullptr, nullptr, argv, environ), 0);
+  int status = -1;
+  waitpid(child, &status, 0);
+  CHECK_SAME(status, 0);
   CHECK(read_file(to) == here);
   unlink(from.c_str());
   unlink(to.c_str());

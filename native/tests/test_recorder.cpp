@@ -1,7 +1,4 @@
 // Windows over the logs: what each holds, what it costs, and what happens beside it.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <stdexcept>
 
 #include "check.h"
@@ -129,13 +126,6 @@ TEST(a_window_holds_what_happened_while_it_was_open) {
   CHECK(std::abs(columns.end_ns - clock_ns(CLOCK_REALTIME)) < 60'000'000'000);
 }
 
-TEST(an_empty_window_is_an_empty_trace) {
-  const Columns columns = finish(open_window());
-  CHECK_SAME(columns.events.name.size(), 0u);
-  CHECK_SAME(columns.threads.name.size(), 0u);
-  CHECK(columns.start_ns <= columns.end_ns);
-}
-
 TEST(spans_across_the_edges_of_a_window) {
   open_span("begun before", 1);
   const uint32_t window = open_window();
@@ -185,53 +175,6 @@ TEST(what_a_window_does_not_want_hands_its_children_on) {
   CHECK_SAME(names_of(finish(all)), Names{"outer", "operator", "inner"});
 }
 
-TEST(a_paused_window_leaves_a_gap) {
-  const uint32_t window = open_window();
-  open_span("around", 1);
-  span("one");
-  recorder().pause_window(window, true);
-  recorder().pause_window(window, true);
-  CHECK_SAME(recorder().wanted(), 0u);
-  open_span("left out", 2);
-  recorder().pause_window(window, false);
-  recorder().pause_window(window, false);
-  CHECK_SAME(recorder().wanted(), kAll);
-  span("two");
-  close_span(2);
-  close_span(1);
-  const Columns columns = finish(window);
-  CHECK_SAME(names_of(columns), Names{"around", "one", "two"});
-  CHECK_SAME(columns.events.parent, Rows{-1, 0, 0});
-}
-
-TEST(windows_close_once_and_only_if_they_exist) {
-  const uint32_t window = open_window();
-  span("in");
-  recorder().close_window(window);
-  const ClockAnchor stopped = recorder().window(window)->stopped;
-  recorder().close_window(window);
-  CHECK_SAME(recorder().window(window)->stopped.ticks, stopped.ticks);
-  recorder().discard_window(window);
-  recorder().discard_window(window);
-  recorder().close_window(window);
-  recorder().pause_window(window, true);
-  CHECK(recorder().window(window) == nullptr);
-  CHECK_SAME(recorder().statistics().windows, 0u);
-  CHECK_SAME(recorder().wanted(), 0u);
-}
-
-TEST(a_window_can_be_narrowed_to_the_thread_that_opens_it) {
-  const uint32_t mine = open_window(kAll, false);
-  const uint32_t all = open_window(kAll, true);
-  span("here");
-  on_another_thread([] { span("there"); });
-  CHECK_SAME(names_of(finish(mine)), Names{"here"});
-  const Columns columns = finish(all);
-  CHECK_SAME(names_of(columns), Names{"here", "there"});
-  CHECK_SAME(columns.threads.name.size(), 2u);
-  CHECK(columns.threads.system_thread_id[0] != columns.threads.system_thread_id[1]);
-}
-
 TEST(a_thread_that_ended_is_still_in_the_trace) {
   const uint32_t window = open_window();
   for (int i = 0; i < 20; ++i) on_another_thread([] { span("short"); });
@@ -240,15 +183,6 @@ TEST(a_thread_that_ended_is_still_in_the_trace) {
   CHECK_SAME(columns.threads.name.size(), 20u);
   on_another_thread([] { span("unseen"); });
   CHECK(recorder().statistics().threads <= 2);
-}
-
-TEST(a_thread_that_ended_before_a_window_is_not_in_it) {
-  const uint32_t first = open_window();
-  on_another_thread([] { span("early"); });
-  const uint32_t second = open_window();
-  span("late");
-  CHECK_SAME(names_of(finish(second)), Names{"late"});
-  CHECK_SAME(names_of(finish(first)), Names{"early", "late"});
 }
 
 TEST(a_function_noted_as_running_that_only_begins_is_there_once) {
@@ -308,14 +242,6 @@ TEST(a_function_that_began_before_the_stacks_were_noted_is_there_once) {
   recorder().discard_window(window);
 }
 
-TEST(threads_are_counted_that_recorded_anything) {
-  on_another_thread([] { span("before"); });
-  const uint32_t window = open_window();
-  span("here");
-  on_another_thread([] { span("there"); });
-  CHECK_SAME(finish(window).recorded_threads, 2u);
-}
-
 TEST(what_a_thread_loses_while_it_ends_is_counted_in_the_windows_that_are_open) {
   recorder().core_api().lost_at_thread_end(true);
   const uint32_t window = open_window();
@@ -371,35 +297,6 @@ TEST(a_fault_stops_recording_and_is_told_with_the_window) {
   CHECK_SAME(recorder().wanted(), kAll);
   CHECK_SAME(recorder().fault(), "");
   finish(next);
-}
-
-TEST(a_forked_child_starts_afresh_and_the_parent_goes_on) {
-  const uint32_t window = open_window();
-  open_span("around the fork", 1);
-  std::thread other([] { span("in the parent"); });
-  other.join();
-  std::fflush(stdout);
-  const pid_t child = fork();
-  if (child == 0) {
-    const int before = failures();
-    CHECK_SAME(recorder().wanted(), 0u);
-    close_span(1);
-    CHECK_SAME(finish(window).events.name.size(), 0u);
-    const uint32_t own = open_window();
-    span("in the child");
-    on_another_thread([] { span("in the child's thread"); });
-    const Columns columns = finish(own);
-    CHECK_SAME(names_of(columns), Names{"in the child", "in the child's thread"});
-    CHECK_SAME(columns.threads.system_thread_id[0], static_cast<int64_t>(getpid()));
-    std::fflush(stdout);
-    _exit(failures() == before ? 0 : 1);
-  }
-  int status = 1;
-  waitpid(child, &status, 0);
-  CHECK_SAME(status, 0);
-  span("parent");
-  close_span(1);
-  CHECK_SAME(names_of(finish(window)), Names{"around the fork", "in the parent", "parent"});
 }
 
 TEST(the_bridge_is_told_the_union_of_what_windows_want) {

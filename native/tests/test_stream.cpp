@@ -1,13 +1,8 @@
 // Recordings that stream to a file: what is in it is what was recorded, however its process ended.
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -26,59 +21,7 @@
 using namespace opscope;
 using namespace opscope::tests;
 
-extern char** environ;
-
 namespace {
-
-// What a process that is going to be killed has done, in memory that outlives it.
-struct Counts {
-  static constexpr int kThreads = 3;
-  std::atomic<uint64_t> begun[kThreads];
-  std::atomic<uint64_t> ended[kThreads];
-};
-
-Counts* map_counts(const std::string& path) {
-  const int file = open(path.c_str(), O_RDWR | O_CREAT, 0600);
-  if (ftruncate(file, sizeof(Counts)) != 0) return nullptr;
-  void* memory = mmap(nullptr, sizeof(Counts), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  close(file);
-  return static_cast<Counts*>(memory);
-}
-
-[[noreturn]] void record_for_ever(Counts& counts, int thread) {
-  const std::string name = "op of " + std::to_string(thread);
-  for (;;) {
-    open_span("around", 10, RecordKind::kAnnotation);
-    for (int i = 0; i < 100; ++i) {
-      open_span(name.c_str(), 11, RecordKind::kOperator, {i});
-      counts.begun[thread].fetch_add(1);
-      close_span(11);
-      counts.ended[thread].fetch_add(1);
-    }
-    close_span(10);
-  }
-}
-
-// Streams on several threads until it is killed.
-int record_until_killed(const std::string& path, const std::string& counted) {
-  Counts& counts = *map_counts(counted);
-  const uint32_t window = recorder().reserve_window();
-  recorder().begin_stream(window, path, kAnySize, "{\"said\": 1}");
-  recorder().open_window(kAll, true, window);
-  std::vector<std::thread> threads;
-  for (int i = 0; i < Counts::kThreads; ++i)
-    threads.emplace_back([&counts, i] { record_for_ever(counts, i); });
-  for (std::thread& thread : threads) thread.join();
-  return 0;
-}
-
-pid_t spawn_itself(const std::string& mode, const std::string& one, const std::string& other) {
-  std::string arguments[] = {program, mode, one, other};
-  char* argv[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(), arguments[3].data(),
-                  nullptr};
-  pid_t child = -1;
-  return posix_spawn(&child, program.c_str(), nullptr, nullptr, argv, environ) == 0 ? child : -1;
-}
 
 std::string refusal(const std::string& path) {
   try {
@@ -109,58 +52,6 @@ TEST(a_file_decodes_to_what_the_process_decodes) {
   const Columns there = decode_window(log.view(), {});
   CHECK_SAME(count_of(there, "op"), 5000u);
   CHECK(described(here) == described(there));
-}
-
-TEST(a_file_can_be_read_while_it_is_written) {
-  Streaming stream;
-  record_some(100);
-  open_span("still open", 5);
-  {
-    const StreamedLog log(stream.path);
-    CHECK(!log.has_end());
-    const Columns columns = decode_window(log.view(), {});
-    CHECK_SAME(count_of(columns, "op"), 100u);
-    const Names names = names_of(columns);
-    for (size_t i = 0; i < names.size(); ++i)
-      CHECK_SAME(static_cast<bool>(columns.events.unfinished[i]), names[i] == "still open");
-  }
-  close_span(5);
-  record_some(1);
-  const StreamedLog log(stream.path);
-  CHECK_SAME(count_of(decode_window(log.view(), {}), "op"), 101u);
-}
-
-TEST(what_a_killed_process_has_recorded_is_in_its_file) {
-  for (int round = 0; round < 4; ++round) {
-    const std::string path = new_path(), counted = path + ".counts";
-    Counts& counts = *map_counts(counted);
-    const pid_t child = spawn_itself("--record", path, counted);
-    const uint64_t until = static_cast<uint64_t>(round) * 7000 + 1;
-    while (counts.ended[0].load() < until) std::this_thread::yield();
-    kill(child, SIGKILL);
-    waitpid(child, nullptr, 0);
-    const StreamedLog log(path);
-    CHECK(!log.has_end());
-    CHECK_SAME(log.about(), "{\"said\": 1}");
-    CHECK_SAME(log.missing_blocks(), 0u);
-    const Columns columns = decode_window(log.view(), {});
-    const Names names = names_of(columns);
-    for (int thread = 0; thread < Counts::kThreads; ++thread) {
-      const std::string name = "op of " + std::to_string(thread);
-      uint64_t begun = 0, ended = 0;
-      for (size_t i = 0; i < names.size(); ++i) {
-        if (names[i] != name) continue;
-        ++begun;
-        ended += columns.events.unfinished[i] ? 0 : 1;
-        CHECK_SAME(names[columns.events.parent[i]], "around");
-      }
-      const uint64_t counted_begun = counts.begun[thread].load(), counted_ended = counts.ended[thread].load();
-      CHECK(begun >= counted_begun && begun <= counted_begun + 1);
-      CHECK(ended >= counted_ended && ended <= counted_ended + 1);
-    }
-    unlink(path.c_str());
-    unlink(counted.c_str());
-  }
 }
 
 TEST(all_of_a_thread_that_recorded_before_is_in_the_file) {
@@ -385,67 +276,6 @@ TEST(what_finds_no_room_is_counted) {
   CHECK_SAME(log.header().growth_error.load(), EFBIG);
 }
 
-TEST(a_limit_to_the_size_of_files_harms_nobody) {
-  rlimit before{};
-  getrlimit(RLIMIT_FSIZE, &before);
-  Streaming stream;
-  record_some(100);
-  const rlimit tight = {2u << 20, before.rlim_max};
-  setrlimit(RLIMIT_FSIZE, &tight);
-  record_some(30000);
-  setrlimit(RLIMIT_FSIZE, &before);
-  recorder().close_window(stream.window);
-  const Columns columns = decode(stream.window);
-  CHECK(columns.dropped.spans != 0);
-  CHECK_SAME(columns.events.name.size() + columns.dropped.spans, 60200u);
-}
-
-TEST(the_file_may_be_removed_and_its_descriptor_closed) {
-  Streaming stream;
-  record_some(100);
-  unlink(stream.path.c_str());
-  record_some(20000);  // the descriptor is there still
-  for (int file = 3; file < 1024; ++file) close(file);
-  record_some(60000);
-  recorder().close_window(stream.window);
-  const Columns columns = decode(stream.window);
-  CHECK(count_of(columns, "op") > 20000);
-  CHECK_SAME(columns.events.name.size() + columns.dropped.spans, 160200u);
-}
-
-TEST(one_recording_streams_at_a_time) {
-  Streaming stream;
-  const uint32_t other = recorder().reserve_window();
-  bool is_refused = false;
-  try {
-    recorder().begin_stream(other, new_path(), kAnySize, "");
-  } catch (const std::runtime_error&) {
-    is_refused = true;
-  }
-  CHECK(is_refused);
-  record_some(1);
-  const StreamedLog log(stream.path);
-  CHECK_SAME(count_of(decode_window(log.view(), {}), "op"), 1u);
-}
-
-TEST(a_file_that_cannot_be_made_is_refused) {
-  bool is_refused = false;
-  try {
-    recorder().begin_stream(recorder().reserve_window(), program + "/none/file", kAnySize, "");
-  } catch (const std::system_error& error) {
-    is_refused = error.code().value() == ENOTDIR;
-  }
-  CHECK(is_refused);
-  const std::string path = new_path();
-  try {
-    recorder().begin_stream(recorder().reserve_window(), path, kBlockBytes, "");
-    is_refused = false;
-  } catch (const std::system_error&) {
-  }
-  CHECK(is_refused);
-  CHECK(access(path.c_str(), F_OK) != 0);
-}
-
 TEST(what_is_no_stream_is_refused) {
   const std::string path = new_path();
   std::string copy;
@@ -490,9 +320,7 @@ TEST(blocks_that_never_reached_the_disk_are_missed) {
   unlink(path.c_str());
 }
 
-int main(int count, char** arguments) {
+int main(int, char** arguments) {
   program = arguments[0];
-  if (count == 4 && std::string(arguments[1]) == "--record")
-    return record_until_killed(arguments[2], arguments[3]);
   return opscope::tests::run_all();
 }

@@ -159,27 +159,6 @@ TEST(results_belong_to_their_span_though_what_is_inside_is_open) {
   CHECK_SAME(log.size(), 4u);
 }
 
-TEST(an_end_from_elsewhere_is_a_record_and_touches_no_stack) {
-  Log log;
-  log.open(1);
-  log.close(77);
-  CHECK_SAME(log.thread.depth(), 1u);
-  CHECK(log.at(1).kind == RecordKind::kClose);
-  log.close(1);
-  CHECK(log.at(0).load_state() == SpanState::kClosed);
-}
-
-TEST(one_key_may_be_open_twice) {
-  Log log;
-  log.open(1);
-  log.open(1);
-  log.close(1);
-  CHECK(log.at(0).load_state() == SpanState::kOpen);
-  CHECK(log.at(1).load_state() == SpanState::kClosed);
-  log.close(1);
-  CHECK(log.at(0).load_state() == SpanState::kClosed);
-}
-
 TEST(a_call_that_ends_what_it_runs_in_goes_on) {
   Log log;
   log.open(1);
@@ -313,27 +292,6 @@ TEST(a_span_inside_the_recording_of_another_is_dropped_and_harms_neither) {
   CHECK(log.at(0).load_state() == SpanState::kClosed);
 }
 
-TEST(spans_nested_deeper_than_memory_allows_are_dropped_and_counted) {
-  Log log;
-  constexpr uint64_t kSpans = 2000;
-  {
-    const NoMemory none(0);
-    for (uint64_t key = 1; key <= kSpans; ++key) log.open(key);
-  }
-  const uint64_t recorded = log.size();
-  CHECK(recorded >= 1 && recorded < kSpans);
-  CHECK_SAME(recorded + log.thread.dropped().spans, kSpans);
-  CHECK_SAME(log.thread.depth(), recorded);
-  for (uint64_t key = kSpans; key >= 1; --key) log.close(key);
-  CHECK_SAME(log.thread.depth(), 0u);
-  CHECK_SAME(log.size() - recorded, kSpans - recorded);  // ends without a start
-  for (uint64_t i = 0; i < recorded; ++i) {
-    CHECK(log.at(i).load_state() == SpanState::kClosed);
-  }
-  log.open(1);
-  CHECK_SAME(log.thread.depth(), 1u);
-}
-
 TEST(spans_left_open_are_taken_off_the_stack_without_memory_too) {
   Log log;
   for (uint64_t key = 1; key <= 20; ++key) log.open(key);
@@ -355,17 +313,6 @@ TEST(a_name_without_memory_is_no_name) {
   const uint32_t id = names.intern(text);
   CHECK(id != kNoName);
   CHECK_SAME(names.at(id).text, text);
-}
-
-TEST(names_are_the_same_number_for_the_same_text) {
-  Names names;
-  const uint32_t add = names.intern("aten::add");
-  CHECK_SAME(names.intern(std::string("aten::") + "add"), add);
-  const uint32_t overload = names.intern("aten::add", "Tensor");
-  CHECK(overload != add);
-  CHECK_SAME(names.at(overload).text, "aten::add");
-  CHECK_SAME(names.at(overload).overload, "Tensor");
-  CHECK_SAME(names.at(add).overload, "");
 }
 
 TEST(a_name_stays_where_it_is_while_the_table_grows) {

@@ -1,6 +1,4 @@
 // What Python sees of the flight recorder's native part.
-#include "watch/bindings.h"
-
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "interpreter/free_threads.h"
-#include "watch/bindings.h"
 #include "watch/step_counter.h"
 
 namespace nb = nanobind;

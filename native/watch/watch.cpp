@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "log/clock.h"
-#include "log/proc_files.h"
+#include "log/own_file.h"
 #include "watch/dump_writer.h"
 #include "watch/watched_signals.h"
 

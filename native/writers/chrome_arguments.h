@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "numpy/column_view.h"
+#include "numpy/column_source.h"
 #include "writers/json_escape.h"
 #include "writers/text_buffer.h"
 
@@ -17,22 +17,30 @@ namespace opscope::writers {
 
 // Columns of columns/schema.py. `rows` says which rows are an event's; those are in order of
 // argument, then element.
-struct ChromeTensors {
+struct ChromeTensors : TableColumns {
+  ChromeTensors(const ColumnSource& from, size_t events)
+      : TableColumns(from, "tensors", from.any<int16_t>("tensors.argument").size),
+        rows(from.rows("tensors.rows", events, size())) {}
+
   Rows rows;
-  ColumnView<int16_t> argument;
-  ColumnView<int32_t> element;
-  ColumnView<uint8_t> role;
-  ColumnView<int8_t> dtype;
-  ListView sizes;
-  ListView strides;
+  ColumnView<int16_t> argument = column("argument");
+  ColumnView<int32_t> element = column("element");
+  ColumnView<uint8_t> role = column("role");
+  ColumnView<int8_t> dtype = column("dtype");
+  ListView sizes = column("sizes");
+  ListView strides = column("strides");
 };
 
-struct ChromeScalars {
+struct ChromeScalars : TableColumns {
+  ChromeScalars(const ColumnSource& from, size_t events)
+      : TableColumns(from, "scalars", from.any<int16_t>("scalars.argument").size),
+        rows(from.rows("scalars.rows", events, size())) {}
+
   Rows rows;
-  ColumnView<int16_t> argument;
-  ColumnView<uint8_t> role;
-  ColumnView<uint8_t> type;
-  ColumnView<int32_t> value;
+  ColumnView<int16_t> argument = column("argument");
+  ColumnView<uint8_t> role = column("role");
+  ColumnView<uint8_t> type = column("type");
+  ColumnView<int32_t> value = column("value");
 };
 
 class ArgumentWriter {

@@ -76,12 +76,10 @@ void ChromeWriter::write_event(TextBuffer& out, size_t row) {
   const bool is_known = kind < std::size(kEventCategories);
   out.put("{\"ph\":\"X\",\"cat\":\"");
   write_category(out, row);
-  out.put("\",\"name\":\"");
-  out.put(names_[events.name[row]]);
+  out.put("\",\"name\":\"", names_[events.name[row]]);
   const std::string_view overload = names_[events.overload[row]];
   if (!overload.empty()) {
-    out.put('.');
-    out.put(overload);
+    out.put('.', overload);
   }
   write_span(out, events.track[row], events.start_ns[row], events.duration_ns[row]);
   if (is_python(kind)) {
@@ -92,9 +90,7 @@ void ChromeWriter::write_event(TextBuffer& out, size_t row) {
     write_operator_args(out, row);
   }
   if (events.unfinished[row]) out.put("\"finished\":false,");
-  out.put("\"Ev Idx\":");
-  out.number(row);
-  out.put("}},\n");
+  out.put("\"Ev Idx\":", row, "}},\n");
   write_flows(out, row);
 }
 
@@ -120,11 +116,8 @@ void ChromeWriter::write_category(TextBuffer& out, size_t row) const {
 void ChromeWriter::write_span(TextBuffer& out, int32_t track, int64_t start_ns, int64_t duration_ns) const {
   out.put("\",");
   write_track(out, track);
-  out.put(",\"ts\":");
-  out.microseconds(difference_of(start_ns, trace_.base_ns));
-  out.put(",\"dur\":");
-  out.microseconds(duration_ns);
-  out.put(",\"args\":{");
+  out.put(",\"ts\":", Microseconds{difference_of(start_ns, trace_.base_ns)},
+          ",\"dur\":", Microseconds{duration_ns}, ",\"args\":{");
 }
 
 void ChromeWriter::write_operator_args(TextBuffer& out, size_t row) {
@@ -132,17 +125,13 @@ void ChromeWriter::write_operator_args(TextBuffer& out, size_t row) {
   const int64_t number = record_function_id(row);
   const char* const end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
   const std::string_view id(digits.data(), static_cast<size_t>(end - digits.data()));
-  out.put("\"External id\":");
-  out.put(id);
+  out.put("\"External id\":", id);
   const int64_t sequence_number = trace_.events.sequence_number[row];
   if (sequence_number >= 0) {
-    out.put(",\"Sequence number\":");
-    out.number(sequence_number);
-    out.put(",\"Fwd thread id\":");
-    out.number(trace_.events.forward_thread[row]);
+    out.put(",\"Sequence number\":", sequence_number,
+            ",\"Fwd thread id\":", trace_.events.forward_thread[row]);
   }
-  out.put(",\"Record function id\":");
-  out.put(id);
+  out.put(",\"Record function id\":", id);
   arguments_.write(out, row);
   out.put(',');
   write_extras(out, row);
@@ -164,24 +153,18 @@ void ChromeWriter::write_python_args(TextBuffer& out, size_t row) const {
   } else {
     out.put("null");
   }
-  out.put(",\"Python id\":");
-  out.number(row + 1);
-  out.put(',');
+  out.put(",\"Python id\":", row + 1, ',');
   write_extras(out, row);
 }
 
 void ChromeWriter::write_runtime_args(TextBuffer& out, size_t row) const {
-  out.put("\"External id\":");
-  out.number(external_id(row));
+  out.put("\"External id\":", external_id(row));
   const auto flows = trace_.flows.rows[row];
   if (row < trace_.events.correlation_id.size && trace_.events.correlation_id[row] >= 0) {
-    out.put(",\"cbid\":");
-    out.number(trace_.events.function[row]);
-    out.put(",\"correlation\":");
-    out.number(trace_.events.correlation_id[row]);
+    out.put(",\"cbid\":", trace_.events.function[row],
+            ",\"correlation\":", trace_.events.correlation_id[row]);
   } else if (flows.begin < flows.end) {
-    out.put(",\"correlation\":");
-    out.number(trace_.flows.id[flows.begin]);
+    out.put(",\"correlation\":", trace_.flows.id[flows.begin]);
   }
   out.put(',');
 }
@@ -203,8 +186,7 @@ int64_t ChromeWriter::record_function_id(size_t row) const {
 void ChromeWriter::write_extras(TextBuffer& out, size_t row) const {
   const auto extras = trace_.extras.rows[row];
   for (size_t i = extras.begin; i < extras.end; ++i) {
-    out.put(trace_.fragments.at(static_cast<size_t>(trace_.extras.fragment[i])));
-    out.put(',');
+    out.put(trace_.fragments.at(static_cast<size_t>(trace_.extras.fragment[i])), ',');
   }
 }
 
@@ -221,18 +203,11 @@ void ChromeWriter::write_flow(TextBuffer& out, FlowEnd end, int64_t id, int32_t 
   const bool source = end == FlowEnd::kForward || end == FlowEnd::kLaunch || end == FlowEnd::kWaiting;
   const bool device = end == FlowEnd::kLaunch || end == FlowEnd::kDevice;
   const bool ranks = end == FlowEnd::kAwaited || end == FlowEnd::kWaiting;
-  out.put(source ? "{\"ph\":\"s\",\"id\":" : "{\"ph\":\"f\",\"id\":");
-  out.number(id);
-  out.put(',');
+  out.put(source ? "{\"ph\":\"s\",\"id\":" : "{\"ph\":\"f\",\"id\":", id, ',');
   write_track(out, track);
-  out.put(",\"ts\":");
-  out.microseconds(difference_of(time_ns, trace_.base_ns));
+  out.put(",\"ts\":", Microseconds{difference_of(time_ns, trace_.base_ns)});
   const std::string_view category = device ? "ac2g" : ranks ? "collective" : "fwdbwd";
-  out.put(",\"cat\":\"");
-  out.put(category);
-  out.put("\",\"name\":\"");
-  out.put(category);
-  out.put('"');
+  out.put(",\"cat\":\"", category, "\",\"name\":\"", category, '"');
   if (!source) out.put(",\"bp\":\"e\"");
   out.put("},\n");
 }
@@ -240,29 +215,18 @@ void ChromeWriter::write_flow(TextBuffer& out, FlowEnd end, int64_t id, int32_t 
 void ChromeWriter::write_allocation(TextBuffer& out, size_t row) const {
   const ChromeAllocations& allocations = trace_.allocations;
   const bool failed = allocations.action[row] == AllocationAction::kOutOfMemory;
-  out.put("{\"ph\":\"i\",\"cat\":\"cpu_instant_event\",\"s\":\"t\",\"name\":\"");
-  out.put(failed ? std::string_view("[OutOfMemory]") : std::string_view("[memory]"));
-  out.put("\",");
+  out.put("{\"ph\":\"i\",\"cat\":\"cpu_instant_event\",\"s\":\"t\",\"name\":\"",
+          failed ? std::string_view("[OutOfMemory]") : std::string_view("[memory]"), "\",");
   write_track(out, allocations.track[row]);
-  out.put(",\"ts\":");
-  out.microseconds(difference_of(allocations.time_ns[row], trace_.base_ns));
-  out.put(",\"args\":{\"Total Reserved\":");
-  out.number(allocations.total_reserved_bytes[row]);
-  out.put(",\"Total Allocated\":");
-  out.number(allocations.total_allocated_bytes[row]);
-  out.put(",\"Bytes\":");
-  out.number(allocations.size_bytes[row]);
-  out.put(",\"Device Id\":");
-  out.number(int{allocations.device_index[row]});
-  out.put(",\"Device Type\":");
-  out.number(int{allocations.device_type[row]});
+  out.put(",\"ts\":", Microseconds{difference_of(allocations.time_ns[row], trace_.base_ns)},
+          ",\"args\":{\"Total Reserved\":", allocations.total_reserved_bytes[row],
+          ",\"Total Allocated\":", allocations.total_allocated_bytes[row],
+          ",\"Bytes\":", allocations.size_bytes[row], ",\"Device Id\":", allocations.device_index[row],
+          ",\"Device Type\":", allocations.device_type[row]);
   if (!failed) {
-    out.put(",\"Addr\":");
-    out.number(allocations.address[row]);
+    out.put(",\"Addr\":", allocations.address[row]);
   }
-  out.put(",\"finished\":false,\"Ev Idx\":");
-  out.number(trace_.events.start_ns.size + row);
-  out.put("}},\n");
+  out.put(",\"finished\":false,\"Ev Idx\":", trace_.events.start_ns.size + row, "}},\n");
 }
 
 void ChromeWriter::write_gpu(TextBuffer& out, size_t row) const {
@@ -271,14 +235,11 @@ void ChromeWriter::write_gpu(TextBuffer& out, size_t row) const {
   out.put("{\"ph\":\"X\",\"cat\":\"");
   const bool carries = row < gpu.category.size && gpu.category[row] >= 0;
   out.put(carries ? names_[gpu.category[row]]
-                  : kGpuCategories[kind < std::size(kGpuCategories) ? kind : GpuKind::kKernel]);
-  out.put("\",\"name\":\"");
-  out.put(names_[gpu.name[row]]);
+                  : kGpuCategories[kind < std::size(kGpuCategories) ? kind : GpuKind::kKernel],
+          "\",\"name\":\"", names_[gpu.name[row]]);
   write_span(out, gpu.track[row], gpu.start_ns[row], gpu.duration_ns[row]);
   write_gpu_args(out, row);
-  out.put(",\"Ev Idx\":");
-  out.number(trace_.events.start_ns.size + trace_.allocations.time_ns.size + row);
-  out.put("}},\n");
+  out.put(",\"Ev Idx\":", trace_.events.start_ns.size + trace_.allocations.time_ns.size + row, "}},\n");
   if (gpu.launch[row] >= 0) {
     write_flow(out, FlowEnd::kDevice, gpu.correlation_id[row], gpu.track[row], gpu.start_ns[row]);
   }
@@ -288,26 +249,15 @@ void ChromeWriter::write_gpu_args(TextBuffer& out, size_t row) const {
   const ChromeGpu& gpu = trace_.gpu;
   const uint8_t kind = gpu.kind[row];
   if (gpu.launch[row] >= 0) {
-    out.put("\"External id\":");
-    out.number(external_id(static_cast<size_t>(gpu.launch[row])));
-    out.put(',');
+    out.put("\"External id\":", external_id(static_cast<size_t>(gpu.launch[row])), ',');
   }
   if (row < gpu.collective.size && gpu.collective[row] >= 0) {
     write_extras(out, static_cast<size_t>(gpu.collective[row]));
   }
-  out.put("\"device\":");
-  out.number(int{gpu.device_index[row]});
-  out.put(",\"context\":");
-  out.number(gpu.context[row]);
-  out.put(",\"stream\":");
-  out.number(gpu.stream[row]);
-  out.put(",\"correlation\":");
-  out.number(gpu.correlation_id[row]);
+  out.put("\"device\":", gpu.device_index[row], ",\"context\":", gpu.context[row],
+          ",\"stream\":", gpu.stream[row], ",\"correlation\":", gpu.correlation_id[row]);
   if (gpu.graph_node[row] != 0) {
-    out.put(",\"graph id\":");
-    out.number(gpu.graph[row]);
-    out.put(",\"graph node id\":");
-    out.number(gpu.graph_node[row]);
+    out.put(",\"graph id\":", gpu.graph[row], ",\"graph node id\":", gpu.graph_node[row]);
   }
   if (kind == GpuKind::kKernel) {
     write_kernel_args(out, row);
@@ -332,26 +282,18 @@ void ChromeWriter::write_kernel_args(TextBuffer& out, size_t row) const {
   out.put(",\"shared memory\":");
   out.number(gpu.shared_memory_bytes[row]);
   if (row >= gpu.blocks_per_sm.size) return;
-  out.put(",\"blocks per SM\":");
-  out.microseconds(gpu.blocks_per_sm[row]);
-  out.put(",\"warps per SM\":");
-  out.microseconds(gpu.warps_per_sm[row]);
-  out.put(",\"est. achieved occupancy %\":");
-  out.number(gpu.occupancy_percent[row]);
+  out.put(",\"blocks per SM\":", Microseconds{gpu.blocks_per_sm[row]},
+          ",\"warps per SM\":", Microseconds{gpu.warps_per_sm[row]},
+          ",\"est. achieved occupancy %\":", gpu.occupancy_percent[row]);
 }
 
 void ChromeWriter::write_bytes(TextBuffer& out, size_t row) const {
   const ChromeGpu& gpu = trace_.gpu;
   if (gpu.peer_device[row] >= 0) {
-    out.put(",\"fromDevice\":");
-    out.number(int{gpu.peer_device[row]});
-    out.put(",\"inDevice\":");
-    out.number(int{gpu.device_index[row]});
-    out.put(",\"toDevice\":");
-    out.number(int{gpu.target_device[row]});
+    out.put(",\"fromDevice\":", gpu.peer_device[row], ",\"inDevice\":", gpu.device_index[row],
+            ",\"toDevice\":", gpu.target_device[row]);
   }
-  out.put(",\"bytes\":");
-  out.number(gpu.size_bytes[row]);
+  out.put(",\"bytes\":", gpu.size_bytes[row]);
   if (gpu.duration_ns[row] <= 0) return;
   out.put(",\"memory bandwidth (GB/s)\":");  // which is bytes per nanosecond
   out.microseconds(static_cast<int64_t>(1000.0 * static_cast<double>(gpu.size_bytes[row]) /
@@ -360,14 +302,10 @@ void ChromeWriter::write_bytes(TextBuffer& out, size_t row) const {
 
 void ChromeWriter::write_sync_args(TextBuffer& out, size_t row) const {
   const ChromeGpu& gpu = trace_.gpu;
-  out.put(",\"cuda_sync_kind\":\"");
-  out.put(names_[gpu.name[row]]);
-  out.put('"');
+  out.put(",\"cuda_sync_kind\":\"", names_[gpu.name[row]], '"');
   if (gpu.wait_on_cuda_event_record_corr_id[row] < 0) return;
-  out.put(",\"wait_on_stream\":");
-  out.number(gpu.wait_on_stream[row]);
-  out.put(",\"wait_on_cuda_event_record_corr_id\":");
-  out.number(gpu.wait_on_cuda_event_record_corr_id[row]);
+  out.put(",\"wait_on_stream\":", gpu.wait_on_stream[row],
+          ",\"wait_on_cuda_event_record_corr_id\":", gpu.wait_on_cuda_event_record_corr_id[row]);
 }
 
 void ChromeWriter::write_track(TextBuffer& out, int32_t track) const {

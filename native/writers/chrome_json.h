@@ -7,10 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "numpy/column_view.h"
+#include "numpy/column_source.h"
 #include "schema/codes.h"
 #include "writers/chrome_arguments.h"
 #include "writers/json_escape.h"
@@ -19,81 +20,120 @@
 namespace opscope::writers {
 
 // Columns of columns/schema.py, beside `order`, `track` and `rows`, which are the caller's.
-struct ChromeEvents {
+struct ChromeEvents : TableColumns {
+  ChromeEvents(const ColumnSource& from, size_t tracks)
+      : TableColumns(from, "events", from.any<int64_t>("events.start_ns").size),
+        order(from.indices<int32_t>("events.order", size())),
+        track(indices<int32_t>("track", tracks)) {}
+
   ColumnView<int32_t> order;  // rows to write, in this order
   ColumnView<int32_t> track;  // in ChromeTrace::tracks
-  ColumnView<int32_t> name;
-  ColumnView<int32_t> overload;
-  ColumnView<int32_t> parent;  // precedes its child
-  ColumnView<uint8_t> kind;
-  ColumnView<int64_t> start_ns;
-  ColumnView<int64_t> duration_ns;
-  ColumnView<int64_t> sequence_number;
-  ColumnView<int32_t> forward_thread;
-  ColumnView<int64_t> record_function_id;  // -1, or not given: row + 1
-  ColumnView<bool> unfinished;
-  ColumnView<int64_t> correlation_id;  // of runtime calls, as in runtime_calls; none given: from arrows
-  ColumnView<int32_t> function;        // likewise
-  ColumnView<int32_t> category;        // to be written instead of that of its kind, in names; may be left out
+  ColumnView<int32_t> name = column("name");
+  ColumnView<int32_t> overload = column("overload");
+  ColumnView<int32_t> parent = indices<int32_t>("parent", size(), -1);  // precedes its child
+  ColumnView<uint8_t> kind = column("kind");
+  ColumnView<int64_t> start_ns = column("start_ns");
+  ColumnView<int64_t> duration_ns = column("duration_ns");
+  ColumnView<int64_t> sequence_number = column("sequence_number");
+  ColumnView<int32_t> forward_thread = column("forward_thread");
+  ColumnView<int64_t> record_function_id = optional("record_function_id");  // -1, or not given: row + 1
+  ColumnView<bool> unfinished = column("unfinished");
+  ColumnView<int64_t> correlation_id =
+      optional("correlation_id");  // of runtime calls, as in runtime_calls; none given: from arrows
+  ColumnView<int32_t> function = optional("function");  // likewise
+  ColumnView<int32_t> category =
+      optional("category");  // to be written instead of that of its kind, in names; may be left out
 };
 
 // Further pairs of an event: finished JSON in ChromeTrace::fragments.
 struct ChromeExtras {
-  Rows rows;
+  ChromeExtras(const ColumnSource& from, size_t events, size_t fragments)
+      : fragment(from.indices<int32_t>("extras.fragment", fragments)),
+        rows(from.rows("extras.rows", events, fragment.size)) {}
+
   ColumnView<int32_t> fragment;
+  Rows rows;
 };
 
 // Which end of which arrow starts at an event.
-struct ChromeFlows {
+struct ChromeFlows : TableColumns {
+  ChromeFlows(const ColumnSource& from, size_t events)
+      : TableColumns(from, "flows", from.any<int64_t>("flows.id").size),
+        rows(from.rows("flows.rows", events, size())) {}
+
   Rows rows;
-  ColumnView<int64_t> id;
-  ColumnView<uint8_t> end;  // FlowEnd
+  ColumnView<int64_t> id = column("id");
+  ColumnView<uint8_t> end = column("end");  // FlowEnd
 };
 
-struct ChromeAllocations {
+struct ChromeAllocations : TableColumns {
+  ChromeAllocations(const ColumnSource& from, size_t tracks)
+      : TableColumns(from, "allocations", from.any<int64_t>("allocations.time_ns").size),
+        track(indices<int32_t>("track", tracks)) {}
+
   ColumnView<int32_t> track;
-  ColumnView<uint8_t> action;
-  ColumnView<int64_t> time_ns;
-  ColumnView<uint64_t> address;
-  ColumnView<int64_t> size_bytes;
-  ColumnView<int64_t> total_allocated_bytes;
-  ColumnView<int64_t> total_reserved_bytes;
-  ColumnView<int8_t> device_type;
-  ColumnView<int8_t> device_index;
+  ColumnView<uint8_t> action = column("action");
+  ColumnView<int64_t> time_ns = column("time_ns");
+  ColumnView<uint64_t> address = column("address");
+  ColumnView<int64_t> size_bytes = column("size_bytes");
+  ColumnView<int64_t> total_allocated_bytes = column("total_allocated_bytes");
+  ColumnView<int64_t> total_reserved_bytes = column("total_reserved_bytes");
+  ColumnView<int8_t> device_type = column("device_type");
+  ColumnView<int8_t> device_index = column("device_index");
 };
 
-struct ChromeGpu {
+struct ChromeGpu : TableColumns {
+  ChromeGpu(const ColumnSource& from, size_t tracks, size_t events)
+      : TableColumns(from, "gpu", from.any<int64_t>("gpu.start_ns").size),
+        track(indices<int32_t>("track", tracks)),
+        launch(indices<int32_t>("launch", events, -1)),
+        collective(from.indices<int32_t>("gpu.collective", events, -1)) {}
+
   ColumnView<int32_t> track;
-  ColumnView<uint8_t> kind;
-  ColumnView<int32_t> name;
-  ColumnView<int64_t> start_ns;
-  ColumnView<int64_t> duration_ns;
-  ColumnView<int8_t> device_index;
-  ColumnView<int32_t> context;
-  ColumnView<int32_t> stream;
-  ColumnView<int64_t> correlation_id;
+  ColumnView<uint8_t> kind = column("kind");
+  ColumnView<int32_t> name = column("name");
+  ColumnView<int64_t> start_ns = column("start_ns");
+  ColumnView<int64_t> duration_ns = column("duration_ns");
+  ColumnView<int8_t> device_index = column("device_index");
+  ColumnView<int32_t> context = column("context");
+  ColumnView<int32_t> stream = column("stream");
+  ColumnView<int64_t> correlation_id = column("correlation_id");
   ColumnView<int32_t> launch;
-  ColumnView<int64_t> size_bytes;
-  ListView grid;
-  ListView block;
-  ColumnView<int32_t> registers_per_thread;
-  ColumnView<int32_t> shared_memory_bytes;
-  ColumnView<int64_t> queued_ns;
-  ColumnView<int64_t> graph;
-  ColumnView<int64_t> graph_node;
-  ColumnView<int8_t> peer_device;
-  ColumnView<int8_t> target_device;
-  ColumnView<int64_t> wait_on_cuda_event_record_corr_id;
-  ColumnView<int32_t> wait_on_stream;
+  ColumnView<int64_t> size_bytes = column("size_bytes");
+  ListView grid = column("grid");
+  ListView block = column("block");
+  ColumnView<int32_t> registers_per_thread = column("registers_per_thread");
+  ColumnView<int32_t> shared_memory_bytes = column("shared_memory_bytes");
+  ColumnView<int64_t> queued_ns = column("queued_ns");
+  ColumnView<int64_t> graph = column("graph");
+  ColumnView<int64_t> graph_node = column("graph_node");
+  ColumnView<int8_t> peer_device = column("peer_device");
+  ColumnView<int8_t> target_device = column("target_device");
+  ColumnView<int64_t> wait_on_cuda_event_record_corr_id = column("wait_on_cuda_event_record_corr_id");
+  ColumnView<int32_t> wait_on_stream = column("wait_on_stream");
   // Of kernels, where devices are known; otherwise not given. Numbers per SM are in thousandths.
-  ColumnView<int64_t> blocks_per_sm;
-  ColumnView<int64_t> warps_per_sm;
-  ColumnView<int64_t> occupancy_percent;
-  ColumnView<int32_t> category;    // as of events
+  ColumnView<int64_t> blocks_per_sm = optional("blocks_per_sm");
+  ColumnView<int64_t> warps_per_sm = optional("warps_per_sm");
+  ColumnView<int64_t> occupancy_percent = optional("occupancy_percent");
+  ColumnView<int32_t> category = optional("category");  // as of events
   ColumnView<int32_t> collective;  // event whose further pairs a row has as well, -1 none; may be left out
 };
 
 struct ChromeTrace {
+  ChromeTrace(const ColumnSource& from, std::vector<std::string> its_tracks,
+              std::vector<std::string> its_fragments)
+      : events(from, its_tracks.size()),
+        tensors(from, events.size()),
+        scalars(from, events.size()),
+        extras(from, events.size(), its_fragments.size()),
+        flows(from, events.size()),
+        allocations(from, its_tracks.size()),
+        gpu(from, its_tracks.size(), events.size()),
+        tracks(std::move(its_tracks)),
+        fragments(std::move(its_fragments)) {
+    std::tie(name_offsets, name_bytes) = from.texts("names");
+  }
+
   ColumnView<int64_t> name_offsets;
   ColumnView<uint8_t> name_bytes;
   ChromeEvents events;

@@ -2,16 +2,19 @@
 // ExecutionTraceObserver writes them.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "numpy/column_view.h"
+#include "numpy/column_source.h"
 #include "writers/execution_trace_values.h"
 #include "writers/json_escape.h"
 #include "writers/text_buffer.h"
@@ -19,21 +22,26 @@
 namespace opscope::writers {
 
 // Columns of columns/schema.py, and what is made for the file.
-struct NodeEvents {
-  ColumnView<int32_t> thread;
-  ColumnView<int32_t> parent;
-  ColumnView<int32_t> name;
+struct NodeEvents : TableColumns {
+  NodeEvents(const ColumnSource& from, size_t schemas, size_t kernels)
+      : TableColumns(from, "events", from.any<int64_t>("events.start_ns").size),
+        schema(indices<int32_t>("schema", schemas, -1)),
+        kernel(indices<int32_t>("kernel", kernels, -1)) {}
+
+  ColumnView<int32_t> thread = column("thread");
+  ColumnView<int32_t> parent = indices<int32_t>("parent", size(), -1);
+  ColumnView<int32_t> name = column("name");
   ColumnView<int32_t> schema;  // row in NodeTrace::schemas, -1 none
   ColumnView<int32_t> kernel;  // row in NodeTrace::kernels, -1 none
-  ColumnView<int32_t> forward_thread;
-  ColumnView<int32_t> launch_thread;
-  ColumnView<uint8_t> kind;
-  ColumnView<uint8_t> scope;
-  ColumnView<int64_t> start_ns;
-  ColumnView<int64_t> duration_ns;
-  ColumnView<int64_t> self_ns;
-  ColumnView<int64_t> sequence_number;
-  ColumnView<int64_t> record_function_id;
+  ColumnView<int32_t> forward_thread = column("forward_thread");
+  ColumnView<int32_t> launch_thread = column("launch_thread");
+  ColumnView<uint8_t> kind = column("kind");
+  ColumnView<uint8_t> scope = column("scope");
+  ColumnView<int64_t> start_ns = column("start_ns");
+  ColumnView<int64_t> duration_ns = column("duration_ns");
+  ColumnView<int64_t> self_ns = column("self_ns");
+  ColumnView<int64_t> sequence_number = column("sequence_number");
+  ColumnView<int64_t> record_function_id = column("record_function_id");
 };
 
 // How many arguments and results an operator has.
@@ -51,11 +59,29 @@ struct KernelText {
 
 // Further attributes of an event: finished JSON in NodeTrace::fragments.
 struct NodeExtras {
-  Rows rows;
+  NodeExtras(const ColumnSource& from, size_t events, size_t fragments)
+      : fragment(from.indices<int32_t>("extras.fragment", fragments)),
+        rows(from.rows("extras.rows", events, fragment.size)) {}
+
   ColumnView<int32_t> fragment;
+  Rows rows;
 };
 
 struct NodeTrace {
+  NodeTrace(const ColumnSource& from, std::vector<std::string> its_schemas, std::vector<SchemaSize> its_sizes,
+            std::vector<KernelText> its_kernels, std::vector<std::string> its_fragments)
+      : events(from, std::min(its_schemas.size(), its_sizes.size()), its_kernels.size()),
+        thread_numbers(from.any<int64_t>("threads.number")),
+        tensors(from, events.size()),
+        scalars(from, events.size()),
+        extras(from, events.size(), its_fragments.size()),
+        schemas(std::move(its_schemas)),
+        schema_sizes(std::move(its_sizes)),
+        kernels(std::move(its_kernels)),
+        fragments(std::move(its_fragments)) {
+    std::tie(name_offsets, name_bytes) = from.texts("names");
+  }
+
   ColumnView<int64_t> name_offsets;
   ColumnView<uint8_t> name_bytes;
   NodeEvents events;
@@ -124,7 +150,7 @@ class ExecutionTraceWriter {
   void write_times(TextBuffer& out, size_t row) const;
   SchemaSize size_of(size_t row) const;
 
-  NodeTrace trace_;
+  std::optional<NodeTrace> trace_;
   EscapedNames names_;
   NodeWalk walk_;
   std::unique_ptr<ValueWriter> values_;

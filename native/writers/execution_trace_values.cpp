@@ -262,23 +262,17 @@ void ValueWriter::write_tensor_value(TextBuffer& out, size_t row) {
   // Undefined tensors are one object to torch; one read from a file that has no addresses is none.
   constexpr uint64_t kUndefined = 1;
   const uint64_t object = impl == 0 && dtype < 0 ? kUndefined : impl;
-  out.number(object != 0 ? objects_.id(object, life(tensors_.tensor_id[row]), next_id_) : 0);
-  out.put(',');
+  out.put(object != 0 ? objects_.id(object, life(tensors_.tensor_id[row]), next_id_) : 0, ',');
   const bool has_storage = tensors_.storage_impl[row] != 0;
   if (!has_storage && impl != 0) return out.put("0,0,0,0,\"\"]");
   if (dtype < 0) return out.put("0,0,0,0,\"\"]");
-  out.number(has_storage ? objects_.id(tensors_.storage[row], life(tensors_.allocation_id[row]), next_id_)
-                         : 0);
-  out.put(',');
-  out.number(tensors_.storage_offset[row]);
-  out.put(',');
+  out.put(has_storage ? objects_.id(tensors_.storage[row], life(tensors_.allocation_id[row]), next_id_) : 0,
+          ',', tensors_.storage_offset[row], ',');
   uint64_t count = 1;
   for (const int64_t size : tensors_.sizes[row]) count *= static_cast<uint64_t>(size);
-  out.number(count);
-  out.put(',');
+  out.put(count, ',');
   const auto code = static_cast<size_t>(dtype);
-  out.number(code < names_.itemsizes.size() ? names_.itemsizes[code] : 0);
-  out.put(",\"");
+  out.put(code < names_.itemsizes.size() ? names_.itemsizes[code] : 0, ",\"");
   write_device(out, row);
   out.put("\"]");
 }
@@ -287,8 +281,7 @@ void ValueWriter::write_device(TextBuffer& out, size_t row) const {
   const auto type = static_cast<size_t>(tensors_.device_type[row]);
   if (type < names_.devices.size()) out.put(names_.devices[type]);
   if (tensors_.device_index[row] < 0) return;
-  out.put(':');
-  out.number(int{tensors_.device_index[row]});
+  out.put(':', tensors_.device_index[row]);
 }
 
 void ValueWriter::write_tensor_type(TextBuffer& out, size_t row) const {

@@ -11,50 +11,91 @@
 #include <unordered_map>
 #include <vector>
 
-#include "numpy/column_view.h"
+#include "numpy/column_source.h"
+#include "schema/numbering.h"
 #include "writers/json_escape.h"
-#include "writers/object_ids.h"
 #include "writers/text_buffer.h"
 
 namespace opscope::writers {
 
+// Small numbers for addresses, as execution traces name tensors and storages.
+class ObjectIds {
+ public:
+  // The number of the object at `address` in its `life`-th life there; if it has none yet, `next`,
+  // which is raised then.
+  uint64_t id(uint64_t address, uint64_t life, uint64_t& next) {
+    const auto number = static_cast<size_t>(numbers_.of({address, life}));
+    if (number == ids_.size()) ids_.push_back(next++);
+    return ids_[number];
+  }
+
+ private:
+  struct Object {
+    uint64_t address = 0;
+    uint64_t life = 0;
+
+    friend bool operator==(const Object& one, const Object& other) = default;
+    struct Hash {
+      uint64_t operator()(const Object& object) const { return object.address ^ object.life << 40; }
+    };
+  };
+
+  Numbering<Object, Object::Hash> numbers_;
+  std::vector<uint64_t> ids_;
+};
+
 // Which rows of a table are whose: those of event i are index[rows[i].begin, rows[i].end), or those
 // numbers themselves if there is no index.
 struct RowsOfEvents {
-  Rows rows;
+  // Those of `name`, in a table of `count`.
+  RowsOfEvents(const ColumnSource& from, const std::string& name, size_t events, size_t count)
+      : index(from.indices<int32_t>(name + ".index", count)),
+        rows(from.rows(name + ".rows", events, index.empty() ? count : index.size)) {}
+
   ColumnView<int32_t> index;
+  Rows rows;
 
   size_t operator[](size_t i) const { return index.empty() ? i : static_cast<size_t>(index[i]); }
 };
 
 // Columns of columns/schema.py, and the rows of one side: inputs or outputs.
-struct ValueTensors {
+struct ValueTensors : TableColumns {
+  ValueTensors(const ColumnSource& from, size_t events)
+      : TableColumns(from, "tensors", from.any<int16_t>("tensors.argument").size),
+        inputs(from, "tensors.inputs", events, size()),
+        outputs(from, "tensors.outputs", events, size()) {}
+
   RowsOfEvents inputs;
   RowsOfEvents outputs;
-  ColumnView<int16_t> argument;
-  ColumnView<int32_t> element;
-  ColumnView<uint8_t> role;
-  ColumnView<int8_t> dtype;
-  ColumnView<int8_t> unsized_dtype;
-  ColumnView<int8_t> device_type;
-  ColumnView<int8_t> device_index;
-  ColumnView<int8_t> layout;
-  ColumnView<uint64_t> impl;
-  ColumnView<uint64_t> storage;
-  ColumnView<uint64_t> storage_impl;
-  ColumnView<int64_t> storage_offset;
-  ColumnView<int64_t> tensor_id;
-  ColumnView<int64_t> allocation_id;
-  ListView sizes;
-  ListView strides;
+  ColumnView<int16_t> argument = column("argument");
+  ColumnView<int32_t> element = column("element");
+  ColumnView<uint8_t> role = column("role");
+  ColumnView<int8_t> dtype = column("dtype");
+  ColumnView<int8_t> unsized_dtype = column("unsized_dtype");
+  ColumnView<int8_t> device_type = column("device_type");
+  ColumnView<int8_t> device_index = column("device_index");
+  ColumnView<int8_t> layout = column("layout");
+  ColumnView<uint64_t> impl = column("impl");
+  ColumnView<uint64_t> storage = column("storage");
+  ColumnView<uint64_t> storage_impl = column("storage_impl");
+  ColumnView<int64_t> storage_offset = column("storage_offset");
+  ColumnView<int64_t> tensor_id = column("tensor_id");
+  ColumnView<int64_t> allocation_id = column("allocation_id");
+  ListView sizes = column("sizes");
+  ListView strides = column("strides");
 };
 
-struct ValueScalars {
+struct ValueScalars : TableColumns {
+  ValueScalars(const ColumnSource& from, size_t events)
+      : TableColumns(from, "scalars", from.any<int16_t>("scalars.argument").size),
+        inputs(from, "scalars.inputs", events, size()),
+        outputs(from, "scalars.outputs", events, size()) {}
+
   RowsOfEvents inputs;
   RowsOfEvents outputs;
-  ColumnView<int16_t> argument;
-  ColumnView<uint8_t> type;
-  ColumnView<int32_t> value;
+  ColumnView<int16_t> argument = column("argument");
+  ColumnView<uint8_t> type = column("type");
+  ColumnView<int32_t> value = column("value");
 };
 
 // A tuple or a list of lists: JSON texts with gaps where its tensors go, so one more text than

@@ -1,15 +1,32 @@
-#include "writers/lanes.h"
+// Placing spans so that those drawn on one line are properly nested.
+//
+// Perfetto and Chrome drop a slice that only partly overlaps the one around it. Of two such spans
+// one moves to another lane of its track: the one that yields more, else the later one. So a step
+// or an operator keeps its place where a Python frame only reaches into it.
+#include <nanobind/nanobind.h>
 
 #include <algorithm>
 #include <array>
 #include <functional>
 #include <queue>
 #include <utility>
+#include <vector>
 
+#include "interpreter/without_gil.h"
+#include "numpy/from_numpy.h"
+#include "numpy/to_numpy.h"
 #include "writers/wrapping_times.h"
 
 namespace opscope::writers {
 namespace {
+
+struct LaneInput {
+  ColumnView<int32_t> track;  // small numbers from 0
+  ColumnView<int64_t> start_ns;
+  ColumnView<int64_t> duration_ns;
+  ColumnView<uint8_t> yields;  // of two that overlap, the one with more moves
+  ColumnView<int32_t> order;   // rows to place, in order of start
+};
 
 struct Span {
   int64_t start;
@@ -100,8 +117,7 @@ T& at(std::vector<T>& tracks, const LaneInput& input, int32_t row) {
   return tracks[track];
 }
 
-}  // namespace
-
+// The lane of each row, from 0; 0 for rows not placed. Empty if all are 0, the usual case.
 std::vector<int32_t> assign_lanes(const LaneInput& input) {
   std::vector<int32_t> moved;
   std::vector<MainLane> main_lanes;
@@ -124,4 +140,27 @@ std::vector<int32_t> assign_lanes(const LaneInput& input) {
   return lanes;
 }
 
+nb::object place_on_lanes(nb::dict arrays, size_t tracks) {
+  const NumpyColumns columns(std::move(arrays));
+  const size_t n = columns.any<int64_t>("start_ns").size;
+  const LaneInput input{
+      .track = columns.indices<int32_t>("track", n, tracks, 0),
+      .start_ns = columns.get<int64_t>("start_ns", n),
+      .duration_ns = columns.get<int64_t>("duration_ns", n),
+      .yields = columns.get<uint8_t>("yields", n),
+      .order = columns.indices<int32_t>("order", n),
+  };
+  std::vector<int32_t> lanes = without_gil([&] { return assign_lanes(input); });
+  return lanes.empty() ? nb::none() : opscope::to_array(std::move(lanes));
+}
+
+}  // namespace
 }  // namespace opscope::writers
+
+namespace opscope {
+
+void bind_lanes(nb::module_& m) {
+  m.def("assign_lanes", &writers::place_on_lanes, nb::arg("columns"), nb::kw_only(), nb::arg("tracks"));
+}
+
+}  // namespace opscope

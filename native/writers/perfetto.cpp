@@ -231,9 +231,7 @@ void PerfettoWriter::write_begin(TextBuffer& out, size_t row) {
 int64_t PerfettoWriter::inputs_text(size_t row) {
   const PerfettoInputs* inputs = trace_.spans[table_].inputs;
   if (inputs == nullptr || !inputs->has(row)) return -1;
-  const uint64_t hash = inputs->hash(row);
-  const int64_t known = text_index_.find(hash);
-  return known >= 0 ? known : static_cast<int64_t>(text_index_.add(hash, inputs->text(row)));
+  return static_cast<int64_t>(text_index_.number(inputs->hash(row), [&] { return inputs->text(row); }));
 }
 
 // Whether a span has no more to it than name, category, arguments and a few arrows.
@@ -318,11 +316,11 @@ void PerfettoWriter::write_annotations(TextBuffer& out, size_t row, int64_t inpu
 size_t PerfettoWriter::text_of_list(std::span<const int64_t> values) {
   uint64_t hash = 2;  // another start than the hashes of inputs
   for (const int64_t value : values) hash = mix_hash(hash, static_cast<uint64_t>(value));
-  const int64_t known = text_index_.find(hash);
-  if (known >= 0) return static_cast<size_t>(known);
-  std::string text;
-  append_list(text, values);
-  return text_index_.add(hash, std::move(text));
+  return text_index_.number(hash, [values] {
+    std::string text;
+    append_list(text, values);
+    return text;
+  });
 }
 
 void PerfettoWriter::write_key(TextBuffer& out, size_t key, std::string_view name) {

@@ -63,8 +63,9 @@ class PyPerfettoWriter {
     trace.spans.push_back(read_spans(columns_, "events", std::move(event_tracks), names, kinds, {}, {}));
     const size_t events = trace.spans.back().start_ns.size;
     const auto [value_offsets, value_bytes] = columns_.texts("values");
-    inputs_ = std::make_unique<PerfettoInputs>(read_tensors(columns_, events), read_scalars(columns_, events),
-                                               std::move(dtype_names), value_offsets, value_bytes);
+    inputs_ =
+        std::make_unique<PerfettoInputs>(ChromeTensors(columns_, events), ChromeScalars(columns_, events),
+                                         std::move(dtype_names), value_offsets, value_bytes);
     trace.spans.back().inputs = inputs_.get();
     trace.spans.push_back(
         read_spans(columns_, "gpu", std::move(gpu_tracks), names, kinds, gpu_numbers, {"grid", "block"}));

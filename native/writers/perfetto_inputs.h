@@ -1,15 +1,15 @@
 // What an operator was called with, as one line of text: "float32[64,1,8,8], float32[16], 1".
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "numpy/column_view.h"
+#include "schema/numbering.h"
 #include "writers/chrome_arguments.h"
 
 namespace opscope::writers {
@@ -17,30 +17,17 @@ namespace opscope::writers {
 // Texts that many spans share, each kept once.
 class TextIndex {
  public:
-  // The number of the text with this hash, from 0; -1 if there is none yet.
-  int64_t find(uint64_t hash) {
-    Recent& recent = recent_[hash % recent_.size()];
-    if (recent.hash == hash && recent.number >= 0) return recent.number;
-    const auto found = numbers_.find(hash);
-    if (found == numbers_.end()) return -1;
-    recent = {hash, static_cast<int64_t>(found->second)};
-    return recent.number;
-  }
-  size_t add(uint64_t hash, std::string text) {
-    numbers_.emplace(hash, texts_.size());
-    texts_.push_back(std::move(text));
-    return texts_.size() - 1;
+  // The number of the text with this hash, from 0; `text` makes it where there is none yet.
+  template <class Text>
+  size_t number(uint64_t hash, Text text) {
+    const auto number = static_cast<size_t>(numbers_.of(hash));
+    if (number == texts_.size()) texts_.push_back(text());
+    return number;
   }
   const std::string& operator[](size_t number) const { return texts_[number]; }
 
  private:
-  struct Recent {
-    uint64_t hash = 0;
-    int64_t number = -1;
-  };
-
-  std::array<Recent, 1024> recent_;  // a program repeats itself: most are found here
-  std::unordered_map<uint64_t, size_t> numbers_;
+  Numbering<uint64_t, std::identity> numbers_;
   std::vector<std::string> texts_;
 };
 

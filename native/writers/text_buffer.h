@@ -2,6 +2,7 @@
 #pragma once
 
 #include <charconv>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -11,6 +12,11 @@
 #include <utility>
 
 namespace opscope::writers {
+
+// A time to be written as microseconds.
+struct Microseconds {
+  int64_t ns;
+};
 
 class TextBuffer {
  public:
@@ -50,6 +56,12 @@ class TextBuffer {
     char* const begin = reserve(kDigits);
     commit(std::to_chars(begin, begin + kDigits, value).ptr);
   }
+  // Texts, characters, numbers and times, one after the other.
+  template <class... Parts>
+    requires(sizeof...(Parts) > 1)
+  void put(const Parts&... parts) {
+    (put_one(parts), ...);
+  }
 
   // "[1,2,3]"
   void numbers(std::span<const int64_t> values) {
@@ -76,6 +88,17 @@ class TextBuffer {
 
  private:
   static constexpr size_t kDigits = 20;  // "-9223372036854775808" and "18446744073709551615"
+
+  template <class Part>
+  void put_one(const Part& part) {
+    if constexpr (std::same_as<Part, Microseconds>) {
+      microseconds(part.ns);
+    } else if constexpr (std::integral<Part> && !std::same_as<Part, char>) {
+      number(part);
+    } else {
+      put(part);
+    }
+  }
 
   void grow(size_t bytes) {
     const size_t capacity = capacity_ * 2 > size_ + bytes ? capacity_ * 2 : size_ + bytes;

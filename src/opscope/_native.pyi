@@ -516,15 +516,6 @@ def causes_of_events(
     are the autograd engine's own, and last, that none is not.
     """
 
-def kinds_by_thread(
-    thread: NDArray[np.int32],
-    kind: NDArray[np.uint8],
-    forward_thread: NDArray[np.int32],
-    threads: int,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """How many events each thread has: in all, operators, those of these that are not of a backward
-    pass, and Python's frames."""
-
 IntervalColumns: TypeAlias = tuple[
     NDArray[np.int64],
     int,
@@ -637,9 +628,6 @@ def text_keys(
     nothing, and 2n + i + 3 of frame i, which events have that have no name; ``frame`` may be None
     where none has one.
     """
-
-def rows_of_keys(key: NDArray[np.int32], row_of_key: NDArray[np.int32]) -> NDArray[np.int32]:
-    """``row_of_key[key]``, and -1 of -1."""
 
 def module_calls(
     events: EventArrays,

@@ -73,7 +73,7 @@ def attribute_to_modules(trace: TraceData) -> ModuleAttribution:
         np.array([*is_engine, False]),
     )
     number, paths, classes = _paths(trace, texts, found["label"], found["around"])
-    path = _native.rows_of_keys(found["place"], number)
+    path = np.append(number, np.int32(NONE))[found["place"]]
     return ModuleAttribution(paths, classes, path, found["call"], found["is_backward"])
 
 

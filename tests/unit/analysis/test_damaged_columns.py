@@ -22,8 +22,8 @@ MODULES = (
 )  # fmt: skip
 PASSES = (
     "module_calls", "phases", "stack_sources", "listing", "saying_where", "lines_of_events",
-    "operator_sums", "causes_of_events", "kinds_by_thread", "TimeOfThreads", "rows_by_line",
-    "nest_on_lines", "text_keys", "rows_of_keys", "place_groups", "widest_gaps", "calls_of_events",
+    "operator_sums", "causes_of_events", "TimeOfThreads", "rows_by_line",
+    "nest_on_lines", "text_keys", "place_groups", "widest_gaps", "calls_of_events",
 )  # fmt: skip
 
 

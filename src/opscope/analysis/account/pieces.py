@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from opscope import _native
 from opscope.analysis.account.helper_threads import threads_of_engine
+from opscope.columns.codes import EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.arrays import Amounts, Flags, Values
 from opscope.timeline.steps import Steps
@@ -53,6 +54,13 @@ def _of_name(text: str) -> int:
 
 
 _NONE = np.zeros(0, dtype=np.int64)
+_KINDS = 256
+_PYTHON = [
+    EventKind.PYTHON_CALL,
+    EventKind.C_CALL,
+    EventKind.MODULE_CALL,
+    EventKind.OPTIMIZER_CALL,
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,11 +185,15 @@ def _counts(trace: TraceData, lines: Sequence[Line]) -> tuple[Amounts, Amounts, 
     numbers = threads["system_thread_id"].tolist() if len(threads) else [lines[0].number]
     rows = np.array([row_of.get(number, -1) for number in numbers], dtype=np.int64)
     thread = events["thread"] if len(threads) else np.zeros(len(events), dtype=np.int32)
-    of_threads = _native.kinds_by_thread(
-        np.ascontiguousarray(thread),
-        np.ascontiguousarray(events["kind"]),
-        np.ascontiguousarray(events["forward_thread"]),
-        len(numbers),
+    is_forward = (events["kind"] == EventKind.OPERATOR) & (events["forward_thread"] == 0)
+    kinds = np.bincount(
+        thread.astype(np.int64) * _KINDS + events["kind"], minlength=len(numbers) * _KINDS
+    ).reshape(len(numbers), _KINDS)
+    of_threads = (
+        kinds.sum(axis=1),
+        kinds[:, EventKind.OPERATOR],
+        np.bincount(thread[is_forward], minlength=len(numbers)),
+        kinds[:, _PYTHON].sum(axis=1),
     )
     all_of, operators, forward, python = (
         np.bincount(rows[rows >= 0], weights=one[rows >= 0], minlength=size).astype(np.float64)

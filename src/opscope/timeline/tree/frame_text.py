@@ -53,7 +53,7 @@ def event_texts(trace: TraceData) -> tuple[Rows, list[str]]:
     row_of_key = np.zeros(int(used.max(initial=-1)) + 1, dtype=np.int32)
     for key in used.tolist():
         row_of_key[key] = rows.setdefault(_text(trace, key, names + 1), len(rows))
-    label = _native.rows_of_keys(keys, row_of_key)
+    label = row_of_key[keys]
     label.flags.writeable = False
     return label, list(rows)
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace opscope::attribution {
+namespace opscope {
 
 // What `hash` gives is mixed here, so that it may be as simple as keys allow.
 template <class Key, class Hash>
@@ -57,4 +57,4 @@ class Numbering {
   std::vector<Slot> slots_ = std::vector<Slot>(1024);
 };
 
-}  // namespace opscope::attribution
+}  // namespace opscope
