@@ -67,7 +67,7 @@ def look(trace: opscope.Trace, folder: Path) -> None:
     rows: int = len(trace.table("allocations"))
     print(total, name, metadata, dropped, rows, trace.tree(), decorated(1) + 1)
     saved: list[float | None] = [finding.saved_ns for finding in trace.findings()]
-    print(trace.period("steady").verdict().lines())
+    print(trace.period("steady").verdict().lines(), trace.summary(), len(trace.steps()))
     lines: list[str] = [finding.title for finding in trace.findings(benchmark=False)]
     print(saved, lines, trace.peak_memory().by_category, trace.account(), trace.critical_path())
     print(trace.what_if({"aten::mm": 0.5}), trace.roofline(), trace.compiled(), trace.period())
@@ -80,6 +80,9 @@ def look(trace: opscope.Trace, folder: Path) -> None:
 
 def compare(before: str, after: os.PathLike[str]) -> None:
     a: opscope.Trace = opscope.load(before, rank=0)
+    c: opscope.Trace = opscope.load_trace(after)
+    d: opscope.Job = opscope.load_job(after)
+    print(c, d)
     b: opscope.Trace = opscope.load(after, process=7)
     print(opscope.diff(a, b), opscope.diff([a], [b]))
 
