@@ -19,7 +19,6 @@ from rich.progress import Progress
 from benchmarks import (
     accounts,
     annotated,
-    diffs,
     execution_traces,
     first_minutes,
     python_calls,
@@ -27,7 +26,6 @@ from benchmarks import (
     report,
     resident,
     results,
-    threads,
 )
 from benchmarks.figures import Figure
 from benchmarks.rounds import Rounds
@@ -38,11 +36,9 @@ GROUPS: dict[str, Callable[[Rounds], Iterator[Figure]]] = {
     "recording": recording.measure,
     "python_calls": python_calls.measure,
     "annotations": annotated.measure,
-    "threads": threads.measure,
     "results": results.measure,
     "execution-traces": execution_traces.measure,
     "accounts": accounts.measure,
-    "diffs": diffs.measure,
     "memory": resident.measure,
     "first-minutes": first_minutes.measure,
 }

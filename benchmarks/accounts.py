@@ -12,9 +12,7 @@ from benchmarks.rounds import Rounds
 from benchmarks.sessions import count_events, new_profile
 from benchmarks.workloads import TRAINING
 from opscope.analysis.memory.categories import memory_accounts
-from opscope.timeline.tree.ancestry import depths
-from opscope.timeline.tree.event_tree import event_tree
-from opscope.timeline.tree.self_time import self_times
+from opscope.timeline.tree.event_tree import depths, event_tree, self_times
 
 _TREE_EVENTS = 1_000_000
 _TORCH_SHARE = 0.2  # of a workload's units: torch.profiler takes too long for more

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.always_on``: what a flight recorder costs, and how it holds a program up.
+"""``python -m benchmarks.always_on``: what a flight recorder costs.
 
 Steps with the recorder on and off take turns in one process, and each is compared with those around
 it that had it off, so that what else the machine does falls on both. Machines that are shared go
@@ -7,8 +7,7 @@ whatever it took itself. What a step takes is its
 thread's processor time; that of the recorder's own threads is added. The recorder has its default
 budget; what it has settled for is left as it is while steps are compared (``--budget none``:
 everything is recorded). The interval comes from drawing stretches of neighbouring steps again and
-again (block bootstrap). Holding up is told from waiting for a processor by what the kernel counts
-of that.
+again (block bootstrap).
 """
 
 from __future__ import annotations
@@ -20,9 +19,8 @@ import math
 import os
 import random
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -316,82 +314,20 @@ def _operators_in(step: Step) -> int:
     return len(recorded.trace.events)
 
 
-class Ticking:
-    """A thread of Python's that does next to nothing, and notices when it cannot."""
-
-    def __init__(self) -> None:
-        self._is_over = False
-        self._longest_ns = 0
-        self._thread = threading.Thread(target=self._tick, daemon=True)
-
-    def __enter__(self) -> Ticking:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._is_over = True
-        self._thread.join()
-
-    def longest_ms(self, action: Callable[[], object]) -> float:
-        """The longest stretch in which it neither ran nor waited for a processor meanwhile."""
-        self._longest_ns = 0
-        action()
-        time.sleep(0.003)  # a stretch is noticed at its end
-        return self._longest_ns / 1e6
-
-    def _tick(self) -> None:
-        file = os.open(f"/proc/self/task/{threading.get_native_id()}/schedstat", os.O_RDONLY)
-        last_ns, ran_ns = time.perf_counter_ns(), self._ran_or_waited_ns(file)
-        while not self._is_over:
-            time.sleep(0)
-            now_ns, now_ran_ns = time.perf_counter_ns(), self._ran_or_waited_ns(file)
-            held_ns = (now_ns - last_ns) - (now_ran_ns - ran_ns)
-            self._longest_ns = max(self._longest_ns, held_ns)
-            last_ns, ran_ns = now_ns, now_ran_ns
-
-    @staticmethod
-    def _ran_or_waited_ns(file: int) -> int:
-        ran, waited, _ = os.pread(file, 100, 0).split()
-        return int(ran) + int(waited)
-
-
-def held_up(rounds: int) -> Iterator[str]:
-    """Another thread, by a dump, a start, a stop, and nothing at all: how long at most."""
-    found: dict[str, list[float]] = {"nothing": [], "start": [], "dump": [], "stop": []}
-    step = perceptron()
-    with tempfile.TemporaryDirectory() as folder, Ticking() as ticking:
-        for _ in range(rounds):
-            recorder = flight_recorder(directory=folder, triggers=[], max_disk="50GiB")
-            found["nothing"].append(ticking.longest_ms(lambda: time.sleep(0.002)))
-            found["start"].append(ticking.longest_ms(recorder.start))
-            step()
-            found["dump"].append(ticking.longest_ms(recorder.dump))
-            recorder._flight.dumps.wait(60)  # type: ignore[union-attr]
-            found["stop"].append(ticking.longest_ms(recorder.stop))
-    for what, times in found.items():
-        median, p99 = np.quantile(times, (0.5, 0.99))
-        yield f"held up by {what:8} {rounds} times: median {median:.2f} ms, p99 {p99:.2f} ms"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.always_on", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60, help="of comparing, for each loop")
-    parser.add_argument("--rounds", type=int, default=200, help="of starting, dumping, stopping")
-    parser.add_argument("--only", choices=("loops", "budget", "pauses"))
+    parser.add_argument("--only", choices=("loops", "budget"))
     parser.add_argument("--budget", default="0.01", help="a share of the time, or none")
     options = parser.parse_args()
     torch.set_num_threads(1)
     _keep_memory()
     bridge.load()
-    chosen = {"loops": LOOPS, "budget": (launch_bound,), "pauses": ()}.get(
-        options.only, (*LOOPS, launch_bound)
-    )
+    chosen = {"loops": LOOPS, "budget": (launch_bound,)}.get(options.only, (*LOOPS, launch_bound))
     budget = None if options.budget == "none" else float(options.budget)
     print(f"load {os.getloadavg()[0]:.1f} of {os.cpu_count()} processors, {time.strftime('%F')}")
     for loop in chosen:
         print(f"{loop.__name__:14} {cost_of(loop, options.seconds, budget)}", flush=True)
-    if options.only in (None, "pauses"):
-        print(*held_up(options.rounds), sep="\n")
 
 
 if __name__ == "__main__":

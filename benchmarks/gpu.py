@@ -29,8 +29,7 @@ from tests.gpu.device_work import work_under_opscope, work_under_torch
 from tests.gpu.programs import PROGRAMS, Program, graph_replay, tiny_kernels, wait_for, warm_up
 
 import opscope
-from opscope.analysis.device_account import describe_devices
-from opscope.analysis.graph_attribution import attribute_graphs
+from opscope.analysis.device_account import attribute_graphs, describe_devices
 from opscope.api.trace import Trace
 from opscope.columns.device_rules import check_device_rules
 from opscope.timeline.doubts import sentence
@@ -50,7 +49,7 @@ def main() -> None:
     """Measure and print.
 
     Raises:
-        SystemExit: torch sees no GPU.
+        SystemExit: torch sees no GPU, or something is wrong.
     """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15)
@@ -72,6 +71,7 @@ def main() -> None:
     for line in (_many(device, options.kernels, figures), _afterwards(device)):
         console.print(line)
     console.print(_costs(programs, device, options.rounds, figures))
+    sys.exit("\n".join(f"WRONG: {one}" for one in figures.wrong) or None)
 
 
 class Figures:
@@ -82,6 +82,12 @@ class Figures:
         self._is_real = device == "cuda"
         self._path = path
         self._content: dict[str, Any] = {"wrong": []}
+
+    @property
+    def wrong(self) -> list[str]:
+        """In words."""
+        found: list[str] = self._content["wrong"]
+        return found
 
     def add(self, what: str, figures: Any, *wrong: str) -> None:
         """Note figures of a part, and what is wrong in words; empty texts are nothing."""

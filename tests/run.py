@@ -1,4 +1,7 @@
-"""Run the tests in as many processes as there are processors: ``python tests/run.py [ARGUMENTS]``.
+"""Run the tests in several processes: ``python tests/run.py [ARGUMENTS]``.
+
+There is one more than processors, because many tests wait for processes that end;
+``OPSCOPE_TEST_PROCESSES`` has another number.
 
 Arguments are pytest's. The first process shows what it does; what the others wrote follows. A test
 that does not end is ended, with what every thread of it was doing, and another process goes on with
@@ -39,7 +42,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     _compile()
-    count = int(os.environ.get("OPSCOPE_TEST_PROCESSES") or len(os.sched_getaffinity(0)))
+    count = int(os.environ.get("OPSCOPE_TEST_PROCESSES") or len(os.sched_getaffinity(0)) + 1)
     with tempfile.TemporaryDirectory() as folder:
         outputs = [None, *(Path(folder, f"{number}.txt") for number in range(1, count))]
         processes = [_supervised(Path(folder), output, sys.argv[1:]) for output in outputs]

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from benchmarks.advice.networks import perceptron, trainer
+from benchmarks.advice.networks import batch, perceptron, repeated, trainer
 from benchmarks.advice.program import Variants, planted
 
 
 @planted("data-shuffled-again")
 def loader_begun_for_every_batch() -> Variants:
     """``next(iter(loader))``, which shuffles all of the data set each time."""
-    data = TensorDataset(torch.randn(60_000, 32), torch.randint(10, (60_000,)))
+    data = TensorDataset(*batch(60_000, 32))
     loader, step = DataLoader(data, batch_size=128, shuffle=True), trainer(perceptron(32, 1))
 
     def faulty() -> None:
@@ -41,15 +41,14 @@ def buffer_stacked_whole() -> Variants:
     step = trainer(perceptron(16, 1))
 
     def train(whole: bool) -> None:
-        for _ in range(150):
-            if whole:
-                chosen = torch.stack(states)[torch.randint(3_000, (64,))]  # fault
-            else:
-                chosen = torch.stack(random.sample(states, 64))
-            step(chosen, torch.randint(10, (64,)))
-            states.append(states.pop(0).neg())
+        if whole:
+            chosen = torch.stack(states)[torch.randint(3_000, (64,))]  # fault
+        else:
+            chosen = torch.stack(random.sample(states, 64))
+        step(chosen, torch.randint(10, (64,)))
+        states.append(states.pop(0).neg())
 
-    return lambda: train(True), lambda: train(False)
+    return repeated(150, lambda: train(True), lambda: train(False))
 
 
 @planted("partly-used-results")
@@ -58,17 +57,11 @@ def scores_of_every_position() -> Variants:
     layer = nn.TransformerEncoderLayer(64, 4, 128, dropout=0.0, batch_first=True)
     head, texts = nn.Linear(64, 8_000), torch.randn(4, 64, 64)
 
-    @torch.inference_mode()
-    def faulty() -> None:
-        for _ in range(30):
-            head(layer(texts))[:, -1].argmax(-1)  # fault
-
-    @torch.inference_mode()
-    def fixed() -> None:
-        for _ in range(30):
-            head(layer(texts)[:, -1]).argmax(-1)
-
-    return faulty, fixed
+    return repeated(
+        30,
+        torch.inference_mode()(lambda: head(layer(texts))[:, -1].argmax(-1)),  # fault
+        torch.inference_mode()(lambda: head(layer(texts)[:, -1]).argmax(-1)),
+    )
 
 
 @planted("for-loop-indexing")
@@ -87,13 +80,12 @@ def means_class_by_class() -> Variants:
         return torch.stack(means)
 
     def train(together: bool) -> None:
-        for _ in range(40):
-            encoder.zero_grad()
-            features = encoder(inputs)
-            away = features - centers(features, together)[labels]
-            away.square().sum(1).mean().backward()
+        encoder.zero_grad()
+        features = encoder(inputs)
+        away = features - centers(features, together)[labels]
+        away.square().sum(1).mean().backward()
 
-    return lambda: train(False), lambda: train(True)
+    return repeated(40, lambda: train(False), lambda: train(True))
 
 
 class _Head(nn.Module):
@@ -115,15 +107,13 @@ def heads_one_by_one() -> Variants:
     x = torch.randn(8, 16, 128)
 
     def faulty() -> None:
-        for _ in range(25):
-            torch.cat([head(x) for head in heads], -1).sum().backward()  # fault
+        torch.cat([head(x) for head in heads], -1).sum().backward()  # fault
 
     def fixed() -> None:
-        for _ in range(25):
-            parts = together(x).view(8, 16, 3, 16, 8).permute(2, 0, 3, 1, 4)
-            nn.functional.scaled_dot_product_attention(*parts).sum().backward()
+        parts = together(x).view(8, 16, 3, 16, 8).permute(2, 0, 3, 1, 4)
+        nn.functional.scaled_dot_product_attention(*parts).sum().backward()
 
-    return faulty, fixed
+    return repeated(25, faulty, fixed)
 
 
 @planted("repeated-copies")
@@ -137,10 +127,7 @@ def every_second_feature() -> Variants:
             tuned = tuned + 0.001 * (columns @ tuned).mean()  # fault
         return tuned
 
-    def fixed() -> None:
-        train(table[:, ::2].contiguous())
-
-    return lambda: train(table[:, ::2]), fixed
+    return lambda: train(table[:, ::2]), lambda: train(table[:, ::2].contiguous())
 
 
 @planted("for-loop-indexing", "many-small-operators")
@@ -149,18 +136,13 @@ def jacobian_row_by_row() -> Variants:
     network = nn.Sequential(nn.Linear(64, 128), nn.Tanh(), nn.Linear(128, 64))
 
     def faulty() -> None:
-        for _ in range(50):
-            x = torch.randn(64, requires_grad=True)
-            y, rows = network(x), []
-            for i in range(64):
-                rows.append(torch.autograd.grad(y[i], x, retain_graph=True)[0])  # fault
-            torch.stack(rows).square().sum()
+        x = torch.randn(64, requires_grad=True)
+        y, rows = network(x), []
+        for i in range(64):
+            rows.append(torch.autograd.grad(y[i], x, retain_graph=True)[0])  # fault
+        torch.stack(rows).square().sum()
 
-    def fixed() -> None:
-        for _ in range(50):
-            torch.func.jacrev(network)(torch.randn(64)).square().sum()
-
-    return faulty, fixed
+    return repeated(50, faulty, lambda: torch.func.jacrev(network)(torch.randn(64)).square().sum())
 
 
 @planted("for-loop-indexing", "many-small-operators")

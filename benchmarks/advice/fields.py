@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from benchmarks.advice.networks import perceptron
+from benchmarks.advice.networks import perceptron, repeated
 from benchmarks.advice.program import Variants, planted
 
 
@@ -65,10 +65,7 @@ def degrees_of_every_layer() -> Variants:
             nn.functional.cross_entropy(state, target).backward()
             optimizer.step()
 
-    def fixed() -> None:
-        train(weights())
-
-    return lambda: train(None), fixed
+    return lambda: train(None), lambda: train(weights())
 
 
 @planted("for-loop-indexing", "modules-one-by-one", "many-small-operators")
@@ -92,12 +89,11 @@ def words_through_an_lstm_one_by_one() -> Variants:
         return out[:, -1]
 
     def train(one_by_one: bool) -> None:
-        for _ in range(12):
-            optimizer.zero_grad()
-            nn.functional.cross_entropy(head(read(one_by_one)), label).backward()
-            optimizer.step()
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(head(read(one_by_one)), label).backward()
+        optimizer.step()
 
-    return lambda: train(True), lambda: train(False)
+    return repeated(12, lambda: train(True), lambda: train(False))
 
 
 @planted("for-loop-indexing", "modules-one-by-one", "many-small-operators", "python-loop")
@@ -157,10 +153,7 @@ def schedule_of_every_step() -> Variants:
             x = before.sqrt() * start + (1 - before).sqrt() * noise
         return x
 
-    def fixed() -> None:
-        sample(schedule())
-
-    return lambda: sample(None), fixed
+    return lambda: sample(None), lambda: sample(schedule())
 
 
 @planted("partly-used-results")
@@ -168,15 +161,14 @@ def sorted_for_the_best() -> Variants:
     """A recommender that sorts all scores of every user for the ten best."""
     users, items = torch.randn(64 * 30, 48), torch.randn(20_000, 48)
 
+    @torch.inference_mode()
     def faulty() -> None:
-        with torch.inference_mode():
-            for some in users.split(64):
-                scores = some @ items.T
-                scores.sort(1, descending=True)[1][:, :10].tolist()  # fault
+        for some in users.split(64):
+            (some @ items.T).sort(1, descending=True)[1][:, :10].tolist()  # fault
 
+    @torch.inference_mode()
     def fixed() -> None:
-        with torch.inference_mode():
-            for some in users.split(64):
-                (some @ items.T).topk(10, 1)[1].tolist()
+        for some in users.split(64):
+            (some @ items.T).topk(10, 1)[1].tolist()
 
     return faulty, fixed

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
 
-from benchmarks.advice.networks import batch, perceptron, trainer
+from benchmarks.advice.networks import batch, in_every_step, perceptron, repeated, trainer
 from benchmarks.advice.program import Variants, planted
 
 
@@ -33,16 +34,11 @@ def table_with_dense_gradients() -> Variants:
 def product_with_one_hot() -> Variants:
     """Rows of a table looked up by a product with ones and zeros."""
     tokens, weight = torch.randint(5_000, (256,)), torch.randn(5_000, 64)
-
-    def faulty() -> None:
-        for _ in range(25):
-            nn.functional.one_hot(tokens, 5_000).float() @ weight  # fault
-
-    def fixed() -> None:
-        for _ in range(25):
-            nn.functional.embedding(tokens, weight)
-
-    return faulty, fixed
+    return repeated(
+        25,
+        lambda: nn.functional.one_hot(tokens, 5_000).float() @ weight,  # fault
+        lambda: nn.functional.embedding(tokens, weight),
+    )
 
 
 @planted("repeated-results")
@@ -51,41 +47,28 @@ def inverse_again() -> Variants:
     root = torch.randn(300, 300)
     matrix = root @ root.T + torch.eye(300)
 
-    def faulty() -> Tensor:
-        state = torch.zeros(300, 8)
-        for _ in range(40):
-            state = torch.tanh(torch.linalg.inv(matrix) @ (state + 1))  # fault
-        return state
-
-    def fixed() -> Tensor:
+    def run(again: bool) -> Tensor:
         state, inverse = torch.zeros(300, 8), torch.linalg.inv(matrix)
         for _ in range(40):
-            state = torch.tanh(inverse @ (state + 1))
+            now = torch.linalg.inv(matrix) if again else inverse  # fault
+            state = torch.tanh(now @ (state + 1))
         return state
 
-    return faulty, fixed
+    return lambda: run(True), lambda: run(False)
 
 
 @planted("repeated-results")
 def frozen_features_again() -> Variants:
     """A frozen network in front of a head, run on the same images in every epoch."""
-    body, head = perceptron(256, 4).requires_grad_(False).eval(), perceptron(10, 1)
+    body, step = perceptron(256, 4).requires_grad_(False).eval(), trainer(perceptron(10, 1))
     data, target = batch(2_048, 256)
-    step = trainer(head)
-
-    def faulty() -> None:
-        for _ in range(12):
-            with torch.no_grad():
-                features = body(data)  # fault
-            step(features, target)
-
-    def fixed() -> None:
-        with torch.no_grad():
-            features = body(data)
-        for _ in range(12):
-            step(features, target)
-
-    return faulty, fixed
+    with torch.no_grad():
+        features = body(data)
+    return repeated(
+        12,
+        lambda: step(body(data), target),  # fault
+        lambda: step(features, target),
+    )
 
 
 @planted("attention-by-hand")
@@ -94,43 +77,32 @@ def attention_by_hand() -> Variants:
     query, key, value = (torch.randn(2, 4, 768, 32) for _ in range(3))
 
     def faulty() -> None:
-        with torch.no_grad():
-            for _ in range(12):
-                scores = query @ key.transpose(-2, -1) / 32**0.5  # fault
-                torch.softmax(scores, dim=-1) @ value  # fault
+        scores = query @ key.transpose(-2, -1) / 32**0.5  # fault
+        torch.softmax(scores, dim=-1) @ value  # fault
 
     def fixed() -> None:
-        with torch.no_grad():
-            for _ in range(12):
-                nn.functional.scaled_dot_product_attention(query, key, value)
+        nn.functional.scaled_dot_product_attention(query, key, value)
 
-    return faulty, fixed
+    return repeated(12, faulty, fixed, gradients=False)
 
 
 @planted("modules-made-again")
 def layer_made_in_forward() -> Variants:
     """A layer made, and filled with random weights, in every forward pass."""
 
-    class Fresh(nn.Module):
-        """Makes one of its layers whenever it is called."""
-
-        def __init__(self) -> None:
+    class Mixing(nn.Module):
+        def __init__(self, has_layer: bool) -> None:
             super().__init__()
             self.first, self.last = nn.Linear(64, 256), nn.Linear(256, 10)
+            self.mix = nn.Linear(256, 256) if has_layer else None
 
         def forward(self, x: Tensor) -> Tensor:
-            mix = nn.Linear(256, 256)  # fault
+            mix = self.mix or nn.Linear(256, 256)  # fault
             return self.last(mix(self.first(x)).relu())
 
-    fresh, (data, target) = Fresh(), batch(64, 64)
-    kept = nn.Sequential(nn.Linear(64, 256), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10))
-
-    def train(network: nn.Module) -> None:
-        step = trainer(network)
-        for _ in range(80):
-            step(data, target)
-
-    return lambda: train(fresh), lambda: train(kept)
+    making, having = trainer(Mixing(False)), trainer(Mixing(True))
+    data, target = batch(64, 64)
+    return repeated(80, lambda: making(data, target), lambda: having(data, target))
 
 
 @planted("tensor-by-tensor")
@@ -141,17 +113,15 @@ def weights_averaged_one_by_one() -> Variants:
     total = [torch.zeros_like(one) for one in states[0]]
 
     def faulty() -> None:
-        for _ in range(20):
-            for state in states:
-                for mean, now in zip(total, state, strict=True):
-                    mean.add_(now, alpha=1 / len(states))  # fault
+        for state in states:
+            for mean, now in zip(total, state, strict=True):
+                mean.add_(now, alpha=1 / len(states))  # fault
 
     def fixed() -> None:
-        for _ in range(20):
-            for state in states:
-                torch._foreach_add_(total, state, alpha=1 / len(states))
+        for state in states:
+            torch._foreach_add_(total, state, alpha=1 / len(states))
 
-    return faulty, fixed
+    return repeated(20, faulty, fixed)
 
 
 @planted("graph-that-grows", "memory-that-grows")
@@ -177,13 +147,12 @@ def create_graph_left_on() -> Variants:
     parameters = list(network.parameters())
 
     def train(create_graph: bool) -> None:
-        for _ in range(60):
-            loss = nn.functional.cross_entropy(network(data), target)
-            gradients = torch.autograd.grad(loss, parameters, create_graph=create_graph)  # fault
-            with torch.no_grad():
-                torch._foreach_add_(parameters, gradients, alpha=-0.01)
+        loss = nn.functional.cross_entropy(network(data), target)
+        gradients = torch.autograd.grad(loss, parameters, create_graph=create_graph)  # fault
+        with torch.no_grad():
+            torch._foreach_add_(parameters, gradients, alpha=-0.01)
 
-    return lambda: train(True), lambda: train(False)
+    return repeated(60, lambda: train(True), lambda: train(False))
 
 
 @planted("workers-started-again")
@@ -194,11 +163,10 @@ def workers_of_every_epoch() -> Variants:
     kept = DataLoader(data, batch_size=128, num_workers=2, persistent_workers=True)
 
     def train(loader: DataLoader[tuple[Tensor, ...]]) -> None:
-        for _ in range(8):
-            for part, wanted in loader:  # fault
-                step(part, wanted)
+        for part, wanted in loader:  # fault
+            step(part, wanted)
 
-    return lambda: train(restarted), lambda: train(kept)
+    return repeated(8, lambda: train(restarted), lambda: train(kept))
 
 
 @planted("recomputation")
@@ -207,48 +175,31 @@ def recomputed_without_need() -> Variants:
     network, (data, target) = perceptron(256, 6), batch(256, 256)
 
     def train(save: bool) -> None:
-        for _ in range(30):
-            network.zero_grad()
-            out = network(data) if save else checkpoint(network, data, use_reentrant=False)  # fault
-            nn.functional.cross_entropy(out, target).backward()
+        network.zero_grad()
+        out = network(data) if save else checkpoint(network, data, use_reentrant=False)  # fault
+        nn.functional.cross_entropy(out, target).backward()
 
-    return lambda: train(False), lambda: train(True)
+    return repeated(30, lambda: train(False), lambda: train(True))
 
 
 @planted("summed-broadcast")
 def distances_by_broadcasting() -> Variants:
     """All differences of two sets of points at once, to add up their squares."""
     a, b = torch.randn(500, 64), torch.randn(600, 64)
-
-    def faulty() -> None:
-        for _ in range(6):
-            (a[:, None] - b[None]).pow(2).sum(-1).min(1)  # fault
-
-    def fixed() -> None:
-        for _ in range(6):
-            torch.cdist(a, b).pow(2).min(1)
-
-    return faulty, fixed
+    return repeated(
+        6,
+        lambda: (a[:, None] - b[None]).pow(2).sum(-1).min(1),  # fault
+        lambda: torch.cdist(a, b).pow(2).min(1),
+    )
 
 
 @planted("time-outside-torch")
 def weights_in_histograms() -> Variants:
     """Histograms of all weights after every step, for a log nobody reads step by step."""
-    import numpy as np
+    network = perceptron(256)
 
-    network, (data, target) = perceptron(256), batch(16, 256)
-    step = trainer(network)
-
-    def faulty() -> None:
-        for _ in range(25):
-            step(data, target)
-            for weight in network.parameters():
-                np.histogram(weight.detach().numpy(), bins=64)  # fault
-
-    def fixed() -> None:
-        for _ in range(25):
-            step(data, target)
+    def look() -> None:
         for weight in network.parameters():
-            np.histogram(weight.detach().numpy(), bins=64)
+            np.histogram(weight.detach().numpy(), bins=64)  # fault
 
-    return faulty, fixed
+    return in_every_step(25, look, network, 16)

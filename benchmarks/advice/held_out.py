@@ -7,7 +7,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from benchmarks.advice.networks import batch, perceptron, trainer
+from benchmarks.advice.networks import batch, perceptron, repeated, trainer
 from benchmarks.advice.program import Variants, planted
 
 
@@ -30,20 +30,14 @@ def spectrum_of_the_same_kernel() -> Variants:
     """A filter of fixed weights taken to frequencies for every signal."""
     kernel, signals = torch.randn(1 << 17), torch.randn(60, 1 << 13)
 
-    def faulty() -> Tensor:
-        total = torch.zeros(())
+    def run(again: bool) -> Tensor:
+        total, known = torch.zeros(()), torch.fft.rfft(kernel)[: 1 << 12]
         for signal in signals:
-            response = torch.fft.rfft(kernel)[: 1 << 12]  # fault
+            response = torch.fft.rfft(kernel)[: 1 << 12] if again else known  # fault
             total = total + (torch.fft.rfft(signal)[: 1 << 12] * response).abs().mean()
         return total
 
-    def fixed() -> Tensor:
-        total, response = torch.zeros(()), torch.fft.rfft(kernel)[: 1 << 12]
-        for signal in signals:
-            total = total + (torch.fft.rfft(signal)[: 1 << 12] * response).abs().mean()
-        return total
-
-    return faulty, fixed
+    return lambda: run(True), lambda: run(False)
 
 
 @planted("time-outside-torch")
@@ -58,13 +52,13 @@ def predictions_written_as_text() -> Variants:
             for name, row in zip(names, scores, strict=True)
         ]
 
+    @torch.inference_mode()
     def run(every: bool) -> list[str]:
         text: list[str] = []
-        with torch.inference_mode():
-            for step in range(80):
-                scores = network(data).softmax(1)
-                if every or step == 79:
-                    text = lines(scores.tolist())  # fault
+        for step in range(80):
+            scores = network(data).softmax(1)
+            if every or step == 79:
+                text = lines(scores.tolist())  # fault
         return text
 
     return lambda: run(True), lambda: run(False)
@@ -74,57 +68,45 @@ def predictions_written_as_text() -> Variants:
 def moving_average_of_weights() -> Variants:
     """An average of all weights, tensor by tensor, after every step."""
     network, (data, target) = perceptron(48, 30), batch(32, 48)
-    step = trainer(network)
-    weights = [one.detach() for one in network.parameters()]
+    step, weights = trainer(network), [one.detach() for one in network.parameters()]
     averages = [one.clone() for one in weights]
 
     def run(together: bool) -> None:
-        for _ in range(40):
-            step(data, target)
-            if together:
-                torch._foreach_lerp_(averages, weights, 0.01)
-                continue
-            for average, weight in zip(averages, weights, strict=True):
-                average.lerp_(weight, 0.01)  # fault
+        step(data, target)
+        if together:
+            torch._foreach_lerp_(averages, weights, 0.01)
+            return
+        for average, weight in zip(averages, weights, strict=True):
+            average.lerp_(weight, 0.01)  # fault
 
-    return lambda: run(False), lambda: run(True)
+    return repeated(40, lambda: run(False), lambda: run(True))
 
 
 @planted("summed-broadcast")
 def similarities_by_broadcasting() -> Variants:
     """All products of two sets of vectors in memory, to add them up."""
     queries, keys = torch.randn(256, 96), torch.randn(400, 96)
-
-    def faulty() -> None:
-        for _ in range(15):
-            (queries[:, None] * keys[None]).sum(-1).softmax(1)  # fault
-
-    def fixed() -> None:
-        for _ in range(15):
-            (queries @ keys.T).softmax(1)
-
-    return faulty, fixed
+    return repeated(
+        15,
+        lambda: (queries[:, None] * keys[None]).sum(-1).softmax(1),  # fault
+        lambda: (queries @ keys.T).softmax(1),
+    )
 
 
 @planted("for-loop-indexing", "many-small-operators")
 def recurrence_by_hand() -> Variants:
     """A plain recurrent network written out, moment by moment."""
-    layer = nn.RNN(24, 48)
-    x = torch.randn(400, 8, 24)
+    layer, x = nn.RNN(24, 48), torch.randn(400, 8, 24)
 
+    @torch.no_grad()
     def faulty() -> Tensor:
-        with torch.no_grad():
-            state, states = torch.zeros(8, 48), []
-            for t in range(x.shape[0]):
-                state = torch.tanh(
-                    nn.functional.linear(x[t], layer.weight_ih_l0, layer.bias_ih_l0)  # fault
-                    + nn.functional.linear(state, layer.weight_hh_l0, layer.bias_hh_l0)  # fault
-                )
-                states.append(state)
-            return torch.stack(states)
+        state, states = torch.zeros(8, 48), []
+        for t in range(x.shape[0]):
+            state = torch.tanh(
+                nn.functional.linear(x[t], layer.weight_ih_l0, layer.bias_ih_l0)  # fault
+                + nn.functional.linear(state, layer.weight_hh_l0, layer.bias_hh_l0)  # fault
+            )
+            states.append(state)
+        return torch.stack(states)
 
-    def fixed() -> Tensor:
-        with torch.no_grad():
-            return torch.as_tensor(layer(x)[0])
-
-    return faulty, fixed
+    return faulty, torch.no_grad()(lambda: layer(x)[0])

@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from benchmarks.advice.networks import batch, perceptron
+from benchmarks.advice.networks import batch, perceptron, repeated
 from benchmarks.advice.program import Variants, planted
 
 LOOP = ("for-loop-indexing", "python-loop")
+SMALL = "many-small-operators"
 
 
 @planted(*LOOP)
@@ -98,32 +99,24 @@ def distances_pair_by_pair() -> Variants:
     return faulty, lambda: torch.cdist(a, b).pow(2)
 
 
-@planted(*LOOP, "many-small-operators")
+@planted(*LOOP, SMALL)
 def cell_by_cell() -> Variants:
     """A recurrent network of cells, a Python loop over time steps."""
     x = torch.randn(4, 200, 16)
     cell, layer = nn.GRUCell(16, 16), nn.GRU(16, 16, batch_first=True)
 
     def faulty() -> None:
-        with torch.no_grad():
-            for _ in range(10):
-                state = torch.zeros(4, 16)
-                for t in range(x.shape[1]):
-                    state = cell(x[:, t], state)  # fault
+        state = torch.zeros(4, 16)
+        for t in range(x.shape[1]):
+            state = cell(x[:, t], state)  # fault
 
-    def fixed() -> None:
-        with torch.no_grad():
-            for _ in range(10):
-                layer(x)
-
-    return faulty, fixed
+    return repeated(10, faulty, lambda: layer(x), gradients=False)
 
 
-@planted(*LOOP, "many-small-operators")
+@planted(*LOOP, SMALL)
 def smoothing_over_time() -> Variants:
     """A running average, a step of Python for every moment."""
-    x = torch.rand(4_000, 8)
-    decay = 0.9 ** torch.arange(200.0).flip(0)
+    x, decay = torch.rand(4_000, 8), 0.9 ** torch.arange(200.0).flip(0)
 
     def faulty() -> Tensor:
         state, states = torch.zeros(8), []
@@ -158,7 +151,7 @@ def samples_one_by_one() -> Variants:
     return faulty, fixed
 
 
-@planted(*LOOP, "tensor-by-tensor", "many-small-operators")
+@planted(*LOOP, "tensor-by-tensor", SMALL)
 def norms_one_by_one() -> Variants:
     """Gradients clipped by hand, a loop over many small parameters."""
     weights = [torch.randn(16, 16, requires_grad=True) for _ in range(400)]
@@ -166,36 +159,25 @@ def norms_one_by_one() -> Variants:
         weight.grad = torch.randn_like(weight)
 
     def faulty() -> None:
-        for _ in range(25):
-            total = 0.0
-            for weight in weights:
-                total += weight.grad.norm().item() ** 2  # fault
-            for weight in weights:
-                weight.grad.mul_(min(1.0, 100.0 / total**0.5))  # fault
+        total = 0.0
+        for weight in weights:
+            total += weight.grad.norm().item() ** 2  # fault
+        for weight in weights:
+            weight.grad.mul_(min(1.0, 100.0 / total**0.5))  # fault
 
     def fixed() -> None:
-        for _ in range(25):
-            torch.nn.utils.clip_grad_norm_(weights, 100.0, foreach=True)
+        torch.nn.utils.clip_grad_norm_(weights, 100.0, foreach=True)
 
-    return faulty, fixed
+    return repeated(25, faulty, fixed)
 
 
-@planted("many-small-operators", *LOOP)
+@planted(SMALL, *LOOP)
 def formula_by_hand() -> Variants:
     """GELU written out, on small tensors."""
-    x = torch.randn(64, 64)
-
-    def by_hand(v: Tensor) -> Tensor:
-        return 0.5 * v * (1 + torch.tanh(0.797885 * (v + 0.044715 * v * v * v)))  # fault
-
-    def faulty() -> None:
-        with torch.no_grad():
-            for _ in range(4_000):
-                by_hand(x)
-
-    def fixed() -> None:
-        with torch.no_grad():
-            for _ in range(4_000):
-                nn.functional.gelu(x, approximate="tanh")
-
-    return faulty, fixed
+    v = torch.randn(64, 64)
+    return repeated(
+        4_000,
+        lambda: 0.5 * v * (1 + torch.tanh(0.797885 * (v + 0.044715 * v * v * v))),  # fault
+        lambda: nn.functional.gelu(v, approximate="tanh"),
+        gradients=False,
+    )

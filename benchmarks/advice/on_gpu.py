@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-from benchmarks.advice.networks import perceptron
+from benchmarks.advice.networks import chained, perceptron, repeated
 from benchmarks.advice.program import Body, Variants, planted, tuned
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -55,21 +55,17 @@ def rows_chosen_by_mask() -> Variants:
     """A mask as an index: the host waits for how many rows there are."""
     values, weights = _randn(4096, 4096).bfloat16(), _randn(4096, 4096).bfloat16() / 64
 
-    def faulty() -> Tensor:
+    def run(by_mask: bool) -> Tensor:
         total, product = torch.zeros((), device=DEVICE), values
         for _ in range(200):
             product = product @ weights
-            total += product[product > 0].sum()  # fault
+            if by_mask:
+                total += product[product > 0].sum()  # fault
+            else:
+                total += torch.where(product > 0, product, 0).sum()
         return total
 
-    def fixed() -> Tensor:
-        total, product = torch.zeros((), device=DEVICE), values
-        for _ in range(200):
-            product = product @ weights
-            total += torch.where(product > 0, product, 0).sum()
-        return total
-
-    return faulty, fixed
+    return lambda: run(True), lambda: run(False)
 
 
 @planted("implicit-synchronisation", "extra-device-copy", "repeated-copies")
@@ -80,40 +76,24 @@ def batches_from_pageable_memory() -> Variants:
     pinned = [one.pin_memory() for one in batches] if DEVICE == "cuda" else batches
 
     @torch.no_grad()
-    def faulty() -> Tensor:
+    def run(some: list[Tensor], non_blocking: bool) -> Tensor:
         total = torch.zeros((), device=DEVICE)
-        for batch in batches:
-            total += network(batch.to(DEVICE)).sum()  # fault
+        for batch in some:
+            total += network(batch.to(DEVICE, non_blocking=non_blocking)).sum()  # fault
         return total
 
-    @torch.no_grad()
-    def fixed() -> Tensor:
-        total = torch.zeros((), device=DEVICE)
-        for batch in pinned:
-            total += network(batch.to(DEVICE, non_blocking=True)).sum()
-        return total
-
-    return faulty, fixed
+    return lambda: run(batches, False), lambda: run(pinned, True)
 
 
 @planted("extra-device-copy")
 def noise_made_on_the_host() -> Variants:
     """Random numbers of the CPU, copied over."""
-    image = _randn(64, 3, 128, 128)
-
-    def faulty() -> Tensor:
-        result = image
-        for _ in range(8):
-            result = result + 0.1 * torch.randn(64, 3, 128, 128).to(DEVICE)  # fault
-        return result
-
-    def fixed() -> Tensor:
-        result = image
-        for _ in range(8):
-            result = result + 0.1 * torch.randn(64, 3, 128, 128, device=DEVICE)
-        return result
-
-    return faulty, fixed
+    return chained(
+        8,
+        _randn(64, 3, 128, 128),
+        lambda image: image + 0.1 * torch.randn(64, 3, 128, 128).to(DEVICE),  # fault
+        lambda image: image + 0.1 * torch.randn(64, 3, 128, 128, device=DEVICE),
+    )
 
 
 def _training(network: nn.Module, data: Tensor, steps: int, **options: Any) -> Body:
@@ -148,20 +128,25 @@ def attention_written_out() -> Variants:
     """All scores are written to memory."""
     query, key, value = (_randn(8, 16, 1024, 64, dtype=torch.bfloat16) for _ in range(3))
 
-    def faulty() -> Tensor:
-        result = query
-        for _ in range(100):
-            scores = (result @ key.transpose(-2, -1)) / 8.0
-            result = scores.softmax(-1) @ value  # fault
-        return result
+    return chained(
+        100,
+        query,
+        lambda result: ((result @ key.transpose(-2, -1)) / 8.0).softmax(-1) @ value,  # fault
+        lambda result: nn.functional.scaled_dot_product_attention(result, key, value),
+    )
 
-    def fixed() -> Tensor:
-        result = query
-        for _ in range(100):
-            result = nn.functional.scaled_dot_product_attention(result, key, value)
-        return result
 
-    return faulty, fixed
+def with_tf32(body: Body) -> Body:
+    """The same in TF32."""
+
+    def run() -> object:
+        torch.backends.cuda.matmul.allow_tf32 = True
+        try:
+            return body()
+        finally:
+            torch.backends.cuda.matmul.allow_tf32 = False
+
+    return run
 
 
 @planted("full-precision-matmul")
@@ -175,14 +160,7 @@ def products_in_full_precision() -> Variants:
             result = result @ right  # fault
         return result
 
-    def fixed() -> Tensor:
-        torch.backends.cuda.matmul.allow_tf32 = True
-        try:
-            return products()
-        finally:
-            torch.backends.cuda.matmul.allow_tf32 = False
-
-    return products, fixed
+    return products, with_tf32(products)
 
 
 @planted("double-precision")
@@ -223,16 +201,14 @@ def averages_on_a_gpu_one_by_one() -> Variants:
     averages = [torch.zeros_like(one) for one in weights]
 
     def faulty() -> None:
-        for _ in range(8):
-            for average, weight in zip(averages, weights, strict=True):
-                average.mul_(0.99).add_(weight, alpha=0.01)  # fault
+        for average, weight in zip(averages, weights, strict=True):
+            average.mul_(0.99).add_(weight, alpha=0.01)  # fault
 
     def fixed() -> None:
-        for _ in range(8):
-            torch._foreach_mul_(averages, 0.99)
-            torch._foreach_add_(averages, weights, alpha=0.01)
+        torch._foreach_mul_(averages, 0.99)
+        torch._foreach_add_(averages, weights, alpha=0.01)
 
-    return faulty, fixed
+    return repeated(8, faulty, fixed)
 
 
 @planted("launch-bound")
@@ -307,21 +283,17 @@ def weights_cast_in_every_call() -> Variants:
     weights, data = [_randn(2048, 2048) for _ in range(12)], _randn(64, 2048, dtype=torch.bfloat16)
     halves = [one.bfloat16() for one in weights]
 
-    def faulty() -> Tensor:
-        result = data
-        for _ in range(20):
-            for weight in weights:
-                result = result @ weight.bfloat16()  # fault
+    def through(result: Tensor) -> Tensor:
+        for weight in weights:
+            result = result @ weight.bfloat16()  # fault
         return result
 
-    def fixed() -> Tensor:
-        result = data
-        for _ in range(20):
-            for weight in halves:
-                result = result @ weight
+    def through_halves(result: Tensor) -> Tensor:
+        for weight in halves:
+            result = result @ weight
         return result
 
-    return faulty, fixed
+    return chained(20, data, through, through_halves)
 
 
 @planted("convolution-bias-before-batch-norm")
@@ -355,19 +327,10 @@ def frozen_network_run_again() -> Variants:
         head(features).square().mean().backward()
         optimizer.step()
 
-    def faulty() -> None:
-        for _ in range(40):
-            with torch.no_grad():
-                features = frozen(images)  # fault
-            step(features)
-
-    def fixed() -> None:
-        with torch.no_grad():
-            features = frozen(images)
-        for _ in range(40):
-            step(features)
-
-    return faulty, fixed
+    with torch.no_grad():
+        features = frozen(images)
+    frozen.requires_grad_(False)
+    return repeated(40, lambda: step(frozen(images)), lambda: step(features))  # fault
 
 
 @planted("gradients-in-inference")

@@ -7,15 +7,15 @@ import gc
 import io
 import json
 import logging
-import os
 import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.advice.networks import batch, perceptron, trainer
+from benchmarks.advice.networks import batch, in_every_step, perceptron, trainer
 from benchmarks.advice.program import Variants, planted
 
 OUTSIDE = ("time-outside-torch",)
@@ -24,20 +24,8 @@ OUTSIDE = ("time-outside-torch",)
 @planted(*OUTSIDE)
 def parsing_in_the_step() -> Variants:
     """The same JSON document parsed in every step."""
-    step, (data, target) = trainer(perceptron()), batch()
     text = json.dumps([{"id": i, "weights": [i * 0.5] * 20} for i in range(300)])
-
-    def faulty() -> None:
-        for _ in range(60):
-            json.loads(text)  # fault
-            step(data, target)
-
-    def fixed() -> None:
-        json.loads(text)
-        for _ in range(60):
-            step(data, target)
-
-    return faulty, fixed
+    return in_every_step(60, lambda: json.loads(text))  # fault
 
 
 @planted(*OUTSIDE)
@@ -62,83 +50,37 @@ def normalised_in_python() -> Variants:
 @planted(*OUTSIDE)
 def sorted_by_numpy() -> Variants:
     """NumPy computes the same statistics for every step."""
-    step, (data, target) = trainer(perceptron()), batch()
     table = np.random.default_rng(0).random(60_000)
-
-    def faulty() -> None:
-        for _ in range(60):
-            median = np.sort(table)[len(table) // 2]  # fault
-            step(data - float(median), target)
-
-    def fixed() -> None:
-        median = np.sort(table)[len(table) // 2]
-        for _ in range(60):
-            step(data - float(median), target)
-
-    return faulty, fixed
+    return in_every_step(60, lambda: float(np.sort(table)[len(table) // 2]))  # fault
 
 
 @planted(*OUTSIDE)
 def histogram_in_python() -> Variants:
     """A loop in Python that calls nothing."""
     labels = [i * 7 % 10 for i in range(30_000)]
-    held = torch.tensor(labels)
-    step, (data, target) = trainer(perceptron()), batch()
 
-    def faulty() -> None:
-        for _ in range(40):
-            counts = [0] * 10
-            for label in labels:  # fault
-                counts[label] += 1  # fault
-            step(data, target)
+    def count() -> None:
+        counts = [0] * 10
+        for label in labels:  # fault
+            counts[label] += 1  # fault
 
-    def fixed() -> None:
-        for _ in range(40):
-            torch.bincount(held, minlength=10)
-            step(data, target)
-
-    return faulty, fixed
+    return in_every_step(40, count)  # fault
 
 
 @planted(*OUTSIDE)
 def tensors_printed() -> Variants:
     """Whole tensors turned into text for a log, at a level that nobody reads."""
-    step, (data, target) = trainer(perceptron()), batch()
-    log = logging.getLogger("benchmarks.advice")
+    log, shown = logging.getLogger("benchmarks.advice"), torch.randn(20, 20)
     log.addHandler(logging.NullHandler())
     log.propagate = False
-
-    def faulty() -> None:
-        for _ in range(60):
-            loss = step(data, target)
-            log.warning("loss %s of %s", loss, str(data[:20, :20]))  # fault
-
-    def fixed() -> None:
-        for _ in range(60):
-            step(data, target)
-
-    return faulty, fixed
+    return in_every_step(60, lambda: log.warning("batch %s", str(shown)))  # fault
 
 
 @planted(*OUTSIDE)
 def best_state_copied() -> Variants:
     """A deep copy of all weights after every step."""
-    network, (data, target) = perceptron(256), batch(16, 256)
-    step = trainer(network)
-
-    def faulty() -> object:
-        best = None
-        for _ in range(60):
-            step(data, target)
-            best = copy.deepcopy(network.state_dict())  # fault
-        return best
-
-    def fixed() -> None:
-        for _ in range(60):
-            step(data, target)
-        copy.deepcopy(network.state_dict())
-
-    return faulty, fixed
+    network = perceptron(256)
+    return in_every_step(60, lambda: copy.deepcopy(network.state_dict()), network, 16)  # fault
 
 
 @planted(*OUTSIDE)
@@ -161,106 +103,51 @@ def tensor_from_lists() -> Variants:
 @planted(*OUTSIDE)
 def tensor_to_list() -> Variants:
     """A sum over what tolist() gives."""
-    step, (data, target) = trainer(perceptron()), batch()
     values = torch.rand(50_000)
-
-    def faulty() -> None:
-        for _ in range(60):
-            sum(values.tolist())  # fault
-            step(data, target)
-
-    def fixed() -> None:
-        for _ in range(60):
-            values.sum().item()
-            step(data, target)
-
-    return faulty, fixed
+    return in_every_step(60, lambda: sum(values.tolist()))  # fault
 
 
 @planted(*OUTSIDE)
 def waiting_for_a_service() -> Variants:
     """Something slow is asked in every step."""
-    step, (data, target) = trainer(perceptron()), batch()
-
-    def ask() -> None:
-        time.sleep(0.004)  # fault
-
-    def faulty() -> None:
-        for _ in range(60):
-            ask()  # fault
-            step(data, target)
-
-    def fixed() -> None:
-        ask()
-        for _ in range(60):
-            step(data, target)
-
-    return faulty, fixed
+    return in_every_step(60, lambda: time.sleep(0.004))  # fault
 
 
 @planted(*OUTSIDE)
 def file_read_again() -> Variants:
     """The same file read in every step."""
-    step, (data, target) = trainer(perceptron()), batch()
-    folder = tempfile.mkdtemp()
-    path = os.path.join(folder, "table.csv")
-    with open(path, "w") as file:
-        file.writelines(f"{i},{i * 2},{i * 3}\n" for i in range(2_000))
+    path = Path(tempfile.mkdtemp()) / "table.csv"
+    path.write_text("".join(f"{i},{i * 2},{i * 3}\n" for i in range(2_000)))
 
     def read() -> list[list[int]]:
-        with open(path) as file:
+        with path.open() as file:
             return [[int(cell) for cell in line.split(",")] for line in file]  # fault
 
-    def faulty() -> None:
-        for _ in range(40):
-            read()  # fault
-            step(data, target)
-
-    def fixed() -> None:
-        read()
-        for _ in range(40):
-            step(data, target)
-
-    return faulty, fixed
+    return in_every_step(40, read)  # fault
 
 
 @planted(*OUTSIDE)
 def saved_after_every_step() -> Variants:
     """A checkpoint after every step."""
-    network, (data, target) = perceptron(256), batch(16, 256)
-    step = trainer(network)
-
-    def faulty() -> None:
-        for _ in range(40):
-            step(data, target)
-            torch.save(network.state_dict(), io.BytesIO())  # fault
-
-    def fixed() -> None:
-        for _ in range(40):
-            step(data, target)
-        torch.save(network.state_dict(), io.BytesIO())
-
-    return faulty, fixed
+    network = perceptron(256)
+    return in_every_step(
+        40,
+        lambda: torch.save(network.state_dict(), io.BytesIO()),  # fault
+        network,
+        16,
+    )
 
 
 @planted("garbage-collections", *OUTSIDE)
 def collecting_in_the_step() -> Variants:
     """gc.collect() after every step."""
-    step, (data, target) = trainer(perceptron()), batch()
     kept = [{"name": str(i), "values": [i]} for i in range(5_000)]
 
-    def faulty() -> None:
-        for _ in range(12):
-            step(data, target)
-            gc.collect()  # fault
-
-    def fixed() -> None:
-        for _ in range(12):
-            step(data, target)
-        gc.collect()
+    def collect() -> None:
+        gc.collect()  # fault
         len(kept)
 
-    return faulty, fixed
+    return in_every_step(12, collect)
 
 
 @planted("garbage-collections")

@@ -8,47 +8,35 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from benchmarks.advice.networks import batch, perceptron, trainer
+from benchmarks.advice.networks import batch, perceptron, repeated, trainer
 from benchmarks.advice.program import Variants, planted
 
-REPEATED = ("repeated-copies",)
-CONSTANT = ("repeated-constants",)
+REPEATED, CONSTANT = ("repeated-copies",), ("repeated-constants",)
 
 
 @planted(*REPEATED)
 def contiguous_again() -> Variants:
     """The same transposed tensor made contiguous in every round."""
     transposed, small = torch.randn(1024, 1024).t(), torch.randn(8, 1024)
-
-    def faulty() -> None:
-        for _ in range(100):
-            small @ transposed.contiguous()  # fault
-
-    def fixed() -> None:
-        whole = transposed.contiguous()
-        for _ in range(100):
-            small @ whole
-
-    return faulty, fixed
+    whole = transposed.contiguous()
+    return repeated(
+        100,
+        lambda: small @ transposed.contiguous(),  # fault
+        lambda: small @ whole,
+    )
 
 
 @planted(*REPEATED)
 def half_again() -> Variants:
     """Weights converted to bfloat16 for every product."""
     weight, x = torch.randn(1024, 1024), torch.randn(4, 1024, dtype=torch.bfloat16)
-
-    def faulty() -> None:
-        with torch.no_grad():
-            for _ in range(200):
-                x @ weight.to(torch.bfloat16)  # fault
-
-    def fixed() -> None:
-        with torch.no_grad():
-            half = weight.to(torch.bfloat16)
-            for _ in range(200):
-                x @ half
-
-    return faulty, fixed
+    half = weight.to(torch.bfloat16)
+    return repeated(
+        200,
+        lambda: x @ weight.to(torch.bfloat16),  # fault
+        lambda: x @ half,
+        gradients=False,
+    )
 
 
 @planted(*REPEATED)
@@ -56,17 +44,11 @@ def cloned_again() -> Variants:
     """A table cloned for every step that only reads it."""
     table, index = torch.randn(4_000, 128), torch.randint(4_000, (128,))
     step, target = trainer(perceptron()), batch()[1]
-
-    def faulty() -> None:
-        for _ in range(60):
-            copied = table.clone()  # fault
-            step(copied[index], target)
-
-    def fixed() -> None:
-        for _ in range(60):
-            step(table[index], target)
-
-    return faulty, fixed
+    return repeated(
+        60,
+        lambda: step(table.clone()[index], target),  # fault
+        lambda: step(table[index], target),
+    )
 
 
 @planted(*CONSTANT)
@@ -79,38 +61,29 @@ def positions_again() -> Variants:
         angle = torch.arange(length).unsqueeze(1) * rate  # fault
         return torch.cat([torch.sin(angle), torch.cos(angle)], 1)  # fault
 
-    def faulty() -> None:
-        for _ in range(40):
-            step(data + positions(2_048, 128)[:128], target)  # fault
-
-    def fixed() -> None:
-        table = positions(2_048, 128)
-        for _ in range(40):
-            step(data + table[:128], target)
-
-    return faulty, fixed
+    table = positions(2_048, 128)
+    return repeated(
+        40,
+        lambda: step(data + positions(2_048, 128)[:128], target),  # fault
+        lambda: step(data + table[:128], target),
+    )
 
 
 @planted(*CONSTANT)
 def mask_again() -> Variants:
     """A causal mask made in every call of attention."""
     query = torch.randn(1, 2, 1024, 32)
+    mask = torch.tril(torch.ones(1024, 1024)) == 1
 
     def masked(mask: Tensor) -> Tensor:
         return nn.functional.scaled_dot_product_attention(query, query, query, attn_mask=mask)
 
-    def faulty() -> None:
-        with torch.no_grad():
-            for _ in range(20):
-                masked(torch.tril(torch.ones(1024, 1024)) == 1)  # fault
-
-    def fixed() -> None:
-        mask = torch.tril(torch.ones(1024, 1024)) == 1
-        with torch.no_grad():
-            for _ in range(20):
-                masked(mask)
-
-    return faulty, fixed
+    return repeated(
+        20,
+        lambda: masked(torch.tril(torch.ones(1024, 1024)) == 1),  # fault
+        lambda: masked(mask),
+        gradients=False,
+    )
 
 
 @planted("growing-concatenation")
@@ -135,20 +108,13 @@ def cat_that_grows() -> Variants:
 @planted("double-precision")
 def double_by_numpy() -> Variants:
     """NumPy's float64 taken over, and the network made to fit."""
-    table = np.random.default_rng(0).random((128, 256))
-    wide, narrow = perceptron(256).double(), perceptron(256)
-    step, fast = trainer(wide), trainer(narrow)
-    target = batch()[1]
-
-    def faulty() -> None:
-        for _ in range(20):
-            step(torch.from_numpy(table), target)  # fault
-
-    def fixed() -> None:
-        for _ in range(20):
-            fast(torch.from_numpy(table).float(), target)
-
-    return faulty, fixed
+    table, target = np.random.default_rng(0).random((128, 256)), batch()[1]
+    step, fast = trainer(perceptron(256).double()), trainer(perceptron(256))
+    return repeated(
+        20,
+        lambda: step(torch.from_numpy(table), target),  # fault
+        lambda: fast(torch.from_numpy(table).float(), target),
+    )
 
 
 @planted("double-precision")
@@ -162,12 +128,4 @@ def double_by_promotion() -> Variants:
         scaled = x * factor  # fault
         return torch.softmax(torch.tanh(scaled) * scaled + scaled.sigmoid(), 1)
 
-    def faulty() -> None:
-        for _ in range(20):
-            formula(weights)
-
-    def fixed() -> None:
-        for _ in range(20):
-            formula(narrow)
-
-    return faulty, fixed
+    return repeated(20, lambda: formula(weights), lambda: formula(narrow))

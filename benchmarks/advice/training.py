@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
-from benchmarks.advice.networks import batch, perceptron, trainer
+from benchmarks.advice.networks import batch, perceptron, repeated, trainer
 from benchmarks.advice.program import Variants, planted
 
 LOADING = ("synchronous-data-loading",)
@@ -37,31 +37,24 @@ def loading_between_steps() -> Variants:
         for data in batches:  # fault
             step(widen(data), target)
 
-    def epochs(batches: DataLoader[Tensor]) -> None:
-        for _ in range(3):
-            epoch(batches)
-
-    return lambda: epochs(loader), lambda: epochs(beside)
+    return repeated(3, lambda: epoch(loader), lambda: epoch(beside))
 
 
 @planted(*LOADING)
 def collating_samples() -> Variants:
     """A data set in memory, indexed sample by sample and put together again."""
-    step = trainer(perceptron(64, 2))
-    data, target = batch(8_000, 64)
+    step, (data, target) = trainer(perceptron(64, 2)), batch(8_000, 64)
     loader = DataLoader(TensorDataset(data, target), batch_size=200)
 
     def faulty() -> None:
-        for _ in range(4):
-            for part, wanted in loader:  # fault
-                step(part, wanted)
+        for part, wanted in loader:  # fault
+            step(part, wanted)
 
     def fixed() -> None:
-        for _ in range(4):
-            for part, wanted in zip(data.split(200), target.split(200), strict=True):
-                step(part, wanted)
+        for part, wanted in zip(data.split(200), target.split(200), strict=True):
+            step(part, wanted)
 
-    return faulty, fixed
+    return repeated(4, faulty, fixed)
 
 
 @planted("gradients-in-inference")
@@ -73,11 +66,7 @@ def inference_with_gradients() -> Variants:
         for _ in range(500):
             network(data)  # fault
 
-    def fixed() -> None:
-        with torch.inference_mode():
-            infer()
-
-    return infer, fixed
+    return infer, torch.inference_mode()(infer)
 
 
 @planted("memory-that-grows", grows=True)
@@ -85,21 +74,14 @@ def losses_kept() -> Variants:
     """Losses kept with their graphs."""
     network, (data, target) = perceptron(128), batch(512)
 
-    def faulty() -> list[Tensor]:
+    def run(keep: bool) -> list[Tensor]:
         losses = []
         for _ in range(40):
             loss = nn.functional.cross_entropy(network(data), target)
-            losses.append(loss)  # fault
+            losses.append(loss if keep else loss.detach())  # fault
         return losses
 
-    def fixed() -> list[Tensor]:
-        losses = []
-        for _ in range(40):
-            loss = nn.functional.cross_entropy(network(data), target)
-            losses.append(loss.detach())
-        return losses
-
-    return faulty, fixed
+    return lambda: run(True), lambda: run(False)
 
 
 @planted("memory-that-grows", grows=True)
@@ -122,17 +104,15 @@ def total_with_graph() -> Variants:
 @planted("anomaly-detection")
 def anomaly_mode_left_on() -> Variants:
     """Every operation notes where it was called, and every gradient is checked."""
-    network, (data, target) = perceptron(64, 6), batch(64, 64)
-    step = trainer(network)
-
-    def faulty() -> None:
-        with torch.autograd.set_detect_anomaly(True):  # fault
-            for _ in range(60):
-                step(data, target)
+    step, (data, target) = trainer(perceptron(64, 6)), batch(64, 64)
 
     def fixed() -> None:
         for _ in range(60):
             step(data, target)
+
+    def faulty() -> None:
+        with torch.autograd.set_detect_anomaly(True):  # fault
+            fixed()
 
     return faulty, fixed
 
@@ -145,12 +125,11 @@ def parameter_by_parameter() -> Variants:
     fast = torch.optim.Adam(same.parameters(), fused=True)
 
     def train(network: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-        for _ in range(60):
-            optimizer.zero_grad()
-            nn.functional.cross_entropy(network(data), target).backward()
-            optimizer.step()  # fault
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(network(data), target).backward()
+        optimizer.step()  # fault
 
-    return lambda: train(many, slow), lambda: train(same, fast)
+    return repeated(60, lambda: train(many, slow), lambda: train(same, fast))
 
 
 @planted("gradients-set-to-zero")
@@ -159,11 +138,10 @@ def gradients_zeroed() -> Variants:
     network = nn.ParameterList(torch.randn(12_000) for _ in range(200))
 
     def train(to_none: bool) -> None:
-        for _ in range(40):
-            network.zero_grad(set_to_none=to_none)  # fault
-            torch.cat(list(network)).square().sum().backward()
+        network.zero_grad(set_to_none=to_none)  # fault
+        torch.cat(list(network)).square().sum().backward()
 
-    return lambda: train(False), lambda: train(True)
+    return repeated(40, lambda: train(False), lambda: train(True))
 
 
 @planted("computed-twice")

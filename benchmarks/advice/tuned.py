@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from benchmarks.advice.networks import batch, perceptron, trainer
+from benchmarks.advice.networks import always, batch, perceptron, trainer
 from benchmarks.advice.program import Body, tuned
 
 
@@ -15,11 +15,7 @@ def training_a_perceptron() -> Body:
     """Fused Adam, batches of 512."""
     step, (data, target) = trainer(perceptron(512)), batch(512, 512)
 
-    def body() -> None:
-        for _ in range(40):
-            step(data, target)
-
-    return body
+    return always(40, lambda: step(data, target))
 
 
 @tuned
@@ -32,11 +28,7 @@ def training_convolutions() -> Body:
     )  # fmt: skip
     step, data, target = trainer(network), torch.randn(32, 3, 40, 40), torch.randint(10, (32,))
 
-    def body() -> None:
-        for _ in range(12):
-            step(data, target)
-
-    return body
+    return always(12, lambda: step(data, target))
 
 
 @tuned
@@ -46,11 +38,7 @@ def training_a_transformer() -> Body:
     network = nn.Sequential(layer, nn.Flatten(), nn.Linear(256 * 64, 10))
     step, data, target = trainer(network), torch.randn(16, 64, 256), torch.randint(10, (16,))
 
-    def body() -> None:
-        for _ in range(10):
-            step(data, target)
-
-    return body
+    return always(10, lambda: step(data, target))
 
 
 @tuned
@@ -61,12 +49,11 @@ def training_a_recurrent_layer() -> Body:
     data, target = torch.randn(64, 50, 64), torch.randint(10, (64,))
 
     def body() -> None:
-        for _ in range(12):
-            optimizer.zero_grad()
-            nn.functional.cross_entropy(head(layer(data)[1][0]), target).backward()
-            optimizer.step()
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(head(layer(data)[1][0]), target).backward()
+        optimizer.step()
 
-    return body
+    return always(12, body)
 
 
 @tuned
@@ -102,11 +89,7 @@ def elementwise_in_place() -> Body:
     """Large tensors, written where they are."""
     x, y = torch.rand(4_000_000), torch.rand(4_000_000)
 
-    def body() -> None:
-        for _ in range(40):
-            x.mul_(0.9).add_(y, alpha=0.1)
-
-    return body
+    return always(40, lambda: x.mul_(0.9).add_(y, alpha=0.1))
 
 
 @tuned
@@ -115,11 +98,7 @@ def solving_systems() -> Body:
     root = torch.randn(200, 48, 48)
     matrices, sides = root @ root.mT + 48 * torch.eye(48), torch.randn(200, 48, 1)
 
-    def body() -> None:
-        for _ in range(30):
-            torch.cholesky_solve(sides, torch.linalg.cholesky(matrices))
-
-    return body
+    return always(30, lambda: torch.cholesky_solve(sides, torch.linalg.cholesky(matrices)))
 
 
 @tuned
@@ -127,17 +106,9 @@ def embeddings() -> Body:
     """A bag of words, sparse in what it touches."""
     table, head = nn.EmbeddingBag(20_000, 128, mode="mean"), nn.Linear(128, 10)
     network = nn.Sequential(table, head)
-    step, words, target = (
-        trainer(network),
-        torch.randint(20_000, (256, 200)),
-        torch.randint(10, (256,)),
-    )
-
-    def body() -> None:
-        for _ in range(15):
-            step(words, target)
-
-    return body
+    step, words = trainer(network), torch.randint(20_000, (256, 200))
+    target = torch.randint(10, (256,))
+    return always(15, lambda: step(words, target))
 
 
 @tuned
@@ -149,12 +120,7 @@ def convolutions_of_images() -> Body:
     ).to(memory_format=torch.channels_last).eval()  # fmt: skip
     images = torch.randn(8, 3, 128, 128).contiguous(memory_format=torch.channels_last)
 
-    @torch.inference_mode()
-    def body() -> None:
-        for _ in range(10):
-            network(images)
-
-    return body
+    return torch.inference_mode()(always(10, lambda: network(images)))
 
 
 @tuned
@@ -180,11 +146,10 @@ def large_gradients_kept() -> Body:
     network, (data, target) = perceptron(1024, 4), batch(8, 1024)
 
     def body() -> None:
-        for _ in range(15):
-            network.zero_grad(set_to_none=False)
-            nn.functional.cross_entropy(network(data), target).backward()
+        network.zero_grad(set_to_none=False)
+        nn.functional.cross_entropy(network(data), target).backward()
 
-    return body
+    return always(15, body)
 
 
 @tuned

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from benchmarks.advice.networks import batch, perceptron, trainer
+from benchmarks.advice.networks import batch, in_every_step, perceptron, repeated
 from benchmarks.advice.program import Variants, planted
 
 LOOP = ("for-loop-indexing", "python-loop", "many-small-operators")
@@ -38,17 +38,11 @@ def products_one_by_one() -> Variants:
 
     def faulty() -> Tensor:
         result = torch.empty(600, 48, 48)
-        for _ in range(16):
-            for i in range(600):
-                result[i] = left[i] @ right[i]  # fault
+        for i in range(600):
+            result[i] = left[i] @ right[i]  # fault
         return result
 
-    def fixed() -> Tensor:
-        for _ in range(16):
-            result = torch.bmm(left, right)
-        return result
-
-    return faulty, fixed
+    return repeated(16, faulty, lambda: torch.bmm(left, right))
 
 
 @planted(*LOOP)
@@ -95,21 +89,17 @@ def gradient_norms_for_a_log() -> Variants:
     network, (data, target) = perceptron(64, 24), batch(32, 64)
 
     def train(together: bool) -> Tensor:
-        shown = torch.zeros(())
-        for _ in range(60):
-            network.zero_grad()
-            nn.functional.cross_entropy(network(data), target).backward()
-            gradients = [one.grad for one in network.parameters()]
-            if together:
-                shown = torch.stack(torch._foreach_norm(gradients)).max()
-                continue
-            norms = []
-            for gradient in gradients:
-                norms.append(gradient.norm())  # fault
-            shown = torch.stack(norms).max()
-        return shown
+        network.zero_grad()
+        nn.functional.cross_entropy(network(data), target).backward()
+        gradients = [one.grad for one in network.parameters()]
+        if together:
+            return torch.stack(torch._foreach_norm(gradients)).max()
+        norms = []
+        for gradient in gradients:
+            norms.append(gradient.norm())  # fault
+        return torch.stack(norms).max()
 
-    return lambda: train(False), lambda: train(True)
+    return repeated(60, lambda: train(False), lambda: train(True))
 
 
 @planted("repeated-constants", "repeated-results")
@@ -122,10 +112,7 @@ def identity_again() -> Variants:
             small = torch.eye(1_200) * 0.1 if identity is None else identity  # fault
             torch.linalg.solve(x.T @ x + small[:120, :120], x.T @ y)
 
-    def fixed() -> None:
-        solve(torch.eye(1_200) * 0.1)
-
-    return lambda: solve(None), fixed
+    return lambda: solve(None), lambda: solve(torch.eye(1_200) * 0.1)
 
 
 @planted("repeated-results")
@@ -133,20 +120,14 @@ def decomposed_again() -> Variants:
     """The same design matrix decomposed for every regression on it."""
     design, wanted = torch.randn(600, 80), torch.randn(300, 600, 1)
 
-    def faulty() -> Tensor:
-        total = torch.zeros(80, 1)
+    def run(again: bool) -> Tensor:
+        total, known = torch.zeros(80, 1), torch.linalg.qr(design)
         for y in wanted:
-            q, r = torch.linalg.qr(design)  # fault
+            q, r = torch.linalg.qr(design) if again else known  # fault
             total = total + torch.linalg.solve_triangular(r, q.T @ y, upper=True)
         return total
 
-    def fixed() -> Tensor:
-        total, (q, r) = torch.zeros(80, 1), torch.linalg.qr(design)
-        for y in wanted:
-            total = total + torch.linalg.solve_triangular(r, q.T @ y, upper=True)
-        return total
-
-    return faulty, fixed
+    return lambda: run(True), lambda: run(False)
 
 
 @planted("single-tensor-optimizer")
@@ -157,12 +138,11 @@ def momentum_parameter_by_parameter() -> Variants:
     fast = torch.optim.SGD(other.parameters(), lr=0.01, momentum=0.9, fused=True)
 
     def train(network: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-        for _ in range(50):
-            optimizer.zero_grad()
-            nn.functional.cross_entropy(network(data), target).backward()
-            optimizer.step()  # fault
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(network(data), target).backward()
+        optimizer.step()  # fault
 
-    return lambda: train(one, slow), lambda: train(other, fast)
+    return repeated(50, lambda: train(one, slow), lambda: train(other, fast))
 
 
 @planted("time-outside-torch")
@@ -170,7 +150,6 @@ def words_counted_in_python() -> Variants:
     """Text taken apart by a regular expression in every step."""
     word = re.compile(r"\w+")
     text = " ".join(f"word{i * 7 % 311}" for i in range(6_000))
-    step, (data, target) = trainer(perceptron()), batch()
 
     def count() -> int:
         seen: dict[str, int] = {}
@@ -178,17 +157,7 @@ def words_counted_in_python() -> Variants:
             seen[one] = seen.get(one, 0) + 1  # fault
         return len(seen)
 
-    def faulty() -> None:
-        for _ in range(60):
-            count()  # fault
-            step(data, target)
-
-    def fixed() -> None:
-        count()
-        for _ in range(60):
-            step(data, target)
-
-    return faulty, fixed
+    return in_every_step(60, count)  # fault
 
 
 @planted("growing-concatenation")
@@ -224,17 +193,12 @@ def validation_with_gradients() -> Variants:
     cell, head, data = nn.GRUCell(48, 48), nn.Linear(48, 10), torch.randn(40, 32, 48)
 
     def validate() -> None:
-        for _ in range(25):
-            state = torch.zeros(32, 48)
-            for one in data:
-                state = cell(one, state)  # fault
-            head(state)  # fault
+        state = torch.zeros(32, 48)
+        for one in data:
+            state = cell(one, state)  # fault
+        head(state)  # fault
 
-    def fixed() -> None:
-        with torch.inference_mode():
-            validate()
-
-    return validate, fixed
+    return repeated(25, validate, torch.inference_mode()(validate))
 
 
 @planted("recomputation")
@@ -246,13 +210,12 @@ def convolutions_recomputed() -> Variants:
     images = torch.randn(8, 16, 32, 32)
 
     def train(save: bool) -> None:
-        for _ in range(15):
-            out = images
-            for block in blocks:
-                out = block(out) if save else checkpoint(block, out, use_reentrant=False)  # fault
-            out.square().mean().backward()
+        out = images
+        for block in blocks:
+            out = block(out) if save else checkpoint(block, out, use_reentrant=False)  # fault
+        out.square().mean().backward()
 
-    return lambda: train(False), lambda: train(True)
+    return repeated(15, lambda: train(False), lambda: train(True))
 
 
 @planted("anomaly-detection")
@@ -282,14 +245,10 @@ def attention_of_long_sequences() -> Variants:
     hidden = torch.ones(1_536, 1_536, dtype=torch.bool).triu(1)
 
     def faulty() -> None:
-        with torch.no_grad():
-            for _ in range(8):
-                scores = (query @ key.transpose(-2, -1)) * 64**-0.5  # fault
-                torch.softmax(scores.masked_fill(hidden, float("-inf")), -1) @ value  # fault
+        scores = (query @ key.transpose(-2, -1)) * 64**-0.5  # fault
+        torch.softmax(scores.masked_fill(hidden, float("-inf")), -1) @ value  # fault
 
     def fixed() -> None:
-        with torch.no_grad():
-            for _ in range(8):
-                nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
 
-    return faulty, fixed
+    return repeated(8, faulty, fixed, gradients=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from benchmarks.advice.networks import perceptron
-from benchmarks.advice.on_gpu import DEVICE
+from benchmarks.advice.networks import chained, perceptron, repeated
+from benchmarks.advice.on_gpu import DEVICE, with_tf32
 from benchmarks.advice.program import Body, Variants, planted, tuned
 
 _HALF = torch.bfloat16
@@ -113,20 +113,12 @@ def masked_attention_in_single_precision() -> Variants:
     query, key, value = (_on_device(4, 8, 1024, 64) for _ in range(3))
     mask = torch.full((1024, 1024), float("-inf"), device=DEVICE).triu(1)
 
-    def faulty() -> Tensor:
-        result = query
-        for _ in range(60):
-            scores = result @ key.transpose(-2, -1) / 8.0 + mask
-            result = scores.softmax(-1) @ value  # fault
-        return result
-
-    def fixed() -> Tensor:
-        result = query
-        for _ in range(60):
-            result = nn.functional.scaled_dot_product_attention(result, key, value, mask)
-        return result
-
-    return faulty, fixed
+    return chained(
+        60,
+        query,
+        lambda result: (result @ key.transpose(-2, -1) / 8.0 + mask).softmax(-1) @ value,  # fault
+        lambda result: nn.functional.scaled_dot_product_attention(result, key, value, mask),
+    )
 
 
 @planted("for-loop-indexing")
@@ -155,17 +147,15 @@ def norms_taken_one_by_one() -> Variants:
     gradients = [_on_device(512, 512) for _ in range(150)]
 
     def faulty() -> None:
-        for _ in range(6):
-            total = sum(float(one.norm()) ** 2 for one in gradients) ** 0.5  # fault
-            for one in gradients:
-                one.mul_(min(1.0, 1.0 / (total + 1e-6)))  # fault
+        total = sum(float(one.norm()) ** 2 for one in gradients) ** 0.5  # fault
+        for one in gradients:
+            one.mul_(min(1.0, 1.0 / (total + 1e-6)))  # fault
 
     def fixed() -> None:
-        for _ in range(6):
-            norms = torch.stack(torch._foreach_norm(gradients))
-            torch._foreach_mul_(gradients, (1.0 / (norms.norm() + 1e-6)).clamp(max=1.0))
+        norms = torch.stack(torch._foreach_norm(gradients))
+        torch._foreach_mul_(gradients, (1.0 / (norms.norm() + 1e-6)).clamp(max=1.0))
 
-    return faulty, fixed
+    return repeated(6, faulty, fixed)
 
 
 @planted("growing-concatenation")
@@ -221,14 +211,7 @@ def training_in_full_precision() -> Variants:
             loss.backward()  # fault
             optimizer.step()
 
-    def fixed() -> None:
-        torch.backends.cuda.matmul.allow_tf32 = True
-        try:
-            train()
-        finally:
-            torch.backends.cuda.matmul.allow_tf32 = False
-
-    return train, fixed
+    return train, with_tf32(train)
 
 
 @tuned

@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.jobs.generated import GeneratedJob
 from opscope.storage.manifest import MANIFEST
 from opscope.storage.partition import RANK, Partition
-from opscope.storage.store import save
+from opscope.storage.store import save_part
 
 DESCRIPTION = ".generated.json"
 
@@ -43,7 +43,7 @@ def write(job: GeneratedJob, folder: Path, rolled_up: bool, share: tuple[int, in
         if rolled_up:
             trace.save(folder, rank=rank)
         else:
-            save(trace, folder, rank=rank)
+            save_part(trace, folder, Partition(RANK, rank))
 
 
 def main() -> None:

@@ -2,8 +2,8 @@
 
     python -m benchmarks.jobs.measure FOLDER [--engines duckdb,spark]
 
-Of every question the time from the start of `opscope job` to its end, and the memory that it and
-all its children had at a time.
+Of every question the time from the start of `opscope ranks --ask` to its end, and the memory
+that it and all its children had at a time.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def main() -> None:
           f"{os.getloadavg()[0]:.1f}")  # fmt: skip
     for engine in filter(None, asked.engines.split(",")):
         for question in JobQuestion:
-            said = ["job", question.value, str(asked.folder), "--format", "csv"]
+            said = ["ranks", "--ask", question.value, str(asked.folder), "--format", "csv"]
             print(f"{engine} {question.value}: {run([*said, '--engine', engine])}", flush=True)
-    said = ["stragglers", str(asked.folder), "--format", "json"]
+    said = ["ranks", str(asked.folder), "--format", "json"]
     print(f"stragglers: {run(said)}", flush=True)
 
 

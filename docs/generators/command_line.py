@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from opscope.cli.application import COMMANDS, command_called
-from opscope.cli.parameters import Parser, declare
+from opscope.cli.application import COMMANDS, parser_of
 
 _HEAD = """# Command line
 
@@ -23,5 +22,6 @@ def command_line() -> str:
 
 
 def _section(name: str) -> str:
-    parser = declare(command_called(name), Parser(f"opscope {name}"))
+    parser = parser_of(name)
+    parser.common = frozenset()  # all options
     return f"\n## opscope {name}\n\n```text\n{parser.format_help()}```\n"

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from opscope.columns.column import Column, TableSchema
-from opscope.storage.interop import has_id
 from opscope.columns.labels import LABELS
 from opscope.columns.schema import SCHEMA_VERSION, TABLES
+from opscope.storage.interop import has_id
 
 _INTRODUCTION = f"""# The file format
 

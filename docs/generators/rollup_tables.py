@@ -10,8 +10,8 @@ from opscope.jobs.rollup.schema import ROLLUP_TABLES, VERSION
 _ABOUT = f"""# What is added up of a job's processes
 
 Version {VERSION}. A process that is saved as one of several gets a *rollup*: files beside its
-tables that hold what questions about all of them need. `opscope job` and `Job.query` ask them;
-`Job.steps`, `Job.account`, `Job.collectives` and `opscope stragglers` read no trace either.
+tables that hold what questions about all of them need. `opscope ranks --ask` and `Job.query` ask
+them; `Job.steps`, `Job.account`, `Job.collectives` and `opscope ranks` read no trace either.
 
     job/
       rank=00000/
@@ -21,8 +21,8 @@ tables that hold what questions about all of them need. `opscope job` and `Job.q
 
 `rollup.json` has a hash of the manifest beside it and the sizes of the files. A rollup that does
 not fit the trace, is damaged, lies with another rank or is of another version is not used; the next
-question about the job makes it again, or `opscope rollup FOLDER`. Readers of traces do not look at these files, so that they can be
-removed at any time.
+question about the job makes it again, or `opscope ranks --rollup FOLDER`. Readers of
+traces do not look at these files, so that they can be removed at any time.
 
 Text is text, and -1 is "none" or "not known". Times are nanoseconds. Any reader of Parquet adds up
 the files of all ranks as they are:
@@ -44,7 +44,7 @@ def rollup_tables() -> str:
 
 def _lines() -> Iterator[str]:
     yield _ABOUT
-    yield "| `opscope job QUESTION FOLDER` | rows |"
+    yield "| `opscope ranks --ask QUESTION FOLDER` | rows |"
     yield "|---|---|"
     for question in JobQuestion:
         yield f"| `{question.value}` | {question.meaning} |"

@@ -12,7 +12,7 @@
 #include <mutex>
 #include <utility>
 
-// Later ones than are known have the GIL on once this is imported (recording/gil.py).
+// Later ones than are known have the GIL on once this is imported (recording/recorder.py).
 #if defined(Py_GIL_DISABLED) && PY_VERSION_HEX < 0x03100000
 #define OPSCOPE_FREE_THREADS 1
 #endif

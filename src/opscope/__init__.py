@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     from opscope.api.diff import diff
     from opscope.api.job import Job
-    from opscope.api.load import load
+    from opscope.api.load import load, load_job, load_trace
     from opscope.api.trace import Trace
     from opscope.export.tensorboard import tensorboard_trace_handler
     from opscope.live.control.server import listen
@@ -84,6 +84,8 @@ __all__ = [
     "flight_recorder",
     "listen",
     "load",
+    "load_job",
+    "load_trace",
     "profile",
     "record_function",
     "schedule",
@@ -101,6 +103,8 @@ _PLACES = {
     "flight_recorder": "opscope.live.flight.recorder",
     "listen": "opscope.live.control.server",
     "load": "opscope.api.load",
+    "load_job": "opscope.api.load",
+    "load_trace": "opscope.api.load",
     "profile": "opscope.torch_api.profiler",
     "record_function": "opscope.torch_api.annotate",
     "supported_activities": "opscope.torch_api.activities",
@@ -143,7 +147,7 @@ def __getattr__(name: str) -> Any:
 
 def _know_what_is_compiled() -> None:
     """Most programs compile before they record, and only then is it known what from, and why."""
-    from opscope.recording.compiled.imports import listen_to_compiling
+    from opscope.recording.compiled.graphs import listen_to_compiling
 
     listen_to_compiling()
 
@@ -152,11 +156,11 @@ _when_imported("torch._dynamo.utils", _know_what_is_compiled)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted([*__all__, *_MODULES, "__version__"])
 
 
 if os.environ.get("OPSCOPE_CONTROL") == "1":
     # Not through the name above: a program that cannot be reached runs all the same.
-    from opscope.live.control.at_import import listen_if_possible as _listen_if_possible
+    from opscope.live.control.server import listen_if_possible as _listen_if_possible
 
     _listen_if_possible()

@@ -25,7 +25,7 @@ from tests.gpu.programs import PROGRAMS, Program, graph_replay, tiny_kernels, wa
 from torch.profiler import ProfilerActivity
 
 import opscope
-from opscope.analysis.graph_attribution import attribute_graphs
+from opscope.analysis.device_account import attribute_graphs
 from opscope.api.trace import Trace
 from opscope.columns.codes import GpuKind
 from opscope.columns.device_rules import check_device_rules

@@ -8,7 +8,7 @@ import pytest
 import torch
 from tests.support.fake_cupti import FakeCupti, build_fake, header_folders
 
-from opscope.recording.gpu import collecting as gpu_collecting
+from opscope.recording.gpu import devices as gpu_devices
 
 
 @pytest.fixture(scope="session")
@@ -26,10 +26,10 @@ def fake(cupti_library: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCu
     monkeypatch.setenv("OPSCOPE_CUPTI", cupti_library)
     # A torch built for CUDA allows for a subscription of its own, which the fake does not play.
     monkeypatch.setattr(torch.version, "cuda", None)
-    monkeypatch.setattr(gpu_collecting, "_reported", set())  # else only the first test is told
-    gpu_collecting.set_up_gpu.cache_clear()
+    monkeypatch.setattr(gpu_devices, "_reported", set())  # else only the first test is told
+    gpu_devices.set_up_gpu.cache_clear()
     fake = FakeCupti(cupti_library)
     fake.reset()
     yield fake
     fake.reset()
-    gpu_collecting.set_up_gpu.cache_clear()
+    gpu_devices.set_up_gpu.cache_clear()

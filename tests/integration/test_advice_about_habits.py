@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
 from tests.support.advice import LEVELS, findings_of, in_some_recording, is_at  # noqa: E402
-
-import opscope  # noqa: E402
-from opscope.findings.patterns import data_loading  # noqa: E402
-from opscope.findings.subject import Subject  # noqa: E402
 
 DATA = torch.rand(512, 256)
 LABELS, POOL = torch.randint(0, 24, (512,)), [torch.rand(64) for _ in range(400)]
@@ -179,23 +174,3 @@ def test_what_a_loop_costs_its_backward_pass_is_in_its_saving():
         return loop.saved_share > 0.6 and "backward" in loop.saved_by
 
     assert in_some_recording(training(rows), saves_most)
-
-
-def test_letting_go_of_the_order_is_part_of_beginning_a_loader_again():
-    """Its sampler runs once more for that, when the batch is there."""
-
-    shuffled()
-    with opscope.profile(**LEVELS[0]) as profile:
-        shuffled()
-    subject = Subject(profile.trace)
-    loads = np.flatnonzero(subject.named_like("_SingleProcessDataLoaderIter.__next__"))
-    closing = subject.calls_of("torch/utils/data/sampler.py") & (
-        subject.inside(subject.named_like("_SingleProcessDataLoaderIter.__next__")) < 0
-    )
-    closing &= subject.start_ns > subject.start_ns[loads[0]]
-    shuffling = data_loading._shuffling_ns(subject, loads)
-    afterwards = data_loading._begun_again_ns(subject, loads) - shuffling
-    of_load = np.searchsorted(subject.start_ns[loads], subject.start_ns[closing]) - 1
-    closed = np.bincount(of_load, weights=subject.duration_ns[closing], minlength=len(loads))
-    # Whoever lost the processor meanwhile let go for longer than it takes to make the order.
-    assert (afterwards >= np.minimum(closed, shuffling) // 2).all() and afterwards.any()

@@ -12,7 +12,7 @@ from tests.support.finding import hold_order
 
 from opscope.api.trace import Trace
 from opscope.columns.part import part_from
-from opscope.storage.read_part import load_folder
+from opscope.storage.read_part import load_part
 from opscope.timeline.period import period_of
 
 KEPT = Path(__file__).parents[1] / "recorded_gpu" / "advice"
@@ -35,33 +35,16 @@ def recorded(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("recorded")
     with tarfile.open(KEPT / f"{request.param}.tar.xz") as file:
         file.extractall(folder, filter="data")
-    return request.param, Trace.of(load_folder(folder / f"{request.param}.opscope"))
+    return request.param, Trace.of(load_part(folder / f"{request.param}.opscope"))
 
 
-def test_what_is_promised_was_saved(recorded):
+def test_what_is_promised_was_saved_and_is_explained(recorded):
     name, trace = recorded
     first = next(iter(trace.findings()))
     assert first.id == FIRST[name]
     assert SAVED[name] / FACTOR - FURTHER < first.saved_share < SAVED[name] * FACTOR
     assert first.places[0].file.endswith("on_gpu.py")
 
-
-def test_waiting_for_the_end_is_no_time_outside_torch(recorded):
-    _, trace = recorded
-    for finding in trace.findings():
-        for place in finding.places if finding.id == "time-outside-torch" else ():
-            assert "_wait_for_device" not in place.function
-
-
-def test_a_replay_without_a_change_takes_what_was_recorded(recorded):
-    _, trace = recorded
-    replayed = trace.what_if({})
-    account = trace.account()
-    assert replayed.before_ns == pytest.approx(account.wall_ns, rel=0.01)
-    assert replayed.saved_ns == 0
-
-
-def test_what_is_promised_is_explained(recorded):
     _, trace = recorded
     findings = trace.findings()
     hold_order(findings)
@@ -70,6 +53,11 @@ def test_what_is_promised_is_explained(recorded):
     assert findings.unexplained.share <= 1.1 - first.saved_share
     for finding in findings:
         assert 0 <= finding.time_share <= 1.02 and 0 <= (finding.saved_share or 0) <= 1
+
+    _, trace = recorded
+    for finding in trace.findings():
+        for place in finding.places if finding.id == "time-outside-torch" else ():
+            assert "_wait_for_device" not in place.function
 
 
 def test_a_part_of_the_time_is_of_that_part(recorded):
@@ -88,7 +76,20 @@ def test_a_part_of_the_time_is_of_that_part(recorded):
     assert not waits or "synchronize" not in waits[0].explanation
 
 
-def test_the_critical_path_goes_through_kernels(recorded):
+def test_times_are_divided_without_rest_and_replayed(recorded):
+    _, trace = recorded
+    account = trace.account()
+    divided = np.bincount(account.thread, weights=account.time_ns)
+    assert len(account.threads) >= 2  # the program's, and a device
+    assert divided[account.main] == pytest.approx(account.wall_ns, rel=0.001)
+    assert divided[-1] == pytest.approx(account.wall_ns, rel=0.001)
+
+    _, trace = recorded
+    replayed = trace.what_if({})
+    account = trace.account()
+    assert replayed.before_ns == pytest.approx(account.wall_ns, rel=0.01)
+    assert replayed.saved_ns == 0
+
     name, trace = recorded
     path = trace.critical_path()
     (first, took), *_ = path.by_name()
@@ -97,12 +98,3 @@ def test_the_critical_path_goes_through_kernels(recorded):
     if of_device > 0.5 * path.length_ns:
         assert first in kernels, name
     assert took <= path.length_ns == pytest.approx(path.wall_ns, rel=0.01)
-
-
-def test_times_are_divided_without_rest(recorded):
-    _, trace = recorded
-    account = trace.account()
-    divided = np.bincount(account.thread, weights=account.time_ns)
-    assert len(account.threads) >= 2  # the program's, and a device
-    assert divided[account.main] == pytest.approx(account.wall_ns, rel=0.001)
-    assert divided[-1] == pytest.approx(account.wall_ns, rel=0.001)

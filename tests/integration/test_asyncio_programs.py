@@ -57,8 +57,6 @@ def test_every_operator_is_in_a_run_of_its_own_task(trace):
     others = [node for node in trace.tree().roots if node.kind is not RUN]
     assert others == []
 
-
-def test_sizes_are_those_of_one_task(trace):
     sizes = {}
     task_of = dict(
         zip(*(trace.table("task_runs")[c].tolist() for c in ("event", "task")), strict=True)
@@ -69,8 +67,6 @@ def test_sizes_are_those_of_one_task(trace):
             sizes.setdefault(task_of[run.row], []).append(size)
     assert sorted(sizes.values()) == [[2, 2], [3, 3, 3], [8, 8], [9, 9, 9]]
 
-
-def test_the_ledger_counts_runs_and_tasks(trace):
     assert trace.ledger["asyncio tasks"] == {
         "runs recorded": len(trace.table("task_runs")),
         "tasks recorded": len(trace.table("tasks")),

@@ -1,6 +1,7 @@
 """A task that computes for long between two awaits is found, at its line, and is the verdict."""
 
 import asyncio
+import time
 
 import torch
 
@@ -26,13 +27,19 @@ async def heavy(pause):
         await asyncio.sleep(0.001)
 
 
-def recorded(work):
+async def sleeping():
+    for _ in range(8):
+        torch.ones(3).add(1)
+        time.sleep(0.03)  # which asyncio.sleep() should be
+        await asyncio.sleep(0.001)
+
+
+def recorded(work, **options):
     async def main():
         await asyncio.gather(light(), work)
 
-    with opscope.profile(
-        with_asyncio=True, with_stack=True, record_shapes=True, profile_memory=True
-    ) as profile:
+    everything = {"with_stack": True, "record_shapes": True, "profile_memory": True}
+    with opscope.profile(with_asyncio=True, **(options or everything)) as profile:
         asyncio.run(main())
     return profile.trace
 
@@ -49,6 +56,15 @@ def test_a_task_that_computes_between_awaits_blocks_the_others():
 
 _SLOWER = (Status.PYTHON, Status.SMALL_OPERATORS, Status.OPERATORS)
 """What saves more than 5 % of the time comes first."""
+
+
+def test_a_task_that_sleeps_blocks_the_others_and_is_no_python_code_to_make_faster():
+    verdict = recorded(sleeping(), with_own_functions=True).verdict()
+    assert verdict.status is Status.EVENT_LOOP
+    assert verdict.place.function == "sleeping"
+    assert (
+        "time.sleep(0.03)" in verdict.line or verdict.place.line > sleeping.__code__.co_firstlineno
+    )
 
 
 def test_nothing_grows_where_a_network_is_made_before_it_is_used():

@@ -5,20 +5,20 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import opscope
-from opscope.columns.processor_rows import COMPUTED, WAITED
+from opscope.columns.ledger import COMPUTED, WAITED
 from opscope.live.children import start_hook
+from opscope.storage.manifest import unfinished_recordings
 from opscope.storage.partition import PROCESS, RANK, Partition
 from opscope.storage.processes import Processes
-from opscope.storage.unfinished_recordings import unfinished_recordings
 from support.gloo_jobs import run_gloo_job
-from support.processes import run_opscope, run_python
+from support.processes import run_opscope, run_python, wait_until
+from support.recorded import count
 
 torch = pytest.importorskip("torch", reason="records programs of torch")
 
@@ -94,17 +94,6 @@ def run_with_children(folder, source, *options, timeout_s=240, **environment):
     )
 
 
-def wait_until(is_so, patience_s=60):
-    until = time.monotonic() + patience_s
-    while not is_so():
-        assert time.monotonic() < until
-        time.sleep(0.05)
-
-
-def count(trace, name):
-    return sum(trace.names[row] == name for row in trace.events["name"].tolist())
-
-
 @pytest.fixture(scope="module")
 def job(tmp_path_factory):
     folder = tmp_path_factory.mktemp("job") / "kinds"
@@ -129,12 +118,6 @@ def test_every_kind_of_child_is_a_part_of_the_folder(job, kind, adds):
     assert trace.metadata["process_id"] == told[kind][0]
 
 
-def test_workers_of_a_data_loader_are_parts_too(job):
-    folder, told, _ = job
-    products = [count(opscope.load(folder, process=pid), "aten::mul") for pid in told["workers"]]
-    assert sum(products) == 4
-
-
 @pytest.mark.parametrize("kind", ["fork", "killed", "left", "program", "without torch"])
 def test_how_each_ended_is_known(job, kind):
     folder, told, _ = job
@@ -143,7 +126,7 @@ def test_how_each_ended_is_known(job, kind):
     assert entry_of(folder, process).ended == (killed if code < 0 else f"exited with code {code}")
 
 
-def test_who_began_whom_is_known(job):
+def test_how_children_began_and_who_began_them_is_known(job):
     folder, told, _ = job
     root = told["main"][0]
     assert entry_of(folder, root).how_begun == "program"
@@ -156,18 +139,24 @@ def test_who_began_whom_is_known(job):
     assert metadata["parent_process_id"] == root
     assert metadata["command_line"] == list(program.command)
 
-
-def test_a_child_without_torch_is_listed_without_events(job):
     folder, told, said = job
     assert entry_of(folder, told["without torch"][0]).partition is None
     assert "never imported torch, so there is nothing of them to record" in said
 
-
-def test_a_child_that_was_killed_says_so_and_others_do_not(job):
     folder, told, _ = job
     assert "SIGKILL" in opscope.load(folder, process=told["killed"][0]).metadata["ended"]["how"]
     for kind in ("main", "fork", "spawn", "program"):
         assert "ended" not in opscope.load(folder, process=told[kind][0]).metadata
+
+    folder, told, _ = job
+    products = [count(opscope.load(folder, process=pid), "aten::mul") for pid in told["workers"]]
+    assert sum(products) == 4
+
+    assert unfinished_recordings(job[0]) == []
+
+    # Whoever copies a pipe waits for what is written to it, for ever.
+    folder = job[0]
+    wait_until(lambda: all(one.is_file() or one.is_dir() for one in folder.rglob("*")))
 
 
 @pytest.mark.parametrize("kind", ["fork", "spawn", "forkserver", "program"])
@@ -177,16 +166,6 @@ def test_what_is_in_the_memory_of_a_child_alone_is_in_its_trace(job, kind):
     samples = trace.table("thread_samples")
     assert len(samples) == trace.ledger["thread samples"]["recorded"] > 0
     assert trace.ledger["processor"].keys() == {COMPUTED, WAITED}
-
-
-def test_nothing_unfinished_is_left(job):
-    assert unfinished_recordings(job[0]) == []
-
-
-def test_what_is_left_can_be_copied(job):
-    """Whoever copies a pipe waits for what is written to it, for ever."""
-    folder = job[0]
-    wait_until(lambda: all(one.is_file() or one.is_dir() for one in folder.rglob("*")))
 
 
 def test_all_together_are_on_one_clock(job):
@@ -203,7 +182,7 @@ def test_all_together_are_on_one_clock(job):
     assert count(trace, "aten::add") == 3 + 3 * 5 + 7 + 9
 
 
-def test_the_summary_lists_the_processes(job):
+def test_commands_list_the_processes_or_say_which_there_are(job):
     folder, told, _ = job
     command = [sys.executable, "-m", "opscope", "summary", folder, "--format", "json"]
     said = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
@@ -212,10 +191,8 @@ def test_the_summary_lists_the_processes(job):
     assert rows[told["killed"][0]]["events"] > 7
     assert rows[told["without torch"][0]]["events"] is None
 
-
-def test_a_command_for_one_process_says_which_there_are(job):
     folder, told, _ = job
-    done = run_opscope("replay", folder)
+    done = run_opscope("export", "--replay", folder)
     assert done.returncode != 0
     assert f"process {told['main'][0]}" in done.stderr
     assert "--process" in done.stderr
@@ -259,7 +236,8 @@ def test_children_of_children_and_those_that_become_another_program(tmp_path):
     folder = tmp_path / "nested"
     done = run_with_children(folder, NESTED)
     assert done.returncode == 0, done.stderr
-    traces = [trace for _, trace in Processes.in_folder(folder).traces()]
+    found = Processes.in_folder(folder)
+    traces = [found.load(entry.partition) for entry in found.recorded]
     assert sum(count(trace, "aten::add") for trace in traces) == 3
     assert sum(count(trace, "aten::mul") for trace in traces) == 1
 
@@ -313,7 +291,8 @@ def test_a_program_that_is_killed_with_its_children_leaves_them_all(tmp_path):
     done = subprocess.run(command, start_new_session=True, timeout=120)
     assert done.returncode == -signal.SIGKILL
     wait_until(lambda: not unfinished_recordings(folder))
-    traces = [trace for _, trace in Processes.in_folder(folder).traces()]
+    found = Processes.in_folder(folder)
+    traces = [found.load(entry.partition) for entry in found.recorded]
     assert sorted(count(trace, "aten::mul") for trace in traces) == [0, 1]
     wait_until(lambda: all(e.ended for e in Processes.in_folder(folder).entries))
     assert {e.ended for e in Processes.in_folder(folder).entries} == {"killed by SIGKILL"}
@@ -383,10 +362,11 @@ def test_many_children_at_once(tmp_path):
     folder, program = tmp_path / "many", tmp_path / "program.py"
     program.write_text(MANY)
     command = [sys.executable, "-m", "opscope", "run", "--children", "-o", folder]
-    done = subprocess.run([*command, program, "30"], capture_output=True, text=True, timeout=240)
-    assert json.loads(done.stdout) == list(range(30)), done.stderr
-    traces = [trace for _, trace in Processes.in_folder(folder).traces()]
-    assert sorted(count(trace, "aten::add") for trace in traces) == sorted([0, *range(30)])
+    done = subprocess.run([*command, program, "12"], capture_output=True, text=True, timeout=240)
+    assert json.loads(done.stdout) == list(range(12)), done.stderr
+    found = Processes.in_folder(folder)
+    traces = [found.load(entry.partition) for entry in found.recorded]
+    assert sorted(count(trace, "aten::add") for trace in traces) == sorted([0, *range(12)])
 
 
 def test_a_sitecustomize_of_the_users_runs_and_nothing_else_is_seen(tmp_path):

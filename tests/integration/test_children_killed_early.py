@@ -7,8 +7,8 @@ import textwrap
 
 import opscope
 from opscope.recording.streams.load import parts_of
-from opscope.storage.process_journal import read_journal
-from opscope.storage.unfinished_recordings import unfinished_recordings
+from opscope.storage.manifest import unfinished_recordings
+from opscope.storage.processes import read_journal
 
 
 def test_children_that_are_killed_as_they_begin_take_no_other_along(tmp_path):
@@ -17,7 +17,7 @@ def test_children_that_are_killed_as_they_begin_take_no_other_along(tmp_path):
         textwrap.dedent("""
             import os, signal, time, torch
             torch.ones(1)
-            for number in range(16):
+            for number in range(8):
                 child = os.fork()
                 if child == 0:
                     time.sleep(20)

@@ -5,15 +5,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 import opscope
+from opscope.storage.manifest import unfinished_below
 from opscope.storage.processes import Processes
-from opscope.storage.unfinished_recordings import unfinished_below
-from support.processes import run_opscope, run_python
+from support.processes import run_opscope, run_python, wait_until
+from support.recorded import steps_of
 
 torch = pytest.importorskip("torch", reason="records programs of torch")
 
@@ -65,28 +65,20 @@ def run_family(folder, *options):
     return json.loads(done.stdout), done.stderr
 
 
-def steps_of(trace):
-    names = [trace.names[row] for row in trace.events["name"].tolist()]
-    return sum(name == "Optimizer.step#SGD.step" for name in names)
-
-
 def processes_of(folder):
-    return {entry.process_id: trace for entry, trace in Processes.in_folder(folder).traces()}
+    found = Processes.in_folder(folder)
+    return {entry.process_id: found.load(entry.partition) for entry in found.recorded}
 
 
-def test_pictures_at_the_end_are_of_all_processes(tmp_path):
-    chrome, page = tmp_path / "all.json", tmp_path / "all.html"
-    told, said = run_family(tmp_path / "job", "--chrome", chrome, "--report", page)
+def test_every_process_has_a_schedule_of_its_own_and_pictures_are_of_all(tmp_path):
+    folder, chrome, page = tmp_path / "job", tmp_path / "all.json", tmp_path / "all.html"
+    options = ("--schedule", "1,0,2,1", "--chrome", chrome, "--report", page)
+    told, said = run_family(folder, *options)
     spans = [e for e in json.loads(chrome.read_text())["traceEvents"] if e.get("ph") == "X"]
     shown = {e["pid"] for e in spans if e["name"] == "Optimizer.step#SGD.step"}
     assert shown == {told[who] for who in ("main", "forked", "killed", "started")}
     assert page.stat().st_size > 100_000
     assert said.count("of all processes written to") == 2
-
-
-def test_every_process_has_a_schedule_of_its_own(tmp_path):
-    folder = tmp_path / "job"
-    told, said = run_family(folder, "--schedule", "1,0,2,1")
     traces = processes_of(folder)
     assert traces.keys() == {told[who] for who in ("main", "forked", "killed", "started")}
     assert {process: steps_of(trace) for process, trace in traces.items()} == dict.fromkeys(
@@ -133,11 +125,6 @@ def test_why_is_answered_for_the_process_that_did_most(tmp_path):
     assert list(unfinished_below(tmp_path / "job")) == []
 
 
-def test_why_says_that_nothing_was_warm(tmp_path):
-    done = run(tmp_path / "job", TRAINING + "forked(1)\ntorch.ones(1)", "--children", "--why")
-    assert "of 2 processes none came to be warm before its end, and it did most" in done.stderr
-
-
 FLYING = (
     TRAINING
     + """
@@ -156,13 +143,6 @@ print(subprocess.Popen([sys.executable, "-c", grandchild], stderr=subprocess.DEV
 os.wait()
 """
 )
-
-
-def wait_until(is_so, patience_s=90):
-    until = time.monotonic() + patience_s
-    while not is_so():
-        assert time.monotonic() < until
-        time.sleep(0.05)
 
 
 def test_every_process_has_a_flight_recorder_of_its_own(tmp_path):
@@ -194,11 +174,10 @@ def test_every_process_has_a_flight_recorder_of_its_own(tmp_path):
     assert list(lists.glob("opscope*")) == []
 
 
-@pytest.mark.parametrize("other", ["--why", "--schedule=1,1,1", "--report=all.html"])
-def test_a_flight_recorder_has_nothing_to_choose_or_draw_with_children_either(tmp_path, other):
+def test_a_flight_recorder_has_nothing_to_choose_with_children_either(tmp_path):
     command = [sys.executable, "-m", "opscope", "run", "--children", "--flight-recorder", "9s"]
     done = subprocess.run(
-        [*command, other, "-o", tmp_path / "t", __file__], capture_output=True, text=True
+        [*command, "--why", "-o", tmp_path / "t", __file__], capture_output=True, text=True
     )
     assert done.returncode == 2
     assert "keeps its end only. Drop one or the other" in done.stderr.replace("\n", " ")

@@ -15,8 +15,9 @@ import pytest
 import torch
 
 import opscope
-from opscope.analysis.program_lines import program_lines
+from opscope.analysis.source_lines import program_lines
 from support.processes import run_opscope
+from support.recorded import names
 
 ADDITIONS = """
 import os, signal, sys, threading
@@ -42,11 +43,7 @@ class Outcome:
         return opscope.load(self.folder / name)
 
     def names(self, name="script.opscope"):
-        return names_in(self.trace(name))
-
-
-def names_in(trace):
-    return [trace.event_name(event) for event in range(len(trace.events))]
+        return names(self.trace(name))
 
 
 @pytest.fixture
@@ -76,20 +73,17 @@ sys.stdout.buffer.write(bytes(range(256)))
 print(sys.argv, __name__, __file__, x.tolist())
 """
     alone = execute(program, "a", "--shapes", "b", alone=True)
-    recorded = execute(program, "a", "--shapes", "b")
+    recorded = execute(program, "a", "--shapes", "b", options=("-o", "two words.opscope"))
     assert recorded.out == alone.out
     assert (alone.code, recorded.code) == (0, 0)
-    assert recorded.names().count("aten::add") == 10
-    assert f"trace written to {recorded.folder / 'script.opscope'}" in recorded.err
+    assert recorded.names("two words.opscope").count("aten::add") == 10
+    assert f"trace written to {recorded.folder / 'two words.opscope'}" in recorded.err
     verdict, time, change, look = recorded.own_words[-4:]
     assert re.search(r"most time: aten::\w+ [\d.]+%", time)
     assert "verdict: " in verdict and "opscope run --why" in change
     assert "opscope summary" in look
     assert "Self CPU" not in recorded.err
-
-
-def test_commands_to_copy_work_in_a_shell(execute):
-    recorded = execute(ADDITIONS, options=("-o", "two words.opscope"))
+    # Commands to copy work in a shell.
     (look,) = re.findall("look closer with `(.*)`", recorded.err)
     command, name, folder = shlex.split(look)
     assert (command, name) == ("opscope", "summary")
@@ -99,7 +93,6 @@ def test_commands_to_copy_work_in_a_shell(execute):
 @pytest.mark.parametrize(
     ("end", "code"),
     [
-        ("sys.exit(7)", 7),
         ("sys.exit('a message')", 1),
         ("raise ValueError('no')", 1),
         ("os.kill(os.getpid(), signal.SIGINT)", -signal.SIGINT),
@@ -143,7 +136,7 @@ def test_module(execute, tmp_path):
         timeout=120,
     )
     assert done.stdout == "['-m', '--output', 'x']\n"
-    assert names_in(opscope.load(tmp_path / "out")).count("aten::add") == 10
+    assert names(opscope.load(tmp_path / "out")).count("aten::add") == 10
     assert "Self CPU" in done.stderr
 
 
@@ -159,32 +152,9 @@ def test_code_of_the_command_line_and_of_standard_input(tmp_path, how, given, na
     done = run_opscope("run", "--stack", *how, "-c", "--why", "-", cwd=tmp_path, input=given)
     assert done.stdout == f"{[how[0], '-c', '--why', '-']}\n"
     trace = opscope.load(tmp_path / name)
-    assert names_in(trace).count("aten::add") == 10
+    assert names(trace).count("aten::add") == 10
     loop = next(one for one in program_lines(trace) if one.calls == 10)
     assert (loop.file, loop.line) == (f"<{'stdin' if how[0] == '-' else 'string'}>", 6)
-
-
-def test_worker_processes(execute):
-    program = """
-import torch
-from torch.utils.data import DataLoader, Dataset
-
-class Squares(Dataset):
-    def __len__(self):
-        return 8
-    def __getitem__(self, index):
-        return torch.tensor(index) ** 2
-
-if __name__ == "__main__":
-    for method in ("fork", "spawn", "forkserver"):
-        loader = DataLoader(Squares(), 4, num_workers=2, multiprocessing_context=method)
-        print([batch.tolist() for batch in loader])
-"""
-    alone, recorded = execute(program, alone=True), execute(program)
-    assert recorded.out == alone.out
-    assert recorded.code == 0
-    assert sum("trace written" in line for line in recorded.own_words) == 1
-    assert recorded.names()
 
 
 def test_a_forked_child_that_exits_writes_nothing(execute):
@@ -262,13 +232,6 @@ def test_a_program_that_uses_torch_profiler(execute):
     assert "aten::sin" in recorded.names()
 
 
-def test_torch_profiler_beside_opscope(execute):
-    recorded = execute(USES_TORCH_PROFILER, environment={"OPSCOPE_DROP_IN": "0"})
-    assert recorded.code == 0, recorded.err
-    assert "aten::sin" in recorded.out.decode()
-    assert "aten::sin" in recorded.names()
-
-
 def test_ranks_of_a_job_share_a_folder(execute):
     for rank in ("0", "1"):
         environment = {"WORLD_SIZE": "2", "RANK": rank}
@@ -279,7 +242,7 @@ def test_ranks_of_a_job_share_a_folder(execute):
         assert ("most time: " in recorded.err) == (rank == "0")
     for rank in (0, 1):
         trace = opscope.load(recorded.folder / "job", rank=rank)
-        assert "aten::ones" in names_in(trace)
+        assert "aten::ones" in names(trace)
         assert (recorded.folder / f"job-rank-{rank}.json").exists()
 
 
@@ -295,21 +258,16 @@ def test_schedule_counts_steps_of_the_first_optimizer(execute):
         ["ProfilerStep#2", "ProfilerStep#3"],
         ["ProfilerStep#6", "ProfilerStep#7"],
     ]
+    trace = recorded.trace("script.opscope/cycle-1")
+    assert [  # a step's span begins and ends between spans of optimizers
+        int(parent)
+        for name, parent in zip(names(trace), trace.events["parent"], strict=True)
+        if name.startswith("ProfilerStep#")
+    ] == [-1, -1]
     with open(recorded.folder / "trace-cycle-2.json") as file:
         assert json.load(file)["traceEvents"]
     cycles = sorted(path.name for path in (recorded.folder / "script.opscope").iterdir())
     assert cycles == ["cycle-1", "cycle-2"]
-
-
-def test_a_step_span_begins_and_ends_between_optimizer_spans(execute):
-    recorded = execute(TRAINING, options=["--schedule", "0,0,9"])
-    trace = recorded.trace("script.opscope/cycle-1")
-    parents = [
-        int(parent)
-        for name, parent in zip(names_in(trace), trace.events["parent"], strict=True)
-        if name.startswith("ProfilerStep#")
-    ]
-    assert parents == [-1] * 9
 
 
 def test_counting_steps_hides_nothing_of_them(execute):
@@ -351,7 +309,7 @@ open("out", "w").close()
     (line,) = [line for line in recorded.own_words if "trace written to " in line]
     rescued = Path(line.partition("trace written to ")[2])
     assert recorded.folder not in rescued.parents
-    assert names_in(opscope.load(rescued)).count("aten::add") == 10
+    assert names(opscope.load(rescued)).count("aten::add") == 10
 
 
 def without_compiler(tmp_path):
@@ -395,7 +353,7 @@ def test_doctor_without_a_compiler(tmp_path):
 
 
 def test_build_says_where_the_bridge_is():
-    first, second = command("build"), command("build")
+    first, second = command("doctor", "--build"), command("doctor", "--build")
     assert (first.returncode, second.returncode) == (0, 0)
     assert "is there already" in second.stderr
     path = Path(second.stderr.split("already: ")[1].strip())
@@ -404,7 +362,7 @@ def test_build_says_where_the_bridge_is():
 
 def test_build_in_a_cache_that_cannot_be_written(tmp_path):
     (tmp_path / "file").touch()
-    done = command("build", environment={"OPSCOPE_CACHE": str(tmp_path / "file")})
+    done = command("doctor", "--build", environment={"OPSCOPE_CACHE": str(tmp_path / "file")})
     assert done.returncode == 1
     assert "OPSCOPE_CACHE" in done.stderr
     assert "Traceback" not in done.stderr

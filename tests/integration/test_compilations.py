@@ -26,8 +26,6 @@ def test_every_graph_break_has_its_line_and_a_reason(found):
     for word in ("print", "generic_jump", "item", "disable", "graph_break", "time", "nonzero"):
         assert word in said[word]
 
-
-def test_what_was_compiled_before_the_recording_is_known_too(found):
     before = [word for word, _, while_recording in found["breaks"] if not while_recording]
     assert before == ["print"]
     assert found["first"][:2] == ["printing", "printing"]

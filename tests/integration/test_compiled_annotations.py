@@ -21,8 +21,21 @@ def found():
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_every_use_is_compiled_into_one_graph(found):
+def test_annotations_break_no_graph_and_are_recorded_where_nothing_is_compiled(found):
     assert found["full_graphs"] == [[1, True]] * 5
+
+    assert found["eager"] == [
+        ["inside", "nested"],
+        ["decorated"],
+        ["made before"],
+        ["forward", "a method", "an attribute"],
+    ]
+
+    assert found["around"] == ["around", "decorated"]
+
+    assert found["break_inside"] == [2, True]
+
+    assert found["fall_back"] == ["inside", "nested"]
 
 
 def test_torchs_compiler_may_be_imported_first():
@@ -35,27 +48,6 @@ class Annotated(torch.nn.Module):
 print(torch.compile(Annotated(), backend="eager", fullgraph=True)(torch.ones(1)).item())
 """
     assert output_of(program, timeout_s=600) == "2.0\n"
-
-
-def test_without_compilation_every_use_is_recorded(found):
-    assert found["eager"] == [
-        ["inside", "nested"],
-        ["decorated"],
-        ["made before"],
-        ["forward", "a method", "an attribute"],
-    ]
-
-
-def test_what_surrounds_compiled_code_or_is_not_compiled_is_recorded(found):
-    assert found["around"] == ["around", "decorated"]
-
-
-def test_a_break_inside_one_still_leaves_both_parts_compiled(found):
-    assert found["break_inside"] == [2, True]
-
-
-def test_it_is_recorded_where_compilation_fell_back(found):
-    assert found["fall_back"] == ["inside", "nested"]
 
 
 def test_it_is_kept_in_the_graph_where_torch_keeps_its_own(found):

@@ -12,10 +12,10 @@ from tests.support.flight_recordings import dumps_in
 
 import opscope
 from opscope.recording import segments
-from opscope.recording.compiled.told_places import ToldPlaces, read_places
+from opscope.recording.compiled.listener import LoadedSites, read_sites
 from opscope.recording.recovered import about_of, recover_file
 from opscope.recording.segments import Drain, draining
-from opscope.storage.unfinished_recordings import unfinished_recordings
+from opscope.storage.manifest import unfinished_recordings
 
 torch = pytest.importorskip("torch", reason="compiles functions")
 
@@ -83,46 +83,6 @@ def test_a_dump_has_what_a_saved_trace_has(tmp_path, cache):
     assert second.compiled("all").coverage == saved.compiled("all").coverage
 
 
-def test_a_dump_of_a_program_under_opscope_run(tmp_path, cache):
-    path = program(
-        tmp_path,
-        """
-        import os, signal, time
-        for _ in range(20):
-            compiled(x)
-        os.kill(os.getpid(), signal.SIGUSR2)
-        time.sleep(1)
-        """,
-    )
-    command = [sys.executable, "-m", "opscope", "run", "--flight-recorder", "30s", "--budget"]
-    run([*command, "none", "-o", str(tmp_path / "dumps"), path], cache)
-    (dump,) = dumps_in(tmp_path / "dumps")
-    assert tables_of(dump)[0] > 0 and {5, 6} & tables_of(dump)[1]
-
-
-def test_a_dump_that_is_written_while_the_gil_is_held_keeps_its_reason(tmp_path, cache):
-    path = program(
-        tmp_path,
-        """
-        import ctypes
-        from opscope.live.flight.reason import Reason
-        compiled(x)
-        with opscope.flight_recorder(directory=sys.argv[1], triggers=[], budget=None) as recorder:
-            compiled(x)
-            request = recorder._flight.keeper.ask(Reason("ran out", "of something"))
-            ctypes.PyDLL(None).sleep(7)  # with the GIL
-            print(request.done.wait(100), request.path, request.refusal)
-        """,
-    )
-    done = run([sys.executable, path, str(tmp_path / "dumps")], cache)
-    (dump,) = dumps_in(tmp_path / "dumps")
-    (folder,) = (tmp_path / "dumps").glob("*.opscope")
-    assert done.stdout.split() == ["True", str(folder)], done.stderr
-    assert tables_of(dump)[0] > 0
-    about = dump.metadata["dump"]
-    assert (about["reason"], about["detail"]) == ("ran out", "of something")
-
-
 def test_a_long_recording_has_them(tmp_path, monkeypatch):
     monkeypatch.setattr(segments, "RECORDS", 5_000)
     monkeypatch.setattr(segments, "MARGIN_NS", 0)
@@ -147,8 +107,7 @@ def test_a_long_recording_has_them(tmp_path, monkeypatch):
     assert trace.compiled("all").coverage > 0
 
 
-@pytest.mark.parametrize("drained", [False, True])
-def test_a_recording_whose_process_is_killed_has_them(tmp_path, cache, drained):
+def test_a_recording_whose_process_is_killed_has_them(tmp_path, cache):
     path = program(
         tmp_path,
         """
@@ -156,7 +115,7 @@ def test_a_recording_whose_process_is_killed_has_them(tmp_path, cache, drained):
         from opscope.recording import segments
         from opscope.recording.segments import draining
         from opscope.recording.recovered import about_of
-        from opscope.storage.unfinished_recordings import unfinished_recordings
+        from opscope.storage.manifest import unfinished_recordings
 
         segments.RECORDS, segments.MARGIN_NS = 2_000, 0
         with opscope.profile(stream_to=sys.argv[1], keeper=False):
@@ -164,21 +123,18 @@ def test_a_recording_whose_process_is_killed_has_them(tmp_path, cache, drained):
             for _ in range(4_000):
                 with opscope.record_function("small"):
                     pass
-            if sys.argv[2] == "True":
-                (path,) = unfinished_recordings(sys.argv[1])
-                with draining(path):
-                    drain = segments.Drain(path, about_of(path)["prefixes"])
-                    while drain.next():
-                        pass
+            (path,) = unfinished_recordings(sys.argv[1])
+            with draining(path):
+                drain = segments.Drain(path, about_of(path)["prefixes"])
+                while drain.next():
+                    pass
             compiled(x)
             os.kill(os.getpid(), signal.SIGKILL)
         """,
     )
     environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(cache)}
     folder = tmp_path / "recording"
-    done = subprocess.run(
-        [sys.executable, path, str(folder), str(drained)], env=environment, timeout=400
-    )
+    done = subprocess.run([sys.executable, path, str(folder)], env=environment, timeout=400)
     assert done.returncode == -signal.SIGKILL
     (recording,) = unfinished_recordings(folder)
     recover_file(recording)
@@ -189,10 +145,11 @@ def test_a_recording_whose_process_is_killed_has_them(tmp_path, cache, drained):
 def test_each_graph_is_told_once_and_a_line_that_was_cut_is_left_out():
     compiled = torch.compile(lambda x: torch.tanh(x @ x) - 3)
     compiled(torch.randn(6, 6))
-    told = ToldPlaces()
-    lines = told.lines()
-    assert told.lines() == lines and len(read_places(b"".join(lines))) == len(lines) > 0
-    file, graph, sites = json.loads(lines[0])
-    assert read_places(lines[0])[file][0] == graph and sites
-    assert read_places(lines[0] + lines[0][:-5]).keys() == {file}
-    assert read_places(b"") == {}
+    loaded = LoadedSites()
+    text = loaded.text()
+    first, *others = text.splitlines(keepends=True)
+    assert loaded.text() == text and len(read_sites(text)) == len(others) + 1
+    ((file, (graph, sites)),) = json.loads(first).items()
+    assert read_sites(first)[file][0] == graph and sites
+    assert read_sites(first + first[:-5]).keys() == {file}
+    assert read_sites(b"") == {}

@@ -8,7 +8,7 @@ import pytest
 
 import opscope
 from opscope.cli import main
-from opscope.storage.read_part import ranks
+from opscope.storage.manifest import rank_folders
 from support.gloo_jobs import run_gloo_job
 
 torch = pytest.importorskip("torch", reason="runs jobs of torch.distributed")
@@ -28,7 +28,7 @@ def job(tmp_path_factory):
     recorder = ["-m", "opscope", "run", "--children", "--shapes", "-o", folder]
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS)]
     run_gloo_job([sys.executable, *recorder, *launcher, PROGRAM])
-    assert ranks(folder) == list(range(RANKS))
+    assert sorted(rank_folders(folder)) == list(range(RANKS))
     return folder
 
 
@@ -49,13 +49,13 @@ def by_rank(found):
 
 
 def test_the_rank_that_compiled_nothing_is_told_from_those_that_did(asked):
-    found = json.loads(asked("compiled", "--format", "json").out)
+    found = json.loads(asked("summary", "--compiled", "--format", "json").out)
     of_rank = by_rank(found)
     assert [of_rank[rank]["graphs"] > 0 for rank in range(RANKS)] == [True, True, False]
     (graph_break,) = found["graph_breaks"]
     assert Path(graph_break["file"]).name == PROGRAM.name
     assert [one["rank"] for one in graph_break["processes"]] == [0, 1]
-    printed = asked("compiled")
+    printed = asked("summary", "--compiled")
     assert "times in ranks 0-1: " in printed.out
     assert f"Compiled code ran in ranks 0-1, and not in rank {EAGER}." in printed.out
 
@@ -72,18 +72,18 @@ def test_code_that_a_child_compiled_has_its_lines(job, rank):
     assert len(trace.table("compilations")) > 0
 
 
-@pytest.mark.parametrize("command", ["compiled", "gpu"])
+@pytest.mark.parametrize("command", ["--compiled", "--gpu"])
 def test_what_is_said_of_all_is_said_of_each(asked, job, command):
-    of_rank = by_rank(json.loads(asked(command, "--format", "json").out))
+    of_rank = by_rank(json.loads(asked("summary", command, "--format", "json").out))
     assert set(of_rank) == set(range(RANKS))
     for rank in range(RANKS):
-        alone = json.loads(asked(command, "--rank", str(rank), "--format", "json").out)
+        alone = json.loads(asked("summary", command, "--rank", str(rank), "--format", "json").out)
         assert of_rank[rank] == {"rank": rank, **alone}
 
 
 def test_operators_of_all_ranks_are_compared_with_one_machine(asked, job, monkeypatch, tmp_path):
     monkeypatch.setenv("OPSCOPE_CACHE", str(tmp_path))
-    of_rank = by_rank(json.loads(asked("roofline", "--format", "json").out))
+    of_rank = by_rank(json.loads(asked("summary", "--roofline", "--format", "json").out))
     assert set(of_rank) == set(range(RANKS))
     products = {row["operator"]: row["calls"] for row in of_rank[EAGER]["rows"]}
     assert products["aten::mm"] == STEPS

@@ -51,40 +51,31 @@ def lines_of(case):
     return [(graph.split("_")[-1], tuple(lines)) for graph, _, _, lines, _, _ in case["calls"]]
 
 
-def test_every_call_of_a_forward_pass_has_its_lines(found):
+def test_calls_of_training_have_lines_modules_and_times(found):
     forward = [lines for graph, lines in lines_of(found["training"]) if graph == "forward"]
     block = [("first",), ("norm", "relu"), ("second",), ("second",)]
     assert forward == block * 2
 
-
-def test_a_backward_pass_has_the_lines_of_the_forward(found):
     backward = [lines for graph, lines in lines_of(found["training"]) if graph == "backward"]
     named = {name for lines in backward for name in lines}
     assert all(backward)
     assert named == {"first", "relu", "norm", "second"}
 
-
-def test_calls_are_of_modules(found):
     modules = {tuple(modules) for *_, modules, _ in found["training"]["calls"]}
     assert ("blocks.0.first",) in modules
     assert ("blocks.1", "blocks.1.norm") in modules
 
-
-def test_times_and_counts_are_complete(found):
     case = found["training"]
     assert (case["graphs"], case["coverage"], case["adds_up"]) == (6, 1.0, True)
     assert {calls for _, _, calls, *_ in case["calls"]} == {3}
 
 
 @pytest.mark.parametrize("case", AGAIN)
-def test_code_from_the_cache_has_lines_too(again, case):
+def test_code_from_the_cache_has_the_same_places(again, case, found):
     assert again[case]["coverage"] == 1.0
     assert again[case]["adds_up"]
     assert {source for *_, source in again[case]["calls"]} == {"CACHE"}
 
-
-@pytest.mark.parametrize("case", AGAIN)
-def test_python_calls_and_caches_change_no_place(found, again, case):
     def places(of):
         return [(graph, callee, calls) for graph, callee, calls, *_ in of["calls"]]
 
@@ -97,12 +88,16 @@ def test_the_cache_keeps_the_line_of_each_call(found, again):
         assert set(kept) <= set(known)
 
 
-def test_generated_code_is_left_as_it_was(found):
+def test_other_programs_are_left_as_they_were_and_have_their_lines(found):
     assert found["left_as_it_was"] == [1, True, True]
 
-
-def test_recordings_at_a_time_have_their_own_runs(found):
     assert found["two_recordings"] == [3, 1, True]
+
+    assert {tuple(lines) for _, lines in lines_of(found["wrapper_in_cpp"])} == {("cpp",)}
+
+    empty, was_recorded = found["nothing_compiled"]
+    assert was_recorded
+    assert empty == {"graphs": 0, "coverage": 1.0, "adds_up": True, "calls": []}
 
 
 @pytest.mark.parametrize(
@@ -114,17 +109,7 @@ def test_lines_are_known_wherever_code_runs(found, case, line, graphs):
     assert {tuple(lines) for _, lines in lines_of(found[case])} == {(line,)}
 
 
-def test_a_graph_in_cpp_has_its_lines(found):
-    assert {tuple(lines) for _, lines in lines_of(found["wrapper_in_cpp"])} == {("cpp",)}
-
-
 def test_what_an_exception_leaves_says_so(found):
     if found["exception_inside"] is None:
         pytest.skip("a kernel of this torch that divides by 0 ends the process")
     assert found["exception_inside"] == [[True, True, False, False], 2]
-
-
-def test_without_compiled_code_there_is_none(found):
-    empty, was_recorded = found["nothing_compiled"]
-    assert was_recorded
-    assert empty == {"graphs": 0, "coverage": 1.0, "adds_up": True, "calls": []}

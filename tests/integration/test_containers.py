@@ -14,7 +14,8 @@ from opscope.errors import LifecycleError
 from opscope.recording import segments
 from opscope.recording.recovered import about_of, recover_file
 from opscope.recording.segments import draining
-from opscope.storage.unfinished_recordings import unfinished_recordings
+from opscope.storage.manifest import unfinished_recordings
+from support.recorded import count
 
 OPSCOPE = [sys.executable, "-m", "opscope"]
 IN_A_CONTAINER = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
@@ -73,13 +74,13 @@ def recorded(folder, *options, calls, mark="", then=""):
     return [*OPSCOPE, "run", *options, "-o", folder, "-c", f"{code}{then}"]
 
 
-def count(trace, name):
-    return sum(trace.event_name(row) == name for row in range(len(trace.events)))
-
-
 def recover(folder):
     return subprocess.run(
-        [*OPSCOPE, "recover", folder], check=False, capture_output=True, text=True, timeout=100
+        [*OPSCOPE, "doctor", "--recover", folder],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=100,
     )
 
 

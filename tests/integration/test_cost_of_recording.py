@@ -2,9 +2,7 @@
 
 import _thread
 import os
-import signal
 import threading
-import time
 
 import pytest
 import torch
@@ -13,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import opscope
 from opscope import _native
 from opscope.columns.codes import EventKind
-from opscope.columns.ledger_rows import KIND_COST, CostKind
+from opscope.columns.ledger import KIND_COST, CostKind
 from opscope.recording import cost as measuring
 from opscope.recording.sources import RecordingOptions
 from opscope.timeline.tree.event_tree import event_tree
@@ -140,28 +138,6 @@ def test_a_forked_child_measures_for_itself(not_measured_yet):
     if child == 0:
         os._exit(0 if measuring.cost_by_kind(EVERYTHING) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-def test_one_that_is_interrupted_leaves_no_window_and_can_be_asked_again(not_measured_yet):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    kept = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            signal.setitimer(signal.ITIMER_REAL, 0.001)
-            while True:  # on a quick machine it may be over before
-                measuring._known.clear()
-                measuring.cost_by_kind(EVERYTHING)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, kept)
-    until = time.monotonic() + 30
-    while _native.statistics()["wanted"] and time.monotonic() < until:
-        time.sleep(0.01)
-    assert _native.statistics()["wanted"] == 0
-    measuring._known.clear()
-    assert measuring.cost_by_kind(EVERYTHING)
 
 
 def test_a_thread_that_does_not_begin_is_not_waited_for(not_measured_yet, monkeypatch):

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from opscope.storage.read_part import load_folder, ranks
+from opscope.storage.manifest import rank_folders
+from opscope.storage.partition import RANK, Partition
+from opscope.storage.read_part import load_part
 from support.processes import output_of
 
 torch = pytest.importorskip("torch", reason="runs jobs of torch.distributed")
@@ -25,9 +27,9 @@ ATTEMPTS = 5 if torch.__version__.startswith("2.6.") else 1
 def test_ranks_that_save_after_their_group_is_gone_keep_their_places(tmp_path):
     folders = (tmp_path / str(attempt) for attempt in range(ATTEMPTS))
     folder = next(folder for folder in folders if both_ranks_end(folder))
-    assert ranks(folder / "trace") == [0, 1]
+    assert sorted(rank_folders(folder / "trace")) == [0, 1]
     for rank in range(2):
-        info = load_folder(folder / "trace", rank).metadata["distributedInfo"]
+        info = load_part(folder / "trace", Partition(RANK, rank)).metadata["distributedInfo"]
         assert (info["rank"], info["world_size"], info["backend"]) == (rank, 2, "gloo")
 
 

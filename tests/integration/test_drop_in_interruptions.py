@@ -75,7 +75,7 @@ def test_a_profile_of_torchs_that_was_interrupted_and_forgotten_is_off(options):
             kept[:] = [torch.profiler.profile(**options)]
             kept[0].start()
 
-        for place in places(start, step=13):
+        for place in places(start, step=29):
             kept.clear()
             gc.collect()
             assert what_is_ours() == before, place
@@ -94,7 +94,7 @@ def test_stopping_a_profile_of_torchs_after_an_interruption():
             torch.ones(1)
 
         start()
-        for place in places(lambda: kept[0].stop(), step=13):
+        for place in places(lambda: kept[0].stop(), step=29):
             assert counted_by_torch() == 3 if not what_is_ours()["wanted"] else True, place
             kept.clear()
             gc.collect()

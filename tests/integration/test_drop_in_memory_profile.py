@@ -30,15 +30,13 @@ def both(request):
         yield prof._memory_profile(), MemoryProfile(prof.profiler.kineto_results)
 
 
-def test_the_timeline_is_the_same_to_the_last_object(both):
+def test_timeline_and_categories_are_torchs(both):
     ours, theirs = both
 
     assert isinstance(ours, MemoryProfile)
     assert len(ours.timeline) > 10
     assert ours.timeline == theirs.timeline
 
-
-def test_categories_are_the_same(both):
     ours, theirs = both
 
     expected = theirs._category_snapshot()
@@ -47,8 +45,6 @@ def test_categories_are_the_same(both):
     assert found == expected
     assert len({category for category in found.values() if category is not None}) > 1
 
-
-def test_what_is_not_made_from_columns_is_torchs_own(both):
     ours, theirs = both
 
     assert len(ours._data_flow_graph.flow_nodes) == len(theirs._data_flow_graph.flow_nodes) > 5

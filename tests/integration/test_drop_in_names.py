@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the page is about torch's names")
 
 import opscope.drop_in  # noqa: E402
-from opscope.torch_api.experimental_switches import SWITCHES  # noqa: E402
+from opscope.torch_api.settings import SWITCHES  # noqa: E402
 from support.processes import run_python  # noqa: E402
 
 PAGE = Path(__file__).parents[2] / "docs" / "from-torch-profiler.md"

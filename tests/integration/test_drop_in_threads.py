@@ -10,7 +10,7 @@ import opscope
 from support.tree_text import outline
 
 STAYS, ENDS, BEGINS, PASSES = Life
-CREWS = [[STAYS], 2 * [STAYS], [BEGINS], [ENDS], 4 * [STAYS] + 2 * [ENDS] + [BEGINS, PASSES]]
+CREWS = [[STAYS], [BEGINS], 2 * [STAYS] + 2 * [ENDS] + [BEGINS, PASSES]]
 FUNCTIONS = {"run", "work", "waits_to_begin", "runs_meanwhile", "waits_to_leave"}
 
 

@@ -4,14 +4,13 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
 
 import opscope
 from support.dynolog_stand_in import DynologStandIn
-from support.processes import run_opscope
+from support.processes import run_opscope, wait_until
 
 PROGRAM = """
 import os, sys, time, torch
@@ -53,9 +52,7 @@ def run(daemon, tmp_path, configuration):
         assert program.stdout.readline() == "ready\n"
         daemon.configuration = configuration
         path = tmp_path / f"trace_{program.pid}.json"
-        until = time.monotonic() + 60
-        while not path.exists() and time.monotonic() < until and program.poll() is None:
-            time.sleep(0.02)
+        wait_until(lambda: not (not path.exists() and program.poll() is None), 60)
         stop.touch()
         said = program.communicate(timeout=60)[1]
     return opscope.load(path), program.pid, said

@@ -60,7 +60,7 @@ BURSTS = """
 import time, torch
 net = torch.nn.Linear(4, 1)
 opt = torch.optim.Adam(net.parameters())
-for _ in range(4):
+for _ in range(14):  # those beside which the trace is made do not count
     time.sleep(0.5)
     for _ in range(40):
         opt.zero_grad()
@@ -72,7 +72,7 @@ for _ in range(4):
 def test_steps_in_bursts_are_said_to_be_a_part_of_the_program(execute, tmp_path):
     said = execute("--why", "-c", BURSTS).stderr
     assert re.search(r"steps like these are [0-9.]+% of the program's time", said)
-    assert opscope.load(tmp_path / "t").metadata[STEPS]["ended"] == 160
+    assert 40 <= opscope.load(tmp_path / "t").metadata[STEPS]["ended"] <= 14 * 40
     why = run_opscope("why", "t", cwd=tmp_path)
     assert "passes between steps, which was not recorded" in why.stdout
 

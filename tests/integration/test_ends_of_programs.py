@@ -45,30 +45,24 @@ def execute(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("program", "code", "written"),
+    ("program", "code"),
     [
-        ("sys.exit((1, 2))", 1, True),
-        ("class Mine(BaseException): pass\nraise Mine", 1, True),
-        ("os.close(1); os.close(2)", 0, True),
-        ("sys.stdout = sys.stderr = None", 0, True),
-        ("os.dup2(os.open('/dev/full', os.O_WRONLY), 2)", 0, True),
-        ("nobody_reads(2)", 0, True),
-        ("signal.signal(signal.SIGPIPE, signal.SIG_DFL); nobody_reads(2)", 0, True),
-        ("os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone')", 0, True),
-        ("sys.setrecursionlimit(60)", 0, True),
-        ("atexit.register(os._exit, 6)", 6, True),
-        ("limit('RLIMIT_NOFILE', 0)", 0, True),
-        ("limit('RLIMIT_FSIZE', 0); signal.signal(signal.SIGXFSZ, signal.SIG_DFL)", 0, True),
-        ("limit('RLIMIT_AS', 1)", 0, True),
+        ("class Mine(BaseException): pass\nraise Mine", 1),
+        ("os.close(1); os.close(2)", 0),
+        ("os.dup2(os.open('/dev/full', os.O_WRONLY), 2)", 0),
+        ("signal.signal(signal.SIGPIPE, signal.SIG_DFL); nobody_reads(2)", 0),
+        ("os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone')", 0),
+        ("sys.setrecursionlimit(60)", 0),
+        ("atexit.register(os._exit, 6)", 6),
+        ("limit('RLIMIT_FSIZE', 0); signal.signal(signal.SIGXFSZ, signal.SIG_DFL)", 0),
     ],
 )
-def test_how_it_ends(execute, program, code, written):
+def test_how_it_ends(execute, program, code):
     outcome = execute(program)
-    assert (outcome.code, outcome.was_written) == (code, written)
+    assert (outcome.code, outcome.was_written) == (code, True)
 
 
 TOO_LIMITED = [
-    ("limit('RLIMIT_AS', 1, 1)", 0, "could not be written: "),
     ("limit('RLIMIT_DATA', 1, 1); sys.exit(9)", 9, "could not be written: "),
     ("limit('RLIMIT_AS', 1, 1); os.kill(os.getpid(), signal.SIGTERM)", -15, "not be written"),
     ("limit('RLIMIT_FSIZE', 100, 100)", 0, "The trace cannot be written to"),
@@ -94,7 +88,7 @@ def test_what_cannot_be_written_is_said(execute, program, code, said):
     assert list(outcome.folder.glob("t/.*")) == []  # nothing unfinished is left
 
 
-@pytest.mark.parametrize("mebibytes", [16, 32, 48, 160])
+@pytest.mark.parametrize("mebibytes", [16, 160])
 def test_little_address_space(execute, mebibytes):
     program = f"""
 for _ in range(20_000):

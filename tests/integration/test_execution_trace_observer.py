@@ -139,21 +139,6 @@ def test_started_and_stopped_many_times_into_one_file(tmp_path):
     })  # fmt: skip
 
 
-def test_again_and_again_in_a_loop(tmp_path):
-    for i in range(5):
-        observer = registered(tmp_path / f"{i}.json")
-        if i in (1, 3):
-            observer.start()
-        with record_function(f"loop {i}"):
-            train()
-        observer.stop()
-        observer.unregister_callback()
-
-    assert [loops(nodes_of(tmp_path / f"{i}.json")) for i in range(5)] == [
-        [], ["loop 1"], [], ["loop 3"], [],
-    ]  # fmt: skip
-
-
 def test_nothing_captured(tmp_path):
     observer = registered(tmp_path / "t.json")
     train()

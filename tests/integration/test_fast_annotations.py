@@ -1,13 +1,11 @@
 """torch's _RecordFunctionFast around operators, while recording starts under its feet."""
 
-import os
 import threading
 
 import pytest
 import torch
 
 import opscope
-from support.processes import run_python
 
 RecordFunctionFast = torch._C._profiler._RecordFunctionFast
 
@@ -70,27 +68,6 @@ def test_a_window_that_opens_in_the_middle_of_a_backward_pass():
 def test_errors_of_the_program_come_through():
     with opscope.profile(), pytest.raises(ValueError, match="kept"), RecordFunctionFast("span"):
         raise ValueError("kept")
-
-
-COLD_COMPILATION = """
-import opscope, torch
-
-def program(x):
-    return (x.sin() + x.cos()).sum()
-
-x = torch.linspace(0, 1, 64)
-with opscope.profile(profile_memory=True) as prof:
-    result = torch.compile(program)(x)
-torch.testing.assert_close(result, program(x))
-assert any(event.name.startswith("Torch-Compiled Region") for event in prof.events())
-"""
-
-
-def test_a_cold_compilation(tmp_path):
-    # In a process of its own: the compiler's worker threads outlive a test.
-    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
-    done = run_python("-c", COLD_COMPILATION, env=environment)
-    assert done.returncode == 0, done.stderr
 
 
 def _fast():

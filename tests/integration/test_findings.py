@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import importlib.util
-import json
 from pathlib import Path
 
 import pytest
@@ -12,9 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import opscope  # noqa: E402
-from support.processes import run_python  # noqa: E402
 
-PROGRAM = Path(__file__).parents[1] / "programs" / "anti_patterns.py"
 EVERYTHING = {
     "record_shapes": True, "profile_memory": True, "with_stack": True, "with_modules": True,
 }  # fmt: skip
@@ -125,20 +121,3 @@ def test_a_saving_can_be_measured():
     )
     assert derived.saved_ns is None and not derived.measured
     assert measured.measured and 0 <= measured.saved_ns <= measured.time_ns
-
-
-@pytest.mark.skipif(
-    importlib.util.find_spec("torch.profiler._pattern_matcher") is None,
-    reason=f"torch {torch.__version__} has no matchers: 2.13 is the last that does",
-)
-def test_torchs_matchers_find_the_same_on_our_events():
-    found = {}
-    for profiler in ("torch", "opscope"):
-        done = run_python(PROGRAM, profiler)
-        assert done.returncode == 0, done.stderr
-        found[profiler] = json.loads(done.stdout)
-    # How many calls last less than what overlaps them is a matter of nanoseconds.
-    assert all(found[profiler].pop("negative") > 0 for profiler in ("torch", "opscope"))
-    assert found["opscope"] == found["torch"]
-    assert found["torch"]["OptimizerSingleTensorPattern"][0]
-    assert found["torch"]["ForLoopIndexingPattern"][0]

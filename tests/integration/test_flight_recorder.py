@@ -20,7 +20,7 @@ from opscope import _native, flight_recorder, triggers
 from opscope.cli.application import main
 from opscope.cli.shown.completeness import describe_completeness
 from opscope.errors import LifecycleError, UsageError
-from opscope.recording.compiled_optimizers import report_optimizer_step
+from opscope.recording.torch_compile import report_optimizer_step
 
 
 @pytest.fixture
@@ -131,11 +131,11 @@ def test_when_that_process_is_killed_another_makes_the_rest(tmp_path, model, opt
     assert {trace.metadata["dump"]["detail"] for trace in dumps_in(tmp_path)} == {"1", "2"}
     (left,) = tmp_path.glob(".dump-*")  # which they were making
     assert "dumps that were not finished: 1" in (said := capfd.readouterr().err)
-    assert f"opscope recover {tmp_path}" in said
-    main(["recover", str(tmp_path)])
+    assert f"opscope doctor --recover {tmp_path}" in said
+    main(["doctor", "--recover", str(tmp_path)])
     assert not left.exists() and len(dumps_in(tmp_path)) == 3
     with pytest.raises(SystemExit):  # there is nothing left
-        main(["recover", str(tmp_path)])
+        main(["doctor", "--recover", str(tmp_path)])
 
 
 def test_dumps_that_wait_for_their_turn_outlive_the_program(tmp_path):
@@ -198,10 +198,10 @@ def test_memory_is_bounded_and_a_dump_says_that_it_holds_less(tmp_path):
         "1h", max_memory="24MiB", directory=tmp_path, triggers=[], budget=None
     )
     with recorder:
-        largest = most_used(recorder, x, 120)
+        largest = most_used(recorder, x, 60)
         place = recorder.dump(wait=True)
         status = recorder.status()
-    # All of it would be more than 200 MiB; on a busy machine what is old is let go of later.
+    # All of it would be more than 100 MiB; on a busy machine what is old is let go of later.
     assert largest < 48 << 20
     assert status.held_s < status.asked_s
     trace = opscope.load(place)
@@ -218,8 +218,8 @@ def test_a_recording_that_nobody_reads_takes_no_memory_from_the_ring(tmp_path):
         "1h", max_memory="24MiB", directory=tmp_path, triggers=[], budget=None, record_shapes=True
     )
     with recorder:
-        largest = most_used(recorder, x, 60)
-    assert largest < 48 << 20  # all of it would be 250 MiB
+        largest = most_used(recorder, x, 30)
+    assert largest < 48 << 20  # all of it would be 125 MiB
     assert all_names_of(unread.trace).count("aten::add") == 1_000
     assert list(unread.trace.table("tensors").lists("sizes")).count([1]) == 1_000
 
@@ -357,18 +357,6 @@ def test_a_profile_beside_it_has_what_it_asked_for(tmp_path, model, optimizer):
     adds = [trace_.event_name(e) for trace_ in (asked, trace) for e in range(len(trace_.events))]
     assert adds.count("aten::addmm") == 1 + 2
     assert not len(trace.table("modules"))
-
-
-def test_torch_s_own_profiler_works_beside_it(tmp_path, model, optimizer):
-    with flight_recorder(directory=tmp_path, triggers=[]) as recorder:
-        step(model, optimizer)
-        with torch.profiler.profile(profile_memory=True) as profile:
-            step(model, optimizer)
-        step(model, optimizer)
-        trace = opscope.load(recorder.dump(wait=True))
-    assert "aten::addmm" in {event.name for event in profile.events()}
-    names = [trace.event_name(e) for e in range(len(trace.events))]
-    assert names.count("aten::addmm") == 3
 
 
 def test_a_thousand_threads_come_and_go(tmp_path):

@@ -12,8 +12,9 @@ from tests.support.flight_recordings import all_names_of, dumps_in, names_of, re
 import opscope
 from opscope import flight_recorder, triggers
 from opscope.cli.shown.completeness import describe_completeness
-from opscope.columns.ledger_rows import NOT_KNOWN_MS
+from opscope.columns.ledger import NOT_KNOWN_MS
 from opscope.errors import LifecycleError
+from support.processes import wait_until
 
 
 @pytest.fixture
@@ -60,9 +61,7 @@ def test_a_signal_makes_a_dump_and_reaches_the_program_s_handler(tmp_path):
     try:
         with flight_recorder(directory=tmp_path, triggers=[triggers.OnSignal()]) as recorder:
             os.kill(os.getpid(), signal.SIGUSR2)
-            until = time.monotonic() + 20
-            while not recorder.status().dumps and time.monotonic() < until:
-                time.sleep(0.01)
+            wait_until(lambda: recorder.status().dumps, 20)
         assert heard == [1]
         assert signal.getsignal(signal.SIGUSR2) is ours
         os.kill(os.getpid(), signal.SIGUSR2)
@@ -247,9 +246,7 @@ def test_a_trigger_that_fails_stops_nothing_and_is_counted(tmp_path):
         raise ZeroDivisionError
 
     with flight_recorder(directory=tmp_path, triggers=[triggers.When(fails, "10ms")]) as recorder:
-        until = time.monotonic() + 20
-        while not recorder.status().faults and time.monotonic() < until:
-            time.sleep(0.01)
+        wait_until(lambda: recorder.status().faults, 20)
         trace = opscope.load(recorder.dump(wait=True))
     assert not recorder.status().running
     assert sum(recorder.status().faults.values()) > 0  # known after the end, too
@@ -262,9 +259,7 @@ def test_a_condition_that_would_end_its_thread_does_not(tmp_path, error):
         raise error
 
     with flight_recorder(directory=tmp_path, triggers=[triggers.When(ends, "10ms")]) as recorder:
-        until = time.monotonic() + 20
-        while sum(recorder.status().faults.values()) < 2 and time.monotonic() < until:
-            time.sleep(0.01)
+        wait_until(lambda: sum(recorder.status().faults.values()) >= 2, 20)
         assert sum(recorder.status().faults.values()) >= 2
         assert recorder.dump(wait=True).is_dir()
 

@@ -1,10 +1,8 @@
 """Children that are forked while a recording goes on: they end as plain ones do, have nothing of it
 open, and keep nobody waiting; the parent's recording has all that its threads did."""
 
-import multiprocessing
 import os
 import signal
-import sys
 import textwrap
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import pytest
 import torch
 
 import opscope
-from support.processes import run_python
+from support.processes import forked, run_python
 from support.recorded import names
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
@@ -26,21 +24,6 @@ EVERYTHING = {
     "with_modules": True,
 }
 FIRST_OF_OURS = 512  # as in opscope/own_file.py
-
-
-def status_of_child(work):
-    """Exit status of a forked child that runs ``work``; what it raises is on standard error."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            work()
-            status = 0
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
-        finally:
-            os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def run(code, *arguments):
@@ -73,9 +56,9 @@ def check_that_a_child_has_none(folder):
     def child():
         assert files_of_ours() == []
         assert mapped_of_ours(folder) == []
-        assert status_of_child(lambda: torch.ones(2).add(1)) == 0
+        assert forked(lambda: torch.ones(2).add(1)) == 0
 
-    assert status_of_child(child) == 0
+    assert forked(child) == 0
     assert files_of_ours()
 
 
@@ -149,7 +132,7 @@ def test_what_runs_around_a_fork_goes_on_in_both(tmp_path, options):
 
     parents = opscope.profile(stream_to=tmp_path / "t", keeper=False, **options)
     with parents, opscope.record_function("around"):
-        assert status_of_child(child) == 0
+        assert forked(child) == 0
         torch.ones(2)
     found = names(parents.trace)
     assert found.count("aten::ones") == found.count("around") == 1
@@ -160,7 +143,7 @@ def test_a_signal_handler_that_forks(tmp_path):
     statuses = []
 
     def on_signal(number, frame):
-        statuses.append(status_of_child(lambda: torch.zeros(2)))
+        statuses.append(forked(lambda: torch.zeros(2)))
         signal.setitimer(signal.ITIMER_REAL, 0.001)
 
     before = signal.signal(signal.SIGALRM, on_signal)
@@ -176,25 +159,6 @@ def test_a_signal_handler_that_forks(tmp_path):
         signal.signal(signal.SIGALRM, before)
     assert set(statuses) == {0}
     assert names(profile.trace).count("aten::ones") == ran
-
-
-class Numbers(torch.utils.data.Dataset):
-    def __len__(self):
-        return 32
-
-    def __getitem__(self, index):
-        return torch.full((2,), float(index))
-
-
-def test_workers_of_a_data_loader_leave_the_recording_to_their_parent(tmp_path):
-    context = multiprocessing.get_context("fork")
-    with opscope.profile(stream_to=tmp_path / "t", keeper=False, **EVERYTHING) as profile:
-        loader = torch.utils.data.DataLoader(
-            Numbers(), batch_size=4, num_workers=2, multiprocessing_context=context
-        )
-        assert sum(float(batch.sum()) for batch in loader) == 2 * sum(range(32))
-    assert "aten::full" not in names(profile.trace)
-    assert "aten::sum" in names(profile.trace)
 
 
 IN_MEMORY_AND_IN_A_RING = """

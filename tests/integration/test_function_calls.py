@@ -7,10 +7,7 @@ import torch
 from torch._dynamo.testing import CompileCounter
 
 import opscope
-
-
-def names_of(trace: opscope.Trace) -> list[str]:
-    return [trace.names[int(row)] for row in trace.events["name"]]
+from support.recorded import names
 
 
 class Block(torch.nn.Module):
@@ -35,11 +32,11 @@ def test_functions_modules_and_optimizers_are_as_with_stacks_but_for_c_functions
         train(model, optimizer)
     with opscope.profile(with_functions=True) as functions:
         train(model, optimizer)
-    expected = names_of(complete.trace)
+    expected = names(complete.trace)
     is_c = complete.trace.events["kind"] == 3
     own = [name for name, c in zip(expected, is_c, strict=True) if not c and "gc: " not in name]
     assert len(own) > 30
-    assert [name for name in names_of(functions.trace) if "gc: " not in name] == own
+    assert [name for name in names(functions.trace) if "gc: " not in name] == own
     assert not np.any(functions.trace.events["kind"] == 3)
 
 
@@ -123,7 +120,7 @@ def test_what_torch_compile_made_is_neither_lost_nor_made_again() -> None:
         assert torch.equal(compiled(x), expected)
     assert torch.equal(compiled(x), expected)
     assert counter.frame_count == 1
-    assert any(name.endswith(": compiled") for name in names_of(prof.trace))
+    assert any(name.endswith(": compiled") for name in names(prof.trace))
 
 
 def test_what_is_compiled_while_functions_are_recorded_works_then_and_later() -> None:
@@ -170,7 +167,7 @@ def test_a_recording_that_begins_and_ends_inside_compiled_code() -> None:
     for _ in range(3):
         assert torch.equal(compiled(x), expected)
     for prof in profiles:
-        assert "aten::sin" in names_of(prof.trace)
+        assert "aten::sin" in names(prof.trace)
     with opscope.profile(with_functions=True) as prof:
         train(model := Block(), torch.optim.SGD(model.parameters(), lr=0.1))
-    assert any(name.endswith(": train") for name in names_of(prof.trace))
+    assert any(name.endswith(": train") for name in names(prof.trace))

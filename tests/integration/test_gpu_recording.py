@@ -14,7 +14,7 @@ from tests.support.fake_cupti import FakeCupti
 from torch.profiler import ProfilerActivity, record_function
 
 import opscope
-from opscope.analysis.graph_attribution import attribute_graphs
+from opscope.analysis.device_account import attribute_graphs
 from opscope.api.trace import Trace
 from opscope.columns.device_rules import check_device_rules
 from opscope.columns.schema import EventKind

@@ -14,7 +14,7 @@ import opscope
 import opscope.drop_in
 from opscope.api.trace import Trace
 from opscope.recording import recorder as recorder_module
-from opscope.recording.gpu import collecting as gpu_collecting
+from opscope.recording.gpu import devices as gpu_devices
 from support.processes import run_python
 
 BOTH = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
@@ -58,7 +58,7 @@ def test_cupti_has_no_buffer_to_make_zero(fake: FakeCupti) -> None:
 def test_stopping_waits_for_work_that_is_still_running(
     fake: FakeCupti, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gpu_collecting, "wait_for_devices", fake.finish)
+    monkeypatch.setattr(gpu_devices, "wait_for_devices", fake.finish)
     fake.set("late")
     with opscope.profile(activities=BOTH) as prof:
         fake.launch("running")
@@ -68,7 +68,7 @@ def test_stopping_waits_for_work_that_is_still_running(
 def test_leaving_devices_out_waits_for_them_first(
     fake: FakeCupti, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (gpu_collecting, recorder_module):
+    for module in (gpu_devices, recorder_module):
         monkeypatch.setattr(module, "wait_for_devices", fake.finish)
     fake.set("late")
     with opscope.profile(activities=BOTH) as prof:
@@ -103,7 +103,7 @@ def test_another_profiler_finds_cupti_free_and_leaves_no_mark_on_the_next_record
     fake.other_ends()
     assert fake.count("others records") == 2
     # THEN the next recording, beside the subscription that the other one keeps, has the right times
-    monkeypatch.setattr(gpu_collecting.devices(), "may_share", lambda: True)
+    monkeypatch.setattr(gpu_devices.devices(), "may_share", lambda: True)
     with opscope.profile(activities=BOTH) as second, record_function("around"):
         fake.launch("second")
     assert kernels(first.trace) == ["first"]
@@ -126,7 +126,7 @@ def test_a_profiler_that_may_be_collecting_is_not_disturbed(
     fake: FakeCupti, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert fake.other_begins() == 0
-    gpu_collecting._reported.clear()
+    gpu_devices._reported.clear()
     with opscope.profile(activities=BOTH) as prof:
         fake.launch("theirs")
     fake.other_ends()
@@ -137,7 +137,7 @@ def test_a_profiler_that_may_be_collecting_is_not_disturbed(
 
 def test_torchs_profiler_is_idle_unless_it_records_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.version, "cuda", "13.0")
-    idle = gpu_collecting.devices().may_share
+    idle = gpu_devices.devices().may_share
     with opscope.profile():
         assert idle()
     with torch.profiler.profile(activities=[ProfilerActivity.CPU]):

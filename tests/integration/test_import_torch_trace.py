@@ -65,7 +65,7 @@ def spans(events):
     return [e for e in events if e["ph"] == "X" and e.get("cat") != "Trace"]
 
 
-def test_every_span_is_there_once(everything):
+def test_spans_callers_and_nesting_are_torchs(everything):
     events, trace = everything
     written = collections.Counter(e["name"] for e in spans(events))
     read = collections.Counter(trace.event_name(i) for i in range(len(trace.events)))
@@ -76,8 +76,6 @@ def test_every_span_is_there_once(everything):
     assert kinds["MODULE_CALL"] == STEPS * 6
     assert kinds["PYTHON_CALL"] > 0 < kinds["C_CALL"]
 
-
-def test_callers_are_the_ones_torch_recorded(everything):
     events, trace = everything
     by_id = {e["args"]["Python id"]: e for e in spans(events) if e["cat"] == "python_function"}
 
@@ -100,8 +98,6 @@ def test_callers_are_the_ones_torch_recorded(everything):
     )
     assert found == expected
 
-
-def test_python_calls_nest_as_torch_nested_them(everything):
     events, trace = everything
     spans_by_id = {e["args"].get("Python id"): e["name"] for e in spans(events)}
     expected = collections.Counter(
@@ -124,8 +120,16 @@ def test_python_calls_nest_as_torch_nested_them(everything):
     assert all(above.endswith(("__enter__", "__exit__")) for _, above in elsewhere)
     assert {name for name, _ in found - expected} <= {name for name, _ in elsewhere}
 
+    events, trace = everything
+    memory = [e for e in events if e["name"] == "[memory]"]
+    table = trace.table("allocations")
+    assert table["size_bytes"].sum() == sum(e["args"]["Bytes"] for e in memory)
+    freed = table["allocation_id"][(table["action"] == 1) & (table["allocation_id"] >= 0)]
+    assert len(freed) == len(set(freed.tolist()))
+    assert (table["event"] >= 0).mean() > 0.9
 
-def test_operators_nest_as_torch_nested_them(shapes):
+
+def test_operators_nest_and_have_steps_links_and_shapes(shapes):
     _, trace = shapes
     events = trace.events
     pairs = {
@@ -145,8 +149,6 @@ def test_operators_nest_as_torch_nested_them(shapes):
     assert (events["start_ns"][inside] >= events["start_ns"][parents]).all()
     assert (trace.end_ns[inside] <= trace.end_ns[parents]).all()
 
-
-def test_steps_scopes_and_links(shapes):
     _, trace = shapes
     events, links = trace.events, trace.table("links")
     assert set(events["step"].tolist()) >= set(range(STEPS))
@@ -157,8 +159,6 @@ def test_steps_scopes_and_links(shapes):
     assert (events["scope"][backward] == RecordScope.BACKWARD_FUNCTION).all()
     assert trace.table("threads")["torch_thread_id"].max() == events["forward_thread"].max() > 0
 
-
-def test_shapes(shapes):
     _, trace = shapes
     by_name = {trace.event_name(i): i for i in range(len(trace.events))}
     tensors = trace.table("tensors")
@@ -176,16 +176,6 @@ def test_shapes(shapes):
         "order by scalars.argument"  # torch 2.7 says of each event that it is finished, too
     ).fetchall()
     assert rows == [("[1, 1]",), ("[0, 0]",), ("[1, 1]",), ("1",)]
-
-
-def test_allocations_balance(everything):
-    events, trace = everything
-    memory = [e for e in events if e["name"] == "[memory]"]
-    table = trace.table("allocations")
-    assert table["size_bytes"].sum() == sum(e["args"]["Bytes"] for e in memory)
-    freed = table["allocation_id"][(table["action"] == 1) & (table["allocation_id"] >= 0)]
-    assert len(freed) == len(set(freed.tolist()))
-    assert (table["event"] >= 0).mean() > 0.9
 
 
 def test_the_folder_is_a_small_fraction_of_the_json(shapes, tmp_path):

@@ -21,10 +21,10 @@ EVERYTHING = {
     "with_stack": True,
     "with_modules": True,
 }
-STEP = 4
-"""Of the instructions of what takes long every fourth, from one on that differs from run to run."""
+STEP = 8
+"""Of the instructions of what takes long every eighth, from one on that differs from run to run."""
 
-OPTIONS = [({}, 1), (EVERYTHING, STEP)]
+OPTIONS = [({}, 2), (EVERYTHING, STEP)]
 
 
 @pytest.fixture(autouse=True)

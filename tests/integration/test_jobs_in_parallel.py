@@ -3,13 +3,13 @@
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import opscope
 from opscope.columns.causes import Cause
 from opscope.storage.partition import RANK, Partition
 from support.gloo_jobs import run_gloo_job
+from support.recorded import steps_of
 
 torch = pytest.importorskip("torch", reason="runs jobs of torch.distributed")
 
@@ -54,18 +54,15 @@ def recorded_from_outside(tmp_path_factory):
     return folder, torchrun("ddp", str(SLOW), recorder=recorder)
 
 
-def steps_in(trace):
-    rows = np.flatnonzero([name == "Optimizer.step#SGD.step" for name in trace.names])
-    return int(np.isin(trace.events["name"], rows).sum())
-
-
 @pytest.mark.parametrize("way", WAYS)
-def test_every_rank_has_recorded_all_it_did(recorded_by_itself, way):
+def test_every_rank_is_recorded_and_computes_the_same_and_the_slow_one_is_named(
+    recorded_by_itself, way, unrecorded
+):
     folder, _ = recorded_by_itself
     job = opscope.load(folder / way)
     assert job.ranks == list(range(RANKS)) and job.missing_ranks() == ""
     for _, trace in job.traces():
-        assert steps_in(trace) == STEPS
+        assert steps_of(trace) == STEPS
         assert trace.metadata["distributedInfo"]["world_size"] == RANKS
         assert not any(
             count
@@ -74,10 +71,7 @@ def test_every_rank_has_recorded_all_it_did(recorded_by_itself, way):
             if what.startswith("dropped")
         )
 
-
-@pytest.mark.parametrize("way", WAYS)
-def test_the_slow_rank_is_named_and_no_other(recorded_by_itself, way):
-    """All ways of parallelism wait for each other by other operators, which are no work."""
+    # All ways of parallelism wait for each other by other operators, which are no work.
     folder, _ = recorded_by_itself
     found = opscope.load(folder / way).slow_ranks()
     assert [slow.process for slow in found.found] == [Partition(RANK, SLOW)], found
@@ -87,35 +81,30 @@ def test_the_slow_rank_is_named_and_no_other(recorded_by_itself, way):
     if slow.cause is Cause.TIMER:  # on a busy machine it waits longer for a processor
         assert slow.excess.place == f"{PROGRAM}:{line_of_sleep()}"
 
+    _, done = recorded_by_itself
+    assert len(results(done, way)) == RANKS
+    assert results(done, way) == results(unrecorded, way)
+
 
 def line_of_sleep():
     lines = PROGRAM.read_text().splitlines()
     return next(number for number, line in enumerate(lines, 1) if "time.sleep" in line)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_what_the_program_computes_is_the_same(unrecorded, recorded_by_itself, way):
-    _, done = recorded_by_itself
-    assert len(results(done, way)) == RANKS
-    assert results(done, way) == results(unrecorded, way)
-
-
-def test_a_job_that_is_recorded_from_outside_computes_the_same(unrecorded, recorded_from_outside):
+def test_a_job_that_is_recorded_from_outside_is_the_same_and_its_slow_rank_is_named(
+    unrecorded, recorded_from_outside
+):
     _, done = recorded_from_outside
     assert results(done, "ddp") == results(unrecorded, "ddp")
     of_program = [line for line in done.stdout.splitlines() if not line.startswith("[Gloo]")]
     assert len(of_program) == RANKS  # opscope says nothing there
 
-
-def test_from_outside_every_rank_is_recorded_once_it_is_warm(recorded_from_outside):
     folder, _ = recorded_from_outside
     job = opscope.load(folder)
     assert job.ranks == list(range(RANKS)) and job.missing_ranks() == ""
     assert len(job) == RANKS + 1  # and who started them
-    assert [steps_in(job[rank]) >= 5 for rank in job.ranks] == [True] * RANKS
+    assert [steps_of(job[rank]) >= 5 for rank in job.ranks] == [True] * RANKS
 
-
-def test_at_the_end_it_is_said_who_is_slow_and_what_to_change_there(recorded_from_outside):
     folder, done = recorded_from_outside
     (slow,) = opscope.load(folder).slow_ranks().found
     assert slow.process == Partition(RANK, SLOW)

@@ -47,7 +47,7 @@ def test_questions_about_all_see_them(folder):
 def test_recovered_ranks_say_the_same(folder):
     before = opscope.load(folder).sql("select rank, count(*) from events group by 1 order by 1")
     rows = before.fetchall()
-    command = [sys.executable, "-m", "opscope", "recover", str(folder)]
+    command = [sys.executable, "-m", "opscope", "doctor", "--recover", str(folder)]
     subprocess.run(command, check=True, timeout=300)
     after = opscope.load(folder).sql("select rank, count(*) from events group by 1 order by 1")
     assert after.fetchall() == rows

@@ -10,7 +10,6 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import opscope  # noqa: E402
-from support.processes import run_opscope  # noqa: E402
 from support.read_report import read_report  # noqa: E402
 
 
@@ -77,13 +76,3 @@ def test_notebooks_show_profiles_averages_and_traces(recorded):
         assert "aten::" in shown._repr_html_()
     assert ">events</td>" in recorded.trace._repr_html_()
     assert "<table>" not in opscope.profile()._repr_html_()
-
-
-def test_run_writes_a_report(tmp_path):
-    (tmp_path / "script.py").write_text("import torch\nprint(torch.ones(3).sum().item())\n")
-    outcome = run_opscope("run", "--report", "page.html", "script.py", cwd=tmp_path)
-    assert (outcome.returncode, outcome.stdout) == (0, "3.0\n"), outcome.stderr
-    assert "page.html" in outcome.stderr
-    report = read_report((tmp_path / "page.html").read_text())
-    assert "aten::sum" in report.data["spans"]["labels"]["text"]
-    assert report.data["title"] == "script.py"

@@ -175,13 +175,6 @@ def test_timelines_are_torchs(trained, tmp_path, name, method):
     assert read(tmp_path / name) == expected
 
 
-def test_a_compressed_timeline_holds_the_same(trained, tmp_path):
-    trained.export_memory_timeline(tmp_path / "memory.json")
-    trained.export_memory_timeline(tmp_path / "memory.json.gz")
-
-    assert read(tmp_path / "memory.json.gz") == read(tmp_path / "memory.json")
-
-
 def test_the_page_needs_nothing_else_and_has_every_category(trained, tmp_path):
     trained.export_memory_timeline(tmp_path / "memory.html", device="cpu")
 

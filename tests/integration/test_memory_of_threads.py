@@ -240,16 +240,3 @@ def test_a_window_that_opens_in_a_backward_pass_hears_what_is_freed_after_it():
     prof.stop()
     sizes = prof.trace.table("allocations")["size_bytes"].tolist()
     assert (sizes.count(4036), sizes.count(-4036)) == (1, 1)
-
-
-def test_a_table_of_memory_without_any_event():
-    def recorded(options):
-        with opscope.profile(profile_memory=True, **options) as prof:
-            torch.UntypedStorage(1 << 20)
-        return prof
-
-    for options in OPTIONS:
-        averages = recorded(options).key_averages(group_by_input_shape=True, group_by_stack_n=2)
-        # As torch's: where calls of Python are recorded, what they allocate is theirs.
-        assert ("[memory]" in averages.table()) == ("with_stack" not in options)
-        averages.table(sort_by="cpu_memory_usage", top_level_events_only=True)

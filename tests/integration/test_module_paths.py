@@ -144,29 +144,6 @@ def known_paths():
     return {address: path for address, _, path in listener.known()}
 
 
-def inside_at_one_address(inner):
-    """A network whose only layer was exchanged for another one at the same place in memory."""
-    for _ in range(2000):
-        network = nn.Sequential(nn.Sequential(inner))
-        module_paths.meet(network)
-        address = id(network[0])
-        del network._modules["0"]
-        network._modules["0"] = nn.Sequential(nn.ModuleDict({"new": nn.Tanh()}))
-        if id(network[0]) == address:
-            return network
-    return None
-
-
-@pytest.mark.parametrize("is_called", [False, True])
-def test_what_is_exchanged_for_another_at_the_same_address_is_found(is_called):
-    network = inside_at_one_address(nn.ReLU())
-    if network is None:
-        pytest.skip("Python never put one where the other had been")
-    if is_called:
-        module_paths.meet(network[0])
-    assert known_paths()[id(network[0][0].new)] == "0.0.new"
-
-
 def test_what_is_added_to_what_came_from_another_network_is_found():
     teacher = nn.ModuleDict({"body": nn.ModuleDict()})
     student = nn.ModuleDict({"head": nn.ReLU()})

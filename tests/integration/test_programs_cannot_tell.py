@@ -148,7 +148,7 @@ def own_modules(tmp_path_factory):
     return folder, run_python("main.py", cwd=folder)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ["default", "flight recorder"])
 def test_a_program_finds_its_own_modules_and_the_trace_is_written_all_the_same(
     own_modules, tmp_path, mode
 ):

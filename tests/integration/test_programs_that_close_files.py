@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import opscope
-from support.processes import run_python
+from support.processes import run_python, wait_until
 
 COMMON = """
 import os, signal, socket, subprocess, sys, tempfile, threading, time
@@ -82,9 +82,9 @@ folder = sys.argv[1]
 """
 
 
-def run(program: str, folder: Path, *more: str) -> str:
+def run(program: str, folder: Path) -> str:
     """What it printed; it has to end well, with nothing of its own harmed."""
-    done = run_python("-c", COMMON + textwrap.dedent(program), folder, *more)
+    done = run_python("-c", COMMON + textwrap.dedent(program), folder)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "harmed: []" in done.stdout, done.stdout + done.stderr
     assert "Traceback" not in done.stderr, done.stderr
@@ -118,11 +118,10 @@ def test_a_profile_with_samples_of_threads(tmp_path: Path) -> None:
     assert inside.sum() > 5  # sampling goes on
 
 
-@pytest.mark.parametrize("keeper", [True, False])
-def test_a_recording_that_streams(tmp_path: Path, keeper: bool) -> None:
+def test_a_recording_that_streams(tmp_path: Path) -> None:
     run(
         """
-        with opscope.profile(stream_to=folder, keeper=sys.argv[2] == "True"):
+        with opscope.profile(stream_to=folder):
             work(0.3)
             files = Files()
             for _ in range(60_000):  # the file has to grow
@@ -132,7 +131,6 @@ def test_a_recording_that_streams(tmp_path: Path, keeper: bool) -> None:
         print("harmed:", files.harmed())
         """,
         tmp_path / "t",
-        str(keeper),
     )
     trace = opscope.load(tmp_path / "t")
     assert "afterwards" in trace.names
@@ -197,34 +195,6 @@ def test_a_process_that_listens_can_be_reached_again(tmp_path: Path) -> None:
     assert len(opscope.load(tmp_path / "t").events) > 10
 
 
-def test_a_process_that_finds_no_other_socket_says_so_once_and_goes_on(tmp_path: Path) -> None:
-    out = run(
-        """
-        import contextlib, io
-        from opscope.live.control import client, server
-        from opscope.errors import ReachError
-        opscope.listen()
-        def none(path):
-            raise ReachError("there is no place")
-        server.bound = none
-        said = sys.stderr = io.StringIO()
-        files = Files()
-        with contextlib.suppress(ReachError):
-            client.connect(os.getpid())
-            print("reached")
-        work(0.3)
-        print("listens:", server.is_listening(), "said:", said.getvalue().count("nobody can ask"))
-        with contextlib.suppress(ReachError):
-            client.connect(os.getpid())
-            print("reached")
-        sys.stderr = sys.__stderr__
-        print("harmed:", files.harmed())
-        """,
-        tmp_path / "t",
-    )
-    assert "listens: False said: 1" in out and "reached" not in out
-
-
 def test_dumps_that_are_under_way(tmp_path: Path) -> None:
     run(
         """
@@ -286,7 +256,7 @@ def test_nothing_of_ours_is_a_standard_stream_of_the_program(tmp_path: Path) -> 
     )
 
 
-@pytest.mark.parametrize("closed", [0, 1, 2])
+@pytest.mark.parametrize("closed", [0, 2])
 def test_a_keeper_of_a_program_without_standard_streams(tmp_path: Path, closed: int) -> None:
     program = f"""
         os.close({closed})
@@ -327,9 +297,7 @@ def killed(program: str, folder: Path) -> None:
         check=False,
     )
     assert done.returncode == -signal.SIGKILL
-    until = time.monotonic() + 60
-    while list(folder.rglob(".recording-*")) and time.monotonic() < until:
-        time.sleep(0.1)
+    wait_until(lambda: not list(folder.rglob(".recording-*")), 60)
     assert not list(folder.rglob(".recording-*")), "nobody has made its trace"
 
 
@@ -346,31 +314,10 @@ def test_one_file_that_is_put_in_place_of_ours_keeps_no_thread_busy(tmp_path: Pa
         before = time.process_time()
         time.sleep(1)
         print("busy:", time.process_time() - before > 0.5)
-        said = [sys.executable, "-m", "opscope", "status", str(os.getpid())]
+        said = [sys.executable, "-m", "opscope", "attach", "--status", str(os.getpid())]
         print("code:", subprocess.run(said, stdout=subprocess.DEVNULL).returncode)
         print("harmed: []")
         """,
         tmp_path,
     )
     assert "busy: False" in out and "code: 0" in out
-
-
-def test_a_process_that_was_stopped_after_that_has_not_hung(tmp_path: Path) -> None:
-    run(
-        """
-        with opscope.flight_recorder("9s", directory=folder, triggers=[triggers.Hang(after="2s")]):
-            work(1)
-            files = Files()
-            work(1)
-            stopped = os.getpid()
-            if os.fork() == 0:
-                os.kill(stopped, signal.SIGSTOP)
-                time.sleep(4)
-                os.kill(stopped, signal.SIGCONT)
-                os._exit(0)
-            work(7)
-        print("harmed:", files.harmed())
-        """,
-        tmp_path / "dumps",
-    )
-    assert not list((tmp_path / "dumps").glob("*.opscope"))

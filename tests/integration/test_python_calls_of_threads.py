@@ -18,9 +18,6 @@ STAYS, ENDS, BEGINS, PASSES = Life
 
 CREWS = {
     "one that was there": [STAYS],
-    "two that were there": 2 * [STAYS],
-    "one begins": [BEGINS],
-    "one ends": [ENDS],
     "one begins and ends": [PASSES],
     "of every kind": 4 * [STAYS] + 2 * [ENDS, BEGINS, PASSES],
     "nobody else": [],

@@ -1,6 +1,5 @@
 """Asking programs that never imported opscope: by their own interpreter, from Python 3.14 on."""
 
-import importlib
 import os
 import signal
 import subprocess
@@ -12,8 +11,10 @@ from types import SimpleNamespace
 import pytest
 
 import opscope
+from opscope.cli import main
 from opscope.live.control.address import socket_path
 from opscope.live.control.injection import reach
+from support.processes import wait_until
 from support.reached_programs import command, running
 
 pytest_plugins = ["support.reached_programs"]
@@ -102,9 +103,7 @@ def test_one_that_asks_and_is_ended_leaves_a_program_as_it_was(number):
         asking.send_signal(number)
         said = asking.communicate(timeout=60)[1]
         assert ("trace written" in said) == (number != signal.SIGKILL)
-        until = time.monotonic() + 20
-        while threads_and_files(program.pid) != before and time.monotonic() < until:
-            time.sleep(0.05)
+        wait_until(lambda: threads_and_files(program.pid) == before, 20)
         assert threads_and_files(program.pid) == before
         assert program.poll() is None
 
@@ -146,9 +145,7 @@ def test_an_interpreter_that_can_be_asked_from_outside_is_asked(runtime, monkeyp
     with reach(os.getpid()) as asking:
         assert asked == [os.getpid()]
         assert asking.status["process"] == os.getpid()
-    until = time.monotonic() + 20
-    while socket_path(os.getpid()).exists() and time.monotonic() < until:
-        time.sleep(0.01)
+    wait_until(lambda: not socket_path(os.getpid()).exists(), 20)
     assert not socket_path(os.getpid()).exists()
 
 
@@ -161,8 +158,6 @@ def test_a_top_that_is_interrupted_leaves_such_an_interpreter_as_it_was(runtime,
 
     monkeypatch.setattr(sys, "remote_exec", execute, raising=False)
     monkeypatch.setattr("opscope.cli.top.time", SimpleNamespace(sleep=interrupted))
-    importlib.import_module("opscope.cli.top").top(os.getpid())
-    until = time.monotonic() + 20
-    while socket_path(os.getpid()).exists() and time.monotonic() < until:
-        time.sleep(0.01)
+    main(["top", str(os.getpid())])
+    wait_until(lambda: not socket_path(os.getpid()).exists(), 20)
     assert not socket_path(os.getpid()).exists()

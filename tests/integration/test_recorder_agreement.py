@@ -46,14 +46,12 @@ def both(request):
     return recorded_by(opscope.profile, program), recorded_by(torch_profile, program)
 
 
-def test_names_nesting_shapes_and_values_agree(both):
+def test_names_nesting_shapes_and_values_agree_and_nothing_is_lost(both):
     ours, theirs = both
     expected = structure(theirs.events())
     assert expected
     assert differences(structure(without_long_lists(ours.events())), expected) == []
 
-
-def test_the_ledger_accounts_for_everything(both):
     ours, _ = both
     ledger = ours.trace.ledger["events"]
     assert ledger["requested"] == ledger["recorded"] == len(ours.trace.events)
@@ -62,8 +60,6 @@ def test_the_ledger_accounts_for_everything(both):
     assert ours.trace.ledger["arguments"]["dropped: unreadable"] == 0
     assert "fault" not in ours.trace.metadata
 
-
-def test_children_lie_inside_their_parents(both):
     events, end_ns = both[0].trace.events, both[0].trace.end_ns
     nested = (events["parent"] >= 0) & ~events["is_async"]
     parent = events["parent"][nested]
@@ -71,8 +67,6 @@ def test_children_lie_inside_their_parents(both):
     assert (events["start_ns"][nested] >= events["start_ns"][parent]).all()
     assert (end_ns[nested] <= end_ns[parent]).all()
 
-
-def test_self_times_add_up(both):
     events = both[0].events()
     assert not any(event.is_async for event in events)
     top_level = [event for event in events if event.cpu_parent is None]

@@ -201,19 +201,6 @@ def test_long_texts_and_lists_are_kept_or_cut_but_never_harm():
     assert "fault" not in trace.metadata
 
 
-def test_recording_keeps_no_tensor_alive():
-    import weakref
-
-    with opscope.profile(record_shapes=True, profile_memory=True, with_stack=True) as prof:
-        tensor = torch.ones(1000)
-        tensor.add_(1)
-        storage = weakref.ref(tensor.untyped_storage())
-        tensor = weakref.ref(tensor)
-        assert tensor() is None
-        assert storage() is None
-    assert (prof.trace.table("allocations")["size_bytes"] == -4000).any()
-
-
 def compressed_sparse():
     rows, columns = torch.tensor([0, 2]), torch.arange(2)
     torch.sparse_csr_tensor(rows, columns, torch.ones(2), (1, 2)) * 2

@@ -263,23 +263,6 @@ def test_a_new_thread_starts_outside_of_its_parents_span():
     assert parents(trace)["aten::ones"] == "" == parents(trace)["aten::zeros"]
 
 
-def test_python_calls_of_every_thread():
-    def leaf(number):
-        return torch.ones(number + 1)
-
-    trace = record(lambda: in_threads(5, leaf), with_stack=True)
-    calls = [name for name in names(trace) if name.endswith(": leaf")]
-    assert len(calls) == 5
-    events = trace.events
-    for row, name in enumerate(names(trace)):
-        if name == "aten::ones":
-            above = []
-            while row >= 0:
-                above.append(trace.event_name(row))
-                row = events["parent"][row]
-            assert any(n.endswith(": leaf") for n in above)
-
-
 def test_threads_inside_spans_when_the_process_ends():
     # Not inside torch: torch alone aborts when a daemon thread is in an operator at exit.
     output = output_of(

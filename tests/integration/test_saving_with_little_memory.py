@@ -40,7 +40,7 @@ for mebibytes in (0, 16, 64, 1500):
     ends.append(0 if whole in (1, len(trace.events)) else 4)
 print(json.dumps(sorted(set(ends))))
 """
-LIMITS = [("RLIMIT_AS", 0), ("RLIMIT_DATA", 5)]
+LIMITS = [("RLIMIT_AS", 0, ""), ("RLIMIT_DATA", 5, "import pyarrow.parquet")]
 
 
 def ends_of(folder, **what):
@@ -52,7 +52,6 @@ def ends_of(folder, **what):
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize(("name", "field"), LIMITS)
-@pytest.mark.parametrize("prepare", ["", "import pyarrow.parquet"])
+@pytest.mark.parametrize(("name", "field", "prepare"), LIMITS)
 def test_it_is_written_or_said(tmp_path, name, field, prepare):
     assert ends_of(tmp_path, name=name, field=field, prepare=prepare) == [0, 1]

@@ -9,16 +9,14 @@ from hypothesis import strategies as st
 
 import opscope
 from opscope.analysis.account.find import find_account
-from opscope.analysis.own_listing import OwnListing
 from opscope.analysis.top_operators import find_top_operators
 from opscope.analysis.torch_listing.averages import key_averages
 from opscope.report.page import report_html
-from opscope.timeline.listing import TorchListing
+from opscope.timeline.listing import OwnListing, TorchListing
 from opscope.timeline.period import Which, period_of
-from opscope.timeline.tree.line_nesting import line_nesting
-from opscope.timeline.tree.own_time import own_times
+from opscope.timeline.tree.line_nesting import line_nesting, own_times
 from support.plain_own_times import covered_ns, plain_own_times
-from support.read_report import read_report
+from support.read_report import own_times_of_the_page, read_report
 
 # Nanoseconds; few distinct ones, so that ties, empty spans and overruns of 1 ns are frequent.
 EDGE = st.sampled_from([0, 1, 2, 999, 1000, 1001, 2000, 5000, 5001, 9999, 10_000])
@@ -93,27 +91,8 @@ def test_all_views_cut_the_time_of_threads_alike(tmp_path, spans):
     assert account.time_ns.sum() == account.wall_ns * threads
 
     page = read_report(report_html(trace, period=Which.ALL))
-    assert own_times_of_the_page(page) == names
-
-
-def own_times_of_the_page(report):
-    """What the page's program computes: each span until when it has time, less what is in it."""
-    moved = report.data["spans"]["moved"]
-    others = zip(moved["until"], moved["around"], strict=True)
-    own_until = dict(zip(moved["span"], others, strict=True))
-    own, spans, open_, last = {}, report.spans, [], -1
-    for number, (name, start, end, line) in enumerate(spans):
-        if line != last:
-            open_, last = [], line
-        while open_ and open_[-1][1] <= start:
-            open_.pop()
-        until, around = own_until.get(number, (end, open_[-1][0] if open_ else -1))
-        own[name] = own.get(name, 0) + until - start
-        if around >= 0:
-            outer = spans[around][0]
-            own[outer] = own.get(outer, 0) - (until - start)
-        open_.append((number, end))
-    return {name: one for name, one in own.items() if one}
+    shown = own_times_of_the_page(page)
+    assert {name: one for name, one in shown.items() if one} == names
 
 
 def test_calls_that_touch_overrun_or_are_empty_are_all_counted(tmp_path):

@@ -2,13 +2,12 @@
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from support.chrome_files import op
-from support.processes import run_python
+from support.processes import run_python, wait_until
 
 OPSCOPE = str(Path(sys.executable).with_name("opscope"))
 HOSTILE = "open({mark!r}, 'a').write(__file__ + '\\n')\nraise ImportError('harmless')\n"
@@ -55,8 +54,8 @@ def test_commands_over_files_of_ranks(of_ranks, tmp_path):
         ["summary", "."],
         ["why", "."],
         ["sql", ".", "select 1"],
-        ["rollup", "."],
-        ["job", "operators", "."],
+        ["ranks", "--rollup", "."],
+        ["ranks", "--ask", "operators", "."],
         ["export", ".", "-o", str(tmp_path / "job.opscope")],
     ):
         code, said = of_ranks.run(*words)
@@ -65,7 +64,7 @@ def test_commands_over_files_of_ranks(of_ranks, tmp_path):
     saved = Sent(tmp_path / "job.opscope", (*OURS, *STANDARD))
     for rollup in saved.folder.rglob("rollup*"):
         rollup.unlink()
-    for words in (["rollup", "."], ["job", "operators", "."]):
+    for words in (["ranks", "--rollup", "."], ["ranks", "--ask", "operators", "."]):
         code, said = saved.run(*words)
         assert not saved.ran and code == 0, said
 
@@ -89,9 +88,7 @@ def program_beside_modules(tmp_path, then):
 def test_the_processes_that_finish_what_was_killed(tmp_path, options):
     sent = program_beside_modules(tmp_path, "os.kill(os.getpid(), 9)")
     sent.run("run", "-o", str(tmp_path / "t"), *options, "script.py")
-    until_s = time.monotonic() + 60
-    while not list((tmp_path / "t").rglob("manifest*.json")) and time.monotonic() < until_s:
-        time.sleep(0.1)
+    wait_until(lambda: list((tmp_path / "t").rglob("manifest*.json")), 60)
     assert list((tmp_path / "t").rglob("manifest*.json"))
     assert not sent.ran
 

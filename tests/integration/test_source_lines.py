@@ -81,7 +81,3 @@ def test_lines_of_a_module_in_a_zip_file_are_kept(tmp_path):
 
 def test_they_can_be_left_out(record):
     assert texts_of(record("--stack", "--no-source-lines")) == {}
-
-
-def test_without_calls_there_are_none(record):
-    assert texts_of(record()) == {}

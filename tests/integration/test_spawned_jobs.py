@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import opscope
-from opscope.analysis.collectives.kinds import NONE
+from opscope.analysis.collectives.calls import NONE
 from opscope.columns.causes import Cause
 from support.gloo_jobs import run_gloo_job
 

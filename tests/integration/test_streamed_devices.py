@@ -17,7 +17,7 @@ import opscope
 from opscope.api.trace import Trace
 from opscope.columns.codes import GpuKind
 from opscope.recording.recovered import recover_file
-from opscope.storage.unfinished_recordings import unfinished_recordings
+from opscope.storage.manifest import unfinished_recordings
 from support.processes import run_opscope
 
 PROGRAM = """

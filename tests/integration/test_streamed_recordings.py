@@ -21,7 +21,8 @@ from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
 from opscope.recording import recovered
 from opscope.recording.recovered import recover, recover_file
 from opscope.recording.streams.stream import NO_ROOM
-from opscope.storage.unfinished_recordings import unfinished_recordings
+from opscope.storage.manifest import unfinished_recordings
+from support.recorded import count
 
 EVERYTHING = {
     "record_shapes": True,
@@ -41,10 +42,6 @@ def work(times=20):
 
 def streaming(folder, **options):
     return opscope.profile(stream_to=folder, keeper=False, **options)
-
-
-def count(trace, name):
-    return sum(trace.names[row] == name for row in trace.events["name"].tolist())
 
 
 def in_a_program(source, *arguments):
@@ -235,7 +232,7 @@ os._exit(0)
             recover_file(path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert code == 0 and f"`opscope recover {tmp_path}`" in str(refused.value)
+    assert code == 0 and f"`opscope doctor --recover {tmp_path}`" in str(refused.value)
     trace, _ = recover_file(path)
     assert count(trace, "aten::add") == 1
 
@@ -255,7 +252,7 @@ def test_a_trace_that_cannot_be_written_ends_no_program_and_is_kept(tmp_path, ca
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     said = capfd.readouterr().err
     assert said.count("the trace was not written") == 1 and "Too many open files" in said
-    assert f"opscope recover {tmp_path / 't'}" in said
+    assert f"opscope doctor --recover {tmp_path / 't'}" in said
     first = tmp_path / "t" / "cycle-1" if steps else tmp_path / "t"
     assert len(unfinished_recordings(first)) == 1
     if steps:
@@ -344,63 +341,6 @@ def test_each_cycle_of_a_schedule_has_its_own(tmp_path):
         assert unfinished_recordings(cycle) == []
 
 
-def test_a_recording_that_ends_by_an_exception_is_written(tmp_path):
-    with pytest.raises(ZeroDivisionError), streaming(tmp_path):
-        work()
-        1 / 0  # noqa: B018
-    assert count(opscope.load(tmp_path), "step") == 20
-
-
-def test_the_thread_that_stops_need_not_be_the_one_that_started(tmp_path):
-    profile = streaming(tmp_path)
-    profile.start()
-    work()
-    stops = threading.Thread(target=profile.stop)
-    stops.start()
-    stops.join()
-    assert count(opscope.load(tmp_path), "step") == 20
-
-
-def test_a_forked_child_has_a_recording_of_its_own(tmp_path):
-    with streaming(tmp_path / "parent"):
-        work()
-        with opscope.record_function("around the fork"):
-            child = os.fork()
-            if child == 0:
-                status = 1
-                try:
-                    own = streaming(tmp_path / "child")
-                    with own, opscope.record_function("in the child"):
-                        work(3)
-                    status = 0
-                finally:
-                    os._exit(status)
-            assert os.waitpid(child, 0)[1] == 0
-        work()
-    parent, own = opscope.load(tmp_path / "parent"), opscope.load(tmp_path / "child")
-    assert count(parent, "step") == 40 and count(parent, "in the child") == 0
-    assert count(own, "step") == 3 and count(own, "around the fork") == 0
-    assert not parent.events["unfinished"].any()
-
-
-def test_a_killed_child_costs_its_parent_nothing(tmp_path):
-    with streaming(tmp_path / "parent"):
-        child = os.fork()
-        if child == 0:
-            try:
-                profile = streaming(tmp_path / "child")
-                profile.start()
-                work(3)
-                os.kill(os.getpid(), signal.SIGKILL)
-            finally:
-                os._exit(1)
-        assert os.waitpid(child, 0)[1] == signal.SIGKILL
-        work()
-    assert count(opscope.load(tmp_path / "parent"), "step") == 20
-    own = opscope.load(tmp_path / "child")
-    assert count(own, "step") == 3 and not own.metadata["ended"]["whole"]
-
-
 def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     profile = streaming(tmp_path / "file" / "t")
@@ -436,32 +376,6 @@ def test_a_full_file_loses_what_is_counted(tmp_path):
     assert ledger[f"dropped: {NO_ROOM}"] > 0
     assert ledger["requested"] == ledger["recorded"] + ledger[f"dropped: {NO_ROOM}"]
     assert ledger["recorded"] > 10_000
-
-
-def test_memory_that_a_recording_may_have_is_bound():
-    with opscope.profile(max_memory=4 << 20) as profile:
-        work(3000)
-    ledger = profile.trace.ledger["events"]
-    assert ledger["dropped: memory budget"] > 0
-    assert ledger["requested"] == ledger["recorded"] + ledger["dropped: memory budget"]
-    assert 10_000 < ledger["recorded"] < 200_000
-    del profile
-    with opscope.profile() as profile:
-        work(3000)
-    assert profile.trace.ledger["events"]["dropped: memory budget"] == 0
-
-
-def test_a_limit_to_the_size_of_files_is_no_end(tmp_path):
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    with streaming(tmp_path) as profile:
-        work(10)
-        try:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 20, hard))
-            work(2000)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert profile.trace.ledger["events"][f"dropped: {NO_ROOM}"] > 0
-    assert count(opscope.load(tmp_path), "step") > 10
 
 
 def test_the_folder_may_be_removed(tmp_path):

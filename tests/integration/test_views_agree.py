@@ -13,12 +13,12 @@ import pytest
 
 import opscope
 from opscope.cli import main
-from opscope.cli.shown.headline import headline
+from opscope.cli.shown.findings import headline
 from opscope.report.page import report_html
 from opscope.timeline.period import period_of
-from opscope.timeline.time_kind import TimeKind, time_kind
+from opscope.timeline.waits import TimeKind, time_kind
 from support.processes import run_python
-from support.read_report import read_report
+from support.read_report import own_times_of_the_page, read_report
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "recorded_ways.py"
 WAYS = ("operators", "modules", "stacks", "functions", "scheduled")
@@ -51,29 +51,6 @@ def summary(saved, capsys):
 @pytest.fixture(scope="module")
 def report(trace):
     return read_report(report_html(trace))
-
-
-def own_times_of_the_page(report):
-    """What the page's program computes of the period: self time by name, from spans alone."""
-    period, moved = report.data["period"], report.data["spans"]["moved"]
-    others = zip(moved["until"], moved["around"], strict=True)
-    own_until = dict(zip(moved["span"], others, strict=True))
-    spans, own = report.spans, {}
-    open_ = []
-    last = -1
-    for number, (name, start, end, line) in enumerate(spans):
-        if line != last:
-            open_, last = [], line
-        while open_ and open_[-1][1] <= start:
-            open_.pop()
-        until, around = own_until.get(number, (end, open_[-1][0] if open_ else -1))
-        inside = max(min(until, period["to"]) - max(start, period["from"]), 0)
-        own[name] = own.get(name, 0) + inside
-        if around >= 0:
-            outer = spans[around][0]
-            own[outer] = own.get(outer, 0) - inside
-        open_.append((number, end))
-    return own
 
 
 def test_the_summary_and_the_page_give_every_name_the_same_time(trace, report, summary):

@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import opscope  # noqa: E402
-from opscope.timeline.tree.own_time import own_times  # noqa: E402
+from opscope.timeline.tree.line_nesting import own_times  # noqa: E402
 from opscope.timeline.waits import waiting_ns  # noqa: E402
 
 

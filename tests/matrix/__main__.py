@@ -51,7 +51,7 @@ CLOSEST = (
     *("tests/unit/torch_api/drop_in", "tests/unit/recording/bridge/test_bridge.py"),
     "tests/unit/replay",
     "tests/unit/torch_api/test_activity_configs.py",
-    "tests/unit/torch_api/test_experimental_switches.py",
+    "tests/unit/torch_api/test_settings.py",
     "tests/unit/columns/test_registered_operators.py",
 )  # fmt: skip
 _OPTIONS = ("--closest", "--failed")

@@ -1,6 +1,6 @@
 """One rank of a job on gloo in which rank 1 does not come to the end: ``failing_job.py HOW``.
 
-It is killed (``kill``), raises an error (``raise``), or never joins the others (``absent``).
+It is killed (``kill``), or never joins the others (``absent``).
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ def main(how: str) -> None:
     for step in range(STEPS):
         if fails and step == LAST and how == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
-        if fails and step == LAST and how == "raise":
-            raise ValueError("this rank has had enough")
         model(torch.ones(2, 8)).sum().backward()
         optimizer.step()
 

@@ -20,7 +20,7 @@ import opscope
 from opscope import _native
 from opscope.api.trace import Trace
 from opscope.columns.device_rules import check_device_rules
-from opscope.recording.gpu import collecting as gpu_collecting
+from opscope.recording.gpu import devices as gpu_devices
 
 MISBEHAVIOURS: dict[str, dict[str, int]] = {
     "in order": {},
@@ -47,7 +47,7 @@ def play_files(library: str, files: Iterable[Path], launches: int) -> int:
     """Play and print; 1 if anything differs."""
     os.environ["OPSCOPE_CUPTI"] = library
     torch.version.cuda = None  # the stand-in plays no subscription of torch's own
-    gpu_collecting.set_up_gpu.cache_clear()
+    gpu_devices.set_up_gpu.cache_clear()
     fake = FakeCupti(library)
     failed = False
     for file in files:

@@ -30,8 +30,8 @@ _JSON = {"chrome", "speedscope", "execution-trace", "memory-timeline"}
 _COMMANDS = (
     ["summary"],
     ["summary", "--format", "json"],
-    ["findings", "--format", "json", "--name", "aten"],
-    ["findings"],
+    ["why", "--all", "--format", "json", "--name", "aten"],
+    ["why", "--all"],
     ["why"],
     ["why", "--format", "json"],
     ["memory"],
@@ -65,7 +65,7 @@ def look_at_everything(path: Path, folder: Path) -> str:
 
 def replay_again(path: Path) -> str:
     """Run the operators of ``path`` again; returns what became of it."""
-    said = _run("replay", str(path), "--repeat", "1", "--format", "json")
+    said = _run("export", "--replay", str(path), "--repeat", "1", "--format", "json")
     if not said:
         return "refused"
     _check_json("replay", said)

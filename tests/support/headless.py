@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from opscope.base.running_process import state_of
+from opscope.launch.process_end import state_of
 
 _PROGRAM = """
 import ctypes, threading, time

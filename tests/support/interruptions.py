@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any
 
 from opscope import _native
-from opscope.recording.compiled_optimizers import report_optimizer_step
+from opscope.recording.torch_compile import report_optimizer_step
 
 
 class Interruption(BaseException):

@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from opscope.analysis.memory.categories import MemoryAccounts
-from opscope.columns.devices import device_name
+from opscope.columns.labels import device_name
 
 Block = tuple[int, int, str]
 Version = tuple[Block, int]
@@ -64,15 +66,19 @@ def our_reference(accounts: MemoryAccounts) -> Reference:
     """The same of opscope's accounts."""
     flow, line = accounts.flow, accounts.timeline
     names = _names(accounts)
-    numbers = [flow.node(number) for number in range(len(flow))]
-    nodes = [
-        Node(
-            inputs=[(names[block], version) for block, version in node.inputs],
-            outputs=[(names[block], version) for block, version in node.outputs],
-            intermediates=[names[block] for block in node.intermediates],
-        )
-        for node in numbers
-    ]
+    nodes = [Node(inputs=[], outputs=[], intermediates=[]) for _ in range(len(flow))]
+    edges = zip(
+        np.repeat(np.arange(len(flow)), np.diff(flow.edge_offsets)).tolist(), flow.block.tolist(),
+        flow.input_version.tolist(), flow.freed.tolist(), flow.is_output.tolist(), strict=True,
+    )  # fmt: skip
+    for number, block, version, freed, leaves in edges:
+        node, name = nodes[number], names[block]
+        if version >= 0:
+            node.inputs.append((name, version))
+        elif freed:
+            node.intermediates.append(name)
+        if leaves:
+            node.outputs.append((name, version + 1))
     versions = flow.version_offsets[1:] - flow.version_offsets[:-1]
     categories = {
         (names[block], version): int(accounts.categories.of(block, version))

@@ -10,16 +10,14 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from opscope.analysis.account.backward import passes_of_engine
-from opscope.analysis.account.collectives import is_within, transfers
-from opscope.analysis.account.event_causes import AS_AROUND, _of_name
-from opscope.analysis.account.pieces import main_threads, thread_of_operators
+from opscope.analysis.account.helper_threads import passes_of_engine, transfers
+from opscope.analysis.account.pieces import AS_AROUND, _of_name, main_threads, thread_of_operators
 from opscope.analysis.account.processor import intervals_by_thread
 from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.columns.causes import WAITS, Cause
 from opscope.columns.codes import EventKind, RecordScope, WaitsFor
-from opscope.timeline.program_steps import program_steps
-from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.steps import program_steps
+from opscope.timeline.tree.event_tree import nearest_ancestor
 from opscope.timeline.tree.frame_text import event_texts, is_python
 from opscope.timeline.tree.line_nesting import line_nesting
 from support.plain_lay_over import OffProcessor, lay_over
@@ -136,12 +134,12 @@ def _divide(whole, period):
     bounds = (period.start_ns, period.start_ns + wall_ns)
     stretches, passes = transfers(trace), passes_of_engine(trace)
     samples = dict(intervals_by_thread(whole, stretches))
-    edges = [steps.start_ns, steps.end_ns, stretches.ravel(), passes.ravel()]
+    edges = [steps.start_ns, steps.end_ns, stretches.edges_ns, passes.edges_ns]
     edges = np.unique(np.concatenate(edges))
     cuts = {key: np.append(one.start_ns, one.end_ns) for key, one in samples.items()}
     pieces = _pieces_of(trace, steps, bounds, {**cuts, -1: edges.astype(np.int64)}, passes)
-    in_pass = is_within(pieces.start_ns, passes)
-    in_transfer = is_within(pieces.start_ns, stretches)
+    in_pass = passes.contain(pieces.start_ns)
+    in_transfer = stretches.contain(pieces.start_ns)
     off = _off_processor(pieces, samples, in_transfer)
     return {"trace": trace, "steps": steps, "pieces": pieces, "off": off,
             "in_transfer": in_transfer, "in_pass": in_pass}  # fmt: skip
@@ -150,7 +148,7 @@ def _divide(whole, period):
 def _pieces_of(trace, steps, bounds, cuts, passes):
     nested = line_nesting(trace)
     thread, start, length, event, is_first = plain_segments(trace, *bounds, cuts)
-    in_pass = is_within(start, passes)
+    in_pass = passes.contain(start)
     causes = plain_causes(trace, nested.around.astype(np.int64))
     cause = np.where(event >= 0, causes[np.maximum(event, 0)] if len(causes) else 0, AS_AROUND)
     is_gap = cause == AS_AROUND

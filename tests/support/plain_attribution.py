@@ -10,8 +10,7 @@ import numpy as np
 from opscope.columns.schema import EventKind, RecordScope
 from opscope.timeline.listing import HIDDEN_NAMES
 from opscope.timeline.phases import _PREFIXES, NO_PHASE, Phase
-from opscope.timeline.tree.ancestry import nearest_ancestor
-from opscope.timeline.tree.event_tree import event_tree
+from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor
 from opscope.timeline.tree.links import forward_backward_links, thread_numbers
 
 NONE = -1

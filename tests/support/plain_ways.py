@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opscope import _native
-from opscope.analysis.account.divided import divide
-from opscope.analysis.account.find import main_time
+from opscope.analysis.account.find import divide, main_time
 from opscope.analysis.sites import Sites
 from opscope.columns.causes import Cause
 from opscope.columns.schema import AllocationAction, EventKind
@@ -17,10 +16,10 @@ from opscope.timeline.listing import TorchListing
 from opscope.timeline.module_attribution import attribute_to_modules
 from opscope.timeline.period import Which, period_of
 from opscope.timeline.phases import PHASE_NAMES, Phase, find_phases
-from opscope.timeline.program_steps import program_steps
 from opscope.timeline.stacks import Stacks, forward_source
+from opscope.timeline.steps import program_steps
 from opscope.timeline.tree.event_tree import event_tree
-from opscope.timeline.tree.own_time import own_times
+from opscope.timeline.tree.line_nesting import own_times
 from support.plain_account import plain_sums
 from support.plain_attribution import (
     plain_around,

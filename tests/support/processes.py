@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 
@@ -35,3 +36,26 @@ def output_of(source: str, timeout_s: float = 120, **environment: str) -> str:
     done = run_python("-c", source, timeout=timeout_s, added=environment)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
+
+
+def wait_until(is_so: Callable[[], object], patience_s: float = 60) -> None:
+    """Look again and again; that it does not become so is the test's failure."""
+    until = time.monotonic() + patience_s
+    while not is_so():
+        assert time.monotonic() < until, f"not within {patience_s} s"
+        time.sleep(0.01)
+
+
+def forked(work: Callable[[], object]) -> int:
+    """Exit status of a forked child that runs ``work``; what it raises is on standard error."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            work()
+            status = 0
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

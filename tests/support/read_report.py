@@ -96,3 +96,25 @@ def unpack(text: str, directory: list[dict[str, Any]]) -> dict[str, np.ndarray]:
         offset += size
     assert offset == len(content)
     return columns
+
+
+def own_times_of_the_page(report: Any) -> dict[str, int]:
+    """Self time by name in the page's period, as its program computes it from spans alone."""
+    period, moved = report.data["period"], report.data["spans"]["moved"]
+    others = zip(moved["until"], moved["around"], strict=True)
+    own_until = dict(zip(moved["span"], others, strict=True))
+    own: dict[str, int] = {}
+    spans, open_, last = report.spans, [], -1
+    for number, (name, start, end, line) in enumerate(spans):
+        if line != last:
+            open_, last = [], line
+        while open_ and open_[-1][1] <= start:
+            open_.pop()
+        until, around = own_until.get(number, (end, open_[-1][0] if open_ else -1))
+        inside = max(min(until, period["to"]) - max(start, period["from"]), 0)
+        own[name] = own.get(name, 0) + inside
+        if around >= 0:
+            outer = spans[around][0]
+            own[outer] = own.get(outer, 0) - inside
+        open_.append((number, end))
+    return own

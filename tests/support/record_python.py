@@ -60,6 +60,11 @@ class PythonWindow:
     def close(self) -> None:
         _native.close_window(self.id)
 
+    def end(self) -> list[Call]:
+        """Close it, then :meth:`read`."""
+        _native.close_window(self.id)
+        return self.read()
+
     def read(self) -> list[Call]:
         """Decode and give back; returns the outermost calls."""
         self.decoded = _native.decode(self.id, [])

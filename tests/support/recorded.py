@@ -33,6 +33,16 @@ def names(trace: Trace) -> list[str]:
     return [trace.event_name(row) for row in range(len(trace.events))]
 
 
+def count(trace: Trace, name: str) -> int:
+    """How many events have a name."""
+    return int((trace.events["name"] == trace.names.find(name)).sum())
+
+
+def steps_of(trace: Trace) -> int:
+    """How many steps of an SGD optimizer there are."""
+    return count(trace, "Optimizer.step#SGD.step")
+
+
 def parents(trace: Trace) -> dict[str, str]:
     """Name of every event to the name of what it ran in; "" at top level. Later ones win."""
     parent = trace.events["parent"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from opscope.torch_api.step_counter import NEVER
+from opscope.torch_api.steps import NEVER
 
 
 class SimulatedAlarm:

@@ -1,4 +1,4 @@
-"""A short form of tests/torture/corrupted_files.py: damaged traces end in errors or in answers."""
+"""Short forms of tests/torture/corrupted_files.py and left_files.py."""
 
 from pathlib import Path
 
@@ -6,32 +6,47 @@ import pytest
 
 from support.processes import run_python
 
-PROGRAM = Path(__file__).parents[1] / "torture" / "corrupted_files.py"
+TESTS = Path(__file__).parents[1]
 
 
-def run(*options):
-    return run_python(PROGRAM, "--built", "--seed", "1", *options)
-
-
-def test_damaged_files_end_in_errors_or_in_answers():
-    done = run("--folders", "12", "--chrome", "8", "--replay", "0")
+def run(module, *options):
+    done = run_python("-m", f"torture.{module}", "--seed", "1", *options, cwd=TESTS)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.startswith("seed 1\n")
-    assert "20 cases" in done.stdout
-    assert "0 findings" in done.stdout
+    assert done.stdout.startswith("seed 1\n") and "; 0 findings" in done.stdout
+    return done.stdout
 
 
-def test_damaged_calls_are_refused_or_replayed():
+def test_damaged_traces_end_in_errors_or_in_answers():
     pytest.importorskip("torch", reason="replays operators")
-    done = run("--folders", "0", "--chrome", "0", "--replay", "6")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "6 cases" in done.stdout
-    assert "0 findings" in done.stdout
+    assert "24 cases" in run("corrupted_files", "--built", "--count", "24")
 
 
-@pytest.mark.parametrize("end", ["raise", "kill", "hang"])
-def test_what_is_no_such_end_is_found(end):
-    done = run("--only", "folder:0", "--fail", end, "--limit", "2")
-    assert done.returncode == 1, done.stdout
-    assert "--only folder:0 --seed 1" in done.stdout
-    assert "1 findings" in done.stdout
+def test_damaged_recordings_are_read_or_refused():
+    pytest.importorskip("torch", reason="records operators")
+    said = run("left_files", "--count", "60")
+    assert "60 cases" in said and " read" in said and " refused" in said
+
+
+ENDS = """
+import os, pathlib, signal, sys
+from torture.cases import run_cases, tell
+ends = {
+    "fine": lambda: None,
+    "raises": lambda: 1 // 0,
+    "dies": lambda: os.kill(os.getpid(), signal.SIGSEGV),
+}
+cases = [(kind, number) for number in range(2) for kind in ends]
+found = run_cases(pathlib.Path(sys.argv[1]), cases, lambda kind, _: str(ends[kind]() or "read"))
+sys.exit(tell(found, seed=5))
+"""
+
+
+def test_what_ends_in_another_way_is_found(tmp_path):
+    done = run_python("-c", ENDS, tmp_path, cwd=TESTS)
+    assert done.returncode == 1, done.stderr
+    assert "6 cases" in done.stdout and "'fine read': 2" in done.stdout
+    assert "4 findings" in done.stdout
+    for number in range(2):
+        raised = done.stdout.partition(f"--only raises:{number} --seed 5: ")[2]
+        assert raised.startswith("exit code 1\n") and "ZeroDivisionError" in raised
+        assert f"--only dies:{number} --seed 5: signal 11\n" in done.stdout

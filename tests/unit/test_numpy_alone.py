@@ -107,7 +107,7 @@ def test_recording_says_that_it_needs_torch():
     assert done.stdout.startswith("Recording a program needs torch"), done.stderr
 
 
-COMMANDS = ["run", "summary", "findings", "why", "memory", "export", "report", "sql", "doctor"]
+COMMANDS = ["run", "summary", "why", "memory", "export", "report", "sql", "doctor"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

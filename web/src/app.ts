@@ -9,6 +9,7 @@ import { findingsPanel } from "./panels/findings";
 import { flamePanel } from "./panels/flame";
 import { memoryPanel } from "./panels/memory";
 import { overviewPanel } from "./panels/overview";
+import { verdictCard } from "./panels/verdict";
 import { ranksPanel } from "./panels/ranks";
 import { runPanel } from "./panels/run";
 import { selectionPanel } from "./panels/selection";
@@ -55,7 +56,15 @@ export class App {
       aria: { orientation: "horizontal", label: "Height of the timeline" },
     });
     this.tabBar.addEventListener("keydown", (event) => this.tabKey(event));
-    replace(root, this.header(), this.timeline.root, splitter, this.tabBar, this.panel);
+    replace(
+      root,
+      this.header(),
+      verdictCard(state.report.verdict),
+      this.timeline.root,
+      splitter,
+      this.tabBar,
+      this.panel,
+    );
     this.listenToSplitter(splitter);
     state.on(["tab", "theme"], () => this.showTab());
     state.on(["selection"], () => this.selectionChanged());

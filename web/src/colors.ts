@@ -1,8 +1,6 @@
-// One colour per name, the same in every view; quiet tones for what only gives structure.
-import { Kind } from "./contract";
+// Colours, the same in every view.
+import { ACTIVITIES, type Activities, type Activity } from "./data/activities";
 import { oklch } from "./oklch";
-
-const HUES = [250, 215, 185, 160, 135, 105, 80, 60, 40, 20, 345, 320, 295, 272];
 
 export interface Theme {
   dark: boolean;
@@ -34,48 +32,57 @@ export function currentTheme(): Theme {
   };
 }
 
-export function labelColor(name: string, kind: number, dark: boolean): string {
-  switch (kind) {
-    case Kind.annotation:
-    case Kind.deviceAnnotation:
-      return oklch(dark ? 0.4 : 0.88, 0.015, 255);
-    case Kind.pythonCall:
-    case Kind.cCall:
-      return oklch(dark ? 0.42 : 0.9, 0.03, 70 + (hash(name) % 5) * 8);
-    case Kind.gcPause:
-      return oklch(dark ? 0.52 : 0.75, 0.14, 25);
-    case Kind.moduleCall:
-      return oklch(dark ? 0.45 : 0.85, 0.06, 285 + (hash(name) % 5) * 8);
-    default:
-      return oklch(dark ? 0.52 : 0.84, dark ? 0.085 : 0.075, HUES[hash(name) % HUES.length]);
-  }
+// One hue per activity, as --phase-… in style.css; what only gives structure is quiet.
+const ACTIVITY_TONES: Record<Activity, [chroma: number, hue: number]> = {
+  forward: [0.075, 260],
+  backward: [0.075, 300],
+  optimizer: [0.08, 160],
+  "data loading": [0.09, 80],
+  Python: [0.03, 75],
+  communication: [0.09, 345],
+  memory: [0.07, 205],
+  waiting: [0.05, 30],
+  "garbage collection": [0.13, 25],
+  other: [0.012, 255],
+};
+const SHADES = 4; // of an activity, by name, so that neighbours can be told apart
+
+export function activityColor(activity: Activity, dark: boolean, shade = 1): string {
+  const [chroma, hue] = ACTIVITY_TONES[activity];
+  const lightness = dark ? 0.42 + 0.045 * shade : 0.9 - 0.035 * shade;
+  return oklch(lightness, chroma * (dark ? 1.15 : 1), hue);
 }
 
-// Colours of all labels, each distinct one once.
-export class LabelColors {
-  readonly palette: string[] = [];
-  readonly indexOfLabel: Uint16Array;
+// Colours of spans and of names: what they are for, in a shade of their name.
+export class SpanColors {
+  readonly palette: string[];
+  private readonly shades: Uint8Array; // of labels
 
-  constructor(labels: string[], kinds: number[], dark: boolean) {
-    const known = new Map<string, number>();
-    this.indexOfLabel = Uint16Array.from(labels, (label, i) => {
-      const color = labelColor(label, kinds[i], dark);
-      let index = known.get(color);
-      if (index === undefined) {
-        index = this.palette.push(color) - 1;
-        known.set(color, index);
-      }
-      return index;
-    });
+  constructor(
+    private readonly spans: { labels: string[]; label: ArrayLike<number>; activities: Activities },
+    dark: boolean,
+  ) {
+    this.palette = ACTIVITIES.flatMap((activity) =>
+      Array.from({ length: SHADES }, (_, shade) => activityColor(activity, dark, shade)),
+    );
+    this.shades = Uint8Array.from(spans.labels, (label) => hash(label) % SHADES);
   }
 
-  of(label: number): string {
-    return this.palette[this.indexOfLabel[label]];
+  indexOf(span: number): number {
+    return this.spans.activities.ofSpan[span] * SHADES + this.shades[this.spans.label[span]];
+  }
+
+  ofSpan(span: number): string {
+    return this.palette[this.indexOf(span)];
+  }
+
+  ofLabel(label: number): string {
+    return this.palette[this.spans.activities.ofLabel[label] * SHADES + this.shades[label]];
   }
 }
 
 // Parts of a training step, by the names of timeline/phases.py, and what memory is for, by those of
-// analysis/memory/timeline.py.
+// analysis/memory/data_flow.py.
 const PART_COLORS: Record<string, string> = {
   "data loading": "--phase-data",
   forward: "--phase-forward",
@@ -97,34 +104,33 @@ export function partColor(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(property).trim();
 }
 
-// Causes of time, by the names of analysis/account/causes.py: work in cool hues, waiting in warm ones,
-// and those that often stand beside each other far apart.
-const CAUSE_HUES: Record<string, number> = {
-  operators: 250,
-  "torch around operators": 205,
-  Python: 145,
-  "garbage collection": 0,
-  imports: 170,
-  compilation: 120,
-  "waiting for a loader": 85,
-  "waiting for a lock": 30,
-  "waiting for the GIL": 345,
-  "waiting for a device": 60,
-  collectives: 300,
-  "input and output": 105,
-  asleep: 325,
-  memory: 225,
-  "waiting for a processor": 15,
-  opscope: 275,
-  copies: 185,
+// Causes of time, by the names of columns/causes.py, in the hues of the activities they are near to.
+const CAUSE_TONES: Record<string, [hue: number, chroma?: number]> = {
+  operators: [250],
+  "torch around operators": [235, 0.06],
+  Python: [75, 0.05],
+  "garbage collection": [25],
+  imports: [110, 0.06],
+  compilation: [130],
+  "waiting for a loader": [80],
+  "waiting for a lock": [50],
+  "waiting for the GIL": [10],
+  "waiting for a device": [60],
+  collectives: [345],
+  "input and output": [180],
+  asleep: [325, 0.06],
+  memory: [205],
+  "waiting for a processor": [30, 0.05],
+  opscope: [275, 0.06],
+  copies: [190, 0.06],
 };
-const PALE = new Set(["waiting for a processor", "torch around operators", "opscope", "asleep", "copies"]);
 
 // Each has a colour of its own, and a quiet tone where nothing was done or known.
 export function causeColor(name: string, dark: boolean): string {
   if (name === "unknown" || name === "nothing to do") return oklch(dark ? 0.4 : 0.85, 0.01, 255);
-  const hue = CAUSE_HUES[name] ?? HUES[hash(name) % HUES.length];
-  return PALE.has(name) ? oklch(dark ? 0.72 : 0.86, 0.08, hue) : oklch(dark ? 0.55 : 0.7, 0.13, hue);
+  const [hue, chroma = 0.13] = CAUSE_TONES[name] ?? [hash(name) % 360];
+  const isPale = chroma < 0.1;
+  return oklch(dark ? (isPale ? 0.72 : 0.55) : isPale ? 0.84 : 0.7, chroma, hue);
 }
 
 export function hash(text: string): number {

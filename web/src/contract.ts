@@ -142,6 +142,8 @@ export interface SourceColumns {
   file: string[];
   line: number[];
   function: string[];
+  text: string[]; // what the line says, where that is known
+  starts: number[][]; // when the first calls from it started
   library: boolean[];
   calls: number[];
   self: number[];

@@ -1,5 +1,5 @@
 // What the reader is looking at. Views change it here and hear of changes from here.
-import { LabelColors, currentTheme, type Theme } from "./colors";
+import { SpanColors, currentTheme, type Theme } from "./colors";
 import type { Report } from "./contract";
 import { Search } from "./data/search";
 import type { TimeRange } from "./data/selection";
@@ -20,7 +20,7 @@ export class State {
   search: Search | null = null;
   tab = "overview";
   theme: Theme;
-  colors: LabelColors;
+  colors: SpanColors;
   readonly duration: number;
   private readonly firstView: TimeRange;
   private readonly listeners = new Map<Change, (() => void)[]>();
@@ -134,6 +134,13 @@ export class State {
     this.setView(middle - width / 2, middle + width / 2);
   }
 
+  // Selects the call of Python that starts at the first of these times; picked again, the next one.
+  goToCall(starts: number[]): void {
+    const { spans } = this;
+    const calls = starts.map((start) => spans.callStartingAt(start)).filter((call) => call >= 0);
+    if (calls.length) this.goTo(calls[(calls.indexOf(this.selected) + 1) % calls.length], true);
+  }
+
   // A selected call of Python stays selected only where it can be seen.
   showPython(show: boolean): void {
     if (!this.spans.hasPython || show === this.pythonShown) return;
@@ -192,8 +199,8 @@ export class State {
     return { from: -margin, to: this.duration + margin };
   }
 
-  private makeColors(): LabelColors {
-    return new LabelColors(this.spans.labels, this.spans.kinds, this.theme.dark);
+  private makeColors(): SpanColors {
+    return new SpanColors(this.spans, this.theme.dark);
   }
 
   private tell(change: Change): void {

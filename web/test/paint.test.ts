@@ -1,6 +1,6 @@
 // What reaches the canvas: every span that is visible, at a cost bounded by pixels.
 import { describe, expect, it } from "vitest";
-import { LabelColors } from "../src/colors";
+import { SpanColors } from "../src/colors";
 import { Search } from "../src/data/search";
 import type { Spans } from "../src/data/spans";
 import type { State } from "../src/state";
@@ -24,7 +24,7 @@ function paint(
   const rects: Rect[] = [];
   const state = {
     spans,
-    colors: new LabelColors(spans.labels, spans.kinds, false),
+    colors: new SpanColors(spans, false),
     search: search === null ? null : new Search(spans, search),
     theme: { muted: "muted", spanText: "black", dim: "grey" },
   } as unknown as State;

@@ -15,15 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.columns.codes import CompilationKind, EventKind, OriginsKnownFrom
-from opscope.columns.names import Names
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Flags, Values
 from opscope.timeline.period import find_which, period_of
-from opscope.timeline.tree.ancestry import nearest_ancestor
-from opscope.timeline.tree.event_tree import event_tree
-from opscope.timeline.tree.self_time import minus_children
-
-Values = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+from opscope.timeline.tree.event_tree import event_tree, minus_children, nearest_ancestor
 
 
 @dataclass(frozen=True)
@@ -191,10 +186,11 @@ def find_compiled_code(trace: TraceData, which: str = "steady") -> CompiledCode:
     graph = looked_at.events["kind"] == EventKind.COMPILED_GRAPH
     tree = event_tree(looked_at)
     placed = _Placed.of(looked_at)
-    outermost = graph & ~_within(tree.parent, graph)
-    called = placed.is_call & (_innermost(tree.parent, graph | placed.is_call, graph))
+    outermost = graph & (nearest_ancestor(tree.parent, graph) < 0)
+    innermost = nearest_ancestor(tree.parent, graph | placed.is_call)
+    called = placed.is_call & (innermost >= 0) & graph[innermost]
     around = nearest_ancestor(tree.parent, graph | called)
-    inside = (graph | called) & _reaches(around, graph)
+    inside = (graph | called) & ((around >= 0) | graph)
     own = minus_children(np.where(inside | outermost, around, -1), tree.duration_ns)
     return CompiledCode(
         calls=_calls(looked_at, placed, np.flatnonzero(called), around),
@@ -214,10 +210,10 @@ def _compilations(trace: TraceData) -> tuple[CompilationEvent, ...]:
     return tuple(
         CompilationEvent(
             kind=CompilationKind(kind),
-            function=_text(names, function),
-            file=_text(names, file),
+            function=names[function],
+            file=names[file],
             line=line,
-            reason=_text(names, reason),
+            reason=names[reason],
             start_ns=start_ns,
             duration_ns=duration_ns,
             while_recording=start_ns >= begun_ns,
@@ -229,33 +225,13 @@ def _compilations(trace: TraceData) -> tuple[CompilationEvent, ...]:
     )
 
 
-def _within(parent: npt.NDArray[Any], graph: Flags) -> Flags:
-    return np.asarray(nearest_ancestor(parent, graph) >= 0)
-
-
-def _innermost(parent: npt.NDArray[Any], marked: Flags, graph: Flags) -> Flags:
-    """Whether the nearest of ``marked`` around an event is a graph."""
-    around = nearest_ancestor(parent, marked)
-    return np.asarray((around >= 0) & graph[around])
-
-
-def _reaches(around: npt.NDArray[Any], graph: Flags) -> Flags:
-    return np.asarray((around >= 0) | graph)
-
-
 @dataclass(frozen=True, eq=False)
 class _Placed:
-    """Which place in a generated file every event was called from. Shape (events,) each.
+    """Which place in a generated file every event was called from. Shape (events,) each."""
 
-    Attributes:
-        file: row in names of the generated file; -1: it was called from none.
-        line: in that file.
-        is_call: it was called from there, and is not the function itself that runs the graph.
-    """
-
-    file: Values
-    line: Values
-    is_call: Flags
+    file: Values  # row in names of the generated file; -1: it was called from none
+    line: Values  # in that file
+    is_call: Flags  # it was called from there, and is not the function itself that runs the graph
 
     @classmethod
     def of(cls, trace: TraceData) -> _Placed:
@@ -353,8 +329,8 @@ def _known_sites(trace: TraceData) -> Mapping[tuple[int, int], _Site]:
     columns = (sites[name].tolist() for name in ("file", "line", "graph", "callee", "known_from"))
     return {
         (file, line): _Site(
-            _text(names, graph),
-            _text(names, callee),
+            names[graph],
+            names[callee],
             lines.get(site, ()),
             OriginsKnownFrom(known_from),
         )
@@ -371,20 +347,14 @@ def _lines_of_sites(trace: TraceData) -> Mapping[int, tuple[CompiledLine, ...]]:
     ):
         if file >= 0:
             lines = found.setdefault(site, {})
-            lines.setdefault((file, line, function, module), {})[_text(names, operator)] = None
+            lines.setdefault((file, line, function, module), {})[names[operator]] = None
     return {
         site: tuple(
-            CompiledLine(
-                names[file], line, _text(names, function), _text(names, module), tuple(ops)
-            )
+            CompiledLine(names[file], line, names[function], names[module], tuple(ops))
             for (file, line, function, module), ops in lines.items()
         )
         for site, lines in found.items()
     }
-
-
-def _text(names: Names, row: int) -> str:
-    return names[row] if row >= 0 else ""
 
 
 def _by_line(calls: tuple[CompiledCall, ...]) -> tuple[LineTime, ...]:

@@ -18,22 +18,13 @@ Shape = Sequence[int]
 
 @dataclass(frozen=True)
 class OperatorCall:
-    """The arguments of one call, by position.
+    """The arguments of one call, by position."""
 
-    Attributes:
-        shapes: of tensors; None for everything else.
-        values: of scalars and lists of them; None for everything else.
-    """
-
-    shapes: Sequence[Shape | None]
-    values: Sequence[Any]
+    shapes: Sequence[Shape | None]  # of tensors; None for everything else
+    values: Sequence[Any]  # of scalars and lists of them; None for everything else
 
     def shape(self, position: int) -> Shape:
-        """Shape of a tensor argument.
-
-        Raises:
-            LookupError: there is no tensor there.
-        """
+        """Shape of a tensor argument; LookupError where it is no tensor."""
         shape = self.shapes[position]
         if shape is None:
             raise LookupError(f"argument {position} is not a tensor")

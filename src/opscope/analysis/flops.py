@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from opscope.analysis.computed_inside import arguments_of_callers, is_computed_inside
 from opscope.analysis.flop_formulas import FORMULAS, OperatorCall
-from opscope.columns.schema import EventKind
+from opscope.columns.schema import EventKind, Role
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Flags, Rows, Values
 from opscope.timeline.signatures import (
     Signature,
     first_of_each,
@@ -18,27 +17,75 @@ from opscope.timeline.signatures import (
     scalar_signatures,
     shape_signatures,
 )
-from opscope.timeline.tree.ancestry import nearest_ancestor
 from opscope.timeline.tree.arguments import Argument, Arguments, Scalar, TensorRecord
-from opscope.timeline.tree.event_tree import event_tree
+from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor
+
+
+def arguments_of_callers(trace: TraceData, wanted: Flags) -> Rows:
+    """How many of the first arguments recorded of each event are not its own. Shape (events,).
+
+    Where ``torch.func`` unwraps its tensors, torch leaves the wrappers on the stack that it hands
+    to the operator inside, and reports the whole stack as that one's arguments. ``wanted`` has the
+    events of interest; they have the arguments of the same operator around them twice or more.
+    """
+    skipped = np.zeros(len(trace.events), dtype=np.int32)
+    parent, name = trace.events["parent"], trace.events["name"]
+    again = wanted & (parent >= 0) & wanted[parent] & (name == name[parent])
+    if not again.any():
+        return skipped
+    counts = _argument_counts(trace)
+    own = counts[nearest_ancestor(parent, wanted & ~again)]
+    stacked = again & (own > 0) & (counts > own)
+    stacked[stacked] = counts[stacked] % own[stacked] == 0
+    skipped[stacked] = (counts - own)[stacked]
+    return skipped
+
+
+def is_computed_inside(trace: TraceData, skipped: Rows) -> Flags:
+    """Whether an event was given a tensor that is not empty and has no memory. Shape (events,).
+
+    Of files that do not say which tensor is which nothing is known, so False. Meta tensors and fake
+    ones have no memory either, and nothing is computed with them.
+    """
+    tensors = trace.table("tensors")
+    event = tensors["event"]
+    bare = (tensors["role"] == Role.INPUT) & (tensors["impl"] != 0) & (tensors["storage"] == 0)
+    rows = np.flatnonzero(bare)
+    rows = rows[tensors["argument"][rows] >= skipped[event[rows]]]
+    result = np.zeros(len(trace.events), dtype=np.bool_)
+    result[event[rows[~_is_empty(trace, rows)]]] = True
+    return result
+
+
+def _is_empty(trace: TraceData, rows: Values) -> Flags:
+    """Whether a dimension is 0, of rows of ``tensors``."""
+    sizes = trace.table("tensors").lists("sizes")
+    zeros = np.concatenate([[0], np.cumsum(sizes.values == 0)])
+    empty: Flags = zeros[sizes.offsets[rows + 1]] > zeros[sizes.offsets[rows]]
+    return empty
+
+
+def _argument_counts(trace: TraceData) -> Rows:
+    """How many positional arguments were recorded of every event."""
+    counts = np.zeros(len(trace.events), dtype=np.int32)
+    for name in ("tensors", "scalars"):
+        table = trace.table(name)
+        rows = np.flatnonzero(table["role"] == Role.INPUT)
+        np.maximum.at(counts, table["event"][rows], table["argument"][rows].astype(np.int32) + 1)
+    return counts
 
 
 @dataclass(frozen=True)
 class FlopCounts:
-    """Counted operations.
+    """Counted operations."""
 
-    Attributes:
-        flops: per event, 0 where no formula applies; shape (events,). An event inside one that is
-            counted has none of its own, so the values add up. Not counted is what cannot be known:
-            products of sparse tensors, whose shapes do not say how many elements they have, and
-            operators that an exception left.
-        covered_ns: time of the events counted.
-        operator_ns: time of all operators, nested ones not counted again.
-    """
-
-    flops: npt.NDArray[np.int64]
-    covered_ns: int
-    operator_ns: int
+    # per event, 0 where no formula applies; shape (events,). An event inside one that is counted
+    # has none of its own, so the values add up. Not counted is what cannot be known: products of
+    # sparse tensors, whose shapes do not say how many elements they have, and operators that an
+    # exception left
+    flops: Values
+    covered_ns: int  # time of the events counted
+    operator_ns: int  # time of all operators, nested ones not counted again
 
     @property
     def coverage(self) -> float:
@@ -62,7 +109,7 @@ def count_flops(trace: TraceData) -> FlopCounts:
     )
 
 
-def _values(trace: TraceData) -> npt.NDArray[np.int64]:
+def _values(trace: TraceData) -> Values:
     """The formula's value for every event, -1 where there is none. One call per signature."""
     result = np.full(len(trace.events), -1, dtype=np.int64)
     wanted = _has_formula(trace)
@@ -79,17 +126,17 @@ def _values(trace: TraceData) -> npt.NDArray[np.int64]:
     return result
 
 
-def _has_formula(trace: TraceData) -> npt.NDArray[np.bool_]:
+def _has_formula(trace: TraceData) -> Flags:
     name = trace.events["name"]
     used = np.flatnonzero(np.bincount(name + 1, minlength=1)) - 1
     with_formula = [n for n in used.tolist() if trace.names[n] in FORMULAS]
-    has: npt.NDArray[np.bool_] = trace.events["kind"] == EventKind.OPERATOR
+    has: Flags = trace.events["kind"] == EventKind.OPERATOR
     has &= np.isin(name, with_formula)
     has &= ~trace.events["raised"]  # what it computed before it was left is not known
     return has
 
 
-def _signatures(trace: TraceData, wanted: npt.NDArray[np.bool_]) -> Signature:
+def _signatures(trace: TraceData, wanted: Flags) -> Signature:
     shapes, scalars = shape_signatures(trace, wanted), scalar_signatures(trace, wanted)
     return mix(mix(shapes) ^ mix(scalars + np.uint64(1)) ^ mix(mix(trace.events["name"])))
 

@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.columns.trace_data import TraceData
-
-Numbers = npt.NDArray[np.float64]
+from opscope.timeline.arrays import Amounts
 
 _WARP = 32
 _REGISTER_UNIT = 256  # registers are given to warps in this many (all devices since Kepler)
@@ -30,17 +28,11 @@ _KERNEL = 0
 
 @dataclass(frozen=True)
 class KernelOccupancy:
-    """Per row of ``gpu``; 0 for what is not a kernel. Arrays have shape (gpu rows,).
+    """Per row of ``gpu``; 0 for what is not a kernel. Arrays have shape (gpu rows,)."""
 
-    Attributes:
-        blocks_per_sm: blocks of the grid per multiprocessor.
-        warps_per_sm: warps of the grid per multiprocessor.
-        occupancy: share of a multiprocessor's warps in use at once, 0 to 1.
-    """
-
-    blocks_per_sm: Numbers
-    warps_per_sm: Numbers
-    occupancy: Numbers
+    blocks_per_sm: Amounts  # blocks of the grid per multiprocessor
+    warps_per_sm: Amounts  # warps of the grid per multiprocessor
+    occupancy: Amounts  # share of a multiprocessor's warps in use at once, 0 to 1
 
 
 def kernel_occupancy(trace: TraceData) -> KernelOccupancy | None:
@@ -88,7 +80,7 @@ def _most_blocks(device: dict[str, Any]) -> float:
     return _BLOCKS.get(capability, 32) if capability[0] >= _OLDEST_KNOWN else np.inf
 
 
-def _product(column: Any, rows: Any) -> Numbers:
+def _product(column: Any, rows: Any) -> Amounts:
     starts = column.offsets[rows]
-    values: Numbers = np.prod(column.values[starts[:, None] + np.arange(3)], axis=1, dtype=float)
+    values: Amounts = np.prod(column.values[starts[:, None] + np.arange(3)], axis=1, dtype=float)
     return values

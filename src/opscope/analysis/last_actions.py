@@ -1,4 +1,4 @@
-"""What every thread was doing when a recording ended that nobody stopped."""
+"""What every thread was doing when a recording ended without being stopped."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from opscope.base.quantity_text import time_text
-from opscope.columns.ledger_rows import RECORDER_PREFIX
+from opscope.columns.ledger import RECORDER_PREFIX
+from opscope.columns.location import thread_name, thread_text
 from opscope.columns.metadata_kinds import ENDED
-from opscope.columns.thread_text import thread_name, thread_text
 from opscope.columns.trace_data import TraceData
 
 _MOST_AROUND = 3
@@ -18,21 +18,13 @@ _MOST_AROUND = 3
 
 @dataclass(frozen=True)
 class ThreadEnd:
-    """Of one thread.
+    """Of one thread."""
 
-    Attributes:
-        thread: its name, and the number the system gave it.
-        name: of the innermost span that had not ended; of the last one that had, where all had.
-        around: names of the spans around it that had not ended, innermost first.
-        is_open: it had not ended.
-        for_ns: how long it had been running, or how long ago it had ended.
-    """
-
-    thread: str
-    name: str
-    around: tuple[str, ...]
-    is_open: bool
-    for_ns: int
+    thread: str  # its name, and the number the system gave it
+    name: str  # of the innermost span that had not ended; of the last one that had, where all had
+    around: tuple[str, ...]  # names of the spans around it that had not ended, innermost first
+    is_open: bool  # it had not ended
+    for_ns: int  # how long it had been running, or how long ago it had ended
 
     def __str__(self) -> str:
         if not self.is_open:

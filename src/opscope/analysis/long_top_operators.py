@@ -22,11 +22,7 @@ _TIMES = ("calls", "cpu_self_ns", "cpu_total_ns")
 def find_long_top_operators(
     trace: LongTrace, *, sort_by: str, row_limit: int, by_shape: bool = False
 ) -> TopOperators:
-    """As `find_top_operators`, of all of a long recording: times and calls.
-
-    Raises:
-        UsageError: sorting or grouping by anything else.
-    """
+    """As `find_top_operators`, of all of a long recording: times and calls."""
     column = SORT_KEYS[sort_by]
     if by_shape or column.unit not in ("ns", "count") or column.key.startswith("device"):
         raise UsageError(

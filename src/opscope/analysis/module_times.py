@@ -5,17 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.device_time import measure_device_time
-from opscope.timeline.listing import TorchListing
-from opscope.timeline.module_attribution import Rows, attribute_to_modules
-from opscope.timeline.tree.ancestry import nearest_ancestor
-from opscope.timeline.tree.self_time import minus_children, self_times
-
-Values = npt.NDArray[np.int64]
+from opscope.timeline.arrays import Values
+from opscope.timeline.listing import TorchListing, measure_device_time
+from opscope.timeline.module_attribution import attribute_to_modules
+from opscope.timeline.signatures import group_sums
+from opscope.timeline.tree.event_tree import minus_children, nearest_ancestor, self_times
 
 
 @dataclass(frozen=True)
@@ -23,26 +20,17 @@ class ModuleTimes:
     """One row per module, in order of first call.
 
     Arrays have shape (rows,); times are nanoseconds.
-
-    Attributes:
-        paths: what each is called, part by part; see ``ModuleAttribution``.
-        classes: of each.
-        depth: modules around it.
-        calls: how often it was called.
-        total_ns: its forward, with what it called.
-        self_ns: that outside the modules it called.
-        backward_ns: the backward pass of what it computed itself, outside the modules it called.
-        device_ns: device work launched in its forward, with what it called.
     """
 
-    paths: list[tuple[str, ...]]
-    classes: list[str]
-    depth: Values
-    calls: Values
-    total_ns: Values
-    self_ns: Values
+    paths: list[tuple[str, ...]]  # what each is called, part by part; see ``ModuleAttribution``
+    classes: list[str]  # of each
+    depth: Values  # modules around it
+    calls: Values  # how often it was called
+    total_ns: Values  # its forward, with what it called
+    self_ns: Values  # that outside the modules it called
+    # the backward pass of what it computed itself, outside the modules it called
     backward_ns: Values
-    device_ns: Values
+    device_ns: Values  # device work launched in its forward, with what it called
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -68,12 +56,8 @@ def module_times(trace: TraceData, listing: TorchListing | None = None) -> Modul
         classes=found.classes,
         depth=np.array([len(path) - 1 for path in found.paths], dtype=np.int64),
         calls=np.bincount(path, minlength=count),
-        total_ns=_sum(path, listing.duration_ns[rows], count),
-        self_ns=_sum(path, own[rows], count),
-        backward_ns=_sum(found.path[backward], spent, count),
-        device_ns=_sum(path, device[rows], count),
+        total_ns=group_sums(listing.duration_ns[rows], path, count),
+        self_ns=group_sums(own[rows], path, count),
+        backward_ns=group_sums(spent, found.path[backward], count),
+        device_ns=group_sums(device[rows], path, count),
     )
-
-
-def _sum(group: Rows | Values, values: Values, groups: int) -> Values:
-    return np.bincount(group, weights=values, minlength=groups).astype(np.int64)

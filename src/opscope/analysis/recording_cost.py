@@ -7,16 +7,12 @@ else (:mod:`opscope.recording.cost`). Findings, summaries and accounts of time a
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.columns.codes import EventKind
-from opscope.columns.derived import derived
-from opscope.columns.ledger_rows import KIND_COST, CostKind
-from opscope.columns.trace_data import TraceData
-from opscope.timeline.tree.ancestry import nearest_ancestor
-from opscope.timeline.tree.event_tree import event_tree
-
-Amounts = npt.NDArray[np.float64]
+from opscope.columns.ledger import KIND_COST, CostKind
+from opscope.columns.trace_data import TraceData, derived
+from opscope.timeline.arrays import Amounts, Flags
+from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor
 
 _KINDS = {
     EventKind.ANNOTATION: CostKind.OPERATOR,
@@ -82,6 +78,6 @@ def _of_code_ns(of_one_ns: dict[CostKind, float]) -> Amounts:
     return of_code
 
 
-def _is_inner_operator(trace: TraceData) -> npt.NDArray[np.bool_]:
-    is_operator: npt.NDArray[np.bool_] = trace.events["kind"] == EventKind.OPERATOR
+def _is_inner_operator(trace: TraceData) -> Flags:
+    is_operator: Flags = trace.events["kind"] == EventKind.OPERATOR
     return is_operator & (nearest_ancestor(event_tree(trace).parent, is_operator) >= 0)

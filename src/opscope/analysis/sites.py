@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope import _native
 from opscope.base.cached_property import cached_property
@@ -14,15 +13,12 @@ from opscope.base.program_files import is_library
 from opscope.columns.location import Location
 from opscope.columns.row_groups import group_rows
 from opscope.columns.table import Table
+from opscope.timeline.arrays import Flags, Rows, Values
 from opscope.timeline.listing import TorchListing
 from opscope.timeline.module_attribution import attribute_to_modules
+from opscope.timeline.signatures import group_sums
 from opscope.timeline.stacks import forward_source
-from opscope.timeline.tree.ancestry import nearest_ancestor
-from opscope.timeline.tree.native_events import event_arrays, numbers_of_threads
-
-Values = npt.NDArray[np.int64]
-Rows = npt.NDArray[np.int32]
-Flags = npt.NDArray[np.bool_]
+from opscope.timeline.tree.event_tree import event_arrays, nearest_ancestor, numbers_of_threads
 
 MOST_PLACES = 5
 RECORD_STACKS = "Record Python calls (with_stack=True, or --stack) to see the lines of the program."
@@ -30,17 +26,11 @@ RECORD_STACKS = "Record Python calls (with_stack=True, or --stack) to see the li
 
 @dataclass(frozen=True)
 class Place(Location):
-    """One place that occurrences come from; without a file only the module is known.
+    """One place that occurrences come from; without a file only the module is known."""
 
-    Attributes:
-        module: path of the nn.Module, as in ``blocks.3.mlp.0 (Linear)``; empty for none.
-        occurrences: of the finding, from here.
-        time_ns: of those.
-    """
-
-    module: str = ""
-    occurrences: int = 0
-    time_ns: int = 0
+    module: str = ""  # path of the nn.Module, as in ``blocks.3.mlp.0 (Linear)``; empty for none
+    occurrences: int = 0  # of the finding, from here
+    time_ns: int = 0  # of those
 
     def __str__(self) -> str:
         return super().__str__() or self.module
@@ -123,7 +113,7 @@ class Sites:
         return event_arrays(trace), numbers_of_threads(trace), listed
 
     @property
-    def first_line(self) -> npt.NDArray[np.int32]:
+    def first_line(self) -> Rows:
         """The line that the function of each row of ``frames`` begins at."""
         return np.ascontiguousarray(self._trace.table("frames")["line"])
 
@@ -151,7 +141,7 @@ class Sites:
         if with_modules and len(self._trace.table("modules")):
             modules = attribute_to_modules(self._trace).path[events].astype(np.int64)
         found = group_rows(frame[events], line[events], modules)
-        total = np.bincount(found.group, weights=time_ns, minlength=len(found)).astype(np.int64)
+        total = group_sums(time_ns, found.group, len(found))
         # A line comes before what others of its modules took: one line may call many.
         lines = group_rows(*found.columns[:2]).group
         at_line = np.bincount(lines, weights=total)[lines].astype(np.int64)

@@ -5,38 +5,125 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from opscope.columns.location import Location
+from opscope.base.program_files import is_library
+from opscope.columns.location import LineTexts, Location, line_texts
+from opscope.columns.names import Names
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.device_time import measure_device_time
-from opscope.timeline.listing import TorchListing
-from opscope.timeline.signatures import first_of_each
-from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.arrays import Flags, Rows, Values
+from opscope.timeline.listing import TorchListing, measure_device_time
+from opscope.timeline.signatures import first_of_each, group_sums
+from opscope.timeline.tree.event_tree import (
+    Index,
+    event_tree,
+    minus_children,
+    nearest_ancestor,
+    subtree_sums,
+)
 from opscope.timeline.tree.frame_text import python_events
-from opscope.timeline.tree.own_time import outermost_of
-from opscope.timeline.tree.self_time import minus_children
+from opscope.timeline.tree.line_nesting import outermost_of
+from opscope.timeline.waits import waiting_ns
 
-Values = npt.NDArray[np.int64]
+
+@dataclass(frozen=True)
+class ProgramLine(Location):
+    """One line of the program that called something."""
+
+    text: str = ""  # what it says; empty where the recording did not keep it
+    calls: int = 0  # made from it
+    # in these calls, but for what they spent in calls made from other such lines, and waiting
+    time_ns: int = 0
+    waiting_ns: int = 0  # likewise what they spent waiting
+
+
+def program_lines(trace: TraceData) -> list[ProgramLine]:
+    """Every line of the program that made a recorded call, those with most time first."""
+    frames, names = trace.table("frames"), trace.names
+    own = calls_of_program(trace)
+    event, caller, number = own.event, own.caller, own.line
+    if not len(event):
+        return []
+    line, first = first_of_each(
+        caller.astype(np.uint64) << np.uint64(32) | number.astype(np.uint64)
+    )
+    parent = event_tree(trace).parent
+    waited = subtree_sums(parent, waiting_ns(trace))
+    time_ns, waiting = (
+        np.bincount(line, _without_inner(parent, event, value)[event], len(first))
+        for value in (event_tree(trace).duration_ns - waited, waited)
+    )
+    made = np.bincount(line, minlength=len(first))
+    texts = line_texts(trace)
+    found = [
+        ProgramLine.at(
+            trace,
+            frame,
+            at,
+            text=texts.get((names[frames["file"][frame]], at), ""),
+            calls=int(made[row]),
+            time_ns=int(time_ns[row]),
+            waiting_ns=int(waiting[row]),
+        )
+        for row, (frame, at) in enumerate(
+            zip(caller[first].tolist(), number[first].tolist(), strict=True)
+        )
+    ]
+    return sorted(found, key=lambda one: -one.time_ns)
+
+
+@dataclass(frozen=True)
+class OwnCalls:
+    """Calls that lines of the program made, of functions and of operators; a row each."""
+
+    event: Values  # the call
+    caller: Values  # the function it was made from, a row of ``frames``
+    line: Values  # in the file of that function
+
+
+def calls_of_program(trace: TraceData) -> OwnCalls:
+    """What was called from a line of the program's own."""
+    own = np.append(_own_frames(trace.table("frames")["file"], trace.names), False)
+    tables = [trace.table(name) for name in ("python_calls", "operator_calls")]
+    rows = [np.flatnonzero(own[one["caller"]] & (one["caller_line"] > 0)) for one in tables]
+    event, caller, line = (
+        np.concatenate([one[name][row] for one, row in zip(tables, rows, strict=True)])
+        for name in ("event", "caller", "caller_line")
+    )
+    return OwnCalls(event.astype(np.int64), caller.astype(np.int64), line.astype(np.int64))
+
+
+def place_of_call(trace: TraceData, calls: OwnCalls, call: int, texts: LineTexts) -> str:
+    """``train.py:12: what it says``: the line a call was made from, with what is known of it."""
+    place = Location.at(trace, int(calls.caller[call]), int(calls.line[call]))
+    text = texts.get((place.file, place.line), "")
+    return f"{place}: {text}" if text else str(place)
+
+
+def _own_frames(file: Rows, names: Names) -> Flags:
+    own = [row for row in np.unique(file).tolist() if row >= 0 and not is_library(names[row])]
+    return np.isin(file, own)
+
+
+def _without_inner(parent: Index, event: Values, value: Values) -> Values:
+    """Of every event of ``event`` its value without those of others among them."""
+    is_call = np.zeros(len(parent), dtype=np.bool_)
+    is_call[event] = True
+    around = nearest_ancestor(parent, is_call)
+    return minus_children(np.where(is_call, around, -1), value)
 
 
 @dataclass(frozen=True)
 class SourceLines:
-    """One row per line that called something, in order of first call. Shape (rows,) each.
+    """One row per line that called something, in order of first call. Shape (rows,) each."""
 
-    Attributes:
-        places: the lines.
-        calls: calls made from the line.
-        total_ns: time in them; of calls within calls of the same line only the outermost count.
-        self_ns: that outside the calls made further down.
-        device_ns: device work launched in them.
-    """
-
-    places: list[Location]
-    calls: Values
+    places: list[Location]  # the lines
+    calls: Values  # calls made from the line
+    # time in them; of calls within calls of the same line only the outermost count
     total_ns: Values
-    self_ns: Values
-    device_ns: Values
+    self_ns: Values  # that outside the calls made further down
+    device_ns: Values  # device work launched in them
+    call: Values  # every call made from any of them, a row of ``events``; shape (calls,)
+    line_of_call: Values  # and its line, a row of these
 
     def __len__(self) -> int:
         return len(self.places)
@@ -61,19 +148,15 @@ def source_lines(trace: TraceData, listing: TorchListing | None = None) -> Sourc
             for where in zip(caller.tolist(), number.tolist(), strict=True)
         ],
         calls=np.bincount(line, minlength=lines),
-        total_ns=_sum(line, np.where(outermost, listing.duration_ns[event], 0), lines),
-        self_ns=_sum(line, own[event], lines),
-        device_ns=_sum(line, np.where(outermost, device[event], 0), lines),
+        total_ns=group_sums(np.where(outermost, listing.duration_ns[event], 0), line, lines),
+        self_ns=group_sums(own[event], line, lines),
+        device_ns=group_sums(np.where(outermost, device[event], 0), line, lines),
+        call=event,
+        line_of_call=line.astype(np.int64),
     )
 
 
-def _lines(
-    caller: npt.NDArray[np.int32], number: npt.NDArray[np.int32]
-) -> tuple[Values, Values, Values]:
+def _lines(caller: Rows, number: Rows) -> tuple[Values, Values, Values]:
     """The line of every call, and frame and number of every line."""
     group, first = first_of_each(caller.astype(np.uint64) << np.uint64(32) | number.view(np.uint32))
     return group, caller[first].astype(np.int64), number[first].astype(np.int64)
-
-
-def _sum(group: Values, values: Values, groups: int) -> Values:
-    return np.bincount(group, weights=values, minlength=groups).astype(np.int64)

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.flops import count_flops
-from opscope.analysis.memory.recorded import memory_was_recorded
-from opscope.analysis.own_listing import OwnListing
+from opscope.analysis.memory.counters import memory_was_recorded
 from opscope.analysis.torch_listing.averages import Averages, key_averages
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
+from opscope.timeline.arrays import Values
+from opscope.timeline.listing import OwnListing
 from opscope.timeline.period import Period
-from opscope.timeline.time_kind import TimeKind, time_kind
+from opscope.timeline.waits import TimeKind, time_kind
 
 DEFAULT_SORT = "self_cpu_time_total"
 _SORT_WITHOUT_TIMES = "count"
@@ -30,24 +30,15 @@ DEFAULT_ROWS = 15
 _MOST_WAITING, _LEAST_WAITING = 3, 0.005
 """Rows of what waits besides, if they took such a share of the time."""
 
-Values = npt.NDArray[np.int64]
-
 
 @dataclass(frozen=True)
 class SummaryColumn:
-    """One column of a summary.
+    """One column of a summary."""
 
-    Attributes:
-        key: in JSON and as CSV header; stays the same from release to release.
-        sort_key: for ``--sort-by``; what torch.profiler's tables call it.
-        heading: in tables.
-        unit: "count", "ns", "bytes" or "flops".
-    """
-
-    key: str
-    sort_key: str
-    heading: str
-    unit: str
+    key: str  # in JSON and as CSV header; stays the same from release to release
+    sort_key: str  # for ``--sort-by``; what torch.profiler's tables call it
+    heading: str  # in tables
+    unit: str  # "count", "ns", "bytes" or "flops"
 
 
 COLUMNS = (
@@ -71,33 +62,21 @@ SORT_KEYS = {column.sort_key: column for column in COLUMNS}
 
 @dataclass(frozen=True)
 class TopOperators:
-    """The rows of a summary, the largest first.
+    """The rows of a summary, the largest first."""
 
-    Attributes:
-        rows: values by column key, besides ``name`` and (grouped by shape) ``input_shapes``.
-        waiting: likewise of what waits, which is no work; a few, or all if all rows are wanted.
-        left_out: groups that come after the last row.
-        total_cpu_ns: own time of all names together, of every thread.
-        period: what is looked at; shares are of its ``wall_ns``.
-        used: columns in which any group has anything but zero.
-        sorted_by: what decided the order.
-    """
-
+    # values by column key, besides ``name`` and (grouped by shape) ``input_shapes``
     rows: list[dict[str, Any]]
+    # likewise of what waits, which is no work; a few, or all if all rows are wanted
     waiting: list[dict[str, Any]]
-    left_out: int
-    total_cpu_ns: int
-    period: Period
-    used: tuple[SummaryColumn, ...]
-    sorted_by: SummaryColumn
+    left_out: int  # groups that come after the last row
+    total_cpu_ns: int  # own time of all names together, of every thread
+    period: Period  # what is looked at; shares are of its ``wall_ns``
+    used: tuple[SummaryColumn, ...]  # columns in which any group has anything but zero
+    sorted_by: SummaryColumn  # what decided the order
 
 
 def check_sort_key(key: str) -> str:
-    """The sort key meant by ``key``; as in torch, a kind of device may stand for "device".
-
-    Raises:
-        UsageError: a summary cannot be sorted by it.
-    """
+    """The sort key meant by ``key``; as in torch, a kind of device may stand for "device"."""
     for device in ("cuda", "xpu"):
         key = key.replace(device, "device")
     if key not in SORT_KEYS:
@@ -108,11 +87,7 @@ def check_sort_key(key: str) -> str:
 
 
 def check_row_limit(limit: int) -> int:
-    """``limit``, if it is a number of rows, or -1 for all.
-
-    Raises:
-        UsageError: it is neither.
-    """
+    """``limit``, if it is a number of rows, or -1 for all."""
     if limit < 1 and limit != -1:
         raise UsageError(f"A summary of {limit} rows shows nothing. Give 1 or more, or -1 for all.")
     return limit
@@ -127,11 +102,7 @@ def ran_anything(trace: TraceData) -> bool:
 def find_top_operators(
     period: Period, *, sort_by: str, row_limit: int, by_shape: bool = False
 ) -> TopOperators:
-    """Average the events of a period by name, sort, and keep the first ``row_limit`` (-1: all).
-
-    Raises:
-        UsageError: grouping by shape or sorting by what was not recorded.
-    """
+    """Average the events of a period by name, sort, and keep the first ``row_limit`` (-1: all)."""
     trace = period.trace
     has_shapes = len(trace.table("tensors")) > 0
     if by_shape and not has_shapes:
@@ -171,7 +142,7 @@ def find_top_operators(
 
 
 def _check_recorded(sorted_by: SummaryColumn, has_shapes: bool, trace: TraceData) -> None:
-    """Raise UsageError where rows would be sorted by what nobody recorded."""
+    """Raise UsageError where rows would be sorted by what was not recorded."""
     if sorted_by.unit == "flops" and not has_shapes:
         raise UsageError(
             "This trace holds no shapes to count floating point operations from. Record with "
@@ -186,7 +157,6 @@ def _check_recorded(sorted_by: SummaryColumn, has_shapes: bool, trace: TraceData
 
 def _values(averages: Averages) -> dict[str, Values]:
     """Every column, for every group."""
-    quantities = averages.quantities
     values: dict[str, Values] = {}
     for column in COLUMNS:
         if column.key == "calls":
@@ -194,7 +164,7 @@ def _values(averages: Averages) -> dict[str, Values]:
         elif column.key == "cpu_mean_ns":
             values[column.key] = values["cpu_total_ns"] // np.maximum(averages.count, 1)
         else:
-            values[column.key] = getattr(quantities, column.key)
+            values[column.key] = averages.quantity(column.key)
     return values
 
 

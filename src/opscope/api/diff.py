@@ -6,10 +6,9 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from opscope.analysis.diff.comparable import Despite
-from opscope.analysis.diff.compare import compare
+from opscope.analysis.diff.compare import Despite, compare
 from opscope.analysis.diff.result import Diff
-from opscope.analysis.diff.side import Side
+from opscope.analysis.diff.step_costs import Side
 from opscope.base.address import address_of, shown_address
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
@@ -27,10 +26,10 @@ def diff(
 ) -> Diff:
     """Compare recordings of two versions of a program: what is slower, what is more, what moved.
 
-    Only steps of the steady state are compared; how long the program takes to start is told apart.
+    Only steps of the steady state are compared; start-up is compared apart.
     Numbers of calls, bytes and shapes are compared exactly. Times are compared with what
     recordings differ by, where there are three a side or more, else with what blocks of steps
-    differ by; only large differences can be told from chance then.
+    differ by; only large differences are distinguishable from chance then.
 
     Args:
         a: what to compare with: a trace, or where one is, or several of them.
@@ -56,10 +55,6 @@ def open_sides(
         a: one or several.
         b: likewise.
         what: the sides are called where there is none.
-
-    Raises:
-        UsageError: a side has none, or one has no events.
-        TraceFormatError: as :func:`opscope.load`.
     """
     given = [_as_list(a), _as_list(b)]
     for recordings, side in zip(given, what, strict=True):
@@ -88,7 +83,7 @@ def _opened(given: Sequence[Recording], names: Sequence[str]) -> Side:
 
 
 def _names(given: Sequence[Recording]) -> list[str]:
-    """Of traces the program; of places as much of the end of the path as tells them apart."""
+    """Names of programs for traces; for paths the shortest distinct ends."""
     places = {
         row: _place(each) for row, each in enumerate(given) if not isinstance(each, TraceData)
     }

@@ -26,13 +26,11 @@ from opscope.jobs.recordings import find_recordings
 from opscope.jobs.rolled_up import RolledUp
 from opscope.jobs.rollup.places import ProcessPlaces
 from opscope.jobs.rollup.read import Rollup
-from opscope.jobs.shared_findings import SharedFinding, shared_findings
+from opscope.jobs.shared_findings import SharedFinding, job_verdict, shared_findings
 from opscope.jobs.slow_ranks import SlowRanks, find_slow_ranks
-from opscope.jobs.verdict import job_verdict
 from opscope.storage.job import missing_beside, of_another_job, place_in_job
 from opscope.storage.partition import RANK, Partition, listed, or_others, parts_text
-from opscope.storage.process_journal import ProcessEntry
-from opscope.storage.processes import Processes
+from opscope.storage.processes import ProcessEntry, Processes
 from opscope.storage.remote import as_asked, asked_names, local_path
 from opscope.storage.store import all_parts_of
 from opscope.timeline.period import Which, find_which
@@ -49,7 +47,8 @@ class Job:
 
     ``job[3]`` is the trace of rank 3; ``for part, trace in job.traces()`` reads one after the
     other, so that what is looked at need not fit in memory together. Iterating a job gives its
-    processes, ``len(job)`` how many there are.
+    processes, ``len(job)`` how many there are. A process that cannot be read, or a job in which
+    none has an event, is a ``TraceFormatError`` of the method that needs it.
 
     Attributes:
         path: of the folder.
@@ -128,12 +127,7 @@ class Job:
             return False
 
     def __getitem__(self, part: SupportsIndex | Partition) -> Trace:
-        """The trace of one process: of a rank by its number, of any by its ``Partition``.
-
-        Raises:
-            TraceFormatError: it is damaged.
-            UsageError: there is none.
-        """
+        """The trace of one process: of a rank by its number, of any by its ``Partition``."""
         with asked_names():
             chosen = self._there(part)
             return Trace.of(self._source.load(chosen))
@@ -146,11 +140,17 @@ class Job:
         Args:
             when_unreadable: called with a process whose trace is damaged and what is wrong with
                 it, which is then passed over; None: that is raised.
-
-        Raises:
-            TraceFormatError: one is damaged.
         """
-        return self._each(self.parts, when_unreadable)
+        self._source.prepare(self.parts)
+        for part in self.parts:
+            try:
+                trace = Trace.of(self._source.load(part))
+            except TraceFormatError as error:
+                if when_unreadable is None:
+                    raise self._unreadable(part, str(error)) from error
+                when_unreadable(part, error)
+            else:
+                yield part, trace
 
     def missing_ranks(self) -> str:
         """Which ranks of the job are not in the folder, as a sentence's beginning; mostly empty."""
@@ -183,23 +183,13 @@ class Job:
         return tuple(found)
 
     def findings(self, which: Which | str = Which.STEADY) -> list[SharedFinding]:
-        """Why the program is slow, in all its processes; what several have alike is one finding.
-
-        Raises:
-            TraceFormatError: a process cannot be read.
-            UsageError: there is no such period.
-        """
+        """Why the program is slow, in all its processes; what several have alike is one finding."""
         return shared_findings(
             {part: find_findings(trace, which=which) for part, trace in self._with_events()}
         )
 
     def account(self, which: Which | str = Which.STEADY) -> ComparedAccounts:
-        """What the time of every process went to, side by side.
-
-        Raises:
-            TraceFormatError: a process cannot be read, or none has an event.
-            UsageError: there is no such period.
-        """
+        """What the time of every process went to, side by side."""
         period = find_which(which)
         return compare_rollups(self._some_rollups(), period)
 
@@ -225,9 +215,6 @@ class Job:
     def steps(self) -> RankSteps:
         """The steps of all ranks side by side, with and without waiting for others; of a job
         without ranks, those of all processes.
-
-        Raises:
-            TraceFormatError: a process cannot be read, or none has an event.
         """
         return rank_steps(self.only(self.compared)._some_rollups())
 
@@ -240,19 +227,12 @@ class Job:
     def verdict(self) -> Verdict:
         """Is this job slow, and why? The rank that the others wait for; where there is none, the
         verdict on the process that recorded most of those that are compared.
-
-        Raises:
-            TraceFormatError: a process cannot be read.
         """
         most = self.most_recorded
         return job_verdict(self.slow_ranks(), lambda: self[most].verdict(), str(most))
 
     def slow_ranks(self) -> SlowRanks:
-        """Which ranks the others wait for, how often, and where in the program.
-
-        Raises:
-            TraceFormatError: a process cannot be read.
-        """
+        """Which ranks the others wait for, how often, and where in the program."""
         steps = rank_steps(self.only(self.compared)._rollups())
         silent = sorted({*self.compared} - {*steps.processes})
         found = find_slow_ranks(steps, self._places, silent)
@@ -262,9 +242,6 @@ class Job:
     def collectives(self) -> JobCollectives:
         """What went on between ranks: every collective that several of them recorded, who waited
         for whom and how long, how much was moved how fast; and how well their clocks agree.
-
-        Raises:
-            TraceFormatError: a process cannot be read.
         """
         rollups = self.only(self.compared)._rollups()
         return collectives_together(
@@ -272,11 +249,7 @@ class Job:
         )
 
     def critical_path(self) -> RankPath:
-        """What had to wait for what, through all ranks: in which of them the job's time went by.
-
-        Raises:
-            TraceFormatError: a process cannot be read.
-        """
+        """What had to wait for what, through all ranks: in which of them the job's time went by."""
         return rank_path(self.collectives())
 
     def query(
@@ -289,7 +262,7 @@ class Job:
         """Ask something of all processes together, from what was added up of each.
 
         Of a job with ranks it is about these. What has not been added up is now, and kept beside
-        the traces, as ``opscope rollup`` does.
+        the traces, as ``opscope ranks --rollup`` does.
 
         Args:
             question: ``ranks``, ``steps``, ``operators``, ``modules``, ``lines``, ``spread``,
@@ -341,9 +314,6 @@ class Job:
     def together(self) -> Trace:
         """All processes as one trace on one clock, for timelines, with an arrow to every rank that
         waited for another in a collective; memory is left out.
-
-        Raises:
-            TraceFormatError: one is damaged, or none has an event.
         """
         from opscope.jobs.together import traces_together
 
@@ -355,14 +325,7 @@ class Job:
         return Trace.of(traces_together(found))
 
     def only(self, parts: Iterable[SupportsIndex | Partition]) -> Job:
-        """The same job of some of its processes; nothing that is known of them is read again.
-
-        Args:
-            parts: those, ranks by their number.
-
-        Raises:
-            UsageError: it has no such process, or there is none in ``parts``.
-        """
+        """The same job of some of its processes; nothing that is known of them is read again."""
         found = copy(self)
         found._choose(parts)
         return found
@@ -395,11 +358,9 @@ class Job:
     def _places(self, part: Partition) -> ProcessPlaces:
         return self.only([part])._rollups()[part].places()
 
-    def _with_events(
-        self, parts: tuple[Partition, ...] | None = None
-    ) -> Iterator[tuple[Partition, Trace]]:
+    def _with_events(self) -> Iterator[tuple[Partition, Trace]]:
         found = False
-        for part, trace in self._each(self.parts if parts is None else parts):
+        for part, trace in self.traces():
             if len(trace.events):
                 found = True
                 yield part, trace
@@ -411,22 +372,6 @@ class Job:
             f"{self.path} holds no event of any process. Record a program that runs torch "
             "operators."
         )
-
-    def _each(
-        self,
-        parts: tuple[Partition, ...],
-        when_unreadable: Callable[[Partition, TraceFormatError], object] | None = None,
-    ) -> Iterator[tuple[Partition, Trace]]:
-        self._source.prepare(parts)
-        for part in parts:
-            try:
-                trace = Trace.of(self._source.load(part))
-            except TraceFormatError as error:
-                if when_unreadable is None:
-                    raise self._unreadable(part, str(error)) from error
-                when_unreadable(part, error)
-            else:
-                yield part, trace
 
     def _load(self, part: Partition) -> Trace:
         return Trace.of(self._readable(self._source.load, part))

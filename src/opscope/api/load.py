@@ -6,11 +6,10 @@ import os
 from typing import TYPE_CHECKING, overload
 
 from opscope.api.trace import Trace
-from opscope.jobs.chrome_file import ChromeFile
-from opscope.jobs.chrome_folder import ChromeFolder
-from opscope.jobs.host_folders import HostFolders
-from opscope.jobs.recordings import find_recordings
-from opscope.recording.streams.load import load_trace
+from opscope.errors import UsageError
+from opscope.jobs.chrome_files import ChromeFile, ChromeFolder
+from opscope.jobs.recordings import HostFolders, find_recordings
+from opscope.recording.streams.load import load_trace as load_process
 from opscope.storage.partition import asked_partition
 from opscope.storage.remote import asked_names, local_path
 
@@ -65,7 +64,33 @@ def load(
             return _job(path)
         if isinstance(source, ChromeFile | ChromeFolder | HostFolders):
             return _job(path)[source.parts[0] if asked is None else asked]
-        return Trace.of(load_trace(path, rank, process))
+        return Trace.of(load_process(path, rank, process))
+
+
+def load_trace(
+    path: str | os.PathLike[str], rank: int | None = None, process: int | None = None
+) -> Trace:
+    """:func:`load` of one process: type checkers know that it is a :class:`Trace`.
+
+    Raises:
+        UsageError: there are several processes and neither ``rank`` nor ``process`` says which.
+    """
+    loaded = load(path, rank, process)
+    if isinstance(loaded, Trace):
+        return loaded
+    raise UsageError(
+        f"{os.fspath(path)} holds {len(loaded)} processes: choose one with rank= or process=, or "
+        "take load_job()."
+    )
+
+
+def load_job(path: str | os.PathLike[str]) -> Job:
+    """:func:`load` of the traces of a job: type checkers know that it is a :class:`Job`.
+
+    Raises:
+        TraceFormatError: nothing is there, or it is damaged, foreign, or newer than this opscope.
+    """
+    return _job(local_path(path))
 
 
 def _job(path: str | os.PathLike[str]) -> Job:

@@ -17,21 +17,24 @@ if TYPE_CHECKING:
     from opscope.analysis.account.account import Account
     from opscope.analysis.compiled_code import CompiledCode
     from opscope.analysis.critical_path.path import CriticalPath
-    from opscope.analysis.critical_path.replay import WhatIf
+    from opscope.analysis.critical_path.what_if import WhatIf
     from opscope.analysis.device_use.device_use import DevicesUse
     from opscope.analysis.memory.peak import PeakMemory
     from opscope.analysis.roofline.peaks import Peaks
     from opscope.analysis.roofline.roofline import Roofline
     from opscope.findings.finding import Findings
+    from opscope.findings.summary import Summary
     from opscope.findings.verdict import Verdict
+    from opscope.timeline.step_times import StepTimes
     from opscope.timeline.tree.node import Tree
 
 
 class Trace(TraceData):
     """What one recording holds, whatever made it.
 
-    A trace comes from opscope's recorder, from our files on disk, or from somebody else's Chrome
-    JSON; every view and analysis takes any of them.
+    A trace comes from opscope's recorder, from our files on disk, or from another tool's Chrome
+    JSON; every view and analysis takes any of them. Methods with a ``period`` look at that part of
+    it, as :meth:`period` names them; another name is a ``UsageError``.
     """
 
     @classmethod
@@ -55,7 +58,7 @@ class Trace(TraceData):
         return build_tree(self)
 
     def peak_memory(self, device: str | None = None) -> PeakMemory:
-        """Find the fullest moment of a device and account for every byte in use then.
+        """Peak memory of a device, broken down by owner.
 
         Of a trace recorded with ``profile_memory``; with ``record_shapes`` categories are known and
         memory from before is found by its use; with ``with_modules`` modules, with ``with_stack``
@@ -102,7 +105,6 @@ class Trace(TraceData):
             benchmark: where a pattern can be measured, run it with and without the fix, in torch on
                 this machine, and scale by that. Takes seconds.
             name: a regular expression; all events whose names it matches are one more finding.
-            period: what to look at, as in :meth:`period`.
 
         Raises:
             UsageError: ``name`` is no regular expression, or there is no such period.
@@ -117,7 +119,14 @@ class Trace(TraceData):
 
         Its ``status`` is ``healthy``, what makes the program slow, or that the recording cannot
         tell; ``lines()`` is the answer for people, ``as_dict()`` for programs, ``metrics()`` flat
-        numbers for trackers of experiments. In a notebook it shows itself.
+        numbers for experiment trackers. In a notebook it shows itself.
+        """
+        from opscope.findings.verdict import find_verdict
+
+        return find_verdict(self, period)
+
+    def summary(self, period: str = "steady") -> Summary:
+        """The verdict and the names with most time of their own, for ``print`` and notebooks.
 
         Args:
             period: what to look at, as in :meth:`period`.
@@ -125,42 +134,42 @@ class Trace(TraceData):
         Raises:
             UsageError: there is no such period.
         """
-        from opscope.findings.verdict import find_verdict
+        from opscope.findings.summary import summary_of
 
-        return find_verdict(self, period)
+        return summary_of(self, period)
+
+    def steps(self) -> StepTimes:
+        """One row per step of the program: how long it took, and what the time went to.
+
+        Steps are what ``prof.step()`` marks; else they end with the optimizer's ``step()``, or
+        begin with a call of the network. Arrays of shape (steps,), nanoseconds.
+        """
+        from opscope.timeline.step_times import step_times
+        from opscope.timeline.steps import program_steps
+
+        steps, what = program_steps(self)
+        return step_times(self, steps=steps if what else None)
 
     def account(self, period: str = "steady") -> Account:
-        """Where the time went: the wall time of every thread and device by cause, without rest.
+        """Wall time of every thread and device by cause; the causes add up to it.
 
         Operators, torch around them, Python, collections, imports and compilation, waiting for a
         loader, a lock, the GIL, a device, other ranks, files, time to pass or a processor, memory
         handed out by the kernel, opscope itself, and what is unknown. Times are nanoseconds on the
         clock; those of one thread and step add up to the step, and all of a thread to ``wall_ns``.
         Where a share was estimated, ``error_ns`` says how much may belong elsewhere.
-
-        Args:
-            period: what to look at, as in :meth:`period`.
-
-        Raises:
-            UsageError: there is no such period.
         """
         from opscope.analysis.account.find import find_account
 
         return find_account(self, period)
 
     def critical_path(self, period: str = "steady") -> CriticalPath:
-        """What the program took so long because of: the longest chain of what waited for what.
+        """The critical path: the longest chain of what waited for what.
 
         Threads do one thing after the other; a wait is over when the thread or the device that it
         was for is done, as far as that was seen; a device's work comes after its launch and after
         earlier work. ``slack_ns`` says of every event how much longer it could have taken without
         anything ending later. The path is as long as the time looked at, nanoseconds on the clock.
-
-        Args:
-            period: what to look at, as in :meth:`period`.
-
-        Raises:
-            UsageError: there is no such period.
         """
         from opscope.analysis.critical_path.path import find_critical_path
 
@@ -177,7 +186,6 @@ class Trace(TraceData):
             factors: by part, what it would take as a multiple of what it took. A part is the name
                 of an operator, an annotation or a kernel, the path of a module, a line of the
                 program (``train.py:12``), of both with their backward pass.
-            period: what to look at, as in :meth:`period`.
 
         Raises:
             UsageError: nothing is called that, a factor is below 0, or there is no such period.
@@ -187,14 +195,13 @@ class Trace(TraceData):
         return find_what_if(self, factors, period)
 
     def roofline(self, peaks: Peaks | None = None, period: str = "steady") -> Roofline:
-        """How much of what the machine can do do operators reach, and what holds them?
+        """Roofline: achieved vs. peak FLOP/s and bandwidth per operator, and the limiting resource.
 
         Of operators on the CPU whose least work is known from the shapes of their arguments, which
         have to be recorded. What the machine can do is measured once, with torch, and kept.
 
         Args:
             peaks: of the machine that the trace was recorded on; measured on this one unless given.
-            period: what to look at, as in :meth:`period`.
 
         Raises:
             UsageError: shapes were not recorded, or there is no such period.
@@ -213,12 +220,6 @@ class Trace(TraceData):
         owner; an estimate of occupancy. Then device time of every module, forward and backward, of
         CUDA graphs too, and memory reserved against used. Times are nanoseconds on the clock;
         ``notes`` say what was not recorded.
-
-        Args:
-            period: what to look at, as in :meth:`period`.
-
-        Raises:
-            UsageError: there is no such period.
         """
         from opscope.analysis.device_use.device_use import find_device_use
 
@@ -230,12 +231,6 @@ class Trace(TraceData):
         Every kernel and operator that it calls, with the lines of the program that it does the work
         of; the time in between, which is generated code's own; and what nothing says a line of.
         Times are nanoseconds on the clock.
-
-        Args:
-            period: what to look at, as in :meth:`period`.
-
-        Raises:
-            UsageError: there is no such period.
         """
         from opscope.analysis.compiled_code import find_compiled_code
 

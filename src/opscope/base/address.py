@@ -1,4 +1,4 @@
-"""Addresses of what lies elsewhere: how they are told from paths, and shown without a password."""
+"""Addresses in stores: told from paths by their scheme, and shown without a password."""
 
 from __future__ import annotations
 
@@ -41,11 +41,7 @@ def shown_address(address: str) -> str:
 
 
 def refuse_address(path: str | os.PathLike[str]) -> None:
-    """See that something that is to be written to is in the file system.
-
-    Raises:
-        UsageError: it is elsewhere.
-    """
+    """See that something that is to be written to is in the file system."""
     address = address_of(path)
     if address is not None:
         raise UsageError(
@@ -55,15 +51,13 @@ def refuse_address(path: str | os.PathLike[str]) -> None:
 
 
 def _scheme_of(text: str) -> re.Match[str] | None:
-    """Of an address, behind what is around that; None of a path."""
+    """The scheme of an address, after the scheme of an archive around it; None of a path."""
     chained = _CHAINED.match(text)
     match = _SCHEME.match(text, 0 if chained is None else max(chained.end() - 2, 0))
     return None if match is None or os.path.lexists(text) else match
 
 
 def _whole(text: str) -> str:
-    """The address with all its slashes."""
-
     def with_slashes(match: re.Match[str]) -> str:
         is_local = match[2].lower() in _OF_THE_FILE_SYSTEM
         return f"{match[1]}{match[2]}:{'///' if is_local else '//'}"

@@ -1,7 +1,16 @@
-"""Arrow, for what needs it; where it is not installed, an error that says so.
+"""Arrow, or the error that it is not installed; and its columns without its compute functions.
 
-Recording needs NumPy alone, and so does most of what is asked of a trace in memory.
+Casting, and most of what Arrow computes, makes a Python function of each of Arrow's hundreds first,
+which takes as long as all other imports: reading files of ours does without. Recording needs NumPy
+alone.
 """
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from opscope.errors import not_installed
 
@@ -11,3 +20,53 @@ except ImportError as error:
     raise not_installed("pyarrow", "Reading and saving traces, SQL and tables of Arrow") from error
 
 __all__ = ["pa"]
+
+
+def numbers_of(array: pa.Array) -> npt.NDArray[Any]:
+    """Numbers of Arrow's, none of them null, in the same memory; read-only.
+
+    ``to_numpy`` imports pandas first, which takes a quarter of a second, and swallows the Ctrl-C
+    that falls into it.
+    """
+    dtype, values = np.dtype(array.type.to_pandas_dtype()), array.buffers()[1]
+    if values is None or not len(array):
+        return np.zeros(0, dtype=dtype)
+    if dtype == np.bool_:
+        bits = np.unpackbits(np.frombuffer(values, dtype=np.uint8), bitorder="little")
+        return bits[array.offset : array.offset + len(array)].astype(np.bool_)
+    return np.frombuffer(values, dtype, len(array), array.offset * dtype.itemsize)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether columns of this type hold texts, each for itself or as places in a dictionary."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def text_bytes(array: pa.Array) -> tuple[npt.NDArray[np.int64], bytes]:
+    """Texts of Arrow's, none of them null, one after the other, and where each begins and ends."""
+    if pa.types.is_dictionary(array.type):
+        offsets, blob = text_bytes(array.dictionary)
+        rows = numbers_of(array.indices)
+        if len(rows) == len(offsets) - 1 and (rows == np.arange(len(rows))).all():
+            return offsets, blob
+        texts = [blob[offsets[row] : offsets[row + 1]] for row in rows.tolist()]
+        return np.cumsum([0, *map(len, texts)], dtype=np.int64), b"".join(texts)
+    if not len(array):
+        return np.zeros(1, dtype=np.int64), b""
+    _, places, data = array.buffers()
+    width = np.dtype(np.int64 if pa.types.is_large_string(array.type) else np.int32)
+    offsets = np.frombuffer(places, width, len(array) + 1, array.offset * width.itemsize)
+    first, last = int(offsets[0]), int(offsets[-1])
+    blob = b"" if data is None else data.slice(first, last - first).to_pybytes()
+    return offsets.astype(np.int64) - first, blob
+
+
+def in_one(column: pa.ChunkedArray) -> pa.Array:
+    """A column in one piece."""
+    if column.num_chunks == 1:  # which `combine_chunks` would copy
+        return column.chunk(0)
+    found = column.combine_chunks()
+    if isinstance(found, pa.ChunkedArray):  # of no chunks, or too long for one
+        found = pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], found.type)
+    return found

@@ -2,7 +2,7 @@
 
 A name has the process's number, for people, and a random part, which makes it the process's own: in
 two containers there may be processes of one number. Whether the process is there says a lock alone
-(``locks``). What is made of each kind stands in ``live/flight/recovery.py``. This imports
+(``locks``). What is made of each kind stands in ``live/recovery.py``. This imports
 nothing of opscope but its neighbours, because the watchdog is run by its path.
 """
 
@@ -123,8 +123,7 @@ def _forget_owner() -> None:
     _owner = ""
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_owner)
+os.register_at_fork(after_in_child=_forget_owner)
 
 
 def new_name(prefix: str, number: int, suffix: str = "") -> str:
@@ -144,11 +143,7 @@ def at(path: Path) -> Artefact | None:
 
 
 def find(folder: AnyPath, *kinds: LeftKind, owned_by: str | None = None) -> list[Artefact]:
-    """Those in a folder, oldest first; links are none.
-
-    Raises:
-        OSError: the folder cannot be read.
-    """
+    """Those in a folder, oldest first; links are none."""
     found = []
     for entry in os.scandir(folder):
         one = at(Path(folder, entry.name)) if entry.name.startswith(".") else None
@@ -162,7 +157,7 @@ def find(folder: AnyPath, *kinds: LeftKind, owned_by: str | None = None) -> list
 
 
 def _belongs_to_another(one: Artefact) -> bool:
-    """Segments are those of the recording beside them."""
+    """Segments belong to the recording beside them."""
     return one.kind is LeftKind.SEGMENTS and one.path.with_suffix(".opscope").exists()
 
 
@@ -187,7 +182,7 @@ def is_free(one: Artefact) -> bool:
 
 
 def is_alive(one: Artefact) -> bool:
-    """Whether the process that records to it is there, wherever that is; False if nobody knows."""
+    """Whether the process that records to it is there, wherever that is; False if unknown."""
     try:
         with claimed(one, tries=1):
             return False
@@ -208,7 +203,7 @@ def claimed(one: Artefact, wait: bool = False, tries: int = TRIES) -> Iterator[b
 
     Raises:
         InUseError: a process is there that has it.
-        NoLocksError: nobody can tell, because its file system has no locks.
+        NoLocksError: its file system has no locks.
         OSError: it is nothing of ours.
     """
     try:
@@ -236,9 +231,6 @@ def claimed(one: Artefact, wait: bool = False, tries: int = TRIES) -> Iterator[b
 def shared(one: Artefact) -> Iterator[bool]:
     """Have a recording as the process does that recorded it, and asks for its trace: others see it
     in use, also once that process has ended. False where another process makes its trace, or has.
-
-    Raises:
-        OSError: it is nothing of ours.
     """
     try:
         file = open_inside(one.folder, one.name, os.O_RDWR)
@@ -252,11 +244,7 @@ def shared(one: Artefact) -> Iterator[bool]:
 
 
 def in_memory(one: Artefact) -> Artefact | None:
-    """The file of a ring that a note in the folder is about; None where there is no such file.
-
-    Raises:
-        OSError: the note is none, or the file is not what the user's own process made.
-    """
+    """The file of a ring that a note in the folder is about; None where there is no such file."""
     if one.kind is not LeftKind.RING or not one.name.endswith(NOTE):
         return None
     name = read_inside(one.folder, one.name, _MOST_NOTE_BYTES).decode(errors="replace").strip()
@@ -274,8 +262,8 @@ def in_memory(one: Artefact) -> Artefact | None:
 
 
 def _is_mapped(one: Artefact) -> bool:
-    """A program that closes all files lets go of its locks, until its file grows again. Where it is
-    a process like this one, and not in another container, what it has in memory says so."""
+    """A program that closes all files releases its locks until its file grows again; in the same
+    container, its memory mappings still show the file."""
     with suppress(OSError), open(f"/proc/{one.process}/maps", errors="replace") as maps:
         return any(one.owner in line and line.rstrip().endswith(f"/{one.name}") for line in maps)
     return False
@@ -293,7 +281,7 @@ def remove(one: Artefact) -> None:
 def remove_parts(folder: Path) -> None:
     """Of traces that were being written by processes that are gone."""
     for one in below(folder, *PARTS):
-        with suppress(OSError), claimed(one) as is_there:  # or somebody writes it
+        with suppress(OSError), claimed(one) as is_there:  # or another process writes it
             if is_there:
                 remove(one)
 
@@ -330,11 +318,7 @@ def in_use(folder: Path) -> Iterator[None]:
 
 
 def held_folder(path: Path, mode: int = 0o777) -> OwnFile:
-    """Make a folder that is this process's for as long as the file is open that this returns.
-
-    Raises:
-        OSError: it cannot be made.
-    """
+    """Make a folder that is this process's for as long as the file is open that this returns."""
     while True:
         path.mkdir(mode)
         with suppress(FileNotFoundError):  # it was removed before it was locked
@@ -343,11 +327,7 @@ def held_folder(path: Path, mode: int = 0o777) -> OwnFile:
 
 @contextmanager
 def locked_folder(path: Path, mode: int = 0o777) -> Iterator[Path]:
-    """A new folder that is this process's; gone afterwards, unless something else is in it.
-
-    Raises:
-        OSError: it cannot be made.
-    """
+    """A new folder that is this process's; gone afterwards, unless something else is in it."""
     try:
         file = held_folder(path, mode)
         try:
@@ -358,3 +338,11 @@ def locked_folder(path: Path, mode: int = 0o777) -> Iterator[Path]:
         remove_inside(path.parent, f"{path.name}/{LOCK}")
         with suppress(OSError):
             path.rmdir()
+
+
+_LONGEST = 100
+
+
+def unfinished_name(name: str, suffix: str = "") -> str:
+    """A hidden name for what will be called ``name``, which no other process uses."""
+    return f".{name[:_LONGEST]}.{os.getpid()}-{os.urandom(16).hex()}{suffix}"

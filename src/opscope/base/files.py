@@ -51,11 +51,7 @@ def open_inside(folder: AnyPath, inside: AnyPath, flags: int = os.O_RDONLY) -> i
 
 
 def read_inside(folder: AnyPath, inside: AnyPath, most_bytes: int) -> bytes:
-    """All of a plain file inside a folder.
-
-    Raises:
-        OSError: as :func:`open_inside`, or it has more than ``most_bytes``.
-    """
+    """All of a plain file inside a folder."""
     with open(open_inside(folder, inside), "rb") as file:
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
@@ -116,7 +112,7 @@ def _open_plain(place: int, name: str, flags: int, path: str) -> int:
 
 
 def _owners(place: int) -> set[int]:
-    """The user; and the owner of the folder, because some file systems give all files one owner."""
+    """The user and the owner of the folder: some file systems give all files one owner."""
     return {os.geteuid(), os.fstat(place).st_uid}
 
 

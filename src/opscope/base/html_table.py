@@ -1,8 +1,9 @@
-"""A table for a notebook: plain HTML that takes its colours from the page it is in."""
+"""A table for a notebook or a terminal; its HTML takes its colours from the page it is in."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
 
 from opscope.base.printable import printable
@@ -10,6 +11,31 @@ from opscope.base.printable import printable
 LONGEST_TEXT = 120
 _NUMBER_STYLE = "text-align:right;padding:2px 10px;font-variant-numeric:tabular-nums"
 _TEXT_STYLE = "text-align:left;padding:2px 10px"
+
+
+@dataclass(frozen=True)
+class ShownTable:
+    """What ``print`` and notebooks show of a result: texts; those of the first column are names."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+
+    def __str__(self) -> str:
+        cells = [self.columns, *([printable(cell) for cell in row] for row in self.rows)]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = [
+            "  ".join(
+                cell.rjust(width) if place else cell.ljust(width)
+                for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in cells
+        ]
+        return "\n".join([self.title, *(lines if self.columns else ()), *filter(None, [self.note])])
+
+    def _repr_html_(self) -> str:
+        return html_table(self.title, self.columns, self.rows, self.note)
 
 
 def html_table(

@@ -34,11 +34,7 @@ def is_folder(path: Path) -> bool:
 
 
 def status_of(path: Path) -> os.stat_result | None:
-    """What is at ``path``, None if nothing is.
-
-    Raises:
-        TraceFormatError: as :func:`is_folder`.
-    """
+    """What is at ``path``, None if nothing is."""
     try:
         return os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -83,11 +79,7 @@ def open_in_folder(path: Path) -> BinaryIO:
 
 
 def checked_in_folder(path: Path) -> Path:
-    """The path of such a file, for libraries that open it themselves.
-
-    Raises:
-        TraceFormatError, FileNotFoundError: as :func:`open_in_folder`.
-    """
+    """The path of such a file, for libraries that open it themselves."""
     open_in_folder(path).close()
     return path
 

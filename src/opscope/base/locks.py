@@ -1,7 +1,8 @@
-"""The lock by which everybody sees whose a file is: another container or machine, too.
+"""Locks that say which process owns a file, also across containers and machines.
 
-A process that records holds it shared for as long as it is there, whoever takes over what it left
-holds it exclusively. The kernel ends both with the process. This imports nothing of opscope.
+A process that records holds the lock shared for as long as it runs; a process that takes over what
+it left holds it exclusively. The kernel releases both with the process. This imports nothing of
+opscope.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Holder(enum.Enum):
 
 
 class NoLocksError(OSError):
-    """The file system has no locks, or does not answer: nobody can tell whose a file is."""
+    """The file system has no locks, or does not answer: the owner is unknown."""
 
 
 def try_lock(file: int, tries: int = 1) -> Holder:
@@ -53,7 +54,7 @@ def try_lock(file: int, tries: int = 1) -> Holder:
 
 
 def lock_shared(file: int) -> bool:
-    """As the process that records does, after others that look; False where there are no locks."""
+    """Lock as the process that records does; False where there are no locks."""
     try:
         fcntl.flock(file, fcntl.LOCK_SH)
         return True
@@ -62,7 +63,7 @@ def lock_shared(file: int) -> bool:
 
 
 def lock_alone(file: int) -> None:
-    """As whoever makes something of a file does, once nobody else has it."""
+    """Lock exclusively, as a claimant does, once no other process has the file."""
     fcntl.flock(file, fcntl.LOCK_EX)
 
 

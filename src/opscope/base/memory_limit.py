@@ -22,14 +22,7 @@ _LIBRARY_DOES_NOT_FIT = ("failed to map segment", "cannot map zero-fill pages", 
 
 @contextmanager
 def memory_for(what: str) -> Iterator[None]:
-    """Turn running out of memory inside into an error that says what to do.
-
-    Args:
-        what: what is being done, as in "reading trace/".
-
-    Raises:
-        InsufficientMemoryError: Python, NumPy, Arrow or native code found no memory.
-    """
+    """Turn running out of memory inside into an error that says what to do."""
     try:
         yield
     except InsufficientMemoryError:
@@ -43,7 +36,7 @@ def memory_for(what: str) -> Iterator[None]:
 
 
 def require_memory(needed_bytes: int, what: str, left: int | None = None) -> None:
-    """Say so before memory runs out, where it can be told: then nothing has to be killed.
+    """Raise an error before memory runs out, where the limit is known.
 
     Raises:
         InsufficientMemoryError: ``needed_bytes`` is more than is ``left``; by default, than
@@ -61,7 +54,7 @@ def memory_left() -> int | None:
 
 
 def default_growth_bytes() -> int:
-    """What a recording may take where nobody said how much: half of what is left."""
+    """The default limit of a recording: half of what is left."""
     left = memory_left()
     return UNLIMITED_BYTES if left is None else left // 2
 

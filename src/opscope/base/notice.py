@@ -23,9 +23,6 @@ def notice(text: str) -> None:
 @contextmanager
 def broken_pipes_are_errors() -> Iterator[None]:
     """Have writing to a closed pipe raise an error, whatever the program set SIGPIPE to do."""
-    if not hasattr(signal, "sigtimedwait"):
-        yield
-        return
     pipe = {signal.SIGPIPE}
     others = signal.pthread_sigmask(signal.SIG_BLOCK, pipe)
     try:

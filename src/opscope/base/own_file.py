@@ -1,9 +1,8 @@
 """Files and sockets of ours in the program's process.
 
-The program may close all files that it might have opened, and open others under the same numbers:
-such a one is none of ours to read, to write or to close. Nor has one of ours the number of standard
-input, output or error, which the program takes for what it left there. ``native/log/own_file.h``
-does the same.
+The program may close all file descriptors and open other files under the same numbers, so each use
+checks that the descriptor still refers to our file. None of ours has the number of standard input,
+output or error. ``native/log/own_file.h`` does the same.
 """
 
 from __future__ import annotations
@@ -22,11 +21,7 @@ class OwnFile:
     """An open file, which this closes."""
 
     def __init__(self, descriptor: int) -> None:
-        """``descriptor`` was opened just now; the file has another one from now on.
-
-        Raises:
-            OSError: it was not.
-        """
+        """``descriptor`` was opened just now; the file has another one from now on."""
         os.fstat(descriptor)
         self._descriptor = _out_of_the_way(descriptor)
         self._identity = _identity_of(self._descriptor)
@@ -59,22 +54,14 @@ class OwnSocket:
     """
 
     def __init__(self, made: socket.socket) -> None:
-        """``made`` was opened just now, and is not used any more.
-
-        Raises:
-            OSError: it was not.
-        """
+        """``made`` was opened just now, and is not used any more."""
         timeout = made.gettimeout()
         self._take(OwnFile(made.detach()))
         self.socket.settimeout(timeout)
 
     @classmethod
     def of(cls, file: OwnFile) -> OwnSocket:
-        """The socket that a file of ours is, which is closed with it.
-
-        Raises:
-            OSError: it is none, or not ours any more.
-        """
+        """The socket that a file of ours is, which is closed with it."""
         made = cls.__new__(cls)
         made._take(file)
         return made
@@ -99,7 +86,6 @@ class OwnSocket:
 
 
 def _out_of_the_way(descriptor: int) -> int:
-    """The same file under a higher number, or the one given where there is none."""
     for least in (_HIGH, _STANDARD) if descriptor < _STANDARD else (_HIGH,):
         try:
             higher = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, least)

@@ -27,11 +27,7 @@ def own_python(file: str, *arguments: str) -> list[str]:
 
 
 def interpreter() -> list[str]:
-    """The beginning of that command; the absolute path of the file and its arguments follow.
-
-    Raises:
-        OSError: see :func:`own_python`.
-    """
+    """The beginning of that command; the absolute path of the file and its arguments follow."""
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     places = [package, *_installed_folders()]
     # One that was itself started here has -S, and has imported site in _begin().
@@ -40,11 +36,7 @@ def interpreter() -> list[str]:
 
 
 def bare_python(file: str, *arguments: str) -> list[str]:
-    """The command that runs a file that needs the standard library alone.
-
-    Raises:
-        OSError: see :func:`own_python`.
-    """
+    """The command that runs a file that needs the standard library alone."""
     if not sys.executable or getattr(sys, "frozen", False):  # that would start the program again
         raise FileNotFoundError(2, "this program has no Python of its own that could be started")
     writes_none = ["-B"] if sys.dont_write_bytecode else []

@@ -3,8 +3,8 @@
 Recordings leave those out. A thread of the threading module has that module's functions around
 them, which recordings with stacks would show.
 
-Python ends daemon threads wherever they are. So at the program's end, after its own functions for
-that, these threads are asked to end before Python does, and waited for, though not for long.
+Python ends daemon threads wherever they are. So at exit, after the program's own exit functions,
+these threads are asked to end, and waited for, though not for long.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from __future__ import annotations
 import _thread
 import atexit
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
 
 _AT_EXIT_S = 1.0
 _YIELD_S = 0.0002
-"""As long as it takes to wake a thread: the GIL goes to who takes it first, and that are we."""
+"""As long as it takes to wake a thread: else this one would take the GIL again first."""
 _running: set[OwnThread] = set()
 
 
@@ -26,23 +27,14 @@ class OwnThread:
     """Runs a function once. Never keeps the program alive; in a forked child it is not there."""
 
     def __init__(self, function: Callable[[], object], ask_to_end: Callable[[], object]) -> None:
-        """Prepare one.
-
-        Args:
-            function: what it runs.
-            ask_to_end: has ``function`` return soon, and does not wait for it.
-        """
+        """Prepare one."""
         self._function, self._ask_to_end = function, ask_to_end
         self._ended = threading.Event()
         self._ident: int | None = None
         self._process = os.getpid()
 
     def start(self) -> None:
-        """Run it.
-
-        Raises:
-            RuntimeError: the system has no thread left.
-        """
+        """Run it."""
         _running.add(self)
         try:
             self._ident = _thread.start_new_thread(self._run, ())
@@ -51,7 +43,7 @@ class OwnThread:
             raise
 
     def join(self, timeout_s: float | None = None) -> None:
-        """Wait for its end, for so long at most, which the thread itself does not."""
+        """Wait for its end, for so long at most; not from the thread itself."""
         if self.is_alive():
             self._ended.wait(timeout_s)
 
@@ -61,7 +53,7 @@ class OwnThread:
             self._ask_to_end()
 
     def is_alive(self) -> bool:
-        """Whether it runs, and is not the one that asks."""
+        """Whether it runs, and is not the calling thread."""
         is_here = self._process == os.getpid() and self._ident is not None
         return is_here and not self._ended.is_set() and self._ident != _thread.get_ident()
 
@@ -74,12 +66,12 @@ class OwnThread:
 
 
 def let_others_run() -> None:
-    """Leave the GIL to whoever waits for it, which otherwise gets it after 5 ms alone."""
+    """Release the GIL to a waiting thread, which otherwise gets it after 5 ms."""
     time.sleep(_YIELD_S)
 
 
 def _end_all() -> None:
-    """All are asked before any is waited for."""
+    """Request the end of all before waiting for any."""
     running = tuple(_running)
     for one in running:
         one.ask_to_end()
@@ -89,3 +81,61 @@ def _end_all() -> None:
 
 
 atexit.register(_end_all)
+
+_TURN_US = 200
+
+
+class _ShortTurns:
+    """Lowers ``sys.setswitchinterval`` to 0.2 ms while an opscope thread works; any number of
+    threads may be in it at once.
+
+    A thread that waits for the GIL requests it after that interval, 5 ms by default, and the holder
+    releases it at its next loop or call. For so long opscope's threads would hold up the program's.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._programs_us = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._programs_us = _interval_us()
+                if self._programs_us > _TURN_US:
+                    _set_interval_us(_TURN_US)
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._give_back()
+
+    def _give_back(self) -> None:
+        """Restore the interval, unless the program has set another one meanwhile."""
+        if _interval_us() == _TURN_US:
+            _set_interval_us(self._programs_us)
+
+    def after_fork_in_child(self) -> None:
+        """The threads that were in it do not exist in the child."""
+        self._lock = threading.Lock()
+        if self._inside:
+            self._inside = 0
+            self._give_back()
+
+
+def _interval_us() -> int:
+    """As Python keeps it; the one in seconds is rounded."""
+    return round(sys.getswitchinterval() * 1e6)
+
+
+def _set_interval_us(interval_us: int) -> None:
+    """Python truncates to microseconds, so its own value in seconds would give one less."""
+    sys.setswitchinterval((interval_us + 0.5) / 1e6)
+
+
+short_turns = _ShortTurns()
+"""For ``with``."""
+
+os.register_at_fork(after_in_child=short_turns.after_fork_in_child)

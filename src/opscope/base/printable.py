@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import Enum
 
 _PLAIN = str.maketrans({"…": "...", "µ": "u", "·": ".", "─": "-", "├": "|", "└": "`", "→": "->"})
-"""What stands for signs of our own where a stream's encoding has none of them."""
+"""Replacements of our own signs in encodings that lack them."""
 
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """With the wide forms, which spreadsheets of some languages compute too."""

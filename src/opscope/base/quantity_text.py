@@ -1,6 +1,11 @@
-"""Times, sizes and shares as sentences write them."""
+"""Times, sizes and shares as sentences write them, and as people give them: "30s", "256MiB"."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from opscope.errors import UsageError
 
 _TIMES = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"))
 _SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -27,3 +32,27 @@ def _scaled(value: int, scales: tuple[tuple[int, str], ...], smallest: str) -> s
             scaled = value / size
             return f"{scaled:.{2 if scaled < 10 else 1 if scaled < 100 else 0}f} {unit}"
     return f"{value} {smallest}"
+
+
+_SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+_BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+_NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*")
+
+
+def nanoseconds(given: str | float, what: str) -> int:
+    """A time: a number of seconds, or one with ``ms``, ``s``, ``min`` or ``h``."""
+    return int(_positive(given, _SECONDS, what, "a time such as '30s', '500ms' or '5min'") * 1e9)
+
+
+def count_bytes(given: str | int, what: str) -> int:
+    """A size: a number of bytes, or one with ``KiB``, ``MiB`` or ``GiB``."""
+    return int(_positive(given, _BYTES, what, "a size such as '256MiB' or '1GiB'"))
+
+
+def _positive(given: str | float, units: Mapping[str, float], what: str, example: str) -> float:
+    value = given if isinstance(given, int | float) and not isinstance(given, bool) else None
+    if isinstance(given, str) and (match := _NUMBER.fullmatch(given)) and match[2] in units:
+        value = float(match[1]) * units[match[2]]
+    if value is None or not 0 < value < 1e15:
+        raise UsageError(f"{what} {given!r} is not {example}. Give one of that form.")
+    return value

@@ -23,15 +23,12 @@ _EXCHANGE = 2
 
 
 def replace_folder(final: Path, new: Path, old: Path) -> None:
-    """Have ``new`` stand at ``final``; what stood there is at ``new`` or inside ``old`` afterwards.
+    """Put ``new`` at ``final``; what was there is at ``new`` or inside ``old`` afterwards.
 
     Args:
         final: where others look for it.
         new: a folder beside it, with all that it is to hold.
         old: a folder for what stood there, on file systems that cannot exchange two.
-
-    Raises:
-        OSError: it cannot be put there.
     """
     for attempt in range(_MOST_ATTEMPTS):
         if _exchange(new, final):
@@ -48,7 +45,7 @@ def replace_folder(final: Path, new: Path, old: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Whether the two have changed places: both must exist, and the system must be able to."""
+    """Whether two folders changed places: both must exist, and the system must support it."""
     rename = getattr(ctypes.CDLL(None), "renameat2", None)
     if rename is None:
         return False
@@ -59,10 +56,6 @@ def _exchange(one: Path, other: Path) -> bool:
 
 def read_unreplaced(read: Callable[[Path], _Read], find: Callable[[], Path]) -> _Read:
     """Return ``read(folder)`` of one and the same folder, whatever others do meanwhile.
-
-    Args:
-        read: reads all of it.
-        find: says where it is; asked anew for each attempt.
 
     Raises:
         TraceFormatError: as ``read`` does, or the folder never was the same for long enough.

@@ -8,7 +8,7 @@ is free goes back when the function returns, so that the program around it has w
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import ParamSpec, TypeVar
 
 from opscope import _native
@@ -25,3 +25,16 @@ def reusing_memory(function: Callable[Arguments, Result]) -> Callable[Arguments,
         return _native.with_reused_memory(function, *args, **kwargs)
 
     return reusing
+
+
+_ROWS = 1 << 17
+"""A megabyte of 64-bit numbers: less than malloc asks the system for anew each time."""
+
+
+def row_blocks(rows: int) -> Iterator[slice]:
+    """Slices that cover ``rows`` rows, in order, for work whose arrays are to stay in the cache.
+
+    An array as long as a large trace is fresh memory, which the system takes longer to clear than
+    computing it takes; the arrays of a block are the heap's, again and again.
+    """
+    return (slice(first, min(first + _ROWS, rows)) for first in range(0, rows, _ROWS))

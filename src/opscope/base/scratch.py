@@ -1,6 +1,6 @@
-"""Folders for temporary files, which go with whoever needs them.
+"""Temporary folders, removed with the object that owns them.
 
-Those of processes that were killed are removed by the next process that makes one.
+Those of killed processes are removed by the next process that makes one.
 """
 
 from __future__ import annotations
@@ -21,9 +21,6 @@ def scratch_folder(owner: object) -> Path:
     """A new folder, which is removed with an object, or else at the end of the process.
 
     Those that killed processes left are removed.
-
-    Raises:
-        OSError: none can be made.
     """
     place = Path(tempfile.gettempdir())
     for one in find(place, LeftKind.SCRATCH):
@@ -37,7 +34,7 @@ def scratch_folder(owner: object) -> Path:
 
 
 class Scratch:
-    """A folder for what is computed once and kept for a time, by whichever thread asks first.
+    """A folder for what is computed once, by the first thread that needs it, and kept for a time.
 
     Every process has its own, also one that is forked: it writes nothing where its parent does, and
     waits for none of its parent's threads.
@@ -48,16 +45,12 @@ class Scratch:
 
     @property
     def lock(self) -> threading.RLock:
-        """Of the process, for whoever computes."""
+        """Of the process, for the thread that computes."""
         return self._own.lock
 
     @property
     def folder(self) -> Path:
-        """It is made when it is first asked for, and removed with this object.
-
-        Raises:
-            OSError: it cannot be made.
-        """
+        """It is made when it is first asked for, and removed with this object."""
         own = self._own
         with own.lock:
             if own.folder is None:

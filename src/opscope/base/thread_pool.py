@@ -15,10 +15,7 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-try:
-    import resource
-except ImportError:  # Windows has no such limits
-    resource = None  # type: ignore[assignment]
+from opscope.base.memory_limit import process_memory_left
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -78,7 +75,7 @@ class ThreadPool:
 
     def _start_worker(self) -> None:
         # The main thread counts as ended as soon as shutdown begins.
-        if not threading.main_thread().is_alive() or _address_space_is_limited():
+        if not threading.main_thread().is_alive() or process_memory_left() is not None:
             return
         ended = _thread.allocate_lock()
         ended.acquire()
@@ -104,12 +101,3 @@ def _do(task: _Task) -> None:
         future.set_result(call())
     except BaseException as error:
         future.set_exception(error)
-
-
-def _address_space_is_limited() -> bool:
-    if resource is None:
-        return False
-    return any(
-        resource.getrlimit(limit)[0] != resource.RLIM_INFINITY
-        for limit in (resource.RLIMIT_AS, resource.RLIMIT_DATA)
-    )

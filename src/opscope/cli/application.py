@@ -8,70 +8,63 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import inspect
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 import opscope
 from opscope.base.memory_limit import memory_for
 from opscope.base.notice import notice
-from opscope.cli.parameters import Parser, call_with, declare
-from opscope.errors import OpscopeError, not_installed
+from opscope.cli.parser import Parser
+from opscope.errors import OpscopeError, UsageError, not_installed
 
 COMMANDS = {
     "run": "Run a program, record what torch does in it, then say where the time went.",
-    "ps": "List the processes of this user that opscope can reach while they run.",
-    "attach": "Record a process that runs, write a trace, and leave the process as it was.",
-    "start": "Begin to record in a process that runs, until `opscope stop` ends it.",
-    "stop": "End the recording that `opscope start` began in a process, and write a trace of it.",
-    "dump": "Have the flight recorder of a process write what it holds, and print where.",
-    "status": "Print as JSON what a process is, and what is recorded in it.",
+    "attach": "List the processes that opscope can reach, or record one of them while it runs.",
     "top": "Show live what a process does: operators, modules, memory, step time, own cost.",
-    "summary": "Show where the time went: operators, modules, memory, and what to change.",
+    "summary": "Show where the time went: operators, modules, memory, devices, compiled code.",
     "why": "Show why a step takes as long as it does: every cause, and what to change.",
-    "findings": "Show why a program is slow: what was found, where, and what a fix would save.",
-    "stragglers": "Show which rank of a job the others wait for, how often, why, and where.",
-    "collectives": "Show the collectives of a job: how fast they were, and who waited for whom.",
-    "job": "Ask something of all processes of a job together.",
-    "rollup": "Add up every process of a job, so that questions about it are quick.",
-    "diff": "Compare two versions of a program: what is slower, what is more, what only moved.",
-    "gpu": "Show how busy devices are, why they are idle, and whose work they do.",
-    "roofline": "Show how much of what this machine can do operators reach, and what holds them.",
-    "compiled": "Show which lines the time in compiled code is of, and where its graphs break.",
     "memory": "Show what was in use when memory was fullest.",
+    "ranks": "Compare the ranks of a job: which one the others wait for, why, and where.",
+    "diff": "Compare two versions of a program: what is slower, what is more, what only moved.",
     "report": "Write a page that shows a trace: timeline, operators, modules, memory, steps.",
-    "export": "Write a trace in a format that other tools read.",
-    "replay": "Run the operators of a trace again, and compare what they take.",
-    "recover": "Write the trace of a recording whose program was killed, or crashed.",
+    "export": "Write a trace in a format that other tools read, or run its operators again.",
     "sql": "Run an SQL query over a trace.",
-    "build": "Compile the part of opscope that is built against the installed torch.",
-    "doctor": "Say what is installed, what would be recorded, and why not the rest.",
-    "completion": "Print what makes a shell complete opscope's commands and options.",
+    "doctor": "Check what would be recorded and why not the rest; build, recover, complete.",
 }
-"""In the order of ``opscope --help``, each with the first line of its docstring. A command is the
-function of this name in the module of this name."""
+"""In the order of ``opscope --help``, each with the first line of its module's docstring. A module
+declares its options with ``options(parser)`` and does what they say with ``main(asked)``."""
+
+FORMER = {
+    "findings": "why --all",
+    "stragglers": "ranks",
+    "collectives": "ranks --collectives",
+    "job": "ranks --ask",
+    "rollup": "ranks --rollup",
+    "gpu": "summary --gpu",
+    "roofline": "summary --roofline",
+    "compiled": "summary --compiled",
+    "replay": "export --replay",
+    "recover": "doctor --recover",
+    "build": "doctor --build",
+    "completion": "doctor --completion",
+    "ps": "attach",
+    "start": "attach --start",
+    "stop": "attach --stop",
+    "dump": "attach --dump",
+    "status": "attach --status",
+}
+"""What commands of before are now."""
 
 _BROUGHT = ("rich", "pyarrow", "duckdb", "shtab")
 """What commands need beside NumPy. Recording from a program does not, so they may be missing."""
 
 _ABOUT = """Record what a PyTorch program does, and see where its time went.
 
-Start with `opscope run train.py`, then look at what it recorded with `opscope summary`."""
-
-
-def command_called(name: str) -> Callable[..., Any]:
-    """The function of one of :data:`COMMANDS`."""
-    function: Callable[..., Any] = getattr(importlib.import_module(f"opscope.cli.{name}"), name)
-    return function
-
-
-def parser_of_all() -> Parser:
-    """Of the whole command line, with every command's options."""
-    parser, commands = _parser()
-    for name, command in commands.items():
-        declare(command_called(name), command)
-    return parser
+Start with `opscope run train.py`, then look at what it recorded with `opscope why`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -88,6 +81,32 @@ def main(arguments: Sequence[str] | None = None) -> None:
         outcome()
     elif outcome:
         sys.exit(outcome)
+
+
+def parser_of(name: str, parser: Parser | None = None) -> Parser:
+    """The parser of a command, with all of its options."""
+    module, parser = _module(name), parser or Parser(f"opscope {name}")
+    parser.description = inspect.getdoc(module)
+    module.options(parser)
+    if parser.usage is None:
+        words = [
+            f"[{one.metavar}]" if one.nargs == "?" else str(one.metavar)
+            for one in parser._get_positional_actions()
+        ]
+        parser.usage = " ".join(("%(prog)s", "[OPTIONS]", *words))
+    return parser
+
+
+def parser_of_all() -> Parser:
+    """Of the whole command line, with every command's options."""
+    parser, commands = _parser()
+    for name, command in commands.items():
+        parser_of(name, command)
+    return parser
+
+
+def _module(name: str) -> ModuleType:
+    return importlib.import_module(f"opscope.cli.{name}")
 
 
 def _outcome(words: Sequence[str]) -> Any:
@@ -122,10 +141,17 @@ def _do(words: Sequence[str]) -> Any:
     name, *rest = words or ("--help",)
     if name != "run":
         _listen_not()
+    if name in FORMER:
+        raise UsageError(
+            f"Invalid choice: {name!r}. It is `opscope {FORMER[name]}` now. See `opscope --help`."
+        )
     if name not in COMMANDS:
         return _parser()[0].parse_args(words or ["--help"])
     with memory_for("this command"):
-        return call_with(command_called(name), rest, f"opscope {name}")
+        module, parser = _module(name), parser_of(name)
+        if name == "run":
+            return module.main(module.parsed(parser, rest))
+        return module.main(parser.parse_intermixed_args(rest))
 
 
 def _parser() -> tuple[Parser, dict[str, Parser]]:

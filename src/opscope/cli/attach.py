@@ -1,62 +1,208 @@
-"""``opscope attach``: record a process that runs, for a while."""
+"""List the processes that opscope can reach, or record one of them while it runs.
+
+Those are reached that called opscope.listen(), or have OPSCOPE_CONTROL=1 in their environment and
+import opscope or run under `opscope run`; from Python 3.14 on, others are asked to listen. Sockets
+of processes that are gone are removed.
+
+With PID, that process is recorded for a while; what it recorded is copied into a file of ours, of
+which the trace is made here, so that costs the process nothing, and it is left as it was. With
+--start it records until --stop; that fills its memory, so for long times use `opscope run
+--flight-recorder`, and what it recorded is lost if it ends before. --dump has its flight recorder
+write what it holds, and prints where; while its GIL is held a process cannot be asked, and its
+flight recorder still hears a signal: kill -USR2 PID.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+import time
+from argparse import ArgumentParser, Namespace
 from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated, Any
+from shlex import quote
+from typing import Any
 
-from opscope.cli.asked_trace import TraceFolder, arguments_of, folder_for, keep
-from opscope.cli.parameters import Option, ProcessArgument
-from opscope.cli.session.recording_switches import RecordedOptions
+from opscope.base.printable import printable
+from opscope.cli import destination
+from opscope.cli.parser import Parser, example, seconds, whole_number
+from opscope.cli.session.options import add_switches
 from opscope.cli.session.termination import unwound_when_ended
-from opscope.cli.shown.console import Messages
-from opscope.errors import UsageError
+from opscope.cli.shown.completeness import describe_completeness
+from opscope.cli.shown.console import Messages, Output
+from opscope.cli.shown.findings import headline
+from opscope.cli.shown.results import Result, RowsFormat, Section, add_format
+from opscope.columns.trace_data import TraceData
+from opscope.errors import ReachError, UsageError
+from opscope.jobs.saving import save_trace
+from opscope.live.control.address import Address, addresses, remove_if_stale
+from opscope.live.control.client import Asking, connect
 from opscope.live.control.injection import reach
+from opscope.recording.sources import switches
+from opscope.recording.streams.detached_trace import trace_of_log
+from opscope.recording.streams.load import load_trace
 
+_HEADING = ("pid", "since", "recording", "torch", "command")
+_ANSWER_S = 1.0
 _LONGEST_S = 86_400.0
 
 
-def attach(
-    process: ProcessArgument,
-    seconds: Annotated[
-        str, Option(metavar="N", help="How long to record; Ctrl-C ends it earlier.")
-    ] = "10",
-    output: TraceFolder = None,
-    recorded: RecordedOptions = (),
-) -> None:
-    """Record a process that runs, write a trace, and leave the process as it was.
-
-    The process copies what it recorded into a file of ours; the trace is made of it here, so that
-    costs the process nothing. It has to listen (see `opscope ps`); from Python 3.14 on it is asked
-    to if it does not.
-    """
-    duration_s = _duration_s(seconds)
-    with unwound_when_ended():
-        folder, (log, answer) = _recorded(process, duration_s, output, recorded)
-        keep(log, answer, folder)
+def add_process(parser: ArgumentParser, nargs: str | None = None) -> None:
+    """Declare PID."""
+    parser.add_argument(
+        "process",
+        metavar="PID",
+        nargs=nargs,
+        type=whole_number(),
+        help="Number of the process; `opscope attach` lists those there are.",
+    )
 
 
-def _recorded(
-    process: int, duration_s: float, output: Path | None, recorded: Collection[str]
-) -> tuple[Path, tuple[bytes, dict[str, Any]]]:
+def options(parser: Parser) -> None:
+    """Declare them."""
+    add_process(parser, "?")
+    actions = parser.add_argument_group("instead of recording now").add_mutually_exclusive_group()
+    actions.add_argument("--start", action="store_true", help="Begin to record, until --stop.")
+    actions.add_argument(
+        "--stop", action="store_true", help="End what --start began, and write a trace of it."
+    )
+    actions.add_argument(
+        "--dump", action="store_true", help="Have the flight recorder write what it holds."
+    )
+    actions.add_argument(
+        "--status", action="store_true", help="Print as JSON what is recorded in the process."
+    )
+    parser.add_argument(
+        "--reason",
+        metavar="TEXT",
+        default="",
+        help="With --dump: why, in a few words; part of the trace.",
+    )
+    parser.add_argument(
+        "--seconds",
+        metavar="N",
+        type=seconds(1e-9, _LONGEST_S),
+        default=10.0,
+        help="How long to record; Ctrl-C ends it earlier. [default: 10]",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="DIR",
+        type=Path,
+        help="Folder of the trace; a trace that is there already is replaced. [default: "
+        "NAME-PID.opscope]",
+    )
+    add_switches(parser.add_argument_group("what to record"))
+    add_format(parser)
+    parser.epilog = example("opscope attach", "opscope attach 4711 --seconds 5 --shapes")
+
+
+def main(asked: Namespace) -> None:
+    """List processes, or do with one of them what was asked for."""
+    if asked.process is None:
+        if asked.start or asked.stop or asked.dump or asked.status:
+            raise UsageError("Of which process? Give its PID; `opscope attach` lists those.")
+        _list(asked.format)
+    elif asked.start:
+        with unwound_when_ended(), reach(asked.process) as asking:
+            asking.ask("start", recorded=arguments_of(asked.recorded))
+        Messages().say(f"recording; end it with: opscope attach {asked.process} --stop")
+    elif asked.stop:
+        with connect(asked.process) as asking:
+            folder = _folder_for(asked.output, asked.process, asking.status["command"])
+            log, answer = asking.log_of("stop", folder=str(folder))
+        _keep(log, answer, folder)
+    elif asked.dump:
+        with connect(asked.process) as asking:
+            answer = asking.ask("dump", reason=asked.reason)
+        Output().show(f"{answer['trace']}\n")
+    elif asked.status:
+        with connect(asked.process) as asking:
+            said = {key: value for key, value in asking.status.items() if key != "opscope"}
+        Output().write(json.dumps(said, indent=1, ensure_ascii=False) + "\n")
+    else:
+        with unwound_when_ended():
+            folder, (log, answer) = _recorded(asked)
+            _keep(log, answer, folder)
+
+
+def arguments_of(recorded: Collection[str]) -> dict[str, bool]:
+    """Switches as arguments of a profile, as a process is asked with them."""
+    return {s.parameter: True for s in switches() if s.option in recorded and s.parameter}
+
+
+def _recorded(asked: Namespace) -> tuple[Path, tuple[bytes, dict[str, Any]]]:
     """Where the trace goes, what was recorded, and what the process said of it."""
-    with reach(process) as asking:
-        folder = folder_for(output, process, asking.status["command"])
-        asking.ask("record", recorded=arguments_of(recorded))
+    with reach(asked.process) as asking:
+        folder = _folder_for(asked.output, asked.process, asking.status["command"])
+        asking.ask("record", recorded=arguments_of(asked.recorded))
         try:
-            Messages().say(f"recording process {process} for {duration_s:g} s ...")
-            asking.wait(duration_s)
+            Messages().say(f"recording process {asked.process} for {asked.seconds:g} s ...")
+            asking.wait(asked.seconds)
         except KeyboardInterrupt:
             Messages().say("ended early")
         return folder, asking.log_of("hand over", folder=str(folder))
 
 
-def _duration_s(text: str) -> float:
+def _folder_for(output: Path | None, process: int, command: str) -> Path:
+    """Where the trace goes: where asked, or a new folder here."""
+    words = [Path(word).stem for word in command.split() if word.endswith(".py")]
+    name = re.sub(r"[^\w.-]+", "-", words[0] if words else "process")
+    place = destination.choose(output, None, f"{name}-{process}")
+    place.check()
+    return place.trace
+
+
+def _keep(log: bytes, answer: dict[str, Any], folder: Path) -> None:
+    """Make a trace of a log, unless the process has, and say what it shows."""
+    messages = Messages()
+    trace, written = _written(log, answer, folder)
+    messages.say(f"trace written to {written}")
+    for line in headline(trace):
+        messages.say(line)
+    messages.say(describe_completeness(trace))
+    messages.say(f"look closer with `opscope summary {quote(str(written))}`")
+
+
+def _written(log: bytes, answer: dict[str, Any], folder: Path) -> tuple[TraceData, Path]:
+    if "trace" in answer:
+        return load_trace(answer["trace"]), Path(answer["trace"])
+    trace = trace_of_log(log, answer.get("facts", {}))
+    save_trace(trace, folder)
+    return trace, folder
+
+
+def _list(format: RowsFormat) -> None:
+    there = [address for address in addresses() if not remove_if_stale(address)]
+    rows = [_row(address) for address in there]
+    Result(
+        sections=[Section(columns=_HEADING, rows=rows, wraps=True)] if rows else [],
+        content=[
+            {**dict(zip(_HEADING, row, strict=True)), "pid": address.process}
+            for address, row in zip(there, rows, strict=True)
+        ],
+        columns=_HEADING,
+        rows=rows,
+    ).show(format)
+    if not rows and format is RowsFormat.TABLE:
+        Messages().say(
+            "no process of yours listens; start one with OPSCOPE_CONTROL=1 under `opscope run`, or "
+            "have it call opscope.listen()"
+        )
+
+
+def _row(address: Address) -> tuple[str, ...]:
     try:
-        duration_s = float(text)
-    except ValueError:
-        duration_s = -1.0
-    if not 0 < duration_s <= _LONGEST_S:
-        raise UsageError(f"--seconds {text!r} is no time. Give a number of seconds, such as 10.")
-    return duration_s
+        with Asking(address, _ANSWER_S) as asking:
+            return (str(address.process), *described(asking.status))
+    except ReachError:
+        return (str(address.process), "", "does not answer", "", "")
+
+
+def described(status: dict[str, Any]) -> tuple[str, ...]:
+    """What is listed of a process that answers, behind its number."""
+    since = time.strftime("%H:%M:%S", time.localtime(status["listening_since_ns"] / 1e9))
+    flights = ", ".join(f"flight recorder {one['held_s']:.0f} s" for one in status["flight"])
+    recording = flights or ("yes" if status["recording"] else "no")
+    return since, recording, status["torch"] or "not imported", printable(status["command"])

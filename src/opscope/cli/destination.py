@@ -12,8 +12,8 @@ from pathlib import Path
 
 from opscope.base.address import refuse_address
 from opscope.errors import OpscopeError, UsageError
-from opscope.recording.facts.distributed_job import launched_rank
-from opscope.storage.process_journal import PROCESSES
+from opscope.recording.facts.process_facts import launched_rank
+from opscope.storage.processes import PROCESSES
 
 CHROME_SUFFIXES = (".json.gz", ".json")
 """Those of the Chrome writer, which is not imported for runs that write none."""
@@ -23,18 +23,12 @@ _PART_OF_A_TRACE = re.compile(rf"(\..*|rank=\d+|process=\d+|cycle-\d+|{re.escape
 
 @dataclass(frozen=True)
 class Destination:
-    """Absolute paths, because the program may change the current folder.
+    """Absolute paths, because the program may change the current folder."""
 
-    Attributes:
-        trace: folder of the trace; with a schedule, the folder that holds one trace per cycle.
-        chrome: Chrome trace file, if asked for; with a schedule, the cycle number is put into its
-            name.
-        report: HTML page, if asked for; named as ``chrome`` is.
-    """
-
-    trace: Path
+    trace: Path  # folder of the trace; with a schedule, the folder that holds one trace per cycle
+    # Chrome trace file, if asked for; with a schedule, the cycle number is put into its name
     chrome: Path | None = None
-    report: Path | None = None
+    report: Path | None = None  # HTML page, if asked for; named as ``chrome`` is
 
     def of_cycle(self, number: int) -> Destination:
         """Where the files of the ``number``-th recorded cycle go."""
@@ -43,11 +37,7 @@ class Destination:
         return Destination(self.trace / name, *files)
 
     def check(self) -> None:
-        """Create the folders above, and make sure that files can be written into them.
-
-        Raises:
-            UsageError: they cannot, or something is in the way.
-        """
+        """Create the folders above, and make sure that files can be written into them."""
         if self.trace.exists():
             _check_replaceable(self.trace)
         for option, file in (("--chrome", self.chrome), ("--report", self.report)):
@@ -95,9 +85,6 @@ def write_or_rescue(
 
     Returns:
         Where it was written, and what was wrong with the place asked for, if anything.
-
-    Raises:
-        OpscopeError, OSError: the temporary folder is no better; about the place asked for.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -108,6 +95,13 @@ def write_or_rescue(
             return _rescue(write, path.name), refused
         except (OpscopeError, OSError):
             raise refused from None
+
+
+def reason(error: BaseException) -> str:
+    """What is wrong, as part of a sentence."""
+    if isinstance(error, MemoryError):  # of which libraries say no more than a function's name
+        return "there is not enough memory. Free or allow some more, or record less."
+    return str(error)
 
 
 def _rescue(write: Callable[[Path], object], name: str) -> Path:

@@ -1,20 +1,24 @@
-"""``opscope diff``: what changed between two versions of a program, and a gate for builds."""
+"""Compare two versions of a program: what is slower, what is more, what only moved.
+
+Calls, bytes and shapes are compared exactly. Times are those of typical steps after the start-up,
+and count as changed only beyond what recordings differ by anyway: record each version three times
+or more, in turns, to see small changes. In JSON, times are nanoseconds a step.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
 
-from opscope.analysis.diff.comparable import Despite
-from opscope.analysis.diff.compare import compare
+from opscope.analysis.diff.compare import Despite, compare
 from opscope.analysis.diff.gate import Judgement, Outcome, judge, read_gate
 from opscope.analysis.diff.result import Diff
 from opscope.api.diff import open_sides
-from opscope.cli.parameters import Argument, Option
+from opscope.cli.parser import Parser, add_row_limit, example, one_of
 from opscope.cli.shown.console import Messages, Output, console_for
 from opscope.cli.shown.results import Section, as_markdown, as_text
 from opscope.errors import UsageError
@@ -35,73 +39,66 @@ class DiffFormat(str, Enum):
     HTML = "html"
 
 
-def diff(
-    recordings: Annotated[
-        list[Path],
-        Argument(
-            metavar="OLD NEW",
-            help="Traces: folders, or Chrome traces of any profiler. Several of the old version, "
-            "where --to lists those of the new.",
-        ),
-    ],
-    to: Annotated[
-        list[Path] | None,
-        Option(metavar="NEW", help="Recordings of the new version."),
-    ] = None,
-    gate: Annotated[
-        str | None,
-        Option(
-            metavar="CONDITIONS",
-            help="What has to hold, as in step<=+2%,memory<=+1%,count==. Exits with "
-            f"{FAILED} where something does not, with {NOT_JUDGED} where that cannot be told.",
-        ),
-    ] = None,
-    despite: Annotated[
-        list[Despite] | None,
-        Option(
-            metavar="versions|options",
-            help="Compare times although versions of torch or Python, or what was recorded, "
-            "differ.",
-        ),
-    ] = None,
-    format: Annotated[DiffFormat, Option(help="How to print it.")] = DiffFormat.TABLE,
-    output: Annotated[
-        Path | None,
-        Option(
-            names=("--output", "-o"),
-            metavar="FILE",
-            help="Write it to a file instead.",
-            default="for html, diff.html",
-        ),
-    ] = None,
-    row_limit: Annotated[
-        int, Option(metavar="N", minimum=-1, help="Rows of each table; -1 for all.")
-    ] = MOST_ROWS,
-) -> int:
-    """Compare two versions of a program: what is slower, what is more, what only moved.
+def options(parser: Parser) -> None:
+    """Declare them."""
+    parser.add_argument(
+        "recordings",
+        nargs="+",
+        type=Path,
+        metavar="OLD NEW",
+        help="Traces: folders, or Chrome traces of any profiler. Several of the old version, where "
+        "--to lists those of the new.",
+    )
+    parser.add_argument(
+        "--to", nargs="+", type=Path, metavar="NEW", help="Recordings of the new version."
+    )
+    parser.add_argument(
+        "--gate",
+        metavar="CONDITIONS",
+        help="What has to hold, as in step<=+2%%,memory<=+1%%,count==. Exits with "
+        f"{FAILED} where something does not, with {NOT_JUDGED} where that cannot be told.",
+    )
+    parser.add_argument(
+        "--despite",
+        nargs="+",
+        **one_of(Despite),
+        help="Compare times although versions of torch or Python, or what was recorded, differ.",
+    )
+    parser.add_argument(
+        "--format",
+        default=DiffFormat.TABLE,
+        **one_of(DiffFormat),
+        help="How to print it. [default: table]",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        help="Write it to a file instead. [default: for html, diff.html]",
+    )
+    add_row_limit(parser, MOST_ROWS, "Rows of each table")
+    parser.epilog = example(
+        "opscope diff old.opscope new.opscope",
+        'opscope diff old-1 old-2 --to new-1 new-2 --gate "places<=+2%,count=="',
+    )
 
-    Calls, bytes and shapes are compared exactly. Times are those of typical steps after the
-    start-up, and count as changed only beyond what recordings differ by anyway: record each version
-    three times or more, in turns, to see small changes.
 
-        opscope diff old.opscope new.opscope
-        opscope diff old-1 old-2 old-3 --to new-1 new-2 new-3 --gate "places<=+2%,count=="
-
-    In JSON, times are nanoseconds a step.
-    """
-    conditions = read_gate(gate) if gate is not None else []
-    old, new = _sides(recordings, to)
+def main(asked: Namespace) -> int:
+    """Print what changed; the exit code is that of the gate."""
+    conditions = read_gate(asked.gate) if asked.gate is not None else []
+    old, new = _sides(asked.recordings, asked.to)
     messages = Messages()
     with messages.progress("comparing"):
         sides = open_sides(old, new, ("the old version", "the new version"))
-        found = compare(*sides, despite or ())
+        found = compare(*sides, asked.despite or ())
     judgements = judge(found, conditions)
-    if format is DiffFormat.HTML:
-        page = output or Path("diff.html")
+    if asked.format is DiffFormat.HTML:
+        page = asked.output or Path("diff.html")
         write_file(page, [diff_html(found, *sides, judgements).encode("utf-8")])
         messages.say(f"wrote {page}; open it in a browser")
     else:
-        _show(found, judgements, format, output, row_limit)
+        _show(found, judgements, asked.format, asked.output, asked.row_limit)
     return _said(judgements, messages)
 
 

@@ -1,13 +1,32 @@
-"""``opscope doctor``: what is installed, what would be recorded, and why not the rest."""
+"""Check what would be recorded and why not the rest; build, recover, complete.
+
+Records a few operators to find out. Exits with 0 if recording works, else with 1.
+
+--build compiles the part of opscope that is built against the installed torch. That happens by
+itself at first use; do it ahead of time in a container image, or on a machine that has a compiler
+for one that has none (set OPSCOPE_CACHE to a folder that both see).
+
+--recover writes the trace of a recording whose program was killed, or crashed. `opscope run` does
+so by itself, unless what waits for that was killed too. In a folder of dumps of a flight recorder,
+those that were not finished become traces.
+
+--completion prints what makes a shell complete commands and options. Write it to where the shell
+looks for such, again after an upgrade of opscope:
+~/.local/share/bash-completion/completions/opscope, for zsh ~/.zfunc/_opscope with ~/.zfunc in
+$fpath, for fish ~/.config/fish/completions/opscope.fish.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import platform
 import sys
+import time
+from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
 import numpy as np
 from rich.table import Table
@@ -16,7 +35,9 @@ from rich.text import Text
 import opscope
 from opscope.analysis.device_account import describe_devices
 from opscope.analysis.recording_cost import cost_of_an_event_ns
-from opscope.cli.shown.console import console_for
+from opscope.cli.parser import Parser, example, one_of
+from opscope.cli.session.recover import recover_all
+from opscope.cli.shown.console import Messages, Output, console_for
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.errors import BridgeError, OpscopeError
@@ -44,11 +65,61 @@ class Check:
     detail: str
 
 
-def doctor() -> int:
-    """Say what is installed, what would be recorded, and why not the rest.
+class Shell(str, Enum):
+    """Whose words to complete."""
 
-    Records a few operators to find out. Exits with 0 if recording works, else with 1.
-    """
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+    TCSH = "tcsh"
+
+
+def options(parser: Parser) -> None:
+    """Declare them."""
+    what = parser.add_argument_group("instead of the check").add_mutually_exclusive_group()
+    what.add_argument(
+        "--build", action="store_true", help="Compile the bridge to torch ahead of time."
+    )
+    what.add_argument(
+        "--recover",
+        metavar="FOLDER",
+        type=Path,
+        help="Make traces of what is unfinished where they were to be written to.",
+    )
+    what.add_argument("--completion", **one_of(Shell), help="Print completions for this shell.")
+    parser.add_argument(
+        "--force", action="store_true", help="With --build: even if the cache has it already."
+    )
+    parser.epilog = example("opscope doctor", "opscope doctor --recover train.opscope")
+
+
+def main(asked: Namespace) -> int:
+    """Check, or do what was asked for instead."""
+    if asked.recover is not None:
+        recover_all(asked.recover, Messages())
+    elif asked.completion is not None:
+        from opscope.cli.shown.completion import completion
+
+        Output().write(completion(asked.completion.value))
+    elif asked.build:
+        _build(asked.force)
+    else:
+        return _check()
+    return 0
+
+
+def _build(force: bool) -> None:
+    messages = Messages()
+    ready = not force and bridge.status().built
+    began = time.monotonic()
+    path = bridge.build(force=force)
+    if ready:
+        messages.say(f"the bridge is there already: {path}")
+    else:
+        messages.say(f"built in {time.monotonic() - began:.1f} s: {path}")
+
+
+def _check() -> int:
     table = Table(box=None, show_header=False, pad_edge=False)
     checks = []
     for check in _examine():
@@ -118,7 +189,7 @@ def _bridge(status: bridge.BridgeStatus) -> Check:
 def _recording() -> Iterator[Check]:
     """Try it: what a recording with everything switched on holds is what would be recorded."""
     try:
-        trace = record_a_little()
+        trace = _record_a_little()
     except OpscopeError as error:
         yield Check("recording", Health.FATAL, str(error))
         return
@@ -130,11 +201,7 @@ def _recording() -> Iterator[Check]:
     if len(trace.table("gpu")):  # otherwise the line about the source below says it
         for line in describe_devices(trace):
             yield Check("devices", Health.FATAL if "BROKEN" in line else Health.GOOD, line)
-    for source in sources_seen(trace):
-        if source.seen:
-            yield Check(f"  {source.name}", Health.GOOD, source.asked_for)
-        else:
-            yield Check(f"  {source.name}", Health.ABSENT, source.why_not)
+    yield from _sources(trace)
 
 
 _NOT_YET = "this version of opscope does not record it"
@@ -146,29 +213,8 @@ network(torch.ones(3, 4, device=device)).sum().backward()
 """
 
 
-@dataclass(frozen=True)
-class Found:
-    """What the trial found of one kind of thing that can be recorded.
-
-    Attributes:
-        name: for people.
-        seen: whether the trial recorded any.
-        asked_for: how to have it recorded.
-        why_not: why the trial had none.
-    """
-
-    name: str
-    seen: bool
-    asked_for: str
-    why_not: str
-
-
-def record_a_little() -> TraceData:
-    """Record a small network's forward and backward pass with every option on.
-
-    Raises:
-        OpscopeError: recording does not work here.
-    """
+def _record_a_little() -> TraceData:
+    """Record a small network's forward and backward pass with every option on."""
     import torch
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -180,20 +226,24 @@ def record_a_little() -> TraceData:
     return everything.trace
 
 
-def sources_seen(trace: TraceData) -> Iterator[Found]:
-    """What a trace of :func:`record_a_little` shows about each source."""
+def _sources(trace: TraceData) -> Iterator[Check]:
+    """What the trial shows about each source."""
     kinds = set(np.unique(trace.events["kind"]).tolist())
-    yield Found("operators", EventKind.OPERATOR in kinds, "always", "torch ran none")
-    yield Found("annotations", EventKind.ANNOTATION in kinds, "always", _NOT_YET)
-    yield Found("shapes", len(trace.table("tensors")) > 0, "--shapes", _NOT_YET)
-    yield Found("memory", len(trace.table("allocations")) > 0, "--memory", _NOT_YET)
     # Functions that were running when the recording began are in every trace; only these show
     # that calls are recorded.
     called = any(name.endswith(": forward") for name in trace.names)
-    yield Found("Python calls", called, "--stack", _NOT_YET)
-    yield Found("nn.Module calls", EventKind.MODULE_CALL in kinds, "--modules", _NOT_YET)
     has_gpu_rows = len(trace.table("gpu")) > 0
-    yield Found("GPU activity", has_gpu_rows, "where torch sees a GPU", _why_no_gpu(trace))
+    for name, is_seen, asked_for, why_not in (
+        ("operators", EventKind.OPERATOR in kinds, "always", "torch ran none"),
+        ("annotations", EventKind.ANNOTATION in kinds, "always", _NOT_YET),
+        ("shapes", len(trace.table("tensors")) > 0, "--shapes", _NOT_YET),
+        ("memory", len(trace.table("allocations")) > 0, "--memory", _NOT_YET),
+        ("Python calls", called, "--stack", _NOT_YET),
+        ("nn.Module calls", EventKind.MODULE_CALL in kinds, "--modules", _NOT_YET),
+        ("GPU activity", has_gpu_rows, "where torch sees a GPU", _why_no_gpu(trace)),
+    ):
+        health, detail = (Health.GOOD, asked_for) if is_seen else (Health.ABSENT, why_not)
+        yield Check(f"  {name}", health, detail)
 
 
 def _why_no_gpu(trace: TraceData) -> str:

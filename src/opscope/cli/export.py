@@ -1,27 +1,27 @@
-"""``opscope export``: a trace in the format of another tool."""
+"""Write a trace in a format that other tools read, or run its operators again.
+
+Of a folder with several processes and none chosen, all are in one file, on one clock; in opscope's
+own format each is a part of the folder.
+
+With --replay nothing is written: every distinct call of an operator is made on fresh tensors of the
+recorded shapes, strides and types, outside the program it came from, and timed; what cannot be made
+again is named, with the reason. That takes a trace with arguments of operators (--shapes).
+"""
 
 from __future__ import annotations
 
 import functools
-import inspect
 import os
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
 
 from opscope.analysis.top_operators import DEFAULT_SORT, find_top_operators
-from opscope.cli.parameters import Option
-from opscope.cli.part_option import PartOption, RangeOption, StepsOption
+from opscope.cli.parser import Parser, add_row_limit, example, whole_number
 from opscope.cli.shown.console import Messages
 from opscope.cli.shown.operator_table import csv_of_operators
-from opscope.cli.shown.results import as_csv
-from opscope.cli.trace_argument import (
-    ProcessOption,
-    RankOption,
-    TraceArgument,
-    choose_trace,
-    open_traces,
-)
+from opscope.cli.shown.results import RowsFormat, as_csv
+from opscope.cli.trace_argument import add_trace, choose_trace, open_traces
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError, UsageError
 from opscope.export.collapsed_stacks import FORMAT as STACKS
@@ -58,64 +58,85 @@ ALL_FORMATS = (
 """Those of the Python interface, and what has a method or a command of its own there."""
 
 
-def export(
-    trace: TraceArgument = None,
-    *,
-    output: Annotated[
-        Path,
-        Option(names=("--output", "-o"), metavar="FILE", help="What to write; replaced if there."),
-    ],
-    format: Annotated[
-        str | None,
-        Option(
-            metavar="FORMAT",
-            help=f"What to write: {', '.join(format.name for format in ALL_FORMATS)}.",
-            default="by the name of FILE",
-        ),
-    ] = None,
-    metric: Annotated[
-        str | None,
-        Option(
-            metavar="METRIC", help=f"Weight of stacks: {', '.join(METRICS)}.", default=METRICS[0]
-        ),
-    ] = None,
-    rank: RankOption = None,
-    process: ProcessOption = None,
-    range: RangeOption = None,
-    steps: StepsOption = None,
-) -> None:
-    """Write a trace in a format that other tools read.
+def options(parser: Parser) -> None:
+    """Declare them; the description ends with the formats."""
+    formats = "\n".join(
+        f"- {one.name} ({', '.join(one.suffixes)}): {one.help}" for one in ALL_FORMATS
+    )
+    parser.description = f"{parser.description}\n\n{formats}"
+    add_trace(parser, period=False)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, help="What to write; replaced if there."
+    )
+    what.add_argument("--replay", action="store_true", help="Run the operators again instead.")
+    names = [one.name for one in ALL_FORMATS]
+    printed = [one.value for one in RowsFormat]
+    parser.add_argument(
+        "--format",
+        metavar="FORMAT",
+        help=f"What to write: {', '.join(names)} [default: by the name of FILE]; with --replay how "
+        f"to print it: {', '.join(printed)}.",
+    )
+    parser.add_argument(
+        "--metric",
+        metavar="METRIC",
+        help=f"Weight of stacks: {', '.join(METRICS)}. [default: {METRICS[0]}]",
+    )
+    group = parser.add_argument_group("with --replay")
+    group.add_argument(
+        "--repeat",
+        metavar="N",
+        type=whole_number(1),
+        default=10,
+        help="How often each call is timed. [default: 10]",
+    )
+    group.add_argument(
+        "--device",
+        metavar="DEVICE",
+        help="Run on this device, such as cpu or cuda:1. [default: where it was recorded]",
+    )
+    add_row_limit(group, None, "Rows to show")
+    parser.epilog = example("opscope export -o train.json.gz", "opscope export --replay --repeat 3")
 
-    Of a folder with several processes and none chosen, all are in one file, on one clock; in
-    opscope's own format each is a part of the folder.
-    """
-    chosen = _format_of(output) if format is None else find_format(format, ALL_FORMATS)
-    write: Callable[[TraceData, str], object] = chosen.write
-    if metric is not None:
-        if chosen is not STACKS:
-            raise UsageError(f"--metric weighs stacks and means nothing for {chosen.name}.")
-        check_metric(metric)
-        write = functools.partial(write_own_stacks, metric=metric)
-    messages, part = Messages(), PartOption(range, steps)
-    if chosen is _TRACE and part.is_all:
-        which = choose_trace(trace, rank, process)
-        if which.is_of_several:
-            with messages.progress(f"writing {output}"):
-                which.job.save(output)
-            return messages.say(f"wrote {output}, {len(which.parts)} processes")
-    trace, loaded = open_traces(trace, rank, process, part)
+
+def main(asked: Namespace) -> None:
+    """Write the file, or run the operators."""
+    if asked.replay:
+        return _replay(asked)
+    wanted = (
+        _format_of(asked.output) if asked.format is None else find_format(asked.format, ALL_FORMATS)
+    )
+    write: Callable[[TraceData, str], object] = wanted.write
+    if asked.metric is not None:
+        if wanted is not STACKS:
+            raise UsageError(f"--metric weighs stacks and means nothing for {wanted.name}.")
+        check_metric(asked.metric)
+        write = functools.partial(write_own_stacks, metric=asked.metric)
+    messages, chosen = Messages(), choose_trace(asked)
+    if wanted is _TRACE and chosen.is_of_several:
+        with messages.progress(f"writing {asked.output}"):
+            chosen.job.save(asked.output)
+        return messages.say(f"wrote {asked.output}, {len(chosen.parts)} processes")
+    loaded = open_traces(chosen)
     if loaded.is_empty:
-        raise TraceFormatError(f"{trace} holds no event, so nothing was written.")
-    with messages.progress(f"writing {output}"):
-        write(loaded, os.fspath(output))
-    messages.say(f"wrote {output}")
+        raise TraceFormatError(f"{chosen.path} holds no event, so nothing was written.")
+    with messages.progress(f"writing {asked.output}"):
+        write(loaded, os.fspath(asked.output))
+    messages.say(f"wrote {asked.output}")
 
 
-# The list of formats is made of the formats themselves. Lines that begin at the margin are no part
-# of a docstring's indentation: it is taken away before they are added.
-export.__doc__ = f"{inspect.getdoc(export)}\n\n" + "\n".join(
-    f"- {format.name} ({', '.join(format.suffixes)}): {format.help}" for format in ALL_FORMATS
-)
+def _replay(asked: Namespace) -> None:
+    from opscope.cli.shown.replay import replay
+
+    printed = {one.value: one for one in RowsFormat}
+    if asked.format not in (None, *printed):
+        raise UsageError(
+            f"--format: {asked.format!r} is not one of {', '.join(printed)}. See `opscope export "
+            "--help`."
+        )
+    format = printed[asked.format or RowsFormat.TABLE.value]
+    replay(choose_trace(asked), asked.repeat, asked.device, asked.row_limit, format)
 
 
 def _format_of(output: Path) -> Format:

@@ -1,57 +1,57 @@
-"""``opscope memory``: what was in use when memory was fullest."""
+"""Show what was in use when memory was fullest.
+
+By category, module, operator and function, largest first. Record with --memory; --shapes adds
+categories and memory from before the recording, --modules and --stack say who allocated it. JSON
+and CSV have all groups, with sizes in bytes.
+
+Of a folder with several processes and none chosen, it shows the peak of each.
+"""
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import astuple
-from typing import Annotated
 
-from opscope.analysis.memory.groups import PeakGroup, by_function
+from opscope.analysis.memory.life_categories import PeakGroup, by_function
 from opscope.analysis.memory.peak import NO_LINE, PeakMemory, memory_at_peak
 from opscope.base.quantity_text import bytes_text
-from opscope.cli.parameters import Option
-from opscope.cli.part_option import ALL
-from opscope.cli.shown.finding_sections import below_here
-from opscope.cli.shown.results import FormatOption, Result, RowsFormat, Section
+from opscope.cli.parser import Parser, example, whole_number
+from opscope.cli.shown.findings import below_here
+from opscope.cli.shown.results import Result, Section, add_format
 from opscope.cli.shown.side_by_side import answer
-from opscope.cli.trace_argument import ProcessOption, RankOption, TraceArgument, choose_trace
+from opscope.cli.trace_argument import add_trace, choose_trace
 
 _CSV_HEADINGS = ("by", "name", "size_bytes", "blocks", "before_bytes")
 
 
-def memory(
-    trace: TraceArgument = None,
-    device: Annotated[
-        str | None,
-        Option(
-            metavar="DEVICE",
-            help="Such as cpu or cuda:0.",
-            default="the fullest accelerator, else cpu",
-        ),
-    ] = None,
-    row_limit: Annotated[
-        int, Option(metavar="N", minimum=1, help="Rows of each table to show.")
-    ] = 8,
-    format: FormatOption = RowsFormat.TABLE,
-    rank: RankOption = None,
-    process: ProcessOption = None,
-) -> None:
-    """Show what was in use when memory was fullest.
+def options(parser: Parser) -> None:
+    """Declare them."""
+    add_trace(parser, period=False, part=False)
+    parser.add_argument(
+        "--device",
+        metavar="DEVICE",
+        help="Such as cpu or cuda:0. [default: the fullest accelerator, else cpu]",
+    )
+    parser.add_argument(
+        "--row-limit",
+        metavar="N",
+        type=whole_number(1),
+        default=8,
+        help="Rows of each table to show. [default: 8]",
+    )
+    add_format(parser)
+    parser.epilog = example("opscope memory", "opscope memory job --rank 2 --device cuda:2")
 
-    By category, module, operator and function, largest first.
 
-    Record with --memory; --shapes adds categories and memory from before the recording, --modules
-    and --stack say who allocated it. JSON and CSV have all groups, with sizes in bytes.
-
-    Of a folder with several processes and none chosen, it shows the peak of each.
-    """
+def main(asked: Namespace) -> None:
+    """Print the peak of one process, or of each."""
     answer(
-        choose_trace(trace, rank, process),
-        ALL,
+        choose_trace(asked),
         "adding up the memory of",
-        lambda one: memory_at_peak(one, device),
-        lambda peak: _result(peak, row_limit),
-    ).show(format)
+        lambda one: memory_at_peak(one, asked.device),
+        lambda peak: _result(peak, asked.row_limit),
+    ).show(asked.format)
 
 
 def _result(peak: PeakMemory, row_limit: int) -> Result:

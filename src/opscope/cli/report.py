@@ -1,77 +1,66 @@
-"""``opscope report``: a trace as one HTML page."""
+"""Write a page that shows a trace: timeline, operators, modules, memory, steps.
+
+The timeline and memory are of the whole recording, everything else of the period. The page is one
+file that needs no network and no server: send it to anybody, open it from disk.
+
+Of a folder with several processes it also has the steps of all side by side. The timeline shows
+those chosen with --rank; by default all, or of many the slowest, the median and the quickest.
+"""
 
 from __future__ import annotations
 
 import webbrowser
+from argparse import Namespace
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
 from opscope._native import keep_freed_memory
 from opscope.api.job import Job
-from opscope.cli.parameters import Option
-from opscope.cli.part_option import PartOption, RangeOption, StepsOption
+from opscope.cli.parser import Parser, example
 from opscope.cli.shown.console import Messages
-from opscope.cli.trace_argument import (
-    Chosen,
-    PeriodOption,
-    ProcessOption,
-    RankOption,
-    TraceArgument,
-    choose_trace,
-    load_chosen,
-)
+from opscope.cli.trace_argument import Chosen, add_trace, choose_trace, load_chosen
 from opscope.cli.whole_job import of_readable, say_what_is_missing
+from opscope.columns.trace_data import TraceData
+from opscope.jobs.together import traces_together
 from opscope.report.page import write_report
-from opscope.storage.partition import parts_text
+from opscope.storage.partition import Partition, parts_text
+from opscope.storage.processes import ProcessEntry
 from opscope.timeline.period import Which
 
 MOST_ON_TIMELINE = 8
 """Processes, where none was chosen: more are too many to compare by eye."""
 
 
-def report(
-    trace: TraceArgument = None,
-    output: Annotated[
-        Path | None,
-        Option(
-            names=("--output", "-o"),
-            metavar="FILE",
-            help="The page to write; replaced if there.",
-            default="NAME.html",
-        ),
-    ] = None,
-    title: Annotated[
-        str, Option(metavar="TEXT", help="Shown at the top.", default="the program")
-    ] = "",
-    period: PeriodOption = Which.STEADY,
-    rank: RankOption = None,
-    process: ProcessOption = None,
-    range: RangeOption = None,
-    steps: StepsOption = None,
-    open_it: Annotated[bool, Option(names=("--open",), help="Show it in the browser.")] = False,
-) -> None:
-    """Write a page that shows a trace: timeline, operators, modules, memory, steps.
+def options(parser: Parser) -> None:
+    """Declare them."""
+    add_trace(parser)
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        help="The page to write; replaced if there. [default: NAME.html]",
+    )
+    parser.add_argument(
+        "--title", metavar="TEXT", default="", help="Shown at the top. [default: the program]"
+    )
+    parser.add_argument("--open", action="store_true", help="Show it in the browser.")
+    parser.epilog = example("opscope report", "opscope report job --rank 0,3 -o job.html --open")
 
-    The timeline and memory are of the whole recording, everything else of the period.
 
-    The page is one file that needs no network and no server: send it to anybody, open it from disk.
-
-    Of a folder with several processes it also has the steps of all side by side. The timeline shows
-    those chosen with --rank; by default all, or of many the slowest, the middle one and the
-    quickest.
-    """
-    messages, part = Messages(), PartOption(range, steps)
-    chosen = choose_trace(trace, rank, process)
-    page = output or Path(f"{page_stem(chosen.path)}.html")
-    if chosen.is_of_several and part.is_all:
-        _write_of_several(chosen, page, title, period, messages)
+def main(asked: Namespace) -> None:
+    """Write the page."""
+    messages, chosen = Messages(), choose_trace(asked)
+    page = asked.output or Path(f"{page_stem(chosen.path)}.html")
+    if chosen.is_of_several:
+        _write_of_several(chosen, page, asked.title, asked.period, messages)
     else:
-        loaded = load_chosen(chosen, part)
+        loaded = load_chosen(chosen)
         with messages.progress(f"writing {page}"):
-            write_report(loaded, page, title=title, period=period)
+            write_report(loaded, page, title=asked.title, period=asked.period)
     messages.say(f"wrote {page} ({page.stat().st_size / 1e6:.1f} MB); open it in a browser")
-    if open_it:
+    if asked.open:
         webbrowser.open(page.resolve().as_uri())
 
 
@@ -80,33 +69,46 @@ def _write_of_several(
 ) -> None:
     keep_freed_memory()
     whole = Job(chosen.path)
-    asked = of_readable(
+    (compared, together), readable, unread = of_readable(
         whole,
         f"looking at {len(whole)} processes",
         lambda job: (job.slow_ranks(), job.collectives()),
     )
-    compared, together = asked.found
     is_chosen = len(chosen.parts) < len(whole)
-    few = compared.steps.worth_showing(MOST_ON_TIMELINE) or asked.job.parts
+    few = compared.steps.worth_showing(MOST_ON_TIMELINE) or readable.parts
     known = whole.only(chosen.parts if is_chosen else few)
-    shown = of_readable(known, f"reading {len(known)} processes", Job.together)
-    slow = [rank.process for rank in compared.found if rank.process in shown.job.parts]
-    one = slow[0] if slow else shown.job.most_recorded
-    left_out = dict.fromkeys((*asked.left_out, *shown.left_out))
+    slow = [rank.process for rank in compared.found]
+    (all_of_them, one, trace), shown, unshown = of_readable(
+        known, f"reading {len(known)} processes", lambda job: _on_one_clock(job, slow)
+    )
+    left_out = dict.fromkeys((*unread, *unshown))
     with messages.progress(f"writing {page}"):
         write_report(
-            shown.found,
+            all_of_them,
             page,
             title=title,
             period=period,
             ranks=(replace(compared, notes=(*compared.notes, *left_out)), together),
-            on_timeline=shown.job.parts,
-            process=(one, shown.job[one]),
+            on_timeline=shown.parts,
+            process=(one, trace),
         )
-    there = parts_text(shown.job.parts, len(whole))
+    there = parts_text(shown.parts, len(whole))
     say_what_is_missing(whole, messages)
     messages.say(f"tables, findings and steps are of {one}")
     messages.say(f"the timeline shows {there}; choose with {chosen.parts[0].option}")
+
+
+def _on_one_clock(job: Job, slow: Sequence[Partition]) -> tuple[TraceData, Partition, TraceData]:
+    """All processes as one trace, and the slowest of them, else that with most events."""
+    one = next((part for part in slow if part in job.parts), job.most_recorded)
+    traces = dict(job.traces())
+    entries = {entry.partition: entry for entry in job.processes.entries}
+    found = [
+        (entries.get(part) or ProcessEntry(0, partition=part), trace)
+        for part, trace in traces.items()
+        if not trace.is_empty
+    ]
+    return traces_together(found) if found else job.together(), one, traces[one]
 
 
 def page_stem(trace: Path) -> str:

@@ -1,14 +1,31 @@
-"""``opscope run``: record a program without changing it."""
+"""Run a program, record what torch does in it, then say where the time went.
+
+The program needs no change and sees none: same arguments, same standard output, same exit code.
+Everything opscope says goes to standard error. Recording begins when the program imports torch. In
+a program that uses torch.profiler itself, that records with opscope too; set OPSCOPE_DROP_IN=0 to
+have it record by itself, beside opscope.
+
+The trace is written however the program ends. Ends that cannot be noticed from inside a process
+(os._exit(), os.exec*(), a crash, being killed) leave the recording in a file, which a process that
+waits for that makes into the trace; so does `opscope doctor --recover`.
+"""
 
 from __future__ import annotations
 
+import argparse
 import atexit
 import gc
+import importlib.metadata
+import importlib.util
+import math
 import os
-from collections.abc import Callable
+import re
+import subprocess
+from argparse import BooleanOptionalAction, Namespace
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from opscope.analysis.top_operators import (
     DEFAULT_ROWS,
@@ -16,321 +33,324 @@ from opscope.analysis.top_operators import (
     check_row_limit,
     check_sort_key,
 )
-from opscope.cli import destination, readiness
-from opscope.cli.parameters import Argument, Option
-from opscope.cli.session.recording_switches import RecordedOptions
-from opscope.cli.session.run_options import WHY, RunOptions, ScheduleOption
+from opscope.base.own_python import own_python
+from opscope.cli import destination
+from opscope.cli.parser import Parser, add_row_limit, example, whole_number
+from opscope.cli.session.options import WHY, RunOptions, ScheduleOption, add_switches
 from opscope.cli.session.termination import LastAction
 from opscope.cli.shown.console import Messages
-from opscope.errors import UsageError
+from opscope.errors import BridgeError, UsageError
 from opscope.launch import program
 from opscope.launch.hidden_modules import hide_modules, with_own_modules
 from opscope.launch.kineto_switch import hide_from_kineto
 from opscope.launch.torch_import import when_torch_is_imported
+from opscope.recording.bridge import bridge, torch_build
 from opscope.recording.sources import switches
 from opscope.torch_api.settings import ProfileSettings
 
 if TYPE_CHECKING:
     from opscope.cli.session.flight_session import FlightSession
     from opscope.cli.session.recording_session import RecordingSession
-    from opscope.cli.session.run_options import FlightOptions
 
-_WHAT = "What to record"
-_WHERE = "What to write and print"
-_FLIGHT = "Flight recorder"
 _MAX_MEMORY = "256MiB"
-_BUDGET = "0.01"
+_BUDGET = 0.01
 
 
-def run(
-    words: Annotated[
-        list[str],
-        Argument(
-            metavar="SCRIPT|-m MODULE|-c CODE|-",
-            help="Script (or folder or zip file with a `__main__.py`); after -m a module; after -c "
-            "the program itself; with - it comes through standard input. All that follows is "
-            "handed to the program as it is.",
-            takes_rest=True,
-        ),
-    ],
-    is_module: Annotated[
-        bool, Option(names=("-m",), help="Run a module by its name, as python -m does.")
-    ] = False,
-    is_code: Annotated[
-        bool, Option(names=("-c",), help="Run what stands there, as python -c does.")
-    ] = False,
-    why: Annotated[
-        bool,
-        Option(
-            help="Say what makes it slow: record everything that tells, but only of a few steps "
-            "once it is warm, and print what to change.",
-            heading=_WHAT,
-        ),
-    ] = False,
-    recorded: RecordedOptions = (),
-    flops: Annotated[
-        bool,
-        Option(help="Estimated floating-point operations.", heading=_WHAT),
-    ] = False,
-    source_lines: Annotated[
-        bool | None,
-        Option(
-            help="With Python calls, keep the text of the program's own lines.",
-            default="kept",
-            heading=_WHAT,
-        ),
-    ] = None,
-    schedule: Annotated[
-        str | None,
-        Option(
-            metavar="WAIT,WARMUP,ACTIVE[,REPEAT]",
-            help="Record some steps only; a step ends when the optimizer's step() returns.",
-            heading=_WHAT,
-        ),
-    ] = None,
-    children: Annotated[
-        bool,
-        Option(
-            help="Record the processes that the program starts, too: forked and spawned ones, data "
-            "loader's workers, ranks of torchrun. Each is a part of the same folder, or has a "
-            "flight recorder of its own.",
-            heading=_WHAT,
-        ),
-    ] = False,
-    flight_recorder: Annotated[
-        str | None,
-        Option(
-            metavar="TIME",
-            help="Keep only the last TIME (30s, 5min), and write it when something happens: a slow "
-            "step, an exception, no memory, no step for two minutes, SIGUSR2.",
-            heading=_FLIGHT,
-        ),
-    ] = None,
-    max_memory: Annotated[
-        str | None,
-        Option(
-            metavar="SIZE",
-            help="Memory of the flight recorder.",
-            default=_MAX_MEMORY,
-            heading=_FLIGHT,
-        ),
-    ] = None,
-    budget: Annotated[
-        str | None,
-        Option(
-            metavar="SHARE",
-            help="Share of the time that the flight recorder may cost; it records less where it "
-            "costs more. 'none': it records everything.",
-            default=_BUDGET,
-            heading=_FLIGHT,
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        Option(
-            names=("--output", "-o"),
-            metavar="DIR",
-            help="Folder of the trace; a trace that is there already is replaced. With "
-            "--flight-recorder, the folder for dumps.",
-            default="NAME.opscope; NAME-2.opscope and so on where that is there",
-            heading=_WHERE,
-        ),
-    ] = None,
-    stream: Annotated[
-        bool | None,
-        Option(
-            help="Keep the recording in a file in that folder while the program runs, so that it "
-            "outlives the program.",
-            default="kept",
-            heading=_WHERE,
-        ),
-    ] = None,
-    keeper: Annotated[
-        bool | None,
-        Option(
-            help="Have a process wait that writes the trace, or what the flight recorder has, if "
-            "the program is killed.",
-            default="one waits",
-            heading=_WHERE,
-        ),
-    ] = None,
-    max_disk: Annotated[
-        int | None,
-        Option(
-            metavar="MB",
-            minimum=4,
-            help="How large the file may grow.",
-            default="half of what is free",
-            heading=_WHERE,
-        ),
-    ] = None,
-    chrome: Annotated[
-        Path | None,
-        Option(
-            metavar="FILE",
-            help="Also write a Chrome trace: .json or .json.gz.",
-            heading=_WHERE,
-        ),
-    ] = None,
-    report: Annotated[
-        Path | None,
-        Option(
-            metavar="FILE",
-            help="Also write a page to look at the trace with: .html.",
-            heading=_WHERE,
-        ),
-    ] = None,
-    sort_by: Annotated[
-        str | None,
-        Option(
-            metavar="KEY",
-            help="Sort the table by this column.",
-            default=DEFAULT_SORT,
-            heading=_WHERE,
-        ),
-    ] = None,
-    row_limit: Annotated[
-        int | None,
-        Option(
-            metavar="N",
-            help="Rows of the table; -1 for all.",
-            default=str(DEFAULT_ROWS),
-            heading=_WHERE,
-        ),
-    ] = None,
-    table: Annotated[
-        bool | None,
-        Option(
-            help="Print the table of operators.",
-            default="with --sort-by or --row-limit",
-            heading=_WHERE,
-        ),
-    ] = None,
-) -> Callable[[], None]:
-    """Run a program, record what torch does in it, then say where the time went.
-
-    The program needs no change and sees none: same arguments, same standard output, same exit
-    code. Everything opscope says goes to standard error. Recording begins when the program
-    imports torch.
-
-    In a program that uses torch.profiler itself, that records with opscope too; set
-    OPSCOPE_DROP_IN=0 to have it record by itself, beside opscope.
-
-    The trace is written however the program ends. Ends that cannot be noticed from inside a
-    process (os._exit(), os.exec*(), a crash, being killed) leave the recording in a file, which a
-    process that waits for that makes into the trace; so does `opscope recover`.
-    """
-    shaped = sort_by is not None or row_limit is not None
-    if why:
-        recorded = WHY.union(recorded)
-        if schedule is not None:
-            raise UsageError(
-                "--why chooses the steps that it records, and so does --schedule. Drop one or the "
-                "other."
-            )
-    if table is False and shaped:
-        raise UsageError(
-            "--sort-by and --row-limit shape the table that --no-table leaves out. Drop one or "
-            "the other."
-        )
-    if "memory" in (sort_by or "") and "memory" not in recorded:
-        raise UsageError(f"--sort-by {sort_by} needs memory to be recorded. Add --memory.")
-    if sort_by == "flops" and not flops:
-        raise UsageError("--sort-by flops needs operations to be counted. Add --flops.")
-    options = RunOptions(
-        settings=ProfileSettings.of(
-            {
-                **{s.parameter: True for s in switches() if s.option in recorded},
-                "with_flops": flops,
-            },
-            source_lines=source_lines is not False,
-        ),
-        schedule=None if schedule is None else ScheduleOption.parse(schedule),
-        why=why,
-        sort_by=check_sort_key(sort_by or DEFAULT_SORT),
-        row_limit=check_row_limit(DEFAULT_ROWS if row_limit is None else row_limit),
-        table=shaped if table is None else table,
-        stream=stream is not False,
-        keeper=keeper is not False,
-        max_disk_bytes=None if max_disk is None else max_disk * 1_000_000,
+def options(parser: Parser) -> None:
+    """Declare them."""
+    parser.usage = "%(prog)s [OPTIONS] SCRIPT|-m MODULE|-c CODE|- ..."
+    parser.add_argument(
+        "words",
+        nargs=argparse.PARSER,
+        metavar="SCRIPT|-m MODULE|-c CODE|-",
+        help="Script (or folder or zip file with a `__main__.py`); after -m a module; after -c the "
+        "program itself; with - it comes through standard input. All that follows is handed to the "
+        "program as it is.",
     )
-    flight = _flight_options(flight_recorder, max_memory, budget, output)
-    _refuse_with_flight(
-        flight,
-        {"--why": why, "--schedule": schedule, "--chrome": chrome, "--report": report},
-        {"--table": table, "--flops": flops},
+    parser.add_argument(
+        "-m", dest="is_module", action="store_true", help="Run a module, as python -m does."
     )
-    if children and stream is False and flight is None:
-        raise UsageError(
-            "--children has every process record to a file, because most of them end in ways that "
-            "they cannot notice; --no-stream is for one process alone. Drop one or the other."
-        )
-    if is_module and is_code:
-        raise UsageError("-m runs a module and -c code. Drop one or the other.")
+    parser.add_argument(
+        "-c", dest="is_code", action="store_true", help="Run what stands there, as python -c does."
+    )
+    _add_what_to_record(parser)
+    _add_flight_recorder(parser)
+    _add_what_to_write(parser)
+    parser.show_only(
+        *("--why", "--shapes", "--memory", "--stack", "--children", "--flight-recorder"),
+        *("--output", "--report"),
+    )
+    parser.epilog = example(
+        "opscope run --why train.py --epochs 1", "opscope run -o first.opscope -m my.training"
+    )
+
+
+def _add_what_to_record(parser: Parser) -> None:
+    group = parser.add_argument_group("what to record")
+    group.add_argument(
+        "--why",
+        action="store_true",
+        help="Say what makes it slow: record everything that tells, but only of a few steps once "
+        "it is warm, and print what to change.",
+    )
+    add_switches(group)
+    group.add_argument("--flops", action="store_true", help="Estimated floating-point operations.")
+    group.add_argument(
+        "--source-lines",
+        action=BooleanOptionalAction,
+        help="With Python calls, keep the text of the program's own lines. [default: kept]",
+    )
+    group.add_argument(
+        "--schedule",
+        metavar="WAIT,WARMUP,ACTIVE[,REPEAT]",
+        type=ScheduleOption.parse,
+        help="Record some steps only; a step ends when the optimizer's step() returns.",
+    )
+    group.add_argument(
+        "--children",
+        action="store_true",
+        help="Record the processes that the program starts, too: forked and spawned ones, data "
+        "loader's workers, ranks of torchrun. Each is a part of the same folder, or has a flight "
+        "recorder of its own.",
+    )
+
+
+def _add_flight_recorder(parser: Parser) -> None:
+    group = parser.add_argument_group("flight recorder")
+    group.add_argument(
+        "--flight-recorder",
+        metavar="TIME",
+        help="Keep only the last TIME (30s, 5min), and write it when something happens: a slow "
+        "step, an exception, no memory, no step for two minutes, SIGUSR2.",
+    )
+    group.add_argument(
+        "--max-memory",
+        metavar="SIZE",
+        help=f"Memory of the flight recorder. [default: {_MAX_MEMORY}]",
+    )
+    group.add_argument(
+        "--budget",
+        metavar="SHARE",
+        type=_budget,
+        help="Share of the time that the flight recorder may cost; it records less where it costs "
+        f"more. 'none': it records everything. [default: {_BUDGET}]",
+    )
+
+
+def _add_what_to_write(parser: Parser) -> None:
+    group = parser.add_argument_group("what to write and print")
+    group.add_argument(
+        "-o",
+        "--output",
+        metavar="DIR",
+        type=Path,
+        help="Folder of the trace; a trace that is there already is replaced. With "
+        "--flight-recorder, the folder for dumps. [default: NAME.opscope; NAME-2.opscope and so on "
+        "where that is there]",
+    )
+    group.add_argument(
+        "--stream",
+        action=BooleanOptionalAction,
+        help="Keep the recording in a file in that folder while the program runs, so that it "
+        "outlives the program. [default: kept]",
+    )
+    group.add_argument(
+        "--keeper",
+        action=BooleanOptionalAction,
+        help="Have a process wait that writes the trace, or what the flight recorder has, if the "
+        "program is killed. [default: one waits]",
+    )
+    group.add_argument(
+        "--max-disk",
+        metavar="MB",
+        type=whole_number(4),
+        help="How large the file may grow. [default: half of what is free]",
+    )
+    group.add_argument(
+        "--chrome", metavar="FILE", type=Path, help="Also write a Chrome trace: .json or .json.gz."
+    )
+    group.add_argument(
+        "--report",
+        metavar="FILE",
+        type=Path,
+        help="Also write a page to look at the trace with: .html.",
+    )
+    group.add_argument(
+        "--sort-by", metavar="KEY", help=f"Sort the table by this column. [default: {DEFAULT_SORT}]"
+    )
+    add_row_limit(group, None, "Rows of the table")
+    group.add_argument(
+        "--table",
+        action=BooleanOptionalAction,
+        help="Print the table of operators. [default: with --sort-by or --row-limit]",
+    )
+
+
+def _budget(text: str) -> float:
+    """A share of the time; infinity for "none"."""
+    try:
+        return math.inf if text == "none" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no number. Give a share of the time (0.01 is a hundredth), or 'none'"
+        ) from None
+
+
+def parsed(parser: Parser, words: Sequence[str]) -> Namespace:
+    """What the words say; ``-mtimeit`` is ``-m timeit``, as for python."""
+    for place, word in enumerate(words):
+        if re.match("-[mc].", word):
+            apart = [*words[:place], word[:2], word[2:]]
+            try:
+                is_program = parser.parse_args(apart).words == [word[2:]]
+            except UsageError:
+                break
+            words = [*apart, *words[place + 1 :]] if is_program else words
+            break
+    return parser.parse_args(words)
+
+
+def main(asked: Namespace) -> Callable[[], None]:
+    """Check what was asked for; what it returns runs the program."""
+    run_options = _run_options(asked)
+    _refuse_what_excludes(asked)
     # Before Python 3.13.1 argparse leaves the dashes there that end options.
+    words = asked.words
     target, *arguments = words[1:] if words[0] == "--" and len(words) > 1 else words
-    asked_for = program.Program(target, tuple(arguments), is_module, is_code)
-    program.check(asked_for)
-    files = destination.choose(output, chrome, asked_for.short_name, report)
-    if flight is None:
+    what = program.Program(target, tuple(arguments), asked.is_module, asked.is_code)
+    program.check(what)
+    files = destination.choose(asked.output, asked.chrome, what.short_name, asked.report)
+    if asked.flight_recorder is None:
         files.check()
-    readiness.check()
+    check_bridge()
     # The recorder and all that it writes with; a question for help should not wait for them.
     from opscope.cli.session.recording_session import RecordingSession
 
     messages = Messages(animated=False)
-    if flight is not None:
+    if asked.flight_recorder is not None:
         from opscope.cli.session.flight_session import FlightSession
 
-        flying = FlightSession(options, flight, messages, has_children=children)
-        return lambda: _record(asked_for, flying)
-    if not children:
-        alone = RecordingSession(options, files, messages)
-        return lambda: _record(asked_for, alone, alone.program_is_over)
+        budget = _BUDGET if asked.budget is None else asked.budget
+        flight = {
+            "last": asked.flight_recorder,
+            "max_memory": asked.max_memory or _MAX_MEMORY,
+            "budget": None if budget == math.inf else budget,
+            "directory": os.path.abspath(asked.output or "opscope-dumps"),
+        }
+        flying = FlightSession(run_options, flight, messages, has_children=asked.children)
+        return lambda: _record(what, flying)
+    if not asked.children:
+        alone = RecordingSession(run_options, files, messages)
+        return lambda: _record(what, alone, alone.program_is_over)
     from opscope.live.children.job import ChildrenOfRun
     from opscope.live.children.settings import ChildSettings
 
     job = ChildrenOfRun(
         ChildSettings(
             folder=files.trace,
-            arguments=options.settings.arguments,
-            max_disk_bytes=options.max_disk_bytes,
+            arguments=run_options.settings.arguments,
+            max_disk_bytes=run_options.max_disk_bytes,
             drop_in=os.environ.get("OPSCOPE_DROP_IN") != "0",
-            schedule=None if options.schedule is None else asdict(options.schedule),
-            why=why,
+            schedule=None if asked.schedule is None else asdict(asked.schedule),
+            why=asked.why,
         ),
-        options.keeper,
+        run_options.keeper,
     )
-    session = RecordingSession(options, files, messages, job)
+    session = RecordingSession(run_options, files, messages, job)
     job.prepare()
-    return lambda: _record(asked_for, session, session.program_is_over)
+    return lambda: _record(what, session, session.program_is_over)
 
 
-def _flight_options(
-    last: str | None, max_memory: str | None, budget: str | None, directory: Path | None
-) -> FlightOptions | None:
-    if last is None:
-        if max_memory is not None or budget is not None:
-            raise UsageError(
-                "--max-memory and --budget are the flight recorder's. Add --flight-recorder 30s, "
-                "or drop them."
-            )
-        return None
-    from opscope.cli.session.run_options import FlightOptions
+def _run_options(asked: Namespace) -> RunOptions:
+    recorded = WHY.union(asked.recorded) if asked.why else asked.recorded
+    is_shaped = asked.sort_by is not None or asked.row_limit is not None
+    if "memory" in (asked.sort_by or "") and "memory" not in recorded:
+        raise UsageError(f"--sort-by {asked.sort_by} needs memory to be recorded. Add --memory.")
+    return RunOptions(
+        settings=ProfileSettings.of(
+            {
+                **{s.parameter: True for s in switches() if s.option in recorded},
+                "with_flops": asked.flops,
+            },
+            source_lines=asked.source_lines is not False,
+        ),
+        schedule=asked.schedule,
+        why=asked.why,
+        sort_by=check_sort_key(asked.sort_by or DEFAULT_SORT),
+        row_limit=check_row_limit(DEFAULT_ROWS if asked.row_limit is None else asked.row_limit),
+        table=is_shaped if asked.table is None else asked.table,
+        stream=asked.stream is not False,
+        keeper=asked.keeper is not False,
+        max_disk_bytes=None if asked.max_disk is None else asked.max_disk * 1_000_000,
+    )
 
-    return FlightOptions.parse(last, max_memory or _MAX_MEMORY, budget or _BUDGET, directory)
 
-
-def _refuse_with_flight(flight: FlightOptions | None, *given: dict[str, object]) -> None:
-    if flight is None:
-        return
-    for options in given:
-        for option, value in options.items():
-            if value:
+def _refuse_what_excludes(asked: Namespace) -> None:
+    """Raise UsageError for options of which one makes no sense beside another."""
+    drop = "Drop one or the other."
+    if asked.why and asked.schedule is not None:
+        raise UsageError(f"--why chooses the steps that it records, and so does --schedule. {drop}")
+    if asked.table is False and (asked.sort_by is not None or asked.row_limit is not None):
+        raise UsageError(
+            f"--sort-by and --row-limit shape the table that --no-table leaves out. {drop}"
+        )
+    if asked.sort_by == "flops" and not asked.flops:
+        raise UsageError("--sort-by flops needs operations to be counted. Add --flops.")
+    if asked.is_module and asked.is_code:
+        raise UsageError(f"-m runs a module and -c code. {drop}")
+    if asked.flight_recorder is not None:
+        for name in ("why", "schedule", "chrome", "report", "table", "flops"):
+            if getattr(asked, name):
                 raise UsageError(
-                    f"{option} is for a recording of the whole program; --flight-recorder keeps "
-                    "its end only. Drop one or the other."
+                    f"--{name} is for a recording of the whole program; --flight-recorder keeps "
+                    f"its end only. {drop}"
                 )
+    elif asked.max_memory is not None or asked.budget is not None:
+        raise UsageError(
+            "--max-memory and --budget are the flight recorder's. Add --flight-recorder 30s, or "
+            "drop them."
+        )
+    elif asked.children and asked.stream is False:
+        raise UsageError(
+            "--children has every process record to a file, because most of them end in ways that "
+            f"they cannot notice; --no-stream is for one process alone. {drop}"
+        )
+
+
+def check_bridge() -> None:
+    """Make sure that torch is there and the bridge to it is, without importing torch here.
+
+    torch is left for the program to import (see :mod:`opscope.launch.torch_import`), so a bridge
+    that may be missing is built by another process.
+    """
+    if importlib.util.find_spec("torch") is None:
+        raise BridgeError(
+            "torch is not installed for this Python, so there is nothing to record. Install it "
+            "(for example with `pip install torch`), or run opscope with the Python that has it."
+        )
+    if _some_bridge_is_built():
+        return
+    command = own_python(str(Path(__file__).parents[1] / "__main__.py"), "doctor", "--build")
+    built = subprocess.run(command, stdin=subprocess.DEVNULL)
+    if built.returncode != 0:
+        # The child has printed the reason to standard error, which it shares with us.
+        raise SystemExit(built.returncode)
+
+
+def _some_bridge_is_built() -> bool:
+    """Whether one for this torch version ships with opscope or is in the cache.
+
+    It may still not fit (another C++ ABI, another opscope); then it is built when recording starts.
+    """
+    try:
+        version = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    # Of a build from PyPI the package is called 2.11.0, and torch itself 2.11.0+cu130.
+    release = version.partition("+")[0]
+    if torch_build.ships_for(release):
+        return True
+    return any(bridge.cache_folder().glob(f"bridge-torch-{release}[+-]*/stamp.json"))
 
 
 def _record(

@@ -1,4 +1,13 @@
-"""``opscope sql``: ask a trace anything."""
+"""Run an SQL query over a trace.
+
+The tables are those of the trace; named_events is events as a person reads it. A query can do what
+DuckDB can: read and write any file, attach databases, load extensions. With --read-only it can do
+none of that, and is stopped after a minute, 1 GiB of memory or a result of 256 MiB; use it for
+queries that others have written.
+
+Of a folder with several processes and none chosen, the tables hold the rows of all, with the
+columns rank and process; join tables on these as well.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +15,16 @@ import itertools
 import json
 import math
 import sys
+from argparse import Namespace
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any
+from typing import Any
 
 from opscope.base.arrow import pa
 from opscope.base.printable import printable
-from opscope.cli.parameters import Argument, Option
+from opscope.cli.parser import Parser, example, one_of
 from opscope.cli.shown.console import Messages, Output
 from opscope.cli.shown.results import Result, RowsFormat, Section, write_csv
-from opscope.cli.trace_argument import (
-    ProcessOption,
-    RankOption,
-    TraceArgument,
-    choose_trace,
-    load_chosen,
-    long_trace,
-)
+from opscope.cli.trace_argument import add_trace, choose_trace, load_chosen, long_trace
 from opscope.cli.whole_job import of_readable
 from opscope.storage.sql import query as query_trace
 from opscope.storage.sql import query_long
@@ -30,56 +33,48 @@ TABLE_ROWS = 1000
 """More than anybody reads on a terminal, few enough to lay out at once."""
 
 
-def sql(
-    trace: TraceArgument = None,
-    *,
-    query: Annotated[str, Argument(metavar="QUERY", help="One SELECT (or `describe TABLE`).")],
-    format: Annotated[
-        RowsFormat | None,
-        Option(help="How to print the rows.", default="table on a terminal, else csv"),
-    ] = None,
-    rank: RankOption = None,
-    process: ProcessOption = None,
-    read_only: Annotated[
-        bool,
-        Option(help="Let the query reach nothing but the trace, and bound what it takes."),
-    ] = False,
-) -> None:
-    """Run an SQL query over a trace.
-
-    The tables are those of the trace; named_events is events as a person reads it. For example:
-
-        select name, count(*), sum(duration_us) from named_events group by name order by 3 desc
-
-    A query can do what DuckDB can: read and write any file, attach databases, load extensions. With
-    --read-only it can do none of that, and is stopped after a minute, 1 GiB of memory or a result
-    of 256 MiB; use it for queries that others have written.
-
-    Of a folder with several processes and none chosen, the tables hold the rows of all, with the
-    columns rank and process; join tables on these as well. For example:
-
-        select rank, name, sum(duration_us) from named_events group by all order by 3 desc
-    """
-    chosen = format or (
-        RowsFormat.TABLE if sys.stdout is not None and sys.stdout.isatty() else RowsFormat.CSV
+def options(parser: Parser) -> None:
+    """Declare them."""
+    add_trace(parser, period=False, part=False)
+    parser.add_argument("query", metavar="QUERY", help="One SELECT (or `describe TABLE`).")
+    parser.add_argument(
+        "--format",
+        **one_of(RowsFormat),
+        help="How to print the rows. [default: table on a terminal, else csv]",
     )
-    which = choose_trace(trace, rank, process)
-    long = None if which.is_of_several else long_trace(which)
-    if which.is_of_several:
-        reading = f"reading {which.path}"
-        relation = of_readable(which.job, reading, lambda job: job.sql(query, read_only)).found
-    elif long is None:
-        relation = query_trace(load_chosen(which), query, read_only)
+    parser.add_argument(
+        "--read-only",
+        action="store_true",
+        help="Let the query reach nothing but the trace, and bound what it takes.",
+    )
+    parser.epilog = example(
+        'opscope sql "select name, sum(duration_us) from named_events group by name order by 2"',
+        'opscope sql job "select rank, count(*) from events group by rank"',
+    )
+
+
+def main(asked: Namespace) -> None:
+    """Print the rows."""
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    format = asked.format or (RowsFormat.TABLE if is_terminal else RowsFormat.CSV)
+    chosen = choose_trace(asked)
+    if chosen.is_of_several:
+        doing = f"reading {chosen.path}"
+        relation, *_ = of_readable(
+            chosen.job, doing, lambda job: job.sql(asked.query, asked.read_only)
+        )
+    elif (long := long_trace(chosen)) is not None:
+        relation = query_long(long, asked.query, asked.read_only)
     else:
-        relation = query_long(long, query, read_only)
+        relation = query_trace(load_chosen(chosen), asked.query, asked.read_only)
     columns = list(relation.columns)
     rows = _rows(relation)
-    if chosen is RowsFormat.CSV:
+    if format is RowsFormat.CSV:
         write_csv(Output(), columns, rows)
-    elif chosen is RowsFormat.JSON:
+    elif format is RowsFormat.JSON:
         _print_json(columns, rows)
     else:
-        _print_table(columns, rows, chosen)
+        _print_table(columns, rows, format)
 
 
 def _rows(relation: Any) -> Iterator[tuple[Any, ...]]:

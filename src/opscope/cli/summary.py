@@ -1,9 +1,24 @@
-"""``opscope summary``: where the time and memory went, and what to change."""
+"""Show where the time went: operators, modules, memory, devices, compiled code.
+
+Shares are of the time looked at: that of the steady state, where a start-up can be told. In JSON
+and CSV, times are nanoseconds and sizes bytes, under keys that stay the same. CSV has the operators
+only. Of a folder with several processes and none chosen, it shows those: what was recorded of each,
+how long, how it ended.
+
+--gpu: how busy devices are, why they are idle, and whose work they do; "hidden" is what went on
+while something was computed, a launch waits from the beginning of its call until its work begins,
+and occupancy is an estimate from sizes of kernels. --roofline: how much of what this machine can do
+operators reach; "lost" is the time that they take beyond that, and bound by calls are operators so
+short that calling them is most of their time. --compiled: which lines the time in compiled code is
+of, where its graphs break and what was compiled again; a kernel of several lines is shared out by
+how many of its operations each has. These three show all processes side by side.
+"""
 
 from __future__ import annotations
 
+from argparse import Namespace
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Any
 
 from opscope._native import keep_freed_memory
 from opscope.analysis.device_account import describe_devices
@@ -19,67 +34,90 @@ from opscope.analysis.top_operators import (
     find_top_operators,
     ran_anything,
 )
-from opscope.cli.parameters import Option
-from opscope.cli.part_option import PartOption, RangeOption, StepsOption
+from opscope.cli.parser import Parser, add_row_limit, example
+from opscope.cli.shown.compiled import compiled
 from opscope.cli.shown.completeness import describe_completeness, describe_dump, end_of_recording
 from opscope.cli.shown.console import Messages, Output
-from opscope.cli.shown.headline import verdict_section
+from opscope.cli.shown.findings import verdict_section
+from opscope.cli.shown.gpu import device_use
 from opscope.cli.shown.operator_table import csv_of_operators, operator_content, operator_section
 from opscope.cli.shown.process_table import print_processes
-from opscope.cli.shown.results import FormatOption, Result, RowsFormat, Section, as_csv
+from opscope.cli.shown.results import Result, RowsFormat, Section, add_format, as_csv
+from opscope.cli.shown.roofline import roofline
 from opscope.cli.shown.summary_sections import find_sections, shown_sections
-from opscope.cli.trace_argument import (
-    PeriodOption,
-    ProcessOption,
-    RankOption,
-    TraceArgument,
-    choose_trace,
-    load_chosen,
-    long_trace,
-)
+from opscope.cli.trace_argument import Chosen, add_trace, choose_trace, load_chosen, long_trace
 from opscope.columns.trace_data import TraceData
-from opscope.errors import TraceFormatError
+from opscope.errors import TraceFormatError, UsageError
 from opscope.storage.long_trace import LAST_NS, LongTrace
 from opscope.timeline.period import Which, period_of
 
 
-def summary(
-    trace: TraceArgument = None,
-    sort_by: Annotated[
-        str,
-        Option(
-            metavar="KEY", help=f"Column that decides what comes first: {', '.join(SORT_KEYS)}."
-        ),
-    ] = DEFAULT_SORT,
-    row_limit: Annotated[int, Option(metavar="N", help="Rows to show; -1 for all.")] = DEFAULT_ROWS,
-    group_by_shape: Annotated[
-        bool, Option(help="Calls with other argument shapes are another row.")
-    ] = False,
-    period: PeriodOption = Which.STEADY,
-    format: FormatOption = RowsFormat.TABLE,
-    rank: RankOption = None,
-    process: ProcessOption = None,
-    range: RangeOption = None,
-    steps: StepsOption = None,
-) -> None:
-    """Show where the time went: operators, modules, memory, and what to change.
+def options(parser: Parser) -> None:
+    """Declare them."""
+    add_trace(parser)
+    views = parser.add_argument_group("instead of operators").add_mutually_exclusive_group()
+    views.add_argument("--gpu", action="store_true", help="How busy devices are, and why not.")
+    views.add_argument(
+        "--roofline", action="store_true", help="What operators reach of what the machine can do."
+    )
+    views.add_argument(
+        "--compiled", action="store_true", help="Lines of compiled code, and graph breaks."
+    )
+    parser.add_argument(
+        "--measure",
+        action="store_true",
+        help="With --roofline: measure this machine again, as when it was busy the last time.",
+    )
+    parser.add_argument(
+        "--sort-by",
+        metavar="KEY",
+        help=f"Column that decides what comes first: {', '.join(SORT_KEYS)}. [default: "
+        f"{DEFAULT_SORT}]",
+    )
+    add_row_limit(parser, None, "Rows to show")
+    parser.add_argument(
+        "--group-by-shape",
+        action="store_true",
+        help="Calls with other argument shapes are another row.",
+    )
+    add_format(parser)
+    parser.epilog = example("opscope summary", "opscope summary job --rank 2 --gpu")
 
-    Shares are of the time looked at: that of the steady state, where a start-up can be told.
 
-    In JSON and CSV, times are nanoseconds and sizes bytes, under keys that stay the same. CSV has
-    the operators only.
-
-    Of a folder with several processes and none chosen, it shows those: what was recorded of each,
-    how long, how it ended.
-    """
-    sort_by, row_limit = check_sort_key(sort_by), check_row_limit(row_limit)
+def main(asked: Namespace) -> None:
+    """Print the view that was asked for."""
+    sort_by = check_sort_key(asked.sort_by or DEFAULT_SORT)
     keep_freed_memory()
-    chosen, part = choose_trace(trace, rank, process), PartOption(range, steps)
-    if chosen.is_of_several and part.is_all:
-        return print_processes(chosen.job, format)
-    if part.is_all and (long := long_trace(chosen)) is not None:
-        return _print_long(long, sort_by, row_limit, group_by_shape, format)
-    trace, loaded = chosen.path, load_chosen(chosen, part)
+    is_view = asked.gpu or asked.roofline or asked.compiled
+    if is_view and (asked.sort_by or asked.group_by_shape):
+        raise UsageError(
+            "--sort-by and --group-by-shape are for the table of operators. Leave them out."
+        )
+    if asked.measure and not asked.roofline:
+        raise UsageError("--measure is for --roofline, which compares with what it measures.")
+    chosen, row_limit = choose_trace(asked), asked.row_limit
+    if asked.gpu:
+        device_use(chosen, asked.period, row_limit).show(asked.format)
+    elif asked.roofline:
+        roofline(chosen, asked.period, row_limit, asked.measure).show(asked.format)
+    elif asked.compiled:
+        compiled(chosen, asked.period, row_limit).show(asked.format)
+    elif chosen.is_of_several:
+        print_processes(chosen.job, asked.format)
+    else:
+        how = {
+            "sort_by": sort_by,
+            "row_limit": check_row_limit(DEFAULT_ROWS if row_limit is None else row_limit),
+            "by_shape": asked.group_by_shape,
+        }
+        if (long := long_trace(chosen)) is not None:
+            _print_long(long, how, asked.format)
+        else:
+            _print(chosen, asked.period, how, asked.format)
+
+
+def _print(chosen: Chosen, period: Which, how: dict[str, Any], format: RowsFormat) -> None:
+    trace, loaded = chosen.path, load_chosen(chosen)
     is_empty = not ran_anything(loaded)
     if is_empty and format is RowsFormat.TABLE:
         _print_why(loaded)  # which is what a dump is for, also where it has nothing else
@@ -94,9 +132,7 @@ def summary(
             f"{trace} holds no operator, so there is nothing to summarise; its events are of "
             "other kinds (`opscope sql` shows them). Record a program that runs torch operators."
         )
-    top = find_top_operators(
-        period_of(loaded, period), sort_by=sort_by, row_limit=row_limit, by_shape=group_by_shape
-    )
+    top = find_top_operators(period_of(loaded, period), **how)
     if format is RowsFormat.CSV:
         return Output().write(as_csv(*csv_of_operators(top)))
     below = find_sections(loaded, top.period)
@@ -115,14 +151,10 @@ def summary(
     ).show(format)
 
 
-def _print_long(
-    trace: LongTrace, sort_by: str, row_limit: int, by_shape: bool, format: RowsFormat
-) -> None:
+def _print_long(trace: LongTrace, how: dict[str, Any], format: RowsFormat) -> None:
     """Of a recording that does not fit in memory, what can be added up."""
     with Messages().progress("adding up"):
-        top = find_long_top_operators(
-            trace, sort_by=sort_by, row_limit=row_limit, by_shape=by_shape
-        )
+        top = find_long_top_operators(trace, **how)
     if format is RowsFormat.CSV:
         return Output().write(as_csv(*csv_of_operators(top)))
     _, end_ns = trace.span_ns

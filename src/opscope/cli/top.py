@@ -1,81 +1,216 @@
-"""``opscope top``: what a process does, as it does it."""
+"""Show live what a process does: operators, modules, memory, step time, own cost.
+
+The process records, and hands over what it has at each look; the table is made here. `q` or Ctrl-C
+ends it and leaves the process as it was; so does a signal that asks it to end.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import select
 import sys
+import termios
 import time
-from typing import Annotated, Any
+import tty
+from argparse import Namespace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
 
-from opscope.analysis.top_operators import DEFAULT_SORT, check_row_limit, find_top_operators
-from opscope.cli.asked_trace import arguments_of
-from opscope.cli.parameters import Option, ProcessArgument
-from opscope.cli.session.live_view import LiveView, TypedKeys
-from opscope.cli.session.recording_switches import RecordedOptions
+import numpy as np
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from opscope.analysis.recording_cost import cost_of_an_event_ns
+from opscope.analysis.top_operators import (
+    DEFAULT_SORT,
+    TopOperators,
+    check_row_limit,
+    find_top_operators,
+    ran_anything,
+)
+from opscope.base.printable import printable
+from opscope.base.quantity_text import share_text, time_text
+from opscope.cli.attach import add_process, arguments_of
+from opscope.cli.parser import Parser, add_row_limit, example, seconds
+from opscope.cli.session.options import add_switches
 from opscope.cli.session.termination import unwound_when_ended
+from opscope.cli.shown.completeness import describe_completeness
 from opscope.cli.shown.console import console_for
-from opscope.errors import UsageError
+from opscope.cli.shown.operator_table import operator_text
+from opscope.columns.schema import EventKind
+from opscope.columns.trace_data import TraceData
 from opscope.live.control.client import Asking
 from opscope.live.control.injection import reach
-from opscope.recording.streams.elsewhere import trace_elsewhere
+from opscope.recording.streams.detached_trace import trace_of_log
 from opscope.timeline.period import Which, period_of
 
+_MOST_MODULES = 8
 
-def top(
-    process: ProcessArgument,
-    every: Annotated[str, Option(metavar="SECONDS", help="How often it is looked at.")] = "2",
-    once: Annotated[
-        bool, Option(help="Show one look and end; what a pipe or file gets anyway.")
-    ] = False,
-    row_limit: Annotated[int, Option(metavar="N", help="Operators to show.")] = 15,
-    recorded: RecordedOptions = (),
-) -> None:
-    """Show live what a process does: operators, modules, memory, step time, own cost.
 
-    The process records, and hands over what it has at each look; the table is made here. `q` or
-    Ctrl-C ends it and leaves the process as it was; so does a signal that asks it to end.
-    """
-    every_s, rows = _seconds(every), check_row_limit(row_limit)
-    console = console_for(sys.stdout)
-    is_live = console.is_terminal and not once
-    with unwound_when_ended(), reach(process) as asking, contextlib.suppress(KeyboardInterrupt):
-        asking.ask("record", recorded=arguments_of(recorded))
-        _take(asking)  # the steps begin to be counted
-        view = LiveView(asking.status)
-        time.sleep(every_s)
+def options(parser: Parser) -> None:
+    """Declare them."""
+    add_process(parser)
+    parser.add_argument(
+        "--every",
+        metavar="SECONDS",
+        type=seconds(0.1, 3600),
+        default=2.0,
+        help="How often it is looked at. [default: 2]",
+    )
+    parser.add_argument(
+        "--once",
+        action="store_true",
+        help="Show one look and end; what a pipe or file gets anyway.",
+    )
+    add_row_limit(parser, 15, "Operators to show")
+    add_switches(parser.add_argument_group("what to record"))
+    parser.epilog = example("opscope top 4711", "opscope top 4711 --once --modules > now.txt")
+
+
+def main(asked: Namespace) -> None:
+    """Look at a process until the user has seen enough."""
+    rows, console = check_row_limit(asked.row_limit), console_for(sys.stdout)
+    is_live = console.is_terminal and not asked.once
+    with (
+        unwound_when_ended(),
+        reach(asked.process) as asking,
+        contextlib.suppress(KeyboardInterrupt),
+    ):
+        asking.ask("record", recorded=arguments_of(asked.recorded))
+        asking.log_of("sample")  # the steps begin to be counted
+        time.sleep(asked.every)
         if not is_live:
-            console.print(view.of(*_looked(asking, rows), console.width))
+            console.print(view_of(asking.status, *_looked(asking, rows), console.width))
         else:
-            _live(asking, view, console, every_s, rows)
+            _live(asking, console, asked.every, rows)
 
 
-def _live(asking: Asking, view: LiveView, console: Any, every_s: float, rows: int) -> None:
+def _live(asking: Asking, console: Any, every_s: float, rows: int) -> None:
     from rich.live import Live
 
     with TypedKeys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
-            live.update(view.of(*_looked(asking, rows), console.width), refresh=True)
+            seen = view_of(asking.status, *_looked(asking, rows), console.width)
+            live.update(seen, refresh=True)
             if keys.wait_for(b"qQ", every_s):
                 return
 
 
-def _take(asking: Asking) -> tuple[bytes, dict[str, Any]]:
-    return asking.log_of("sample")
-
-
-def _looked(asking: Asking, rows: int) -> tuple[Any, Any, dict[str, Any]]:
+def _looked(asking: Asking, rows: int) -> tuple[TraceData, TopOperators, dict[str, Any]]:
     """The trace of the last while, its operators, and what else the process said."""
-    log, answer = _take(asking)
-    trace = trace_elsewhere(log, answer.get("facts", {}))
+    log, answer = asking.log_of("sample")
+    trace = trace_of_log(log, answer.get("facts", {}))
     period = period_of(trace, Which.ALL)
     return trace, find_top_operators(period, sort_by=DEFAULT_SORT, row_limit=rows), answer
 
 
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0.1 <= seconds <= 3600:
-        raise UsageError(f"--every {text!r} is no time between 0.1 and 3600 seconds. Give one.")
-    return seconds
+def view_of(
+    status: dict[str, Any], trace: TraceData, top: TopOperators, answer: dict[str, Any], width: int
+) -> RenderableType:
+    """Lines about the process, then its operators, then its modules."""
+    steps = steps_text(answer["steps"], answer["steps_ns"])
+    lines = [
+        f"process {status['process']}: {status['command']}",
+        f"{steps}; {_memory_text(int(status['process']))}",
+        f"{describe_completeness(trace)}{own_share_text(trace)}",
+    ]
+    parts: list[RenderableType] = [
+        Text(printable(line), overflow="ellipsis", no_wrap=True) for line in lines
+    ]
+    if ran_anything(trace):
+        parts.append(operator_text(top, width))
+    else:
+        parts.append(Text("no operator ran meanwhile"))
+    parts += [Text(printable(line)) for line in module_lines(trace)]
+    return Group(*parts)
+
+
+def steps_text(count: int, durations_ns: list[int]) -> str:
+    """How many steps, and what the last of them took."""
+    if not count or not durations_ns:
+        return f"{count} steps"
+    known = np.sort(np.array(durations_ns, dtype=np.int64))
+    median, slowest = time_text(int(known[len(known) // 2])), time_text(int(known[-1]))
+    of_which = f" (of the last {len(known)})" if len(known) < count else ""
+    return f"{count} steps{of_which}: median {median}, slowest {slowest}"
+
+
+def own_share_text(trace: TraceData) -> str:
+    """What recording cost, as a share of the time; empty where it is not known."""
+    cost_ns = cost_of_an_event_ns(trace)
+    took_ns = trace.metadata["end_ns"] - trace.metadata["start_ns"]
+    if not cost_ns or took_ns <= 0:
+        return ""
+    return f", {share_text(len(trace.events) * cost_ns / took_ns)} of the time"
+
+
+def module_lines(trace: TraceData) -> list[str]:
+    """The modules whose calls took most time, with what they contain."""
+    events = trace.events
+    calls = np.flatnonzero(events["kind"] == EventKind.MODULE_CALL)
+    if not len(calls):
+        return []
+    names, group = np.unique(events["name"][calls], return_inverse=True)
+    took = np.bincount(group, weights=events["duration_ns"][calls].astype(np.float64))
+    count = np.bincount(group)
+    order = np.argsort(-took)[:_MOST_MODULES]
+    return ["modules, with what they contain:"] + [
+        f"  {trace.names[names[row]]}: {count[row]:,} calls, {time_text(int(took[row]))}"
+        for row in order
+    ]
+
+
+def _memory_text(process: int) -> str:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        fields = dict(
+            line.split(":", 1) for line in Path(f"/proc/{process}/status").read_text().splitlines()
+        )
+        kibibytes = int(fields["VmRSS"].split()[0])
+        return f"{kibibytes >> 10:,} MiB resident"
+    return "memory is not known"
+
+
+class TypedKeys:
+    """Of a terminal, each as it is typed; where there is no terminal, none ever are.
+
+    Ctrl-C stays what it is. The terminal is left as it was.
+    """
+
+    def __init__(self, file: int = 0) -> None:
+        self._file = file
+        self._before: list[Any] | None = None
+
+    def wait_for(self, keys: bytes, seconds: float) -> bool:
+        """Wait for so long; True as soon as one of ``keys`` is typed, or the terminal is gone."""
+        until_s = time.monotonic() + seconds
+        while self._before is not None and (left_s := until_s - time.monotonic()) > 0:
+            if not select.select([self._file], [], [], left_s)[0]:
+                return False
+            typed = b""
+            with contextlib.suppress(OSError):
+                typed = os.read(self._file, 100)
+            if not typed or set(typed) & set(keys):
+                return True
+        time.sleep(max(until_s - time.monotonic(), 0))
+        return False
+
+    def __enter__(self) -> TypedKeys:
+        with contextlib.suppress(OSError, termios.error):
+            # A command in the background that changed the terminal would be stopped.
+            if os.tcgetpgrp(self._file) == os.getpgrp():
+                self._before = termios.tcgetattr(self._file)
+                tty.setcbreak(self._file, termios.TCSANOW)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._before is not None:
+            with contextlib.suppress(OSError, termios.error):
+                termios.tcsetattr(self._file, termios.TCSANOW, self._before)
+            self._before = None

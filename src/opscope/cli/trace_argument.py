@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import os
 import re
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING
 
 from opscope._native import keep_freed_memory
 from opscope.api.job import Job
 from opscope.api.load import load
-from opscope.cli.parameters import Argument, Option
-from opscope.cli.part_option import ALL, PartOption
+from opscope.cli.parser import one_of, whole_number
 from opscope.cli.shown.console import Messages
 from opscope.cli.whole_job import of_readable, say_what_is_missing
 from opscope.columns.trace_data import TraceData
 from opscope.errors import InsufficientMemoryError, TraceFormatError, UsageError
-from opscope.jobs.chrome_file import ChromeFile
+from opscope.jobs.chrome_files import ChromeFile
 from opscope.jobs.recordings import Recordings, find_recordings, folder_of
 from opscope.jobs.together import SOURCE
 from opscope.storage.job import missing_ranks
-from opscope.storage.manifest import MANIFEST
+from opscope.storage.manifest import MANIFEST, unfinished_below, unfinished_recordings
 from opscope.storage.partition import (
     RANK,
     Partition,
@@ -34,48 +35,53 @@ from opscope.storage.partition import (
     parts_text,
 )
 from opscope.storage.remote import local_path
-from opscope.storage.unfinished_recordings import unfinished_below, unfinished_recordings
 from opscope.timeline.doubts import doubts_text
 from opscope.timeline.period import Which
 
 if TYPE_CHECKING:
     from opscope.storage.long_trace import LongTrace
 
-TraceArgument: TypeAlias = Annotated[
-    Path | None,
-    Argument(
-        metavar="TRACE",
-        help="Folder of a trace, or a Chrome trace (.json, .json.gz) of any profiler; "
-        "or the address of one elsewhere, as in s3://bucket/job. [default: the newest NAME.opscope "
-        "in this folder]",
-    ),
-]
 
-RankOption: TypeAlias = Annotated[
-    str | None,
-    Option(
+def add_trace(parser: ArgumentParser, period: bool = True, part: bool = True) -> None:
+    """Declare TRACE, and what of it is looked at: which processes, which part."""
+    parser.add_argument(
+        "trace",
+        nargs="?",
+        type=Path,
+        metavar="TRACE",
+        help="Folder of a trace, or a Chrome trace (.json, .json.gz) of any profiler; or the "
+        "address of one elsewhere, as in s3://bucket/job. [default: the newest NAME.opscope in "
+        "this folder]",
+    )
+    group = parser.add_argument_group("what to look at")
+    group.add_argument(
+        "--rank",
         metavar="N",
         help="Which process of a distributed job, where there are several; some as in 0,4-7.",
-    ),
-]
-
-
-ProcessOption: TypeAlias = Annotated[
-    int | None,
-    Option(
+    )
+    group.add_argument(
+        "--process",
         metavar="PID",
+        type=whole_number(),
         help="Which process, where several were recorded (`opscope run --children`).",
-    ),
-]
-
-
-PeriodOption: TypeAlias = Annotated[
-    Which,
-    Option(
-        help="What to look at: steady leaves out the start-up, start-up is that alone, all is "
-        "everything recorded.",
-    ),
-]
+    )
+    if period:
+        group.add_argument(
+            "--period",
+            default=Which.STEADY,
+            **one_of(Which),
+            help="steady leaves out the start-up, start-up is that alone, all is everything "
+            "recorded. [default: steady]",
+        )
+    if part:
+        group.add_argument(
+            "--range",
+            metavar="A..B",
+            help="Only what ran between these seconds after the first event, as in 10..12.5.",
+        )
+        group.add_argument(
+            "--steps", metavar="A..B", help="Only what ran in these steps, as in 100..110."
+        )
 
 
 _NUMBERS = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
@@ -89,20 +95,17 @@ LONG_EVENTS = 10_000_000
 
 @dataclass(frozen=True)
 class Chosen:
-    """What is looked at.
+    """What is looked at."""
 
-    Attributes:
-        path: where it is.
-        part: which process was asked for; None where that was not said.
-        parts: the processes that are meant, all of the folder's where none was asked for; empty
-            for what is no folder of ours.
-        source: what holds them, kept so that a file is read once.
-    """
-
-    path: Path
-    part: Partition | None
+    path: Path  # where it is
+    part: Partition | None  # which process was asked for; None where that was not said
+    # the processes that are meant, all of the folder's where none was asked for; empty for what is
+    # no folder of ours
     parts: tuple[Partition, ...] = ()
-    source: Recordings | None = None
+    source: Recordings | None = None  # what holds them, kept so that a file is read once
+    # the part of the recording that was asked for, as A..B after its first event
+    seconds: str | None = None
+    steps: str | None = None  # likewise, in steps
 
     @property
     def job(self) -> Job:
@@ -115,37 +118,42 @@ class Chosen:
         return folder_of(self.path, self.part)
 
     @property
-    def is_of_several(self) -> bool:
+    def is_whole(self) -> bool:
+        """Whether no part of the recording was asked for."""
+        return self.seconds is None and self.steps is None
+
+    @property
+    def has_several(self) -> bool:
         """Whether there are several processes, and none was asked for."""
         return self.part is None and len(self.parts) > 1
 
+    @property
+    def is_of_several(self) -> bool:
+        """Likewise, and all of what each did is looked at."""
+        return self.has_several and self.is_whole
 
-def choose_trace(
-    asked_for: Path | None, rank: str | None = None, process: int | None = None
-) -> Chosen:
-    """Find it; says which it is, if that was not said.
 
-    Raises:
-        TraceFormatError, UsageError: there is none, or it cannot be looked into.
-    """
+def choose_trace(asked: Namespace) -> Chosen:
+    """Find what the options of :func:`add_trace` say; says which it is, if that was not said."""
     messages = Messages()
-    with messages.progress(f"looking at {asked_for}"):
-        path = _newest() if asked_for is None else local_path(asked_for)
-    if asked_for is None:
+    with messages.progress(f"looking at {asked.trace}"):
+        path = _newest() if asked.trace is None else local_path(asked.trace)
+    if asked.trace is None:
         messages.say(f"{path}, the newest trace in this folder")
-    ranks = [] if rank is None else _numbers(rank)
-    part = asked_partition(ranks[0] if ranks else None, process)
-    if len(ranks) < 2:
-        source = find_recordings(path)
-        if isinstance(source, ChromeFile):
-            messages.say(f"{path} holds {len(source.parts)} processes in one file")
-        return Chosen(path, part, () if source is None else source.parts, source)
-    return Chosen(path, None, Job(path, ranks).parts)
+    ranks = [] if asked.rank is None else _numbers(asked.rank)
+    part = asked_partition(ranks[0] if ranks else None, asked.process)
+    cut = (getattr(asked, "range", None), getattr(asked, "steps", None))
+    if len(ranks) > 1:
+        return Chosen(path, None, Job(path, ranks).parts, None, *cut)
+    source = find_recordings(path)
+    if isinstance(source, ChromeFile):
+        messages.say(f"{path} holds {len(source.parts)} processes in one file")
+    return Chosen(path, part, () if source is None else source.parts, source, *cut)
 
 
 def long_trace(chosen: Chosen) -> LongTrace | None:
     """A trace on disk that is long; None for one that is not."""
-    if not chosen.parts or chosen.is_of_several:
+    if not chosen.parts or chosen.has_several or not chosen.is_whole:
         return None
     folder = chosen.folder
     if not partition_folders(folder) or unfinished_recordings(folder):
@@ -163,39 +171,25 @@ def _several(chosen: Chosen) -> str:
     return f"{chosen.path} holds several {what}: {listed(chosen.parts)}. Choose one with {options}."
 
 
-def open_traces(
-    asked_for: Path | None, rank: str | None, process: int | None = None, part: PartOption = ALL
-) -> tuple[Path, TraceData]:
-    """Load it; where there are several and none was chosen, all of them as one; a part is of one.
-
-    Returns:
-        Where it is, and what it holds.
-
-    Raises:
-        TraceFormatError, UsageError: as :func:`opscope.load`.
-    """
+def open_traces(chosen: Chosen) -> TraceData:
+    """Load it; where there are several and none was chosen, all of them as one."""
     keep_freed_memory()
-    chosen = choose_trace(asked_for, rank, process)
-    if not chosen.is_of_several or not part.is_all:
-        return chosen.path, load_chosen(chosen, part)
-    trace = of_readable(chosen.job, f"reading {chosen.path}", Job.together).found
+    if not chosen.is_of_several:
+        return load_chosen(chosen)
+    trace, *_ = of_readable(chosen.job, f"reading {chosen.path}", Job.together)
     shown = int(trace.ledger[SOURCE]["shown together"])
     choose = f"choose with {chosen.parts[0].option}"
     Messages().say(f"{shown} processes together, on one clock; {choose}")
-    return chosen.path, trace
+    return trace
 
 
-def load_chosen(chosen: Chosen, part: PartOption = ALL) -> TraceData:
-    """Load one process, or a part of what it did, showing that this is going on.
-
-    Raises:
-        TraceFormatError, UsageError: as :func:`opscope.load`.
-    """
-    if chosen.is_of_several:
+def load_chosen(chosen: Chosen) -> TraceData:
+    """Load one process, or the part of it that was asked for, showing that this is going on."""
+    if chosen.has_several:
         raise UsageError(_several(chosen))
     messages = Messages()
     with messages.progress(f"reading {chosen.path}"):
-        loaded = _whole(chosen) if part.is_all else part.of(_on_disk(chosen))
+        loaded = _whole(chosen) if chosen.is_whole else _part(chosen)
     if missing := missing_ranks(loaded.ledger):
         messages.say(f"{missing}: this is not the whole job")
     if doubtful := doubts_text(loaded):
@@ -213,35 +207,11 @@ def _say_what_cannot_be_read(chosen: Chosen, messages: Messages) -> None:
             messages.say(str(error))
 
 
-def nothing_beside(chosen: Chosen, lacks: str, instead: str) -> UsageError:
-    """What to say where one process is looked at and it takes several.
-
-    Args:
-        chosen: what is looked at.
-        lacks: what one process has, as in "nothing to be compared with".
-        instead: what to do where there is no other, as a sentence.
-
-    Raises:
-        TraceFormatError, UsageError: something else is wrong with what was to be looked at.
-    """
-    if not chosen.parts or chosen.part not in (None, *chosen.parts):
-        load_chosen(chosen)
-    if len(chosen.parts) > 1:
-        return UsageError(
-            f"{chosen.part} alone has {lacks}. Name several ranks, as in --rank 0,4-7, or leave "
-            "--rank out."
-        )
-    return UsageError(f"{chosen.path} holds one process, which has {lacks}. {instead}")
-
-
 def each_process(chosen: Chosen, doing: str) -> Iterator[tuple[Partition, TraceData]]:
     """The processes of a folder one after the other.
 
     What of a process is damaged or holds no event is passed over; that and ranks that are missing
     is said. While one is looked at it is shown that ``doing`` goes on.
-
-    Raises:
-        TraceFormatError, UsageError: as :func:`opscope.load`, of all of them; or none has an event.
     """
     messages = Messages()
     empty: list[Partition] = []
@@ -310,7 +280,7 @@ def _whole(chosen: Chosen) -> TraceData:
         ) from error
 
 
-def _on_disk(chosen: Chosen) -> LongTrace:
+def _part(chosen: Chosen) -> TraceData:
     from opscope.storage.long_trace import LongTrace  # with what reads Parquet
 
     folder = chosen.folder
@@ -319,15 +289,27 @@ def _on_disk(chosen: Chosen) -> LongTrace:
             f"Parts are read of opscope's own traces, and {chosen.path} is none. Make it one with "
             f"`opscope export {quote(str(chosen.path))} -o NAME.opscope`."
         )
-    return LongTrace.at(folder, chosen.part)
+    trace = LongTrace.at(folder, chosen.part)
+    if chosen.seconds is not None and chosen.steps is not None:
+        raise UsageError("--range and --steps each say what part is meant. Leave one out.")
+    if chosen.steps is not None:
+        first, last = _bounds(chosen.steps, "--steps")
+        return trace.between(*trace.of_steps(int(first), int(last)))
+    begin_ns, _ = trace.span_ns
+    first, last = _bounds(chosen.seconds or "", "--range")
+    return trace.between(begin_ns + int(first * 1e9), begin_ns + int(last * 1e9))
+
+
+def _bounds(text: str, option: str) -> tuple[float, float]:
+    first, dots, last = text.partition("..")
+    with suppress(ValueError):
+        if dots and 0 <= float(first) <= float(last):
+            return float(first), float(last)
+    raise UsageError(f"{option} is {text!r}. Give two numbers, the smaller first, as in 10..20.")
 
 
 def _numbers(text: str) -> list[int]:
-    """``0,4-7`` as numbers.
-
-    Raises:
-        UsageError: it is something else.
-    """
+    """``0,4-7`` as numbers."""
     found: set[int] = set()
     for piece in text.split(","):
         match = _NUMBERS.fullmatch(piece.strip())
@@ -341,11 +323,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _newest() -> Path:
-    """The trace in this folder that was written last.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """The trace in this folder that was written last."""
     written = list(_traces_here())
     if not written:
         raise UsageError(

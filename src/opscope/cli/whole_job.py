@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from opscope.api.job import Job
 from opscope.cli.shown.console import Messages
@@ -14,24 +13,9 @@ from opscope.storage.partition import Partition, parts_text
 _Found = TypeVar("_Found")
 
 
-@dataclass(frozen=True)
-class Answer(Generic[_Found]):
-    """What was asked, of which processes.
-
-    Attributes:
-        job: those that it is about.
-        found: the answer.
-        left_out: a sentence for each of the others.
-    """
-
-    job: Job
-    found: _Found
-    left_out: tuple[str, ...]
-
-
 def of_readable(
     job: Job, doing: str, ask: Callable[[Job], _Found], fewest: int = 1
-) -> Answer[_Found]:
+) -> tuple[_Found, Job, tuple[str, ...]]:
     """Ask a job without those of its processes that turn out to be damaged, which is said.
 
     What the others were read for is kept where the job keeps it, so that asking again is quick.
@@ -41,6 +25,9 @@ def of_readable(
         doing: what is shown to be going on.
         ask: called again with fewer processes each time that one cannot be read.
         fewest: processes to compare that it takes for an answer.
+
+    Returns:
+        The answer, the processes that it is about, and a sentence for each of the others.
 
     Raises:
         TraceFormatError: so few can be read; it is about the first that cannot.
@@ -61,24 +48,19 @@ def of_readable(
     left_out = tuple(f"{error.part} is left out: {error.why}" for error in damaged)
     for line in left_out:
         messages.say(line)
-    return Answer(job, found, left_out)
+    return found, job, left_out
 
 
 def say_what_is_missing(
     job: Job, messages: Messages, incomplete: Sequence[Partition] | None = None
 ) -> None:
-    """Which ranks are not there, and of which not all is.
-
-    Args:
-        job: that was asked.
-        messages: says it.
-        incomplete: the latter, where that is known; None to find out.
-    """
+    """Which ranks are not there, and of which not all is; those are found out if not given."""
     if missing := job.missing_ranks():
         messages.say(f"{missing}: this is not the whole job")
     parts = job.incomplete() if incomplete is None else incomplete
     if parts:
         among = job.compared if {*parts} <= {*job.compared} else job
         messages.say(
-            f"of {parts_text(parts, len(among))} not all is there: `opscope job losses` says what"
+            f"of {parts_text(parts, len(among))} not all is there: `opscope ranks --ask losses` "
+            "says what"
         )

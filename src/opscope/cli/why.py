@@ -1,7 +1,18 @@
-"""``opscope why``: what a step's time went to, cause by cause, and what to change."""
+"""Show why a step takes as long as it does: every cause, and what to change.
+
+The time of each thread and device is divided without rest: operators, torch around them, Python,
+waiting and what for, the machine, opscope itself, and what is unknown. In JSON, times are
+nanoseconds, step by step; CSV has a row for each thread and cause. Of what to change the first few
+are shown; --all lists everything that was found, where, and what a fix would save, and names what
+could not be looked for; JSON and CSV are of that then.
+
+Of a folder with several processes and none chosen, it shows all side by side, which rank the
+others wait for (in JSON, `stragglers`), and which has more of something than the others.
+"""
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -12,18 +23,17 @@ from opscope.analysis.account.account import Account, Entry
 from opscope.analysis.account.find import find_account
 from opscope.api.job import Job
 from opscope.base.quantity_text import share_text, time_text
-from opscope.cli.part_option import PartOption, RangeOption, StepsOption
-from opscope.cli.shown.finding_sections import foremost_section
-from opscope.cli.shown.headline import verdict_section
-from opscope.cli.shown.results import FormatOption, Result, RowsFormat, Section
-from opscope.cli.shown.side_by_side import OfAll, answer, difference_text
-from opscope.cli.trace_argument import (
-    PeriodOption,
-    ProcessOption,
-    RankOption,
-    TraceArgument,
-    choose_trace,
+from opscope.cli.parser import Parser, example
+from opscope.cli.shown.findings import (
+    findings_of_all,
+    findings_result,
+    foremost_section,
+    state_of,
+    verdict_section,
 )
+from opscope.cli.shown.results import Result, Section, add_format
+from opscope.cli.shown.side_by_side import answer, difference_text
+from opscope.cli.trace_argument import Chosen, add_trace, choose_trace, said_once
 from opscope.columns.causes import Cause
 from opscope.columns.location import LineTexts, line_texts
 from opscope.columns.trace_data import TraceData
@@ -49,54 +59,73 @@ _HEADINGS = ("Where the time went", "Share", "Time", "Per step", "Give or take")
 
 @dataclass(frozen=True)
 class Why:
-    """What the command shows.
+    """What the command shows."""
 
-    Attributes:
-        account: of the time.
-        findings: what to change.
-        texts: what lines of the program say.
-        verdict: the answer in short.
-    """
-
-    account: Account
-    findings: Findings
-    texts: LineTexts
-    verdict: Verdict
+    account: Account  # of the time
+    findings: Findings  # what to change
+    texts: LineTexts  # what lines of the program say
+    verdict: Verdict  # the answer in short
 
 
-def why(
-    trace: TraceArgument = None,
-    period: PeriodOption = Which.STEADY,
-    format: FormatOption = RowsFormat.TABLE,
-    rank: RankOption = None,
-    process: ProcessOption = None,
-    range: RangeOption = None,
-    steps: StepsOption = None,
-) -> None:
-    """Show why a step takes as long as it does: every cause, and what to change.
+def options(parser: Parser) -> None:
+    """Declare them."""
+    add_trace(parser)
+    group = parser.add_argument_group("what to change")
+    group.add_argument("--all", action="store_true", help="List all that was found.")
+    group.add_argument(
+        "--explain", action="store_true", help="Likewise, and how each saving is estimated."
+    )
+    group.add_argument(
+        "--benchmark",
+        action="store_true",
+        help="Likewise, with savings measured with torch on this machine where possible.",
+    )
+    group.add_argument(
+        "--name", metavar="REGEX", help="Likewise, with all events whose names match."
+    )
+    add_format(parser)
+    parser.epilog = example("opscope why", "opscope why train.opscope --all --format md")
 
-    The time of each thread and device is divided without rest: operators, torch around them,
-    Python, waiting and what for, the machine, opscope itself, and what is unknown. In JSON, times
-    are nanoseconds, step by step; CSV has a row for each thread and cause.
 
-    Of a folder with several processes and none chosen, it shows all side by side, which rank the
-    others wait for (in JSON, `stragglers`), and which has more of something than the others.
-    """
-    keep_freed_memory()
-    chosen = choose_trace(trace, rank, process)
+def main(asked: Namespace) -> None:
+    """Print where the time went, or the list of findings."""
+    if not asked.benchmark:  # what is timed has the memory that other programs have
+        keep_freed_memory()
+    chosen = choose_trace(asked)
+    if asked.all or asked.explain or asked.benchmark or asked.name is not None:
+        result = _findings(chosen, asked)
+    else:
+        result = _account(chosen, asked.period)
+    result.show(asked.format)
 
+
+def _account(chosen: Chosen, period: Which) -> Result:
     def find(one: TraceData) -> Why:
         account, findings = find_account(one, period), find_findings(one, which=period)
         return Why(account, findings, line_texts(one), weighed(one, period, findings, account))
 
-    answer(
+    def of_all(found: Mapping[Partition, Why]) -> Result:
+        return _of_all(found, chosen.job.only(found))
+
+    return answer(chosen, "adding up", find, result_of, of_all)
+
+
+def _findings(chosen: Chosen, asked: Namespace) -> Result:
+    def find(one: TraceData) -> tuple[Findings, LineTexts]:
+        found = find_findings(one, asked.benchmark, asked.name, which=asked.period)
+        return found, line_texts(one)
+
+    def of_all(found: Mapping[Partition, tuple[Findings, LineTexts]]) -> Result:
+        states = {part: [state_of(one)] for part, (one, _) in found.items()}
+        return Result(sections=findings_of_all(found), lines=said_once(states, len(found)))
+
+    return answer(
         chosen,
-        PartOption(range, steps),
-        "adding up",
+        "measuring" if asked.benchmark else "looking for patterns in",
         find,
-        result_of,
-        lambda found: _of_all(found, chosen.job.only(found)),
-    ).show(format)
+        lambda found: findings_result(*found, explain=asked.explain),
+        of_all,
+    )
 
 
 def result_of(why: Why) -> Result:
@@ -124,7 +153,7 @@ def result_of(why: Why) -> Result:
     )
 
 
-def _of_all(found: Mapping[Partition, Why], job: Job) -> OfAll:
+def _of_all(found: Mapping[Partition, Why], job: Job) -> Result:
     """A row for each process, with the causes that matter; who is slow; who has more of what."""
     slow = job.slow_ranks()
     compared = compare_accounts({part: why.account for part, why in found.items()})
@@ -150,7 +179,7 @@ def _of_all(found: Mapping[Partition, Why], job: Job) -> OfAll:
         rows=rows,
         optional=titles[::-1],
     )
-    return OfAll(
+    return Result(
         sections=[table],
         lines=[*said, *_differences(compared)],
         content={"stragglers": slow.as_dict()},

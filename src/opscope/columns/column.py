@@ -39,7 +39,7 @@ class Delivered(Enum):
 
     ALWAYS = 1
     SOMETIMES = 2  # where something asks for it; else every row has its default
-    NEVER = 3  # Python does, or nobody
+    NEVER = 3  # Python may
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Column:
 
     @property
     def required(self) -> bool:
-        """Whether a file has to have it: no default could stand for what it says."""
+        """Whether a file has to have it, because no default makes sense."""
         is_row = bool(self.refers) and self.default != -1
         return self.essential or self.codes is not None or is_row or self.dtype == "string"
 
@@ -118,11 +118,7 @@ class TableSchema:
         return (*own, *self.passing)
 
     def column(self, name: str) -> Column:
-        """The column called ``name``.
-
-        Raises:
-            KeyError: there is none.
-        """
+        """The column called ``name``."""
         for column in self.columns:
             if column.name == name:
                 return column

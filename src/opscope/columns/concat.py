@@ -20,9 +20,6 @@ def concat_traces(traces: Sequence[TraceData]) -> TraceData:
     Rows that refer to rows (parents, names, threads) refer to the same ones afterwards. Threads of
     different traces stay apart even where they are the same system thread. Metadata of the last
     trace wins.
-
-    Raises:
-        ValueError: ``traces`` is empty.
     """
     if not traces:
         raise ValueError("nothing to concatenate")
@@ -57,7 +54,7 @@ def _merge_names(traces: Sequence[TraceData]) -> tuple[Names, list[np.ndarray[An
 def _concat_column(
     traces: Sequence[TraceData], table: str, column: Column, name_maps: list[np.ndarray[Any, Any]]
 ) -> Any:
-    if column.dtype.startswith("list"):
+    if column.is_list:
         return concat_lists([trace.table(table).lists(column.name) for trace in traces])
     parts = []
     offset = 0
@@ -80,6 +77,20 @@ def concat_lists(parts: Sequence[ListColumn]) -> ListColumn:
         offsets.append(part.offsets[1:] + total)
         total += int(part.offsets[-1])
     return ListColumn(np.concatenate(offsets), np.concatenate([part.values for part in parts]))
+
+
+def joined(parts: Sequence[Table], name: str) -> Table:
+    """The rows of all parts of a table."""
+    parts = [part for part in parts if len(part)]
+    if len(parts) < 2:
+        return parts[0] if parts else Table(TABLES[name], {})
+    columns: dict[str, Any] = {}
+    for column in TABLES[name].columns:
+        if column.is_list:
+            columns[column.name] = concat_lists([part.lists(column.name) for part in parts])
+        else:
+            columns[column.name] = np.concatenate([part[column.name] for part in parts])
+    return Table(TABLES[name], columns)
 
 
 def in_order_of_start(joined: TraceData) -> dict[str, Table]:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.columns.codes import DeviceType, GpuKind
-from opscope.columns.doubts import Doubt
+from opscope.columns.ledger import Doubt
 from opscope.columns.trace_data import TraceData
 
 Values = npt.NDArray[np.int64]

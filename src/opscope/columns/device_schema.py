@@ -145,12 +145,7 @@ GPU_OVERHEADS = TableSchema(
         Column("start_ns", "int64", "Unix time", **TIME),
         Column("duration_ns", "int64", "taken", **DURATION),
         Column(
-            "thread",
-            "int32",
-            "row in threads",
-            -1,
-            refers="threads",
-            delivered=Delivered.NEVER,
+            "thread", "int32", "row in threads", -1, refers="threads", delivered=Delivered.NEVER
         ),
     ),
     passing=(_SYSTEM_THREAD,),

@@ -1,8 +1,14 @@
-"""What a recording says of itself: of every source what was asked for, recorded and lost."""
+"""What a recording says of itself: of every source what was requested, recorded and lost.
+
+Doubts are numbers that may not be true. Code that finds some adds rows under one source, of which
+``timeline.doubts`` makes sentences for every view.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
 
 LOSS = "dropped"
 """What rows begin with that count what was asked for and is not there."""
@@ -30,3 +36,106 @@ class Ledger(dict[str, dict[str, float]]):
         newer = self.get(NEWER, {})
         others = (count for what, count in newer.items() if not what.startswith(LOSS))
         return self.lost() + sum(count for count in others if count > 0)
+
+
+WITHOUT_DURATION = "durations that are missing or negative, taken for 0"
+"""Of the source ``import``."""
+
+OVERLAPS = "spans that overlap others of their thread"
+OVERLAP_NS = "ns in which they do, which count for the span that began last"
+"""Of the source ``import``; overlaps within the rounding of the file's times are none."""
+
+NOT_SHOWN = "not shown: "
+"""Of the source ``import``; what follows is in the file, and no table is for it."""
+
+END_MISSING = "the end of the file is missing"
+"""Of the source ``import``: its writer was killed, or the disk was full."""
+
+NOT_EXPORTED = "rows that such a file cannot hold: "
+"""Of the source ``import``; a table of the recording follows, which opscope wrote the file of."""
+
+KIND_COST = "cost_ns of one "
+"""Of the source ``recorder``, with the options of the recording; a ``CostKind`` follows."""
+
+
+class CostKind(str, Enum):
+    """What recording costs by the piece."""
+
+    OPERATOR = "operator"
+    INNER_OPERATOR = "operator in another"
+    TENSOR = "tensor argument"
+    SCALAR = "other argument"
+    ALLOCATION = "allocation or free"
+    PYTHON_CALL = "Python call"
+    C_CALL = "C call"
+
+
+RECORDED_FOR = "share of time recorded: "
+"""Of the source ``governor``, what a level's row begins with."""
+
+NOT_KNOWN_MS = "milliseconds before its end of which it is not known what was left out"
+"""Of the source ``flight recorder``."""
+
+RECORDER_PREFIX = "opscope: "
+"""What spans begin with that a recorder adds to say what it did."""
+
+
+def recorded_for(ledger: dict[str, dict[str, float]]) -> str:
+    """What was recorded for part of the time only, to stay below a budget; empty for nothing."""
+    shares = [
+        f"{what.removeprefix(RECORDED_FOR)} for {share:.0%}"
+        for what, share in ledger.get("governor", {}).items()
+        if what.startswith(RECORDED_FOR) and share < 1
+    ]
+    return f"{', '.join(shares)} of the time only" if shares else ""
+
+
+PROCESSOR = "processor"
+COMPUTED = "computed, of the thread that opened it; ns"
+WAITED = "waited for a processor; ns"
+
+DOUBTFUL = "doubtful"
+"""The source of these rows in the ledger."""
+
+OF, LONGEST_NS = ", of", ", longest in ns"
+"""Behind what is doubtful: of how many it is so many, and by how much the worst is off."""
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """What is doubtful.
+
+    Attributes:
+        what: in words that follow "3 of 500".
+        count: how many.
+        of: of how many; 0 where that means nothing.
+        longest_ns: by how much the worst is off; 0 where that means nothing.
+    """
+
+    what: str
+    count: int
+    of: int = 0
+    longest_ns: int = 0
+
+
+def doubt_rows(doubts: Iterable[Doubt]) -> list[tuple[str, str, float]]:
+    """Rows of the ledger: source, what and value; none for what there is none of."""
+    rows: list[tuple[str, str, float]] = []
+    for doubt in doubts:
+        if doubt.count:
+            rows.append((DOUBTFUL, doubt.what, float(doubt.count)))
+            rows += [(DOUBTFUL, doubt.what + OF, float(doubt.of))] * bool(doubt.of)
+            rows += [(DOUBTFUL, doubt.what + LONGEST_NS, float(doubt.longest_ns))] * bool(
+                doubt.longest_ns
+            )
+    return rows
+
+
+def doubts_in(ledger: dict[str, dict[str, float]]) -> list[Doubt]:
+    """The doubts that a ledger has rows of."""
+    rows = ledger.get(DOUBTFUL, {})
+    return [
+        Doubt(what, int(count), int(rows.get(what + OF, 0)), int(rows.get(what + LONGEST_NS, 0)))
+        for what, count in rows.items()
+        if not what.endswith((OF, LONGEST_NS))
+    ]

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
+import numpy as np
+
 from opscope.columns.trace_data import TraceData
 
 LineTexts: TypeAlias = Mapping[tuple[str, int], str]
@@ -41,14 +43,7 @@ class Location:
     def at(
         cls: type[Kind], trace: TraceData, frame: int, line: int | None = None, **more: Any
     ) -> Kind:
-        """A line of the function of a row of ``frames``, or where that begins; of -1 none.
-
-        Args:
-            trace: any.
-            frame: the row.
-            line: in its file.
-            more: attributes that a kind of location adds.
-        """
+        """A line of the function of a row of ``frames``, or where that begins; of -1 none."""
         if frame < 0:
             return cls(**more)
         frames, names = trace.table("frames"), trace.names
@@ -71,3 +66,17 @@ def line_texts(trace: TraceData) -> LineTexts:
     table = trace.table("source_lines")
     columns = (table[name].tolist() for name in ("file", "line", "text"))
     return {(trace.names[file], line): text for file, line, text in zip(*columns, strict=True)}
+
+
+def thread_name(trace: TraceData, number: int) -> str:
+    """The name that the thread with a number in the system gave itself; empty for none."""
+    threads = trace.table("threads")
+    rows = np.flatnonzero(threads["system_thread_id"] == number)
+    name = int(threads["name"][rows[0]]) if len(rows) else -1
+    return trace.names[name] if name >= 0 else ""
+
+
+def thread_text(trace: TraceData, number: int) -> str:
+    """``thread 1234 (loader)``: a thread's number in the system, and its name if it has one."""
+    name = thread_name(trace, number)
+    return f"thread {number} ({name})" if name else f"thread {number}"

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from opscope.base.left_files import Between, Shape, has_shape
 from opscope.columns.column import TIME
 
 ENDED = "ended"
@@ -33,7 +34,9 @@ def metadata_problem(key: str, value: Any) -> str:
     known = _KINDS.get(key)
     if known is None or known[1](value):
         return ""
-    return f"is {_spelled(value)}, and should be {known[0]}"
+    text = repr(value)
+    shown = text if len(text) <= 40 else f"{text[:40]}…"
+    return f"is {shown}, and should be {known[0]}"
 
 
 def sound_metadata(metadata: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -57,97 +60,53 @@ def _is_shallow(value: Any) -> bool:
     return False
 
 
-def _spelled(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:40]}…"
-
-
-def _is_integer(value: Any, least: int, most: int) -> bool:
-    return type(value) is int and least <= value <= most
-
-
-def _is_time(value: Any) -> bool:
-    return _is_integer(value, TIME["least"], TIME["most"])
-
-
-def _is_process(value: Any) -> bool:
-    return _is_integer(value, 0, (1 << 32) - 1)
-
-
-def _is_mapping(value: Any) -> bool:
-    return isinstance(value, dict)
-
-
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+def _is(shape: Shape) -> Callable[[Any], bool]:
+    return lambda value: has_shape(value, shape)
 
 
 def _is_ended(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and isinstance(value.get("how"), str)
-        and isinstance(value.get("whole"), bool)
-        and all(
-            value.get(key) is None or _is_time(value[key])
-            for key in ("dropped_from_ns", "dropped_until_ns")
-        )
-    )
-
-
-def _is_steps(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and _is_integer(value.get("ended"), 0, TIME["most"])
-        and _is_integer(value.get("passed_ns"), 0, TIME["most"])
+    return has_shape(value, {"how": str, "whole": bool}) and all(
+        has_shape(value.get(key), (_TIME, None)) for key in ("dropped_from_ns", "dropped_until_ns")
     )
 
 
 def _is_overloads(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(_is_texts, value.values()))
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+    return isinstance(value, dict) and has_shape([*value.values()], [[str]])
 
 
 def _is_devices(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_device, value))
-
-
-def _is_device(value: Any) -> bool:
-    """Kineto's description of one device: numbers but for its name."""
-    return isinstance(value, dict) and all(
-        isinstance(value.get(key, 0), int | float) and math.isfinite(value.get(key, 0))
+    """Kineto's descriptions of devices: numbers but for their names."""
+    return has_shape(value, [{}]) and all(
+        isinstance(device.get(key, 0), int | float) and math.isfinite(device.get(key, 0))
+        for device in value
         for key in _DEVICE_NUMBERS
     )
 
 
 _DEVICE_NUMBERS = (
-    "id",
-    "numSms",
-    "maxThreadsPerMultiprocessor",
-    "regsPerMultiprocessor",
+    *("id", "numSms", "maxThreadsPerMultiprocessor", "regsPerMultiprocessor"),
     "sharedMemPerMultiprocessor",
 )
+_TIME = Between(TIME["least"], TIME["most"])
+_COUNT = Between(0, TIME["most"])
+_PROCESS = Between(0, (1 << 32) - 1)
 
 _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "start_ns": ("a time", _is_time),
-    "end_ns": ("a time", _is_time),
-    "end_monotonic_ns": ("a time", _is_time),
-    OVER: ("a time", _is_time),
-    "process_id": ("a process id", _is_process),
-    "parent_process_id": ("a process id", _is_process),
-    "command_line": ("a list of texts", _is_texts),
-    WARM: ("true or false", lambda value: isinstance(value, bool)),
-    "left_out": ("a list of texts", _is_texts),
+    **dict.fromkeys(("start_ns", "end_ns", "end_monotonic_ns", OVER), ("a time", _is(_TIME))),
+    **dict.fromkeys(("process_id", "parent_process_id"), ("a process id", _is(_PROCESS))),
+    **dict.fromkeys(("command_line", "left_out"), ("a list of texts", _is([str]))),
+    WARM: ("true or false", _is(bool)),
     "deviceProperties": ("a list of devices", _is_devices),
-    "torch_version": ("a text", _is_text),
+    "torch_version": ("a text", _is(str)),
     "overloads": ("an object of lists of texts", _is_overloads),
     ENDED: ("how a recording ended", _is_ended),
-    STEPS: ("how many steps ended, and how long that took", _is_steps),
+    STEPS: (
+        "how many steps ended, and how long that took",
+        _is({"ended": _COUNT, "passed_ns": _COUNT}),
+    ),
     **dict.fromkeys(
         ("options", "gpu", "user", "operator_schemas", "process_groups", "process_names"),
-        ("an object", _is_mapping),
+        ("an object", _is({})),
     ),
 }
 """Key to what it should be, in words and as a test."""

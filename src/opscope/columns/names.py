@@ -1,4 +1,4 @@
-"""The string table of a trace: text once, integers everywhere else."""
+"""The string table of a trace, and the names of a profiler's steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Names:
         self.offsets = offsets
         self.blob = blob
         self._decoded: dict[int, str] = {}
-        self._all: list[str] | None = None  # once somebody went through them
+        self._all: list[str] | None = None  # once all were iterated
         self._index: dict[str, int] | None = None
 
     @classmethod
@@ -79,3 +79,17 @@ class Names:
         if self._index is None:
             self._index = {name: i for i, name in reversed(list(enumerate(self)))}
         return self._index.get(text, -1)
+
+
+STEP_PREFIX = "ProfilerStep#"
+"""What the span of a step is called, with its number after it."""
+
+_MOST_DIGITS = 9
+"""Of the number of a step: one of 32 bits."""
+
+
+def step_number(name: str) -> int | None:
+    """N of ``ProfilerStep#N``; None for any other name."""
+    number = name[len(STEP_PREFIX) :]
+    is_number = name.startswith(STEP_PREFIX) and number.isascii() and number.isdigit()
+    return int(number) if is_number and len(number) <= _MOST_DIGITS else None

@@ -39,7 +39,6 @@ def rounding_of(start: Int64, duration: Int64) -> int:
 
 
 def _unit_ns(times: Int64) -> int:
-    """The coarsest unit of which all times are multiples."""
     return next((unit for unit in (1000, 100, 10) if not (times % unit).any()), 1)
 
 
@@ -77,7 +76,6 @@ def _climb(
 
 
 def _rows_by_thread(thread: Int64) -> list[npt.NDArray[np.int64]]:
-    """The rows of each thread, ascending; no empty groups."""
     if not len(thread):
         return []
     order = np.argsort(thread, kind="stable")

@@ -1,18 +1,18 @@
 """The ways an operator can be called, from the schemas torch has registered under its name.
 
-A recording of memory keeps them (``overloads`` in its metadata), so that a process without torch
-can tell what the memory was for, and nobody waits a second for torch to be imported.
+A recording of memory keeps them (``overloads`` in its metadata), so that categories of memory need
+no torch, whose import takes a second.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from opscope.columns.codes import ArgumentKind
-from opscope.columns.registered_operators import registered_overloads, registered_schema
 from opscope.errors import MissingDependencyError
 
 TENSOR, TENSOR_LIST = ArgumentKind.TENSOR.value, ArgumentKind.TENSOR_LIST.value
@@ -80,11 +80,7 @@ class Overload:
 
 
 def described(names: Iterable[str]) -> dict[str, list[str]]:
-    """The overloads of the operators among ``names``, as metadata of a trace has them.
-
-    Raises:
-        MissingDependencyError: torch is not installed.
-    """
+    """The overloads of the operators among ``names``, as metadata of a trace has them."""
     found = {name: [overload.as_text() for overload in overloads_of(name)] for name in names}
     return {name: overloads for name, overloads in found.items() if overloads}
 
@@ -165,3 +161,43 @@ def _plain_types() -> tuple[tuple[Any, frozenset[str]], ...]:
         (torch._C.ComplexType, frozenset(_COMPLEX)),
         (torch._C.NumberType, frozenset((_BOOL, _INT, _FLOAT, _COMPLEX))),
     )
+
+
+_NAME = re.compile(r"\w+::\w+")
+_overloads: dict[str, tuple[str, ...]] = {}
+
+
+def registered_overloads(name: str) -> tuple[str, ...]:
+    """Names of an operator's overloads, ``""`` among them; none for what is no operator.
+
+    torch's dispatcher has them in tables that are read without a lock. The registry of TorchScript
+    has them behind one that a forked child finds held for ever if a thread of its parent was
+    reading at the fork.
+
+    Those for tensors come before those for numbers, which some tensors would be taken for.
+    """
+    if name not in _overloads and _NAME.fullmatch(name) is not None:
+        _list_operators()  # it may have been registered since
+    return _overloads.get(name, ())
+
+
+def registered_schema(name: str, overload: str) -> Any:
+    """torch's schema of an operator that it has registered."""
+    import torch
+
+    return torch._C._dispatch_find_schema_or_throw(name, overload).schema()
+
+
+def _list_operators() -> None:
+    import torch
+
+    found: dict[str, list[str]] = {}
+    for full_name in torch._C._dispatch_get_all_op_names():
+        name, _, overload = full_name.partition(".")
+        found.setdefault(name, []).append(overload)
+    for name, overloads in found.items():
+        _overloads[name] = tuple(sorted(overloads, key=_order))
+
+
+def _order(overload: str) -> tuple[bool, str]:
+    return "Scalar" in overload, overload

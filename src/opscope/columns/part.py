@@ -40,15 +40,6 @@ class Part:
 
 def part_from(trace: TraceData, begin_ns: int, end_ns: int = LATEST_NS) -> Part:
     """All that had not ended at ``begin_ns`` and began before ``end_ns``, Unix nanoseconds."""
-    return _part(trace, begin_ns, end_ns)
-
-
-def part_until(trace: TraceData, end_ns: int) -> Part:
-    """All that had begun before ``end_ns``, Unix nanoseconds."""
-    return _part(trace, 0, end_ns)
-
-
-def _part(trace: TraceData, begin_ns: int, end_ns: int) -> Part:
     events = trace.events
     start = events["start_ns"].astype(np.int64)
     end = start + events["duration_ns"]

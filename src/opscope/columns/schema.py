@@ -48,10 +48,7 @@ EVENTS = TableSchema(
     (
         Column("thread", "int32", "row in threads", refers="threads"),
         Column(
-            "parent",
-            "int32",
-            "event this one ran directly inside, on the same thread",
-            **NO_EVENT,
+            "parent", "int32", "event this one ran directly inside, on the same thread", **NO_EVENT
         ),
         Column("name", "int32", "row in names", **NAME),
         Column("overload", "int32", "operator overload name, row in names", **NAME),
@@ -276,10 +273,7 @@ MODULES = TableSchema(
         Column("class_address", "uint64", "id() of its class"),
         Column("class_name", "int32", "row in names", **NAME),
         Column(
-            "name",
-            "int32",
-            "class name with instance number, as in Linear_0; row in names",
-            **NAME,
+            "name", "int32", "class name with instance number, as in Linear_0; row in names", **NAME
         ),
         Column(
             "path",
@@ -427,9 +421,7 @@ LEDGER = TableSchema(
     (
         Column("source", "string", "operators, allocations, python, gpu, recorder"),
         Column(
-            "what",
-            "string",
-            "requested, recorded, dropped: <reason>, cost_ns of one <kind>, ...",
+            "what", "string", "requested, recorded, dropped: <reason>, cost_ns of one <kind>, ..."
         ),
         Column("value", "float64", "a count, or nanoseconds for cost_ns", **BYTES),
     ),
@@ -452,10 +444,7 @@ SOURCE_LINES = TableSchema(
 METADATA = TableSchema(
     "metadata",
     "one key with a JSON value: options, versions, machine, and what the user added",
-    (
-        Column("key", "string", "unique"),
-        Column("value", "string", "JSON text"),
-    ),
+    (Column("key", "string", "unique"), Column("value", "string", "JSON text")),
 )
 
 _OF_SPANS = (

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opscope.base.html_table import ShownTable
 from opscope.columns.column import Column, TableSchema
 from opscope.errors import UnknownNameError
 
@@ -61,12 +63,7 @@ class Table:
     """
 
     def __init__(self, schema: TableSchema, columns: Mapping[str, Any]) -> None:
-        """``columns`` maps names to arrays, :class:`ListColumn` or lists of strings.
-
-        Raises:
-            KeyError: a column the schema does not have.
-            ValueError: columns of different lengths.
-        """
+        """``columns`` maps names to arrays, :class:`ListColumn` or lists of strings."""
         self.schema = schema
         given: dict[str, Any] = {}
         rows: int | None = None
@@ -95,12 +92,19 @@ class Table:
         columns = ", ".join(column.name for column in self.schema.columns)
         return f"<Table {self.schema.name}: {self._rows:,} rows of {columns}>"
 
-    def __getitem__(self, name: str) -> Array:
-        """A flat column as an array of the schema's dtype (object dtype for strings).
+    def head(self, rows: int = 5) -> ShownTable:
+        """The first rows, for ``print`` and notebooks; names and codes as numbers (``to_pandas``
+        has them as text)."""
+        columns = [column for column in self.schema.columns if self.has(column.name)]
+        shown = range(min(rows, self._rows))
+        cells = [
+            [str(row), *(str(self._column(column.name)[row]) for column in columns)]
+            for row in shown
+        ]
+        return ShownTable(repr(self), ["row", *(column.name for column in columns)], cells)
 
-        Raises:
-            UnknownNameError: there is no such column.
-        """
+    def __getitem__(self, name: str) -> Array:
+        """A flat column as an array of the schema's dtype (object dtype for strings)."""
         column = self._column(name)
         if isinstance(column, ListColumn):
             raise TypeError(f"{self.schema.name}.{name} is ragged; use .lists({name!r})")
@@ -167,12 +171,8 @@ def unknown_name(what: str, name: object, known: Sequence[str]) -> UnknownNameEr
 
 
 def as_column(column: Column, data: Any) -> Any:
-    """What a table keeps of a column: read-only, of the schema's dtype.
-
-    Raises:
-        TypeError: a ragged one that is no :class:`ListColumn`.
-    """
-    if column.dtype.startswith("list"):
+    """What a table keeps of a column: read-only, of the schema's dtype."""
+    if column.is_list:
         if not isinstance(data, ListColumn):
             raise TypeError(f"{column.name} must be a ListColumn")
         return data
@@ -184,16 +184,53 @@ def as_column(column: Column, data: Any) -> Any:
 
 
 def _taken(column: Array, rows: npt.NDArray[np.integer[Any]]) -> Array:
-    if column.strides == (0,) and len(column):  # one value stands for all
+    if column.strides == (0,) and len(column):  # a broadcast of one value
         return np.broadcast_to(column[:1], rows.shape)
     taken: Array = column[rows]
     return taken
 
 
 def _filled(column: Column, rows: int) -> Any:
-    if column.dtype.startswith("list"):
+    if column.is_list:
         return ListColumn(np.zeros(rows + 1, dtype=np.int64), np.zeros(0, dtype=np.int64))
     if column.dtype == "string":
         return np.full(rows, "", dtype=object)
     # A broadcast of one element: a missing column of a million rows costs eight bytes.
     return np.broadcast_to(np.array(column.default, dtype=np.dtype(column.dtype)), (rows,))
+
+
+class ColumnsAsNeeded(Mapping[str, Any]):
+    """Columns by name, read when they are first used; one thread reads at a time."""
+
+    def __init__(
+        self, names: Iterable[str], read: Callable[[str], Any], check: Callable[[str], None]
+    ) -> None:
+        """``read`` makes one of the named columns; ``check`` raises where it holds what it cannot,
+        and is called once it is there, since other columns may be needed for that."""
+        self._names = dict.fromkeys(names)
+        self._read, self._check = read, check
+        self._there: dict[str, Any] = {}
+        self._lock = threading.RLock()
+
+    def __getitem__(self, name: str) -> Any:
+        """A column; one that cannot be read or is damaged is read again at the next use."""
+        if name not in self._names:
+            raise KeyError(name)
+        with self._lock:
+            if name not in self._there:
+                self._there[name] = self._read(name)
+                try:
+                    self._check(name)
+                except BaseException:
+                    del self._there[name]
+                    raise
+            return self._there[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)

@@ -6,7 +6,8 @@ Every room takes these. Users hold ``api.trace.Trace``: the same with what can b
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Any, TypeVar
 
 import numpy as np
@@ -49,11 +50,7 @@ class TraceData:
         return {**vars(self), "_derived": {}}
 
     def table(self, name: str) -> Table:
-        """The table called ``name`` (see ``columns.schema.TABLES``).
-
-        Raises:
-            UnknownNameError: the schema has no such table.
-        """
+        """The table called ``name`` (see ``columns.schema.TABLES``)."""
         found = self._tables.get(name)
         if found is None:
             raise unknown_name("A trace has no table", name, [*self._tables])
@@ -119,3 +116,30 @@ class TraceData:
             self.events["start_ns"] + self.events["duration_ns"]
         )
         return end
+
+
+_Value = TypeVar("_Value")
+
+
+def derived(compute: Callable[[TraceData], _Value]) -> Callable[[TraceData], _Value]:
+    """Decorates a function of a trace: the same object for the same trace, gone with that.
+
+    What is kept must not refer to the trace, which would then stay until Python collects cycles.
+    Without a lock: a signal handler or a forked child would wait for what it interrupted. Two
+    threads may both compute it; the first result is kept.
+    """
+
+    @wraps(compute)
+    def kept(trace: TraceData) -> _Value:
+        return derive(trace, compute, lambda: compute(trace))
+
+    return kept
+
+
+def derive(trace: TraceData, of: object, compute: Callable[[], _Value]) -> _Value:
+    """The same of what takes more than the trace, which always is the same for it."""
+    kept = trace._derived
+    if of not in kept:
+        kept.setdefault(of, compute())
+    found: _Value = kept[of]
+    return found

@@ -7,13 +7,13 @@ declaration, over whole columns.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from opscope.base.row_blocks import row_blocks
+from opscope.base.reused_memory import row_blocks
 from opscope.columns.column import Column
 from opscope.columns.metadata_kinds import metadata_problem
 from opscope.columns.names import Names
@@ -31,37 +31,30 @@ _MOST_UNEXPLAINED = 255
 nothing was recorded of are left out."""
 
 
-def check_tables(tables: Mapping[str, Table], names: Names, source: str) -> None:
-    """Every value is one its column can have, parents come before children, events are in order.
-
-    Code downstream indexes with these columns and climbs parents until -1, so a damaged file
-    would otherwise end in an IndexError far away, or in an endless loop.
-
-    Raises:
-        TraceFormatError: naming the first column that is wrong.
-    """
-    checks = TableChecks(tables, names, source)
-    for name, table in tables.items():
-        for column in table.schema.columns if len(table) else ():
-            if table.has(column.name):
-                checks.check_column(name, column.name)
-    checks.check_positions()
-    checks.check_metadata()
-
-
 class TableChecks:
-    """The checks of one trace's tables, for whoever reads column after column."""
+    """The checks of one trace's tables, also one column at a time.
+
+    Every value is one its column can have, parents come before children, events are in order: code
+    downstream indexes with these columns and climbs parents until -1, so a damaged file would end
+    in an IndexError far away, or in an endless loop.
+    """
 
     def __init__(self, tables: Mapping[str, Table], names: Names, source: str) -> None:
         """``tables`` may be filled later, before a column is checked."""
         self._tables, self._names, self._source = tables, names, source
 
-    def check_column(self, table: str, name: str) -> None:
-        """Check a column that a table has, with those that it must fit.
+    def check_whole(self, names: Collection[str]) -> None:
+        """Check these tables and the metadata."""
+        for name in names:
+            for column in self._tables[name].given if len(self._tables[name]) else ():
+                self.check_column(name, column)
+        if not {"tensors", "scalars"}.isdisjoint(names):
+            self.check_positions()
+        if problem := _metadata(self._tables):
+            raise damaged(self._source, problem)
 
-        Raises:
-            TraceFormatError: it holds what it cannot.
-        """
+    def check_column(self, table: str, name: str) -> None:
+        """Check a column that a table has, with those that it must fit."""
         found = self._tables[table]
         column = found.schema.column(name)
         rows = {"names": len(self._names), **{key: len(it) for key, it in self._tables.items()}}
@@ -70,31 +63,20 @@ class TableChecks:
                 raise damaged(self._source, f"{table}.{name} {problem}")
 
     def check_positions(self) -> None:
-        """Check ``argument`` of tensors and scalars, once it and ``event`` are checked.
-
-        Raises:
-            TraceFormatError: an event would need room for arguments that it cannot have.
-        """
+        """Check ``argument`` of tensors and scalars, once it and ``event`` are checked."""
         if problem := _positions(self._tables):
-            raise damaged(self._source, problem)
-
-    def check_metadata(self) -> None:
-        """Check that metadata is JSON, of the kinds that are read.
-
-        Raises:
-            TraceFormatError: it is not.
-        """
-        if problem := _metadata(self._tables):
             raise damaged(self._source, problem)
 
 
 def checked_trace(trace: TraceData, source: str) -> TraceData:
-    """``trace`` itself, once it was seen that what a foreign file said is what a trace can hold.
+    """``trace`` itself, after all checks.
 
     Raises:
-        TraceFormatError: as :func:`check_tables`.
+        TraceFormatError: naming the first column that is wrong.
     """
-    check_tables({name: trace.table(name) for name in TABLES}, trace.names, source)
+    TableChecks({name: trace.table(name) for name in TABLES}, trace.names, source).check_whole(
+        TABLES
+    )
     return trace
 
 
@@ -135,7 +117,7 @@ def _range(table: Table, column: Column, rows: Rows) -> str:
 
 
 def _distinct(values: Values) -> Values:
-    """The same, or one of them that stands for all."""
+    """One value of a broadcast column, else all."""
     return values[:1] if values.strides == (0,) else values
 
 

@@ -11,14 +11,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.own_listing import OwnListing
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 from opscope.export.format import Format
 from opscope.export.output_file import write_file
-from opscope.timeline.device_time import measure_device_time
 from opscope.timeline.doubts import require_times
-from opscope.timeline.listing import TorchListing
+from opscope.timeline.listing import OwnListing, TorchListing, measure_device_time
 from opscope.timeline.period import Which, period_of
 from opscope.timeline.signatures import first_of_each
 from opscope.timeline.stacks import Stacks
@@ -43,9 +41,6 @@ def write_stacks(trace: TraceData, path: str | Path, metric: str = METRICS[0]) -
         trace: recorded with Python stacks.
         path: text file to write.
         metric: one of :data:`METRICS`, in microseconds.
-
-    Raises:
-        UsageError: unknown metric, nothing to write, or the file cannot be written.
     """
     check_metric(metric)
     listing = TorchListing(trace)
@@ -58,18 +53,12 @@ def write_stacks(trace: TraceData, path: str | Path, metric: str = METRICS[0]) -
 
 
 def write_own_stacks(
-    trace: TraceData,
-    path: str | Path,
-    metric: str = METRICS[0],
-    period: Which | str = Which.STEADY,
+    trace: TraceData, path: str | Path, metric: str = METRICS[0], period: Which | str = Which.STEADY
 ) -> None:
     """As :func:`write_stacks`, but with the times that opscope's own views show.
 
     One line per stack with what its innermost function and all operators in it have together. The
     start-up is left out, as in the flame graph of the report.
-
-    Raises:
-        UsageError: as there, or there is no such period.
     """
     check_metric(metric)
     require_times(trace)
@@ -117,11 +106,7 @@ def check_metric(metric: str) -> None:
 
 
 def write_collapsed(stacks: Iterable[tuple[Sequence[str], int]], path: str | Path) -> None:
-    """Write (frames from innermost to outermost, value) pairs.
-
-    Raises:
-        UsageError: the file cannot be written.
-    """
+    """Write (frames from innermost to outermost, value) pairs."""
     lines = (_line(frames, value).encode("utf-8", "replace") for frames, value in stacks)
     write_file(path, lines)
 

@@ -20,8 +20,7 @@ from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 from opscope.export.execution_trace_nodes import NodeWriter, base_ns_of
 from opscope.export.format import Format
-from opscope.export.json_text import to_json
-from opscope.export.output_file import Block, write_file
+from opscope.export.output_file import Block, to_json, write_file
 from opscope.export.window import process_id_of, window_of
 
 SCHEMA = "1.1.1-chakra.0.0.4"
@@ -60,11 +59,7 @@ def write_execution_trace(
 
 
 def check_has_arguments(trace: TraceData) -> None:
-    """Make sure that there is something to say about the operators of a trace.
-
-    Raises:
-        UsageError: there are operators, and neither arguments nor results of any.
-    """
+    """Make sure that there is something to say about the operators of a trace."""
     operators = np.count_nonzero(trace.events["kind"] == EventKind.OPERATOR)
     if operators and not len(trace.table("tensors")) and not len(trace.table("scalars")):
         raise UsageError(

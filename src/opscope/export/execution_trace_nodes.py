@@ -14,16 +14,13 @@ from opscope.columns.dtypes import CPP_NAMES, ITEM_SIZES
 from opscope.columns.labels import DEVICES
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
-from opscope.export.json_text import to_json
-from opscope.export.native_blocks import blocks_of
-from opscope.export.native_columns import Columns, name_columns, row_ranges
-from opscope.export.output_file import Block
+from opscope.export.native_columns import Columns, blocks_of, name_columns, row_ranges
+from opscope.export.output_file import Block, to_json
 from opscope.export.schema_text import schema_size, schemas_of_events
 from opscope.export.value_rows import nested_values, value_columns
 from opscope.export.window import window_of
-from opscope.timeline.tree.ancestry import nearest_ancestor
-from opscope.timeline.tree.keyword_values import keyword_values
-from opscope.timeline.tree.self_time import minus_children
+from opscope.timeline.tree.arguments import keyword_values
+from opscope.timeline.tree.event_tree import minus_children, nearest_ancestor
 
 BLOCK_BYTES = 4 << 20
 
@@ -124,7 +121,7 @@ def _links(trace: TraceData) -> Columns:
 
 
 def _self_ns(trace: TraceData) -> Any:
-    """Duration of every node outside the nodes in it."""
+    """Duration of every node without the nodes in it."""
     events = trace.events
     is_node = events["kind"] <= EventKind.ANNOTATION
     counted = is_node & ~events["is_async"]
@@ -133,7 +130,6 @@ def _self_ns(trace: TraceData) -> Any:
 
 
 def _thread_numbers(trace: TraceData) -> Any:
-    """What the file calls each thread: torch's number, where it is known."""
     threads = trace.table("threads")
     torch_id = threads["torch_thread_id"]
     return np.where(torch_id != 0, torch_id, threads["system_thread_id"]).astype(np.int64)

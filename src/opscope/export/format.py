@@ -33,11 +33,7 @@ class Format:
 
 
 def find_format(name: str, formats: Sequence[Format]) -> Format:
-    """The one of ``formats`` that is called ``name``.
-
-    Raises:
-        UsageError: none is.
-    """
+    """The one of ``formats`` that is called ``name``."""
     for format in formats:
         if format.name == name:
             return format

@@ -5,13 +5,7 @@ from __future__ import annotations
 import os
 
 from opscope.columns.trace_data import TraceData
-from opscope.export import (
-    collapsed_stacks,
-    execution_trace,
-    memory_timeline,
-    perfetto,
-    speedscope,
-)
+from opscope.export import collapsed_stacks, execution_trace, memory_timeline, perfetto, speedscope
 from opscope.export.chrome import writer as chrome
 from opscope.export.format import Format, find_format
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from opscope.base.progress import tell
 from opscope.columns.schema import Role, ScalarType
 from opscope.columns.table import ListColumn, Table
 from opscope.columns.trace_data import TraceData
@@ -41,7 +43,6 @@ def argument_columns(trace: TraceData) -> Columns:
 
 
 def _inputs(table: Table, event_count: int) -> Rows:
-    """Rows with an input of an event, grouped by event and otherwise in order."""
     event = table["event"]
     rows = np.flatnonzero((table["role"] == Role.INPUT) & within(event, event_count))
     event = event[rows]
@@ -77,3 +78,21 @@ def row_ranges(parents: npt.NDArray[Any], count: int) -> Rows:
     ranges = np.zeros(count + 1, dtype=np.int64)
     np.cumsum(np.bincount(parents, minlength=count), out=ranges[1:])
     return ranges
+
+
+class BlockWriter(Protocol):
+    """A writer of ``_native``."""
+
+    @property
+    def rows_written(self) -> int:
+        """How many rows are in the blocks so far."""
+
+    def next_block(self, size: int) -> npt.NDArray[np.uint8] | None:
+        """The next block, a little longer than ``size`` bytes; None after the last."""
+
+
+def blocks_of(writer: BlockWriter, size: int, rows: int) -> Iterator[npt.NDArray[np.uint8]]:
+    """All blocks of ``writer``, which has ``rows`` to write, telling how far it is."""
+    while (block := writer.next_block(size)) is not None:
+        yield block
+        tell(writer.rows_written, rows)

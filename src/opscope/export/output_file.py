@@ -7,6 +7,8 @@ stream: some readers stop after the first member of a concatenation.
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import tempfile
 import zlib
@@ -14,15 +16,15 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from typing import IO, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from opscope.base.address import refuse_address
+from opscope.base.artefacts import unfinished_name
 from opscope.base.locks import lock_shared
 from opscope.base.thread_pool import ThreadPool
-from opscope.base.unfinished import unfinished_name
 from opscope.errors import UsageError
 
 Block: TypeAlias = bytes | npt.NDArray[np.uint8]
@@ -59,11 +61,7 @@ def write_file(path: str | os.PathLike[str], blocks: Iterable[Block]) -> None:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Make sure now that :func:`write_file` can work later; changes nothing.
-
-    Raises:
-        UsageError: it cannot; the message has the system's reason.
-    """
+    """Make sure now that :func:`write_file` can work later; changes nothing."""
     _check_name(os.fspath(path))
     refuse_address(path)
     target = os.path.realpath(path)
@@ -92,7 +90,6 @@ def _check_name(name: str) -> None:
 
 @contextmanager
 def _replacing(name: str) -> Iterator[IO[bytes]]:
-    """A new file that takes the place of ``name`` once it is complete."""
     target = os.path.realpath(name)  # replace what a link points to, not the link
     if os.path.exists(target) and not os.path.isfile(target):
         # A pipe or /dev/stdout is written to, not replaced. A folder raises an error here.
@@ -134,3 +131,22 @@ def _deflate(block: View) -> bytes:
     """Deflated, ending on a byte boundary so that the next block can follow."""
     deflater = zlib.compressobj(COMPRESSION_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS, 9)
     return deflater.compress(block) + deflater.flush(zlib.Z_SYNC_FLUSH)
+
+
+def to_json(value: Any) -> str:
+    """``value`` as one line of ASCII JSON; what JSON has no number for becomes its text."""
+    try:
+        text = json.dumps(value, allow_nan=False)
+    except ValueError:
+        text = json.dumps(_finite(value))
+    return text.replace("</", "<\\/")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return value

@@ -22,14 +22,13 @@ from opscope.columns.names import Names
 from opscope.columns.schema import AllocationAction, EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.export.format import Format
-from opscope.export.gpu_numbers import gpu_numbers
-from opscope.export.native_blocks import blocks_of
-from opscope.export.native_columns import argument_columns, list_columns, row_ranges
+from opscope.export.native_columns import argument_columns, blocks_of, list_columns, row_ranges
 from opscope.export.output_file import Block, write_file
 from opscope.export.perfetto_tracks import (
     HEADER_SEQUENCE,
     PerfettoTracks,
     clock_packet,
+    gpu_numbers,
     instant_packet,
 )
 from opscope.export.window import process_id_of, process_name_of, window_of
@@ -53,9 +52,6 @@ def write_perfetto(trace: TraceData, path: str | os.PathLike[str]) -> None:
     Every span of ``events`` and ``gpu`` becomes one slice: those that overlap without nesting are
     put on lanes of their own. Arrows go from forward to backward operators and from launches to
     what they launched; memory in use is a counter per device.
-
-    Raises:
-        UsageError: ``path`` cannot be written.
     """
     write_file(path, perfetto_blocks(trace))
 

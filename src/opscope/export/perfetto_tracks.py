@@ -1,11 +1,17 @@
-"""What a Perfetto trace says of its tracks: processes, threads, streams, lanes, counters."""
+"""Perfetto's protocol buffer messages: tracks of processes, threads, streams, lanes and counters;
+and what is shown with a piece of device work."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from opscope.export.protobuf import message
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.kernel_occupancy import kernel_occupancy
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.listing import COPY, KERNEL, SET
 from opscope.timeline.tree.line_nesting import Line
 
 _PACKET = 1
@@ -20,11 +26,7 @@ HEADER_SEQUENCE = 1
 
 @dataclass
 class PerfettoTracks:
-    """Descriptors so far; every track has a number of its own, from 1.
-
-    Attributes:
-        packets: finished bytes of the file.
-    """
+    """Descriptors so far; every track has a number of its own, from 1."""
 
     packets: list[bytes] = field(default_factory=list)
     _count: int = 0
@@ -76,3 +78,60 @@ def instant_packet(track: int, time_ns: int, name: str, category: str) -> bytes:
     event = message((9, 3), (11, track), (22, category), (23, name))
     packet = message((8, time_ns), (_SEQUENCE, HEADER_SEQUENCE), (58, 6), (11, event))
     return message((_PACKET, packet))
+
+
+Value = int | str | bytes | bool
+
+
+def message(*fields: tuple[int, Value]) -> bytes:
+    """Fields by number, in order: integers (varints), texts, or messages made by this function."""
+    return b"".join(_field(number, value) for number, value in fields)
+
+
+def _field(number: int, value: Value) -> bytes:
+    if isinstance(value, int):
+        return varint(number << 3) + varint(int(value) % 2**64)
+    data = value.encode("utf-8", "replace") if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def varint(value: int) -> bytes:
+    """A number in as few bytes as it takes."""
+    result = bytearray()
+    while value >= 0x80:
+        result.append(value & 0x7F | 0x80)
+        value >>= 7
+    result.append(value)
+    return bytes(result)
+
+
+Values = npt.NDArray[np.int64]
+
+_ABSENT = np.int64(-1)
+
+
+def gpu_numbers(trace: TraceData) -> dict[str, Values]:
+    """Columns by Kineto's names, of shape (gpu rows,); -1 where a row has no such number."""
+    gpu = trace.table("gpu")
+    kind = gpu["kind"]
+    # Every kernel uses registers, so 0 means that the number was not recorded.
+    measured = (kind == KERNEL) & (gpu["registers_per_thread"] > 0)
+    in_graph = gpu["graph_node"] != 0
+    numbers = {
+        "correlation": _where(gpu["correlation_id"] > 0, gpu["correlation_id"]),
+        "stream": _where(gpu["stream"] >= 0, gpu["stream"]),
+        "bytes": _where((kind == COPY) | (kind == SET), gpu["size_bytes"]),
+        "registers per thread": _where(measured, gpu["registers_per_thread"]),
+        "shared memory": _where(measured, gpu["shared_memory_bytes"]),
+        "graph id": _where(in_graph, gpu["graph"]),
+        "graph node id": _where(in_graph, gpu["graph_node"]),
+    }
+    occupancy = kernel_occupancy(trace)
+    if occupancy is not None:
+        percent = np.rint(occupancy.occupancy * 100)
+        numbers["est. achieved occupancy %"] = _where(measured, percent)
+    return {name: values for name, values in numbers.items() if (values != _ABSENT).any()}
+
+
+def _where(present: npt.NDArray[np.bool_], values: npt.NDArray[np.generic]) -> Values:
+    return np.where(present, values.astype(np.int64), _ABSENT)

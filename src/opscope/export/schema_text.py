@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.columns.registered_operators import registered_overloads, registered_schema
+from opscope.columns.overloads import registered_overloads, registered_schema
 from opscope.columns.schema import EventKind, RecordScope
 from opscope.columns.trace_data import TraceData
 
@@ -65,7 +65,6 @@ def schema_size(text: str) -> tuple[int, int]:
 
 
 def _listed(text: str) -> int:
-    """How many items stand in a list, outside brackets and strings, without the ``*``."""
     text = _STRING.sub('""', text)
     depth, items = 0, [""]
     for character in text:

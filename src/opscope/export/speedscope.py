@@ -16,8 +16,7 @@ import numpy.typing as npt
 from opscope.base.progress import tell
 from opscope.columns.trace_data import TraceData
 from opscope.export.format import Format
-from opscope.export.json_text import to_json
-from opscope.export.output_file import write_file
+from opscope.export.output_file import to_json, write_file
 from opscope.timeline.timeline import Placement, place_events, place_gpu
 from opscope.timeline.tree.frame_text import own_texts
 from opscope.timeline.tree.line_nesting import Line
@@ -30,16 +29,7 @@ _SPANS_PER_BLOCK = 20_000
 
 
 def write_speedscope(trace: TraceData, path: str | os.PathLike[str], name: str = "opscope") -> None:
-    """Write ``trace`` to ``path`` (by convention ``.speedscope.json``), times in nanoseconds.
-
-    Args:
-        trace: any.
-        path: replaced once the new file is complete; compressed if it ends in ``.gz``.
-        name: shown as the title.
-
-    Raises:
-        UsageError: ``path`` cannot be written.
-    """
+    """Write ``trace`` to ``path`` (by convention ``.speedscope.json``), times in nanoseconds."""
     write_file(path, (text.encode() for text in speedscope_texts(trace, name)))
 
 

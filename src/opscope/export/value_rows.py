@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +12,6 @@ from opscope.columns.schema import Role, ScalarType
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.export.native_columns import Columns, list_columns, row_ranges
-from opscope.export.nested_text import Pieces, nested_pieces
 
 _TENSORS = (
     "argument", "element", "role", "dtype", "unsized_dtype", "device_type", "device_index",
@@ -65,3 +66,47 @@ def nested_values(trace: TraceData) -> dict[int, Pieces]:
 def _pieces(trace: TraceData, row: int) -> Pieces | None:
     text = trace.names[row]
     return nested_pieces(text) if text.startswith("{") else None
+
+
+GAP = "\0"  # where a tensor goes; JSON escapes it in texts
+MAX_DEPTH = 64
+_NONE = ("", "", "")
+
+Pieces = tuple[list[str], list[str], list[str]]
+
+
+def nested_pieces(text: str) -> Pieces | None:
+    """Values, shapes and types of a nested value (``columns.schema.SCALARS``), each cut where its
+    tensors go; None if ``text`` is not one."""
+    try:
+        values, shapes, types = _texts(json.loads(text), 0)
+    except (ValueError, RecursionError):
+        return None
+    return values.split(GAP), shapes.split(GAP), types.split(GAP)
+
+
+def _texts(value: Any, depth: int) -> tuple[str, str, str]:
+    kind, content = _open(value, depth)
+    if kind == "Tensor":
+        return GAP, GAP, GAP
+    name = json.dumps(kind, ensure_ascii=False)[1:-1]
+    if kind == "ComplexDouble" or content is None:
+        return json.dumps(f"<{kind}>"), "[]", name
+    if not isinstance(content, list):
+        return json.dumps(content, ensure_ascii=False), "[]", name
+    items = [_texts(item, depth + 1) for item in content]
+    values, shapes, types = (
+        (",".join(each) for each in zip(*items, strict=True)) if items else _NONE
+    )
+    return f"[{values}]", f"[{shapes}]", f"{name}[{types}]"
+
+
+def _open(value: Any, depth: int) -> tuple[str, Any]:
+    if value == "Tensor":
+        return "Tensor", None
+    if not isinstance(value, dict) or len(value) != 1 or depth > MAX_DEPTH:
+        raise ValueError("not a nested value")
+    [(kind, content)] = value.items()
+    if isinstance(content, dict) or kind == "Tensor":
+        raise ValueError("not a nested value")
+    return kind, content

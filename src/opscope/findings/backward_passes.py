@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from opscope.columns.row_groups import group_rows
 from opscope.columns.schema import RecordScope
 from opscope.findings.subject import EVALUATING, Flags, Subject, Values
 from opscope.timeline.tree.links import thread_numbers
@@ -18,15 +19,14 @@ def backward_steps(subject: Subject) -> tuple[Values, Values]:
 
 
 def _backward_steps(subject: Subject) -> tuple[Values, Values]:
-    inner = np.flatnonzero(
-        (subject.events["scope"] == RecordScope.BACKWARD_FUNCTION) & subject.is_main
-    )
+    backward = subject.events["scope"] == RecordScope.BACKWARD_FUNCTION
+    inner = np.flatnonzero(backward & subject.is_main)
     steps, first = np.unique(subject.outermost_operator[inner], return_index=True)
     steps, inner = steps[steps >= 0].astype(np.int64), inner[first[steps >= 0]]
     source = subject.sites.source[inner].astype(np.int64)
     # What has no forward operator stands for itself, or for what evaluates it.
     evaluating = subject.named_like(EVALUATING)
-    known = (source >= 0) & ~evaluating[source] & (subject.inside(evaluating)[source] < 0)
+    known = (source >= 0) & ~evaluating[source] & ~subject.within(evaluating)[source]
     return steps, np.where(known, source, _making(subject, inner))
 
 
@@ -60,12 +60,10 @@ def steps_take_ns(subject: Subject) -> Values:
     That looks up the node, and frees what the one before kept.
     """
     steps, _ = backward_steps(subject)
-    gap = np.zeros(len(steps), dtype=np.int64)
-    around = subject.parent[steps]
+    gap, around = np.zeros(len(steps), dtype=np.int64), subject.parent[steps]
     gap[1:] = subject.start_ns[steps[1:]] - subject.end_ns[steps[:-1]]
     gap[1:][(around[1:] != around[:-1]) | (around[1:] < 0)] = 0
-    gap = np.maximum(gap, 0)
-    return np.asarray(subject.duration_ns[steps] + gap)
+    return np.asarray(subject.duration_ns[steps] + np.maximum(gap, 0))
 
 
 def is_repeated_pass(subject: Subject) -> Flags:
@@ -73,8 +71,17 @@ def is_repeated_pass(subject: Subject) -> Flags:
 
     One for each output, as a Jacobian takes row by row, or for each sample: no training steps.
     """
-    again = np.zeros(len(subject.parent) + 1, dtype=np.bool_)
     steps, forward = backward_steps(subject)
-    known = forward >= 0
-    again[steps[known]] = np.bincount(forward[known])[forward[known]] >= _FEWEST_PASSES
-    return np.asarray(again[subject.outermost_operator])
+    steps, forward = steps[forward >= 0], forward[forward >= 0]
+    many = np.bincount(forward)[forward] >= _FEWEST_PASSES
+    return subject.flags(steps[many])[subject.outermost_operator]
+
+
+def has_backward(subject: Subject, rows: Values) -> Flags:
+    """Which of these operators a backward one belongs to. Shape as ``rows``."""
+    events, backward = subject.events, subject.is_backward
+    numbers = events["sequence_number"]
+    threads = (events["forward_thread"][backward], thread_numbers(subject.trace)[rows])
+    pair = group_rows(np.concatenate(threads), np.concatenate([numbers[backward], numbers[rows]]))
+    used = len(pair.group) - len(rows)  # those of the backward pass come first
+    return np.asarray(pair.first[pair.group[used:]] < used, dtype=np.bool_)

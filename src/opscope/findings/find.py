@@ -9,9 +9,8 @@ import numpy as np
 
 from opscope.analysis.recording_cost import costs_of_events_ns
 from opscope.analysis.sites import RECORD_STACKS
-from opscope.base.quantity_text import share_text
 from opscope.base.reused_memory import reusing_memory
-from opscope.columns.ledger_rows import recorded_for
+from opscope.columns.ledger import recorded_for
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 from opscope.findings.finding import Finding, Findings, Unchecked
@@ -20,10 +19,9 @@ from opscope.findings.patterns import all_patterns
 from opscope.findings.program_time import waited_share
 from opscope.findings.saving import saved_of_wall_ns
 from opscope.findings.subject import Flags, Subject, dropped_share
-from opscope.findings.unexplained import unexplained
-from opscope.timeline.device_time import launched_share
+from opscope.findings.time_split import unexplained
 from opscope.timeline.doubts import require_times
-from opscope.timeline.listing import TorchListing
+from opscope.timeline.listing import TorchListing, launched_share
 from opscope.timeline.period import Period, Which, period_of
 
 
@@ -59,7 +57,7 @@ def find_findings(
     found, absent, unchecked = [], [], []
     for pattern in patterns:
         needs = missing(subject, pattern.needs + pattern.helped_by)
-        evidence = _evidence(subject, pattern)
+        evidence = pattern.evidence(subject)
         if needs and evidence is None:
             unchecked.append(Unchecked(pattern.id, pattern.title, needs))
         elif evidence is None:
@@ -114,9 +112,8 @@ def _left(subject: Subject, general: Finding, others: list[Finding]) -> Finding:
 
 def _covered(subject: Subject, finding: Finding) -> Flags:
     """Its events and all in them; of functions of the program their own time alone."""
-    chosen = np.zeros(len(subject.parent), dtype=np.bool_)
-    chosen[finding.events] = True
-    return np.asarray(chosen | (subject.inside(chosen & ~subject.sites.defined_here) >= 0))
+    chosen = subject.flags(finding.events)[:-1]
+    return np.asarray(chosen | subject.within(chosen & ~subject.sites.defined_here))
 
 
 def _in_recording(finding: Finding, period: Period) -> Finding:
@@ -124,21 +121,15 @@ def _in_recording(finding: Finding, period: Period) -> Finding:
     return replace(finding, events=period.in_recording(finding.events))
 
 
-def _evidence(subject: Subject, pattern: Pattern) -> Evidence | None:
-    """What it finds, as far as that can be seen here."""
-    if missing(subject, pattern.needs) or not len(subject.trace.events):
-        return None
-    return pattern.find(subject)
-
-
 def _finding(subject: Subject, pattern: Pattern, evidence: Evidence, benchmark: bool) -> Finding:
     measured = pattern.measure(subject, evidence) if benchmark and pattern.measure else None
     saved = evidence.saved_ns if measured is None else measured.saved_ns
     if saved is not None:
         saved = saved_of_wall_ns(subject, evidence.events, saved, evidence.saves)
-    time_ns = min(evidence.time_ns, subject.wall_ns)  # host and device may overlap
     took = evidence.event_time_ns
     took = subject.duration_ns[evidence.events] if took is None else took
+    spent = int(took.sum()) if evidence.time_ns is None else evidence.time_ns
+    time_ns = min(spent, subject.wall_ns)  # host and device may overlap
     return Finding(
         id=pattern.id,
         title=pattern.title,
@@ -172,24 +163,21 @@ def _name_pattern(expression: str) -> Pattern:
         ) from error
 
     def find(subject: Subject) -> Evidence | None:
-        wanted = [i for i, text in enumerate(subject.listing.texts) if matches(text)]
-        rows = np.flatnonzero(np.isin(subject.listing.label, wanted))
-        outermost = np.zeros(len(subject.parent), dtype=np.bool_)
-        outermost[rows] = True
-        total = int(subject.duration_ns[rows[subject.inside(outermost)[rows] < 0]].sum())
-        return (
-            None
-            if not len(rows)
-            else Evidence(
-                events=rows,
-                time_ns=total,
-                explanation=(
-                    f"{len(rows):,} events of {len(wanted):,} names match {expression!r}; together "
-                    f"they take {share_text(total / subject.wall_ns)} of the time."
-                ),
-                saved_ns=None,
-                saved_by="that depends on what you do about them",
-            )
+        named = subject.labelled(lambda text: matches(text) is not None)
+        rows = np.flatnonzero(named)
+        if not len(rows):
+            return None
+        names = len(np.unique(subject.listing.label[rows]))
+        total = subject.time_ns(subject.outermost_of(named))
+        return Evidence(
+            events=rows,
+            time_ns=total,
+            explanation=(
+                f"{len(rows):,} events of {names:,} names match {expression!r}; together they take "
+                f"{subject.share(total)} of the time."
+            ),
+            saved_ns=None,
+            saved_by="that depends on what you do about them",
         )
 
     title = f"Events named like {expression}"

@@ -14,13 +14,18 @@ from opscope.base.html_table import html_table
 from opscope.base.quantity_text import share_text, time_text
 from opscope.findings.status import Status
 from opscope.findings.subject import FEW_DROPPED
-from opscope.findings.unexplained_time import Unexplained
 
 Values = npt.NDArray[np.int64]
 Severity = Literal["high", "medium", "low"]
 
 _HIGH, _MEDIUM = 0.10, 0.02
 _LITTLE = 0.001
+_AS_THEY_ARE = (
+    *("id", "title", "severity", "explanation", "advice", "occurrences", "time_ns", "saved_ns"),
+    *("saved_bytes", "saved_by", "measured", "place_note", "link"),
+)
+"""Attributes of a finding that JSON can hold."""
+
 _BUSY = 0.2
 
 
@@ -103,23 +108,11 @@ class Finding:
     def as_dict(self) -> dict[str, Any]:
         """What JSON can hold: all but the events, of which it has the first."""
         return {
-            "id": self.id,
-            "title": self.title,
-            "severity": self.severity,
-            "explanation": self.explanation,
-            "advice": self.advice,
-            "occurrences": self.occurrences,
-            "time_ns": self.time_ns,
+            **{name: getattr(self, name) for name in _AS_THEY_ARE},
             "time_share": round(self.time_share, 6),
-            "saved_ns": self.saved_ns,
             "saved_share": None if self.saved_share is None else round(self.saved_share, 6),
-            "saved_bytes": self.saved_bytes,
-            "saved_by": self.saved_by,
-            "measured": self.measured,
             "places": [place.as_dict() for place in self.places],
-            "place_note": self.place_note,
             "first_event": int(self.events[0]) if len(self.events) else -1,
-            "link": self.link,
         }
 
 
@@ -136,6 +129,46 @@ class Unchecked:
     id: str
     title: str
     needs: str
+
+
+@dataclass(frozen=True)
+class Unexplained:
+    """Time of the main thread outside all findings that are worth something.
+
+    Attributes:
+        time_ns: in all.
+        share: of the time looked at.
+        parts: by whose it is, most first: in words, nanoseconds.
+        places: lines of the program with most of it.
+    """
+
+    time_ns: int
+    share: float
+    parts: tuple[tuple[str, int], ...]
+    places: tuple[Place, ...]
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self, place_text: Callable[[Place], str] = str) -> str:
+        """In words; ``place_text`` says how a place reads."""
+        parts = ", ".join(
+            f"{what} {share_text(time_ns / max(self.time_ns, 1))}"
+            for what, time_ns in self.parts[:3]
+        )
+        text = f"{share_text(self.share)} of the time is not explained by a finding: {parts}"
+        if not self.places:
+            return text
+        return f"{text}; most at {', '.join(map(place_text, self.places))}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """What JSON can hold."""
+        return {
+            "time_ns": self.time_ns,
+            "share": round(self.share, 6),
+            "parts": [{"what": what, "time_ns": time_ns} for what, time_ns in self.parts],
+            "places": [place.as_dict() for place in self.places],
+        }
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """Which lines a function of the program spends its own time at: between those that call something.
 
-Of code that calls nothing no event tells a line. What is known are the calls before and after it;
-the source, where it can be read, tells which statements are between those lines.
+Of code that calls nothing no event has a line. What is known are the calls before and after it;
+the source, where it can be read, shows which statements are between those lines.
 """
 
 from __future__ import annotations
@@ -15,28 +15,33 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.findings.subject import Flags, Subject
+from opscope.analysis.sites import Place
+from opscope.findings.subject import Flags, Subject, Values
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_OTHERS = (*_FUNCTIONS, ast.ClassDef, ast.Lambda)
+"""What is in these does not run where they are."""
+
 _BRANCHES = (ast.If, ast.ExceptHandler, ast.match_case)
 _LEAVING = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _OPERATIONS = (
     ast.Call, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Subscript, ast.AugAssign, ast.Await,
     ast.JoinedStr, *_COMPREHENSIONS,
 )  # fmt: skip
-
-_WAITING = frozenset((
-    "accept", "acquire", "check_call", "check_output", "communicate", "compress", "connect",
-    "decompress", "dump", "dumps", "fsync", "join", "load", "loads", "poll", "read", "readinto",
-    "readline", "readlines", "recv", "recv_into", "recvfrom", "result", "select", "sleep", "system",
-    "urlopen", "wait", "wait4", "waitpid", "write",
-))  # fmt: skip
-"""Of several calls that nothing is known of, one of these took the time, most likely."""
-
 _MOST_FILES = 64
-"""Whose functions are kept: one that has many is asked about once for each."""
+"""Whose functions are kept: each of a file's functions needs them."""
+
+
+def own_place(subject: Subject, frame: int, calls: Values, time_ns: int) -> Place:
+    """The line at which calls of one function, a row of ``frames``, spend time of their own."""
+    frames = subject.trace.table("frames")
+    begin = int(frames["line"][frame])
+    function = (subject.trace.names[frames["file"][frame]], begin)
+    is_call = subject.flags(calls)[:-1]
+    at = gap_lines(subject, is_call, np.zeros(len(is_call), np.int32), [function])
+    return subject.sites.place(frame, at.get(0, begin), -1, len(calls), time_ns)
 
 
 def gap_lines(
@@ -76,141 +81,78 @@ def _line_between(file: str, first: int, before: int, after: int) -> int:
     function = _function_at(file, first, max(before, after))
     if function is None:
         return before if before >= 0 else after if after >= 0 else first
-    statements = [*_statements(function, before, after)]
-    between = _between(statements, before, after)
-    loops = [loop for one in between if (loop := _loop_line(one, before, after)) >= 0]
-    if loops:
-        return loops[0]
-    calling = [one for one in between if _calls(one, before)]
-    if calling:
-        return next(filter(_may_wait, calling), calling[0]).lineno
-    begun = [one for one in statements if _is_at(one, before) and isinstance(one, _LOOPS)]
-    over = [one.lineno for one in begun if not _is_around(one, after)]
-    if over:  # what it goes through was called, and all of its rounds came after that
-        return over[0]
-    there = [one for one in statements if _is_at(one, after)]
-    if any(_calls(one, before) for one in there) and sum(map(_work, there)) > 1:
-        return after
-    computing = [one.lineno for one in between if _work(one)]
-    return computing[0] if computing else max(before if before >= 0 else first, first)
+    nodes = [*_nodes(function, before, after)]
+    loops = [node for node in nodes if isinstance(node, _LOOPS)]
+    between = [node for node in nodes if _is_between(node.lineno, before, after, loops)]
+    there = [node for node in nodes if node.lineno == after and isinstance(node, _OPERATIONS)]
+    has_arguments = len(there) > 1 and any(isinstance(node, ast.Call) for node in there)
+    candidates: tuple[Sequence[ast.expr | ast.stmt], ...] = (
+        [one for one in between if isinstance(one, _COMPREHENSIONS) or _is_whole(one, after)],
+        [one for one in between if isinstance(one, ast.Call) and not _is_range(one)],
+        # What a loop goes through was called, and all of its rounds came after that.
+        [one for one in loops if one.lineno == before and _is_whole(one, after)],
+        there if has_arguments else [],
+        [one for one in between if isinstance(one, _OPERATIONS) and not _is_range(one)],
+    )
+    for found in candidates:
+        if found:
+            lines = [node.lineno for node in found]
+            # In a round that begins anew, its rest comes first.
+            return min([line for line in lines if line > before] or lines)
+    return max(before, first)
 
 
-def _statements(node: ast.AST, before: int, after: int) -> Iterator[ast.stmt]:
-    """Statements of a function by line, without blocks that leave it or a loop before ``after``."""
-    for owner, block in _blocks(node):
-        has_after = any(_is_around(one, after) for one in block)
+def _nodes(owner: ast.AST, before: int, after: int) -> Iterator[ast.expr | ast.stmt]:
+    """What a function evaluates, without blocks that leave it or a loop before ``after``."""
+    for _, value in ast.iter_fields(owner):
+        block = [one for one in (value if isinstance(value, list) else [value])
+                 if isinstance(one, ast.AST)]  # fmt: skip
         # A ``with`` that was left says the line that it was entered at.
         is_left = isinstance(owner, ast.With | ast.AsyncWith) and owner.lineno == before
-        leaves = isinstance(owner, _BRANCHES) and isinstance(block[-1], _LEAVING)
-        if not has_after and (is_left or leaves):
+        leaves = isinstance(owner, _BRANCHES) and any(isinstance(one, _LEAVING) for one in block)
+        if (is_left or leaves) and not any(_is_around(one, after) for one in block):
             continue
         for one in block:
-            yield one
-            if not isinstance(one, (*_FUNCTIONS, ast.ClassDef)):
-                yield from _statements(one, before, after)
+            if isinstance(one, ast.expr | ast.stmt) and not isinstance(one, _OTHERS):
+                yield one
+            if not isinstance(one, _OTHERS):
+                yield from _nodes(one, before, after)
 
 
-def _blocks(node: ast.AST) -> Iterator[tuple[ast.AST, list[ast.stmt]]]:
-    """The blocks of a compound statement, and whose each is; of a lambda or comprehension none."""
-    for name in ("body", "handlers", "cases", "orelse", "finalbody"):
-        found = getattr(node, name, None)
-        if isinstance(found, list) and found:
-            if isinstance(found[0], ast.stmt):
-                yield node, found
-            else:
-                for one in found:
-                    yield from _blocks(one)
-
-
-def _between(statements: Sequence[ast.stmt], before: int, after: int) -> list[ast.stmt]:
-    """What runs after a line and before another: the rest of a loop and its begin, if that is
-    above; -1 for the begin of the function, and for its end."""
-    others = [one for one in statements if not _is_at(one, before) and not _is_at(one, after)]
-    around = [
-        one
-        for one in statements
-        if isinstance(one, _LOOPS) and _is_around(one, before) and _is_around(one, after)
-    ]
+def _is_between(line: int, before: int, after: int, loops: Sequence[ast.stmt]) -> bool:
+    """Whether a line runs after one and before another: in the rest of a loop and its begin, if
+    that is above; -1 for the begin of the function, and for its end."""
+    around = [one for one in loops if _is_around(one, before) and _is_around(one, after)]
     if 0 <= after <= before and around:
-        loop = around[-1]
-        rest = [one for one in others if before < one.lineno and _is_around(loop, one.lineno)]
-        return rest + [one for one in others if loop.lineno < one.lineno < after]
-    return [one for one in others if before < one.lineno and (after < 0 or one.lineno < after)]
+        return before < line <= (around[-1].end_lineno or 0) or around[-1].lineno < line < after
+    return before < line and (after < 0 or line < after)
 
 
-def _loop_line(statement: ast.stmt, before: int, after: int) -> int:
-    """Where a loop begins that runs as a whole between two lines; -1 for none."""
-    if isinstance(statement, _LOOPS):
-        is_whole = not (_is_around(statement, before) or _is_around(statement, after))
-        return statement.lineno if is_whole else -1
-    lines = [node.lineno for node in _evaluated(statement) if isinstance(node, _COMPREHENSIONS)]
-    return min(lines, default=-1)
+def _is_whole(node: ast.AST, after: int) -> bool:
+    """Whether it is a loop that is over before a line."""
+    return isinstance(node, _LOOPS) and not _is_around(node, after)
 
 
-def _is_around(statement: ast.stmt, line: int) -> bool:
-    """Whether a line is of it or of a statement inside of it."""
-    return statement.lineno <= line <= (statement.end_lineno or statement.lineno)
+def _is_range(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and ast.unparse(node.func) == "range"
 
 
-def _is_at(statement: ast.stmt, line: int) -> bool:
-    """Whether it evaluates something at a line."""
-    return line == statement.lineno or any(
-        isinstance(node, ast.expr) and node.lineno <= line <= (node.end_lineno or node.lineno)
-        for node in _evaluated(statement)
-    )
-
-
-def _calls(statement: ast.stmt, before: int) -> bool:
-    """Whether it calls something, which may take long; a loop what it goes through, but for a
-    range."""
-    if isinstance(statement, ast.For | ast.AsyncFor):
-        source = statement.iter
-        of_range = isinstance(source, ast.Call) and ast.unparse(source.func) == "range"
-        return not of_range and (_is_around(statement, before) or not isinstance(source, ast.Name))
-    return any(isinstance(node, ast.Call) for node in _evaluated(statement))
-
-
-def _may_wait(statement: ast.stmt) -> bool:
-    """Whether it calls what is there to wait for something, or goes over much, by its name."""
-    called = (node.func for node in _evaluated(statement) if isinstance(node, ast.Call))
-    names = (
-        one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in called
-    )
-    return any(name in _WAITING for name in names)
-
-
-def _work(statement: ast.stmt) -> int:
-    """How many operations it evaluates."""
-    return sum(isinstance(node, _OPERATIONS) for node in _evaluated(statement))
-
-
-def _evaluated(statement: ast.stmt) -> Iterator[ast.expr | ast.stmt]:
-    """What a statement evaluates itself: nothing of those in it or of functions it defines."""
-    if isinstance(statement, (*_FUNCTIONS, ast.ClassDef)):
-        return
-    yield statement
-    waiting = [*ast.iter_child_nodes(statement)]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case | ast.Lambda):
-            continue
-        if isinstance(node, ast.expr):
-            yield node
-        waiting += ast.iter_child_nodes(node)
+def _is_around(node: ast.AST, line: int) -> bool:
+    """Whether a line is of it or of what is inside of it."""
+    begin = getattr(node, "lineno", line + 1)
+    return begin <= line <= (getattr(node, "end_lineno", None) or begin)
 
 
 def _function_at(file: str, line: int, inside: int) -> ast.AST | None:
-    """The function that begins at a line of a file and has another; None if it cannot be read, or
-    is another."""
+    """The function that begins at a line of a file and has another; None if it cannot be read."""
     try:
         text = "".join(linecache.getlines(file))
     except ValueError:  # no file can be called so
         return None
     found = _functions(text).get(max(line, 1))
-    if isinstance(found, ast.Module) and found.body and found.body[0].lineno == 1:
-        one = found.body[0]  # begins where the module does
-        if isinstance(one, _FUNCTIONS) and 1 < inside <= (one.end_lineno or 1):
-            return one
+    if isinstance(found, ast.Module) and found.body and isinstance(found.body[0], _FUNCTIONS):
+        one = found.body[0]  # may begin where the module does
+        return one if one.lineno == 1 < inside <= (one.end_lineno or 1) else found
     return found
 
 
@@ -221,9 +163,7 @@ def _functions(text: str) -> Mapping[int, ast.AST]:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return {}
-    if not text:
-        return {}
-    found: dict[int, ast.AST] = {1: tree}
+    found: dict[int, ast.AST] = {1: tree} if text else {}
     for node in ast.walk(tree):
         if isinstance(node, (*_FUNCTIONS, ast.Lambda, *_COMPREHENSIONS)):
             decorators = [one.lineno for one in getattr(node, "decorator_list", [])]

@@ -9,11 +9,10 @@ import numpy.typing as npt
 
 from opscope.analysis.sites import Sites
 from opscope.columns.row_groups import group_rows, order_rows
-from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.event_tree import nearest_ancestor
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-
 
 FEWEST_ROUNDS = 10
 """Of a loop, in one call of the function that holds it."""
@@ -23,8 +22,6 @@ FEWEST_ROUNDS = 10
 class LineCalls:
     """What lines of the program call; finalizers that collections run there are not among it.
 
-    Where a line calls some things again and again and others once, as one with a comprehension does
-    from Python 3.12 on, it is two lines here: until 3.11 a comprehension is a function of its own.
     Arrays have shape (calls,) unless said otherwise.
 
     Attributes:
@@ -63,20 +60,22 @@ def calls_of_lines(
     made = sites.called_here & sites.own_frame[sites.frame[function]] & (function >= 0)
     made &= nearest_ancestor(parent, is_pause) < function
     events = np.flatnonzero(made)
-    what, counts = _called(sites, events, function[events], name, is_node)
-    place = group_rows(sites.frame[function[events]], sites.caller_line[events])
-    is_inner = _inside_its_line(parent, events, place.group)
-    often = _is_often(place.group, function[events], what, counts, is_inner)
-    lines = group_rows(*(column[place.group] for column in place.columns), often)
+    function = function[events]
+    nodes = is_node[events]
+    what = np.where(name[events] >= 0, name[events] + 2, -1 - sites.frame[events])
+    order = order_rows(function, events)
+    goes_on = np.zeros(len(nodes), dtype=np.bool_)
+    goes_on[order[1:]] = nodes[order[:-1]] & (function[order[1:]] == function[order[:-1]])
+    lines = group_rows(sites.frame[function], sites.caller_line[events])
     return LineCalls(
         events=events,
-        function=function[events],
+        function=function,
         row=positions(events, len(made)),
-        what=what,
-        counts=counts,
-        lines=np.stack(lines.columns[:2], axis=1),
+        what=np.where(nodes, 0, what).astype(np.int64),
+        counts=~(nodes & goes_on),
+        lines=np.stack(lines.columns, axis=1),
         group=lines.group,
-        took_ns=since_the_last(times_ns, events, function[events]),
+        took_ns=since_the_last(times_ns, events, function),
     )
 
 
@@ -85,41 +84,6 @@ def positions(events: Values, size: int) -> Values:
     row = np.full(size, -1, dtype=np.int64)
     row[events] = np.arange(len(events))
     return row
-
-
-def _called(
-    sites: Sites, events: Values, function: Values, name: Values, is_node: Flags
-) -> tuple[Values, Flags]:
-    """``what`` and ``counts``."""
-    what = name[events].astype(np.int64) + 2
-    nameless = what == 1
-    what[nameless] = -1 - sites.frame[events[nameless]]
-    nodes = is_node[events]
-    what[nodes] = 0
-    order = order_rows(function, events)
-    goes_on = np.zeros(len(nodes), dtype=np.bool_)
-    goes_on[order[1:]] = nodes[order[:-1]] & (function[order[1:]] == function[order[:-1]])
-    return what, ~(nodes & goes_on)
-
-
-def _inside_its_line(parent: Values, events: Values, line: Values) -> Flags:
-    """What happens in the call of something at the same line: list() takes all that a generator
-    makes."""
-    row = positions(events, len(parent))
-    around = nearest_ancestor(parent, row >= 0)[events]
-    return np.asarray((around >= 0) & (line[row[around]] == line), dtype=np.bool_)
-
-
-def _is_often(line: Values, function: Values, what: Values, counts: Flags, inner: Flags) -> Flags:
-    """What a line calls again and again where it calls something else once."""
-    distinct = group_rows(line, what)
-    count = np.bincount(distinct.group, weights=counts)
-    fewest = np.full(int(line.max(initial=-1)) + 1, np.inf)
-    np.minimum.at(fewest, distinct.columns[0], count)
-    functions = np.bincount(group_rows(line, function).columns[0])
-    often = count >= FEWEST_ROUNDS * np.maximum(functions, fewest)[distinct.columns[0]]
-    nested = np.bincount(distinct.group[inner], minlength=len(count)) > 0
-    return np.asarray((often & ~nested)[distinct.group])
 
 
 def since_the_last(times_ns: tuple[Values, Values], events: Values, function: Values) -> Values:

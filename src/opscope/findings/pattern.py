@@ -6,15 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-import numpy as np
-import numpy.typing as npt
-
 from opscope.analysis.sites import Place
+from opscope.columns.causes import Cause
 from opscope.findings.saving import Saves
 from opscope.findings.status import Status
-from opscope.findings.subject import FEW_DROPPED, Subject, dropped_share
-
-Values = npt.NDArray[np.int64]
+from opscope.findings.subject import FEW_DROPPED, Subject, Values, dropped_share
 
 
 class Needs(Enum):
@@ -33,6 +29,9 @@ class Needs(Enum):
     EVENTS = "Record all events, as fewer steps or with more room: many were dropped."
 
 
+TENSORS = (Needs.SHAPES, Needs.IDENTITY, Needs.MEMORY)
+"""To follow what becomes of a tensor."""
+
 SAMPLES_LOST = (
     "What threads waited for was lost with a process that was killed, or it was too short."
 )
@@ -47,7 +46,7 @@ _NOT_HERE = {
     ),
     Needs.SAMPLES: (("thread_samples",), SAMPLES_LOST),
 }
-"""What says it where a recording has it, by its options, and the part looked at has not."""
+"""What is said where a recording has it, by its options, and the part looked at has not."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -57,10 +56,10 @@ class Evidence:
     Attributes:
         events: row in events of each occurrence, shape (occurrences,), at least one.
         explanation: what was seen, with numbers.
-        time_ns: spent in the occurrences.
         saved_ns: what the fix would save, None where this recording cannot tell.
         saved_by: how that was derived, or why it cannot be.
         event_time_ns: time of each occurrence, shape (occurrences,); durations by default.
+        time_ns: spent in the occurrences; the sum of these by default.
         advice: in place of the pattern's, where the case is special.
         places: where they are, most time first, if not where the events come from.
         saved_bytes: of memory at its peak, where the fix saves that; None otherwise.
@@ -70,10 +69,10 @@ class Evidence:
 
     events: Values
     explanation: str
-    time_ns: int
     saved_ns: int | None
     saved_by: str
     event_time_ns: Values | None = None
+    time_ns: int | None = None
     advice: str = ""
     places: tuple[Place, ...] = ()
     saved_bytes: int | None = None
@@ -108,6 +107,9 @@ class Pattern:
         measure: runs both variants with torch, where that is possible on this machine.
         link: where to read on.
         status: what a program is that this is the foremost finding of.
+        cause: what it is about: where it is not in a trace, that cause is no reason to call a
+            program slow.
+        worth_saying: of the time, what the fix has to save.
         is_general: others may name the cause; it claims what these leave.
     """
 
@@ -120,7 +122,18 @@ class Pattern:
     measure: Callable[[Subject, Evidence], Measured | None] | None = None
     link: str = ""
     status: Status = Status.OPERATORS
+    cause: Cause | None = None
+    worth_saying: float = 0.0
     is_general: bool = False
+
+    def evidence(self, subject: Subject) -> Evidence | None:
+        """What it finds, if that can be seen here and is worth saying."""
+        if missing(subject, self.needs) or not len(subject.trace.events):
+            return None
+        found = self.find(subject)
+        if found is None or found.saved_ns is None:
+            return found
+        return found if found.saved_ns >= self.worth_saying * subject.wall_ns else None
 
 
 def missing(subject: Subject, needs: tuple[Needs, ...]) -> str:

@@ -14,11 +14,10 @@ import numpy.typing as npt
 from opscope.analysis.account.processor import Intervals, sampled_threads
 from opscope.analysis.recording_cost import costs_of_events_ns
 from opscope.base.quantity_text import share_text
-from opscope.columns import processor_rows
 from opscope.columns.codes import EventKind
-from opscope.columns.derived import derived
+from opscope.columns.ledger import COMPUTED, PROCESSOR, WAITED
 from opscope.columns.table import Table
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derived
 from opscope.timeline.period import wall_bounds
 from opscope.timeline.tree.event_tree import event_tree
 from opscope.timeline.tree.frame_text import python_events
@@ -171,10 +170,8 @@ def _spans(clock: _Clock, table: Table) -> Table:
 
 def _counted_share(trace: TraceData) -> float | None:
     """The same from what the kernel counted of the thread that opened the recording."""
-    counted = trace.ledger.get(processor_rows.SOURCE, {})
-    waited, computed = (
-        counted.get(what) for what in (processor_rows.WAITED, processor_rows.COMPUTED)
-    )
+    counted = trace.ledger.get(PROCESSOR, {})
+    waited, computed = (counted.get(what) for what in (WAITED, COMPUTED))
     if waited is None or computed is None or waited + computed <= 0:
         return None
     start_ns, end_ns = trace.metadata.get("start_ns"), trace.metadata.get("end_ns")

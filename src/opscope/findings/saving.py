@@ -6,11 +6,10 @@ from enum import Enum
 
 import numpy as np
 
-from opscope.analysis.device_use.stretches import union_of
 from opscope.columns.codes import EventKind
 from opscope.findings.program_time import main_row
 from opscope.findings.subject import Subject, Values
-from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.stretches import union_of
 
 
 class Saves(Enum):
@@ -34,12 +33,12 @@ def saved_of_wall_ns(subject: Subject, events: Values, saved_ns: int, saves: Sav
         saved_ns: how much less they take, on host and device together.
         saves: whose time that is.
     """
-    wall, begins_ends = subject.wall_ns, subject.device_work
+    wall, (start, end) = subject.wall_ns, subject.device_work
     if saves in (Saves.EVENTS, Saves.HOST):
         saved_ns = int(saved_ns * share_of_one_thread(subject, events))
-    if saves is Saves.WALL or not len(begins_ends[0]):
+    if saves is Saves.WALL or not len(start):
         return min(saved_ns, wall)
-    busy = min(int(union_of(*begins_ends).total_ns), int(subject.launched_ns.sum()))
+    busy = min(int(union_of(start, end).total_ns), int(subject.launched_ns.sum()))
     host = _host_ns(subject)
     overlap = max(host + busy - wall, 0)
     of_host = saved_ns * _share_of_host(subject, events, saves)
@@ -74,8 +73,5 @@ def _host_ns(subject: Subject) -> int:
 def _share_of_host(subject: Subject, events: Values, saves: Saves) -> float:
     if saves is not Saves.EVENTS:
         return float(saves is Saves.HOST)
-    chosen = np.zeros(len(subject.parent), dtype=np.bool_)
-    chosen[events] = True
-    outermost = chosen & (nearest_ancestor(subject.parent, chosen) < 0)
-    both = int(subject.duration_ns[outermost].sum())
-    return int(subject.host_ns[outermost].sum()) / max(both, 1)
+    outermost = subject.outermost_of(subject.flags(events)[:-1])
+    return int(subject.host_ns[outermost].sum()) / max(subject.time_ns(outermost), 1)

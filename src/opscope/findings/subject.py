@@ -1,4 +1,4 @@
-"""A trace as the patterns look at it: columns they share, each made when first asked for."""
+"""A trace as the patterns look at it: columns they share, each made at its first use."""
 
 from __future__ import annotations
 
@@ -10,20 +10,24 @@ import numpy.typing as npt
 
 from opscope.analysis.sites import Sites
 from opscope.base.cached_property import cached_property
+from opscope.base.quantity_text import share_text
 from opscope.columns.codes import DeviceType
 from opscope.columns.row_groups import group_rows, order_rows
-from opscope.columns.schema import EventKind, RecordScope, Role
+from opscope.columns.schema import AllocationAction, EventKind, RecordScope, Role
+from opscope.columns.shapes import element_counts
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.findings.line_calls import LineCalls, calls_of_lines
 from opscope.findings.program_time import main_row, program_time
-from opscope.timeline.device_time import WORK_KINDS, launched_work
-from opscope.timeline.grouped_medians import medians
-from opscope.timeline.listing import TorchListing
+from opscope.timeline.listing import WORK_KINDS, TorchListing, launched_work
 from opscope.timeline.period import wall_bounds
-from opscope.timeline.tree.ancestry import nearest_ancestor, subtree_sums
-from opscope.timeline.tree.event_tree import event_tree
-from opscope.timeline.tree.self_time import minus_children
+from opscope.timeline.signatures import medians
+from opscope.timeline.tree.event_tree import (
+    event_tree,
+    minus_children,
+    nearest_ancestor,
+    subtree_sums,
+)
 from opscope.timeline.waits import waits_for_device
 
 T = TypeVar("T")
@@ -40,9 +44,11 @@ _MUCH_OF_A_CALL = 0.4
 """Share of a call that its operators take, below which it does something else too."""
 FLOPS_A_NS = 64
 """One thread of an ordinary processor multiplies and adds so fast."""
+FLOAT_BYTES = 4
 EVALUATING = "autograd::engine::evaluate_function"
 """Around each node of a backward pass, with its number."""
 
+_TAKEN_AND_FREED = (AllocationAction.ALLOCATE, AllocationAction.FREE)
 HOST = DeviceType.CPU
 CUDA = DeviceType.CUDA
 """c10::DeviceType of tensors on NVIDIA and AMD GPUs."""
@@ -74,11 +80,13 @@ class Subject:
         self.parent = self.listing.tree.parent
 
     def once(self, make: Callable[[Subject], T]) -> T:
-        """What ``make`` makes of this subject, made the first time it is asked for."""
+        """What ``make`` makes of this subject, made at the first call."""
         if make not in self._made:
             self._made[make] = make(self)
         made: T = self._made[make]
         return made
+
+    # The time.
 
     @cached_property
     def trace(self) -> TraceData:
@@ -107,7 +115,7 @@ class Subject:
         So operators of a device can be compared as those of the host; what of that overlaps,
         :mod:`opscope.findings.saving` takes into account.
         """
-        return self.host_ns + subtree_sums(self.parent, self.launched_ns)
+        return self.host_ns + self.sums(self.launched_ns)
 
     @cached_property
     def host_ns(self) -> Values:
@@ -115,10 +123,8 @@ class Subject:
         took = self.end_ns - self.start_ns
         if not len(self.trace.table("gpu")):
             return took
-        waits = np.array([waits_for_device(text) for text in self.listing.texts], dtype=np.bool_)
-        waiting = waits[self.listing.label]
-        waiting &= nearest_ancestor(self.parent, waiting) < 0
-        return took - subtree_sums(self.parent, np.where(waiting, took, 0))
+        waiting = self.outermost_of(self.labelled(waits_for_device))
+        return took - self.sums(np.where(waiting, took, 0))
 
     @cached_property
     def launched_ns(self) -> Values:
@@ -139,6 +145,69 @@ class Subject:
         first, last = wall_bounds(self.trace)
         return max(last - first, 1)
 
+    def time_ns(self, rows: Values | Flags) -> int:
+        """Sum of the durations of some events."""
+        return int(self.duration_ns[rows].sum())
+
+    def share(self, time_ns: float) -> str:
+        """So much of the time, in words."""
+        return share_text(time_ns / self.wall_ns)
+
+    @cached_property
+    def own_ns(self) -> Values:
+        """Duration minus that of what is directly inside."""
+        return minus_children(self.parent, self.duration_ns)
+
+    @cached_property
+    def operator_self_ns(self) -> Values:
+        """Duration minus that of operators directly inside."""
+        return minus_children(
+            np.where(self.is_operator, self.operator_parent, -1), self.duration_ns
+        )
+
+    # Which events.
+
+    def flags(self, rows: Values) -> Flags:
+        """Which events are among ``rows``, and a last False for row -1. Shape (events + 1,)."""
+        found = np.zeros(len(self.parent) + 1, dtype=np.bool_)
+        found[rows] = True
+        found[-1] = False
+        return found
+
+    def inside(self, around: Flags) -> Values:
+        """The nearest event of ``around`` that each event runs in, -1 for none."""
+        return nearest_ancestor(self.parent, around[: len(self.parent)]).astype(np.int64)
+
+    def within(self, around: Flags) -> Flags:
+        """Whether each event runs in one of ``around``."""
+        return np.asarray(self.inside(around) >= 0)
+
+    def outermost_of(self, events: Flags) -> Flags:
+        """Those that run in no other of them."""
+        return np.asarray(events & ~self.within(events))
+
+    def sums(self, of: Values | Flags) -> Values:
+        """Of each event, the sum over it and all that runs in it."""
+        return subtree_sums(self.parent, of.astype(np.int64, copy=False))
+
+    def during(self, spans: Values) -> Values:
+        """The latest of ``spans`` that was open on its thread when each event began, -1 for none.
+
+        By time, because where Python calls are recorded an annotation begins within the call that
+        opens it and outlives that: what follows is not nested in it. A span is not in itself.
+        """
+        result = np.full(len(self.parent), -1, dtype=np.int64)
+        thread = self.events["thread"]
+        for number in np.unique(thread[spans]):
+            own, rows = spans[thread[spans] == number], np.flatnonzero(thread == number)
+            latest = own[
+                np.maximum(np.searchsorted(self.start_ns[own], self.start_ns[rows], "right") - 1, 0)
+            ]
+            begun = self.start_ns[latest] <= self.start_ns[rows]
+            inside = begun & (self.start_ns[rows] < self.end_ns[latest]) & (rows != latest)
+            result[rows[inside]] = latest[inside]
+        return result
+
     @cached_property
     def is_main(self) -> Flags:
         """Whether each event is on the thread that calls most operators; what others do is beside.
@@ -146,6 +215,105 @@ class Subject:
         Where none is called, on the one with most events.
         """
         return np.asarray(self.events["thread"] == main_row(self.trace))
+
+    @cached_property
+    def is_operator(self) -> Flags:
+        """Whether each event is an operator."""
+        return np.asarray(self.events["kind"] == EventKind.OPERATOR)
+
+    @cached_property
+    def is_backward(self) -> Flags:
+        """Whether each event is an operator that runs backwards."""
+        scope = self.events["scope"]
+        return np.asarray(self.is_operator & (scope == RecordScope.BACKWARD_FUNCTION))
+
+    @cached_property
+    def is_module_call(self) -> Flags:
+        """Whether each event is the call of a module."""
+        return np.asarray(self.events["kind"] == EventKind.MODULE_CALL)
+
+    @cached_property
+    def is_training(self) -> Flags:
+        """Whether each event is part of a backward pass, or a step of an optimizer."""
+        step = self.events["kind"] == EventKind.OPTIMIZER_CALL
+        return np.asarray(self.is_backward | step | self.named_like("Optimizer.step#"))
+
+    @cached_property
+    def operator_parent(self) -> Values:
+        """The nearest operator around each event, -1 for none."""
+        return self.inside(self.is_operator)
+
+    @cached_property
+    def is_outermost(self) -> Flags:
+        """Operators that no other operator called."""
+        return self.is_operator & (self.operator_parent < 0)
+
+    @cached_property
+    def outermost(self) -> Values:
+        """Their rows, in order of start."""
+        return np.flatnonzero(self.is_outermost)
+
+    @cached_property
+    def outermost_operator(self) -> Values:
+        """The outermost operator around each event or itself, -1 for none."""
+        around = self.inside(self.is_outermost)
+        return np.where(self.is_outermost, np.arange(len(around)), around)
+
+    # Names.
+
+    @cached_property
+    def names_used(self) -> dict[str, int]:
+        """Row in names of every event name, by text."""
+        used = np.flatnonzero(np.bincount(self.events["name"] + 1, minlength=1)) - 1
+        return {self.trace.names[row]: int(row) for row in used.tolist() if row >= 0}
+
+    @cached_property
+    def kind_of_name(self) -> Values:
+        """A number for the name of each event without that of an instance, as in Linear_3; -1 for
+        no name."""
+        numbers: dict[str, int] = {}
+        of_name = np.full(len(self.trace.names) + 1, -1, dtype=np.int64)
+        for text, row in self.names_used.items():
+            of_name[row] = numbers.setdefault(text.rstrip("0123456789"), len(numbers))
+        return of_name[self.events["name"]]
+
+    def named(self, *texts: str) -> Flags:
+        """Which events have one of these names."""
+        return self._with_name([self.names_used[text] for text in texts if text in self.names_used])
+
+    def named_like(self, *parts: str) -> Flags:
+        """Which events have a name that contains one of ``parts``."""
+        rows = [row for text, row in self.names_used.items() if any(p in text for p in parts)]
+        return self._with_name(rows)
+
+    def labelled(self, is_wanted: Callable[[str], bool]) -> Flags:
+        """Which events have such a text in listings."""
+        wanted = np.array([is_wanted(text) for text in self.listing.texts], dtype=np.bool_)
+        return np.asarray(wanted[self.listing.label])
+
+    def calls_of(self, *files: str, name: str = "") -> Flags:
+        """Calls of Python functions of files with one of ``files`` in their path; of this name."""
+        names, frames = self.trace.names, self.trace.table("frames")
+        wanted = [
+            any(file in names[path] for file in files) and (not name or names[function] == name)
+            for path, function in zip(frames["file"], frames["function"], strict=True)
+        ]
+        return np.array([*wanted, False], dtype=np.bool_)[self.sites.frame]
+
+    def _with_name(self, rows: list[int]) -> Flags:
+        found, (order, begin) = np.zeros(len(self.parent), dtype=np.bool_), self._by_name
+        for row in rows:
+            found[order[begin[row + 1] : begin[row + 2]]] = True
+        return found
+
+    @cached_property
+    def _by_name(self) -> tuple[Values, Values]:
+        """Events by name, those without one first, and where each name begins."""
+        name = self.events["name"]
+        count = np.bincount(name + 1, minlength=len(self.trace.names) + 1)
+        return order_rows(name), np.append(0, np.cumsum(count))
+
+    # Lines of the program.
 
     @cached_property
     def sites(self) -> Sites:
@@ -164,34 +332,31 @@ class Subject:
             is_node=self.named_like(EVALUATING),
         )
 
-    @cached_property
-    def is_operator(self) -> Flags:
-        """Whether each event is an operator."""
-        return np.asarray(self.events["kind"] == EventKind.OPERATOR)
+    def with_callers_ns(self, operators: Values) -> int:
+        """Time of operators, with calls of libraries around them that do hardly anything else."""
+        going = self.flags(operators)[:-1]
+        of = going & self.is_outermost
+        inside, took = self.sums(of), self.sums(np.where(of, self.duration_ns, 0))
+        whole = (inside > 0) & (inside == self.sums(self.is_outermost))
+        whole &= ~self.sites.defined_here & (self.operator_parent < 0)
+        whole &= took >= _MUCH_OF_A_CALL * self.duration_ns
+        return self.time_ns(self.outermost_of(whole | going))
+
+    # What calling an operator costs.
 
     @cached_property
-    def operator_parent(self) -> Values:
-        """The nearest operator around each event, -1 for none."""
-        return nearest_ancestor(self.parent, self.is_operator).astype(np.int64)
+    def fixed_cost_ns(self) -> int:
+        """From one operator to the next where Python calls one after the other as fast as it can.
 
-    @cached_property
-    def outermost_operator(self) -> Values:
-        """The outermost operator around each event or itself, -1 for none."""
-        outermost = self.is_operator & (self.operator_parent < 0)
-        around = nearest_ancestor(self.parent, outermost)
-        return np.where(outermost, np.arange(len(around)), around)
-
-    @cached_property
-    def own_ns(self) -> Values:
-        """Duration minus that of what is directly inside."""
-        return minus_children(self.parent, self.duration_ns)
-
-    @cached_property
-    def operator_self_ns(self) -> Values:
-        """Duration minus that of operators directly inside."""
-        return minus_children(
-            np.where(self.is_operator, self.operator_parent, -1), self.duration_ns
-        )
+        The fastest twentieth of the times between the starts of outermost operators of a thread:
+        Python, dispatch, and hardly any work.
+        """
+        rows = self.outermost
+        order = np.argsort(self.events["thread"][rows], kind="stable")
+        apart = np.diff(self.start_ns[rows][order])
+        apart = apart[np.diff(self.events["thread"][rows][order]) == 0]
+        fastest = int(np.percentile(apart, _FIXED_COST_PERCENTILE)) if len(apart) else 0
+        return min(fastest, _MOST_FIXED_COST_NS)
 
     @property
     def call_cost_ns(self) -> int:
@@ -212,8 +377,7 @@ class Subject:
         if not len(rows):
             return result
         took, median = self.duration_ns[rows], self._medians(rows)
-        spans = subtree_sums(self.parent, self.is_operator.astype(np.int64))[rows]
-        calling = np.minimum(took, self.call_cost_ns * spans)
+        calling = np.minimum(took, self.call_cost_ns * self.sums(self.is_operator)[rows])
         # One that is short is hardly ever interrupted, and then for much longer than it takes.
         result[rows] = np.where(median < _SHORT_NS, np.minimum(took, _ODD * median), took) - calling
         return result
@@ -225,120 +389,12 @@ class Subject:
         alike = group_rows(self.events["name"][rows], frame[rows], line[rows])
         return medians(self.duration_ns[rows], alike.group, len(alike))[alike.group]
 
-    def with_callers_ns(self, operators: Values) -> int:
-        """Time of operators, with calls of libraries around them that do hardly anything else."""
-        going = np.zeros(len(self.parent), dtype=np.bool_)
-        going[operators] = True
-        every = np.zeros_like(going)
-        every[self.outermost] = True
-        inside = subtree_sums(self.parent, (going & every).astype(np.int64))
-        took = subtree_sums(self.parent, np.where(going & every, self.duration_ns, 0))
-        whole = (inside > 0) & (inside == subtree_sums(self.parent, every.astype(np.int64)))
-        whole &= ~self.sites.defined_here & (self.operator_parent < 0)
-        whole &= took >= _MUCH_OF_A_CALL * self.duration_ns
-        whole |= going
-        top = whole & (nearest_ancestor(self.parent, whole) < 0)
-        return int(self.duration_ns[top].sum())
+    # Arguments and memory.
 
     @cached_property
-    def is_training(self) -> Flags:
-        """Whether each event is part of a backward pass, or a step of an optimizer."""
-        backward = self.events["scope"] == RecordScope.BACKWARD_FUNCTION
-        step = self.events["kind"] == EventKind.OPTIMIZER_CALL
-        return np.asarray((backward & self.is_operator) | step | self.named_like("Optimizer.step#"))
-
-    @cached_property
-    def fixed_cost_ns(self) -> int:
-        """From one operator to the next where Python calls one after the other as fast as it can.
-
-        The fastest twentieth of the times between the starts of outermost operators of a thread:
-        Python, dispatch, and hardly any work.
-        """
-        rows = self.outermost
-        order = np.argsort(self.events["thread"][rows], kind="stable")
-        apart = np.diff(self.start_ns[rows][order])
-        apart = apart[np.diff(self.events["thread"][rows][order]) == 0]
-        fastest = int(np.percentile(apart, _FIXED_COST_PERCENTILE)) if len(apart) else 0
-        return min(fastest, _MOST_FIXED_COST_NS)
-
-    @cached_property
-    def outermost(self) -> Values:
-        """Operators that no other operator called. Rows, in order of start."""
-        return np.flatnonzero(self.is_operator & (self.operator_parent < 0))
-
-    @cached_property
-    def names_used(self) -> dict[str, int]:
-        """Row in names of every event name, by text."""
-        used = np.flatnonzero(np.bincount(self.events["name"] + 1, minlength=1)) - 1
-        return {self.trace.names[row]: int(row) for row in used.tolist() if row >= 0}
-
-    @cached_property
-    def kind_of_name(self) -> Values:
-        """A number for the name of each event without that of an instance, as in Linear_3; -1 for
-        no name."""
-        numbers: dict[str, int] = {}
-        of_name = np.full(len(self.trace.names) + 1, -1, dtype=np.int64)
-        for text, row in self.names_used.items():
-            of_name[row] = numbers.setdefault(text.rstrip("0123456789"), len(numbers))
-        return of_name[self.events["name"]]
-
-    def named(self, *texts: str) -> Flags:
-        """Which events have one of these names."""
-        rows = [self.names_used[text] for text in texts if text in self.names_used]
-        return self._with_name(rows)
-
-    def named_like(self, *parts: str) -> Flags:
-        """Which events have a name that contains one of ``parts``."""
-        rows = [row for text, row in self.names_used.items() if any(p in text for p in parts)]
-        return self._with_name(rows)
-
-    def calls_of(self, file: str, name: str = "") -> Flags:
-        """Calls of Python functions of files with ``file`` in their path; of this name alone."""
-        names, frames = self.trace.names, self.trace.table("frames")
-        wanted = [
-            file in names[path] and (not name or names[function] == name)
-            for path, function in zip(frames["file"], frames["function"], strict=True)
-        ]
-        return np.array([*wanted, False], dtype=np.bool_)[self.sites.frame]
-
-    def _with_name(self, rows: list[int]) -> Flags:
-        found = np.zeros(len(self.parent), dtype=np.bool_)
-        for row in rows:
-            found[self._events_of_name(row)] = True
-        return found
-
-    def _events_of_name(self, row: int) -> Values:
-        order, begin = self._by_name
-        return order[begin[row + 1] : begin[row + 2]]
-
-    @cached_property
-    def _by_name(self) -> tuple[Values, Values]:
-        """Events by name, those without one first, and where each name begins."""
-        name = self.events["name"]
-        count = np.bincount(name + 1, minlength=len(self.trace.names) + 1)
-        return order_rows(name), np.append(0, np.cumsum(count))
-
-    def inside(self, around: Flags) -> Values:
-        """The nearest event of ``around`` that each event runs in, -1 for none."""
-        return nearest_ancestor(self.parent, around).astype(np.int64)
-
-    def during(self, spans: Values) -> Values:
-        """The latest of ``spans`` that was open on its thread when each event began, -1 for none.
-
-        By time, because where Python calls are recorded an annotation begins within the call that
-        opens it and outlives that: what follows is not nested in it. A span is not in itself.
-        """
-        result = np.full(len(self.parent), -1, dtype=np.int64)
-        thread = self.events["thread"]
-        for number in np.unique(thread[spans]):
-            own, rows = spans[thread[spans] == number], np.flatnonzero(thread == number)
-            latest = own[
-                np.maximum(np.searchsorted(self.start_ns[own], self.start_ns[rows], "right") - 1, 0)
-            ]
-            begun = self.start_ns[latest] <= self.start_ns[rows]
-            inside = begun & (self.start_ns[rows] < self.end_ns[latest]) & (rows != latest)
-            result[rows[inside]] = latest[inside]
-        return result
+    def elements(self) -> Values:
+        """Number of elements of each row of ``tensors``; a last 0 is for row -1."""
+        return np.append(element_counts(self.trace.table("tensors").lists("sizes")), 0)
 
     def tensor_argument(self, position: int) -> Values:
         """Row in ``tensors`` of one positional argument; the first of a list; -1 for none."""
@@ -353,9 +409,11 @@ class Subject:
         return np.where(rows >= 0, values[rows].astype(np.int64), -1)
 
     def scalar_argument(self, position: int) -> Values:
-        """Row in ``scalars`` of one positional argument, -1 for none."""
+        """Row in names of the text of one positional argument, -1 for none."""
         table = self.trace.table("scalars")
-        return self._argument_rows(table, position, np.ones(len(table), dtype=np.bool_))
+        rows = self._argument_rows(table, position, np.ones(len(table), dtype=np.bool_))
+        values = table["value"].astype(np.int64)
+        return np.where(rows >= 0, values[rows], -1) if len(values) else rows
 
     def _argument_rows(self, table: Table, position: int, wanted: Flags) -> Values:
         wanted = wanted & (table["role"] == Role.INPUT) & (table["argument"] == position)
@@ -363,6 +421,28 @@ class Subject:
         found = np.full(len(self.parent), -1, dtype=np.int64)
         found[table["event"][rows]] = rows
         return found
+
+    @cached_property
+    def wants_gradients(self) -> Flags:
+        """Whether each event got a tensor that requires gradients."""
+        tensors = self.trace.table("tensors")
+        return self.flags(tensors["event"][tensors["requires_grad"]])[:-1]
+
+    @cached_property
+    def bytes_made(self) -> Values:
+        """What each outermost operator allocated, with what it called, and did not free itself."""
+        table = self.trace.table("allocations")
+        around = np.append(self.outermost_operator, -1)[np.maximum(table["event"], -1)]
+        known = (around >= 0) & np.isin(table["action"], _TAKEN_AND_FREED)
+        around, size = around[known], np.abs(table["size_bytes"][known])
+        is_taken = table["action"][known] == AllocationAction.ALLOCATE
+        # A file that does not say which block is freed says it of none.
+        block = table["allocation_id"][known].astype(np.int64)
+        same = group_rows(np.where(block >= 0, block, -2 - np.arange(len(block))), around)
+        stays = is_taken & (np.bincount(same.group, ~is_taken)[same.group] == 0)
+        return np.bincount(around[stays], size[stays], len(self.parent)).astype(np.int64)
+
+    # Devices.
 
     @cached_property
     def device_work(self) -> tuple[Values, Values]:
@@ -376,7 +456,7 @@ class Subject:
     def work_in(self, events: Flags) -> Values:
         """Rows in ``gpu`` of what some events launched, or what these called. Shape (work,)."""
         launched = launched_work(self.trace)
-        inside = events | (self.inside(events) >= 0)
+        inside = events | self.within(events)
         return np.asarray(launched[inside[self.trace.table("gpu")["launch"][launched]]])
 
     @cached_property

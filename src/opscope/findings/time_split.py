@@ -1,20 +1,22 @@
-"""Whose time passes: torch's, that of the program's own Python, or that of other libraries."""
+"""Whose time passes: torch's, that of the program's own Python, or that of other libraries; and how
+much of it no finding explains."""
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import Enum
 
 import numpy as np
 
 from opscope.base.cached_property import cached_property
 from opscope.columns.row_groups import group_rows
 from opscope.columns.schema import EventKind
+from opscope.findings.finding import Finding, Unexplained
 from opscope.findings.pattern import has_calls_of_libraries
 from opscope.findings.subject import Flags, Subject, Values
-from opscope.timeline.device_time import launched_work
-from opscope.timeline.tree.ancestry import nearest_ancestor, subtree_sums
+from opscope.timeline.listing import launched_work
+from opscope.timeline.period import wall_bounds
 from opscope.timeline.tree.frame_text import python_events
-from opscope.timeline.tree.own_time import own_times
+from opscope.timeline.tree.line_nesting import own_times
 from opscope.timeline.waits import is_idle, waits_for_device
 
 _OF_A_CALL_NS = 500
@@ -32,26 +34,27 @@ _MACHINERY = ("torch/optim/", "torch/_compile.py", "torch/_dynamo/", "torch/_ind
 LOADED_BY_WORKERS = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter"
 """Around each batch of a DataLoader that has workers."""
 
-_WRITERS = ("torch/_tensor_str.py", "torch/serialization.py")
-_TEXT_OF_TENSOR = ("__repr__", "__format__")
+_WRITERS, _TENSOR = ("torch/_tensor_str.py", "torch/serialization.py"), "torch/_tensor.py"
+_MOST_PLACES, _SAYS_ENOUGH = 3, 0.02
+"""Findings that save a smaller share do not count as an explanation."""
 
 
-class Spent(IntEnum):
-    """Whose time it is while an event runs and nothing that it called does."""
+class Spent(Enum):
+    """Whose time it is while an event runs and nothing that it called does, in words."""
 
-    TORCH = 0  # operators, autograd, and C functions that call them
-    TORCH_PYTHON = 1  # torch's Python code
-    OWN = 2  # functions of the program
-    OUTSIDE = 3  # other libraries, and C functions that call no operator
-    PAUSE = 4  # collections
-    UNKNOWN = 5  # in no call
-    IMPORT = 6  # modules that are imported, with all they call
-    WAITING = 7  # of loops of events, for whatever comes next
-    DEVICE = 8  # the host waits for it
+    TORCH = "torch's operators"  # autograd too, and C functions that call operators
+    TORCH_PYTHON = "torch's Python"
+    OWN = "the program's Python"
+    OUTSIDE = "other libraries"  # and C functions that call no operator
+    PAUSE = "garbage collections"
+    UNKNOWN = "calls that were not recorded"
+    IMPORT = "imports"  # with all that modules call when they are imported
+    WAITING = "waiting for what comes next"  # of loops of events
+    DEVICE = "waiting for a device"
 
 
-_OF_TORCH = (Spent.TORCH, Spent.TORCH_PYTHON)
-_LIBRARIES = (Spent.TORCH_PYTHON, Spent.OUTSIDE)
+_NUMBER = {spent: number for number, spent in enumerate(Spent)}
+_WORDS = [spent.value for spent in Spent]
 
 
 class TimeSplit:
@@ -59,79 +62,81 @@ class TimeSplit:
 
     Attributes:
         self_ns: time of each event in which nothing that it called ran.
-        whose: ``Spent`` of that.
     """
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
         self.self_ns: Values = own_times(subject.trace)
         self._is_call: Flags = python_events(subject.trace)
-        self._called_by = nearest_ancestor(subject.parent, self._is_call).astype(np.int64)
-        inner = subject.is_operator & (subject.operator_parent < 0)
-        self._operators = _count(self._called_by[inner], len(self.self_ns))
-        self.whose = self._classify()
+        self._is_c_call = np.asarray(subject.events["kind"] == EventKind.C_CALL)
+        self._called_by = subject.inside(self._is_call)
+        self._operators = self._count(self._called_by[subject.is_outermost])
+        self.number = self._classify()
+
+    def is_spent(self, *whose: Spent) -> Flags:
+        """Whether the own time of each event is one of these."""
+        return np.isin(self.number, [_NUMBER[one] for one in whose])
 
     def _classify(self) -> Values:
+        """A number for whose the own time of each event is."""
         subject, kind = self._subject, self._subject.events["kind"]
-        of_frame = self._of_frames()
-        whose = np.full(len(kind), Spent.UNKNOWN, dtype=np.int64)
-        functions = self._is_call & (kind != EventKind.C_CALL)
-        whose[functions] = of_frame[subject.sites.frame[functions]]
-        c_calls = kind == EventKind.C_CALL
-        if not c_calls.any():  # what torch runs in C around operators is time of who called it
-            calling = functions & (whose == Spent.TORCH_PYTHON) & (self._operators > 0)
-            whose[calling] = Spent.TORCH
-        by = of_frame[subject.sites.caller]
-        whose[c_calls] = np.where(by == Spent.OWN, Spent.OUTSIDE, by)[c_calls]
-        whose[c_calls & (self._operators > 0)] = Spent.TORCH
+        whose = np.full(len(kind), _NUMBER[Spent.UNKNOWN], dtype=np.int64)
+        functions = self._is_call & ~self._is_c_call
+        whose[functions] = self._of_frames[subject.sites.frame[functions]]
+        if not self._is_c_call.any():  # what torch runs in C around operators is the caller's time
+            calling = functions & (whose == _NUMBER[Spent.TORCH_PYTHON]) & (self._operators > 0)
+            whose[calling] = _NUMBER[Spent.TORCH]
+        by = self._of_frames[subject.sites.caller]
+        by = np.where(by == _NUMBER[Spent.OWN], _NUMBER[Spent.OUTSIDE], by)
+        whose[self._is_c_call] = by[self._is_c_call]
+        whose[self._is_c_call & (self._operators > 0)] = _NUMBER[Spent.TORCH]
         # An annotation's own time is that of the function it is in.
         others = ~self._is_call
-        whose[others] = np.where(self._called_by >= 0, whose[self._called_by], Spent.UNKNOWN)[
-            others
-        ]
-        # Where each piece of work takes its time when it is launched, that is time of who did it.
-        by = subject.parent[subject.trace.table("gpu")["launch"][launched_work(subject.trace)]]
-        by = by[by >= 0]
-        whose[by[np.isin(whose[by], _LIBRARIES)]] = Spent.TORCH
-        whose[kind == EventKind.RUNTIME_CALL] = Spent.TORCH
+        around = np.where(self._called_by >= 0, whose[self._called_by], _NUMBER[Spent.UNKNOWN])
+        whose[others] = around[others]
+        # Where each piece of work takes its time when it is launched, that is the launcher's time.
+        launch = subject.trace.table("gpu")["launch"][launched_work(subject.trace)]
+        launching = subject.flags(subject.parent[launch])[:-1]
+        libraries = [_NUMBER[Spent.TORCH_PYTHON], _NUMBER[Spent.OUTSIDE]]
+        launching &= np.isin(whose, libraries)
         in_torch = subject.is_operator | (subject.operator_parent >= 0)
-        whose[in_torch] = Spent.TORCH
-        importing = self._defined_in("importlib._bootstrap>")
-        whose[importing | (nearest_ancestor(subject.parent, importing) >= 0)] = Spent.IMPORT
-        whose[kind == EventKind.GC_PAUSE] = Spent.PAUSE
-        listing = subject.listing
-        idle = np.array([is_idle(text) for text in listing.texts], dtype=np.bool_)
-        whose[idle[listing.label]] = Spent.WAITING
-        waits = np.array([waits_for_device(text) for text in listing.texts], dtype=np.bool_)
-        whose[waits[listing.label]] = Spent.DEVICE
+        in_torch |= launching | (kind == EventKind.RUNTIME_CALL)
+        importing = subject.calls_of("importlib._bootstrap>")
+        for spent, events in (
+            (Spent.TORCH, in_torch),
+            (Spent.IMPORT, importing | subject.within(importing)),
+            (Spent.PAUSE, kind == EventKind.GC_PAUSE),
+            (Spent.WAITING, subject.labelled(is_idle)),
+            (Spent.DEVICE, subject.labelled(waits_for_device)),
+        ):
+            whose[events] = _NUMBER[spent]
         return whose
 
+    @cached_property
     def _of_frames(self) -> Values:
         """Whose each row of ``frames`` is; the last is for "no frame"."""
         trace, own = self._subject.trace, self._subject.sites.own_frame
         files = [trace.names[file] for file in trace.table("frames")["file"]]
-        torch = np.array([_is_torch(file) for file in files] + [False], dtype=np.bool_)
-        kinds = np.where(own, Spent.OWN, np.where(torch, Spent.TORCH_PYTHON, Spent.OUTSIDE))
-        kinds[-1] = Spent.OUTSIDE
-        return kinds.astype(np.int64)
+        is_torch = [file.startswith("torch/") or "/torch/" in file for file in files]
+        library = np.where([*is_torch, False], _NUMBER[Spent.TORCH_PYTHON], _NUMBER[Spent.OUTSIDE])
+        return np.where(own, _NUMBER[Spent.OWN], library).astype(np.int64)
+
+    def _count(self, rows: Values) -> Values:
+        return np.bincount(rows[rows >= 0], minlength=len(self.self_ns)).astype(np.int64)
 
     @cached_property
     def own_ns(self) -> Values:
         """Python code of the program itself, without what calling anything from it takes."""
-        counted = np.isin(self.whose, _OF_TORCH)
-        children = _count(self._subject.parent[counted], len(self.self_ns))
-        allowed = _OF_A_CALL_NS * children
-        allowed += self._unseen_ns
-        own = np.where(self.whose == Spent.OWN, self.self_ns - allowed, 0)
-        own[~self._is_call | ~self._subject.is_main] = 0
-        return np.maximum(own, 0)
+        counted = self.is_spent(Spent.TORCH, Spent.TORCH_PYTHON)
+        allowed = _OF_A_CALL_NS * self._count(self._subject.parent[counted]) + self._unseen_ns
+        is_own = self.is_spent(Spent.OWN) & self._is_call & self._subject.is_main
+        return np.where(is_own, np.maximum(self.self_ns - allowed, 0), 0)
 
     @cached_property
     def _unseen_ns(self) -> Values:
         """What libraries do around operators that they call, where it is in no call of theirs."""
-        if has_calls_of_libraries(self._subject):
-            return np.zeros(len(self.self_ns), dtype=np.int64)
-        return np.asarray(_OF_AN_OPERATOR_NS * self._operators)
+        known = has_calls_of_libraries(self._subject)
+        return np.asarray((0 if known else _OF_AN_OPERATOR_NS) * self._operators)
 
     @cached_property
     def outside_ns(self) -> Values:
@@ -139,23 +144,23 @@ class TimeSplit:
 
         Of the main thread: what others do, or wait for, goes on beside it.
         """
-        runs = self._subject.is_training | (self._subject.events["kind"] == EventKind.MODULE_CALL)
-        runs_network = subtree_sums(self._subject.parent, runs.astype(np.int64)) > 0
-        unseen = np.where(runs_network, self._unseen_ns, 0)
-        outside = np.where(self.whose == Spent.OUTSIDE, self.self_ns - unseen, 0)
-        outside = np.maximum(outside, 0)
-        sites = self._subject.sites
-        converting = (self._subject.events["kind"] == EventKind.C_CALL) & (
-            self._of_frames()[sites.caller] == Spent.OWN
-        )
-        converting &= (self.whose == Spent.TORCH) & ~self._binds()
-        allowed = _OF_AN_OPERATOR_NS * (self._operators + 1)
-        excess = np.where(converting, self.self_ns - allowed, 0)
-        outside += np.maximum(excess, 0)
-        outside += self._idle_torch_python()
-        writing = self._in_text_of_tensors() & (self.whose != Spent.IMPORT)
+        subject = self._subject
+        runs_network = subject.sums(subject.is_training | subject.is_module_call) > 0
+        outside = self.self_ns - np.where(runs_network, self._unseen_ns, 0)
+        outside = np.where(self.is_spent(Spent.OUTSIDE), outside, 0)
+        by_own = self._of_frames[subject.sites.caller] == _NUMBER[Spent.OWN]
+        converting = self._is_c_call & by_own & self.is_spent(Spent.TORCH) & ~self._binds()
+        converted = self.self_ns - _OF_AN_OPERATOR_NS * (self._operators + 1)
+        outside = np.where(converting, converted, outside)
+        outside = np.maximum(outside, 0) + self._idle_torch_python()
+        writing = subject.calls_of(*_WRITERS)
+        for name in ("__repr__", "__format__"):
+            writing |= subject.calls_of(_TENSOR, name=name)
+        writing = (writing | subject.within(writing)) & ~self.is_spent(Spent.IMPORT)
         outside = np.where(writing, self.self_ns, outside)
-        return np.where(self._subject.is_main & ~self._waits_for_workers(), outside, 0)
+        waiting = subject.named_like(LOADED_BY_WORKERS)
+        waiting |= subject.within(waiting)
+        return np.where(subject.is_main & ~waiting, outside, 0)
 
     def _binds(self) -> Flags:
         """C functions that call the operator of their name: torch's way from Python to it.
@@ -163,46 +168,23 @@ class TimeSplit:
         What those take that call another, such as torch.tensor of a list, they convert in.
         """
         subject, numbers = self._subject, dict[str, int]()
-        inner = subject.outermost[self._called_by[subject.outermost] >= 0]
         texts, label = subject.listing.texts, subject.listing.label
         of_label = [numbers.setdefault(_function_of(text), len(numbers)) for text in texts]
         number = np.array([*of_label, -1], dtype=np.int64)[label]
-        binds = np.zeros(len(self.self_ns), dtype=np.bool_)
+        inner = subject.outermost[self._called_by[subject.outermost] >= 0]
         by = self._called_by[inner]
-        binds[by[number[by] == number[inner]]] = True
-        return np.asarray(binds & (subject.events["kind"] == EventKind.C_CALL))
-
-    def _waits_for_workers(self) -> Flags:
-        """What the program does until a DataLoader's workers deliver: waiting, and nothing else."""
-        waiting = self._subject.named_like(LOADED_BY_WORKERS)
-        return np.asarray(waiting | (nearest_ancestor(self._subject.parent, waiting) >= 0))
+        called = subject.flags(by[number[by] == number[inner]])[:-1]
+        return np.asarray(called & self._is_c_call)
 
     def _idle_torch_python(self) -> Values:
         """torch's own Python below calls of which its operators are a small part."""
         subject = self._subject
-        python = np.where(self.whose == Spent.TORCH_PYTHON, self.self_ns, 0)
-        site = subject.sites.around
-        frame, line = subject.sites.at
-        group = group_rows(frame, line).group
-        of_python = np.bincount(group, weights=python)
-        of_torch = np.bincount(group, weights=np.where(self.whose == Spent.TORCH, self.self_ns, 0))
-        idle = of_python > _PYTHON_PER_OPERATOR * of_torch
-        counted = idle[group] & (site >= 0) & ~self._defined_in(*_MACHINERY)[site]
+        python = np.where(self.is_spent(Spent.TORCH_PYTHON), self.self_ns, 0)
+        torch = np.where(self.is_spent(Spent.TORCH), self.self_ns, 0)
+        site, group = subject.sites.around, group_rows(*subject.sites.at).group
+        idle = np.bincount(group, python) > _PYTHON_PER_OPERATOR * np.bincount(group, torch)
+        counted = idle[group] & (site >= 0) & ~subject.calls_of(*_MACHINERY)[site]
         return np.where(counted, python, 0)
-
-    def _defined_in(self, *parts: str) -> Flags:
-        """Calls of functions that stand in files with one of these in their path."""
-        trace = self._subject.trace
-        files = [trace.names[file] for file in trace.table("frames")["file"]]
-        wanted = [any(part in file for part in parts) for file in files]
-        return np.array([*wanted, False], dtype=np.bool_)[self._subject.sites.frame]
-
-    def _in_text_of_tensors(self) -> Flags:
-        """What turns tensors into text or files, with the operators it calls."""
-        writing = self._defined_in(*_WRITERS)
-        for name in _TEXT_OF_TENSOR:  # what of it the program calls itself
-            writing |= self._subject.calls_of("torch/_tensor.py", name)
-        return np.asarray(writing | (nearest_ancestor(self._subject.parent, writing) >= 0))
 
 
 def _function_of(text: str) -> str:
@@ -212,10 +194,45 @@ def _function_of(text: str) -> str:
     return text.rpartition("::")[2]
 
 
-def _is_torch(file: str) -> bool:
-    return file.startswith("torch/") or "/torch/" in file
+def unexplained(subject: Subject, found: list[Finding]) -> Unexplained:
+    """Time of the main thread outside all findings: how much, whose, and at which lines."""
+    if not len(subject.events):
+        return Unexplained(0, 0.0, (), ())
+    split = subject.once(TimeSplit)
+    spent = np.where(subject.is_main, _left_ns(subject, split, found), 0)
+    counted = int(split.self_ns[subject.is_main].sum())
+    by_kind = np.bincount(split.number, weights=spent, minlength=len(Spent)).astype(np.int64)
+    first, last = wall_bounds(subject.trace)
+    by_kind[_NUMBER[Spent.UNKNOWN]] += max(last - first - counted, 0)
+    # What the first finding saves is explained, also where its events are not all that goes.
+    most = subject.wall_ns - max((finding.saved_ns or 0 for finding in found), default=0)
+    if by_kind.sum() > most:
+        by_kind = (by_kind * (most / by_kind.sum())).astype(np.int64)
+    order = [kind for kind in np.argsort(-by_kind).tolist() if by_kind[kind] > 0]
+    rows = np.flatnonzero(spent > 0)
+    places = subject.sites.places(rows, spent[rows], with_modules=False)
+    return Unexplained(
+        time_ns=int(by_kind.sum()),
+        share=min(int(by_kind.sum()) / subject.wall_ns, 1.0),
+        parts=tuple((_WORDS[kind], int(by_kind[kind])) for kind in order),
+        places=tuple(place for place in places if place.file)[:_MOST_PLACES],
+    )
 
 
-def _count(rows: Values, size: int) -> Values:
-    rows = rows[rows >= 0]
-    return np.bincount(rows, minlength=size).astype(np.int64)
+def _left_ns(subject: Subject, split: TimeSplit, found: list[Finding]) -> Values:
+    """Own time of each event that no finding explains.
+
+    Occurrences of a finding and what they call are explained in full; of a function of the program
+    that is one, only its own time, and as much of that as the finding saves.
+    """
+    functions = subject.sites.defined_here
+    chosen, left = np.zeros(len(functions), dtype=np.bool_), np.ones(len(functions))
+    for finding in found:
+        if finding.weight >= _SAYS_ENOUGH:
+            chosen[finding.events] = True
+            running = finding.events[functions[finding.events]]
+            saved = (finding.saved_ns or 0) / max(int(split.self_ns[running].sum()), 1)
+            left[running] = np.minimum(left[running], max(1 - saved, 0.0))
+    inner = chosen & ~functions
+    explained = inner | subject.within(inner)
+    return np.where(explained, 0, np.rint(split.self_ns * left)).astype(np.int64)

@@ -25,7 +25,7 @@ _RANDOM = (
 """Parts of the names of operators whose result does not follow from their arguments."""
 
 _LISTS = ("_foreach_", "_fused_")
-_GIVEN = (Role.INPUT, Role.KEYWORD, Role.INPUT_PART)
+GIVEN = (Role.INPUT, Role.KEYWORD, Role.INPUT_PART)
 """Indices, as in ``x[rows]``, are parts of an argument."""
 
 _DEPTH, _STEPS_BETWEEN = 24, 6
@@ -53,8 +53,8 @@ class ComputedValues:
     def __init__(self, subject: Subject) -> None:
         self._subject, tensors = subject, subject.trace.table("tensors")
         event = tensors["event"].astype(np.int64)
-        outermost = subject.is_operator & (subject.operator_parent < 0)
-        given = outermost[event] & np.isin(tensors["role"], _GIVEN) & (tensors["impl"] != 0)
+        given = subject.is_outermost[event] & np.isin(tensors["role"], GIVEN)
+        given &= tensors["impl"] != 0
         self.rows: Values = np.flatnonzero(given & ~tensors["is_wrapped_number"])
         self.event: Values = event[self.rows]
         self.producer = self.makers_of(tensors["allocation_id"][self.rows])
@@ -97,14 +97,22 @@ class ComputedValues:
             made = sources | (gets & through)
         return gets
 
-    def behind(self, users: Flags, through: Flags) -> Flags:
-        """Operators of ``through`` whose result ``users`` got, or what ``through`` made of it."""
-        found = np.zeros(len(users), dtype=np.bool_)
-        known = self.producer >= 0
-        event, producer = self.event[known], self.producer[known]
-        for _ in range(_STEPS_BETWEEN):
-            found[producer[(users | found)[event]]] = True
-            found &= through
+    def feeds(
+        self, users: Flags, through: Flags, made: Values | None = None, steps: int = _STEPS_BETWEEN
+    ) -> Flags:
+        """Operators whose result ``users`` got, or what ``through`` made of it.
+
+        ``made``: who made each argument, -1 for none; its ``producer`` by default.
+        """
+        made = self.producer if made is None else made
+        wanted, found = users, np.zeros(len(users), dtype=np.bool_)
+        event, made = self.event[made >= 0], made[made >= 0]
+        for _ in range(steps):
+            before = int(found.sum())
+            found[made[wanted[event]]] = True
+            if int(found.sum()) == before:
+                break
+            wanted = users | (found & through)
         return found
 
     @cached_property
@@ -153,9 +161,7 @@ class ComputedValues:
     def is_written(self) -> Flags:
         """Whether what each operator made was written to by another one."""
         maker, by = self._written
-        touched = np.zeros(len(self._subject.parent) + 1, dtype=np.bool_)
-        touched[maker[maker != by]] = True
-        return touched[:-1]
+        return self._subject.flags(maker[maker != by])[:-1]
 
     def overwritten(self, again: Flags) -> Flags:
         """Whether operators that are not of ``again`` write to what each made or wrote to.
@@ -172,34 +178,31 @@ class ComputedValues:
     @cached_property
     def rests_on_numbers(self) -> Flags:
         """Whether a Python number whose value was not recorded is behind what was computed."""
-        rests = self._has_number.copy()
-        known = self.source >= 0
-        event, source = self.event[known], self.source[known]
-        for _ in range(_DEPTH):
-            rests[event[rests[source]]] = True
-        return rests
+        return self._spread(self._has_number)
 
     @cached_property
     def _has_number(self) -> Flags:
         tensors = self._subject.trace.table("tensors")
-        has = np.zeros(len(self._subject.parent), dtype=np.bool_)
-        has[tensors["event"][tensors["is_wrapped_number"]]] = True
-        return has
+        return self._subject.flags(tensors["event"][tensors["is_wrapped_number"]])[:-1]
 
     @cached_property
     def from_nothing(self) -> Flags:
         """Operators whose value follows from scalars alone."""
-        constant = ~self._is_unique
-        constant[self.event[self.source < 0]] = False
-        known = self.source >= 0
+        varies = self._is_unique.copy()
+        varies[self.event[self.source < 0]] = True
+        return ~self._spread(varies)
+
+    def _spread(self, first: Flags) -> Flags:
+        """These operators, and those that get what one of them computed."""
+        found, known = first.copy(), self.source >= 0
         event, source = self.event[known], self.source[known]
         for _ in range(_DEPTH):
-            constant[event[~constant[source]]] = False
-        return constant
+            found[event[found[source]]] = True
+        return found
 
     @property
     def number(self) -> Numbers:
-        """Of the value each outermost operator computed; unique where it cannot be told."""
+        """Of the value each outermost operator computed; unique where it is not known."""
         return self._solved[0]
 
     @property

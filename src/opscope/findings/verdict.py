@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,12 +17,12 @@ from opscope.analysis.top_operators import DEFAULT_SORT, find_top_operators, ran
 from opscope.base.html_table import html_table
 from opscope.base.quantity_text import share_text, time_text
 from opscope.columns.causes import WAITS, Cause
-from opscope.columns.derived import derive
 from opscope.columns.location import line_texts
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derive
 from opscope.findings.find import find_findings
 from opscope.findings.finding import Finding, Findings
 from opscope.findings.pattern import Needs
+from opscope.findings.patterns import all_patterns
 from opscope.findings.program_time import busy_text
 from opscope.findings.status import OF_CAUSE, Status
 from opscope.timeline.doubts import NO_TIMES, doubts_text
@@ -33,13 +33,6 @@ _WORTH_FIXING, SLOW = 0.02, 0.05
 _MOST_OF_IT, _MUCH = 0.5, 0.3
 _TOO_BUSY = 0.6
 """Of the time, waiting for a processor: "healthy" is worthless then."""
-_TOLD_BY = {
-    "time-outside-torch": Cause.PYTHON,
-    "many-small-operators": Cause.DISPATCH,
-    "garbage-collections": Cause.COLLECTION,
-    "waiting-for-the-gil": Cause.GIL,
-}
-"""Patterns that are about a cause: where one was looked for in vain, the cause is no reason."""
 _NOT_ABOUT_TIME = (Status.EVENT_LOOP, Status.MEMORY)
 _WITHOUT_WORK = (*WAITS, Cause.DEVICE)
 _NOT_THE_PROGRAM = (Cause.DESCHEDULED, Cause.PROFILER)
@@ -109,33 +102,29 @@ class Verdict:
 
     def as_dict(self) -> dict[str, Any]:
         """What JSON can hold."""
+        as_it_is = ("title", "fix", "gain_ns", "step_ns", "wall_ns", "about", "next")
         return {
+            **{name: getattr(self, name) for name in as_it_is},
             "status": self.status.value,
-            "title": self.title,
             "share": round(self.share, 6),
             "place": None if self.place is None else {**self.place.as_dict(), "text": self.line},
-            "fix": self.fix,
-            "gain_ns": self.gain_ns,
             "gain_share": None if self.gain_share is None else round(self.gain_share, 6),
             "most": [{"name": name, "share": round(share, 6)} for name, share in self.most],
-            "step_ns": self.step_ns,
-            "wall_ns": self.wall_ns,
-            "about": self.about,
             "unsure": list(self.unsure),
             "not_looked_for": list(self.not_looked_for),
-            "next": self.next,
             "evidence": list(self.evidence),
             "metrics": self.metrics(),
         }
 
     def metrics(self) -> dict[str, float]:
-        """Flat numbers for trackers of experiments: those that are known."""
+        """Flat numbers for trackers of experiments: those that are known, of causes all."""
+        shares = {} if self.causes is None else {one.name.lower(): 0.0 for one in Cause}
         known: dict[str, float | None] = {
             "step_ms": self.step_ns / 1e6 or None,
-            "gain_share": self.gain_share,
+            "gain_share": self.gain_share if self.title else 0.0,
             "is_healthy": float(self.status is Status.HEALTHY),
             "own_cost_share": self.own_share,
-            **{f"share_{name}": share for name, share in (self.causes or {}).items()},
+            **{f"share_{name}": share for name, share in {**shares, **(self.causes or {})}.items()},
         }
         return {name: round(value, 6) for name, value in known.items() if value is not None}
 
@@ -146,24 +135,20 @@ class Verdict:
     def _first(self) -> str:
         of = f" of a step of {time_text(self.step_ns)}" if self.step_ns else " of the time"
         takes = f", {share_text(self.share)}{of}" if self.share else ""
-        nothing = ""
         if self.status is Status.HEALTHY:
-            takes = ""
-            nothing = ", little to gain" if self.title else ", nothing to fix was found"
+            takes = ", little to gain" if self.title else ", nothing to fix was found"
         doubts = [one for one in self.unsure if one not in self.about]  # which is said below
         not_sure = "not sure: " if self.status.is_told else ""
         unsure = f" ({not_sure}{'; '.join(doubts)})" if doubts else ""
-        return f"verdict: {self.status.value}{nothing}{takes}{unsure}"
+        return f"verdict: {self.status.value}{takes}{unsure}"
 
     def _most(self) -> str:
         names = ", ".join(f"{name} {share_text(share)}" for name, share in self.most)
         return f"most time: {names} of the {self.about}" if names else ""
 
     def _change(self, place_text: Callable[[Place], str]) -> str:
-        if not self.title:
-            return ""
-        if self._is_of_ranks:  # the title says what it would save, of the step
-            return f"why: {self.title}"
+        if not self.title or self._is_of_ranks:  # the title says what it would save, of the step
+            return f"why: {self.title}" if self.title else ""
         saves = ""
         if self.gain_ns is not None and self.gain_share is not None:
             saves = f", saves about {time_text(self.gain_ns)} ({share_text(self.gain_share)})"
@@ -172,25 +157,19 @@ class Verdict:
         return f"what to change: {self.title}{saves}{at}{said}"
 
     def _fix(self) -> str:
-        where = "stragglers" if self._is_of_ranks else "findings"
-        more = f"{self.others} more: opscope {where}" if self.others else ""
-        count = len(self.not_looked_for)
+        where, count = "ranks" if self._is_of_ranks else "why --all", len(self.not_looked_for)
         missing = f"{count} patterns not looked for: opscope run --why" if count else ""
         fix = f"fix: {self.fix.rstrip('.')}" if self.fix else ""
         if not fix and not missing and self.status is not Status.HEALTHY:
             fix = f"look closer: {self.next}"
         if self.status is Status.COMMUNICATION:
-            fix = f"which rank the others wait for: {self.next}"
-        parts = [fix, more, missing]
-        return "; ".join(part for part in parts if part)
+            fix = "which rank the others wait for: opscope ranks"
+        more = f"{self.others} more: opscope {where}" if self.others else ""
+        return "; ".join(part for part in (fix, more, missing) if part)
 
 
 def find_verdict(trace: TraceData, which: Which | str = Which.STEADY) -> Verdict:
     """The verdict on a trace; the same object for the same trace and period.
-
-    Args:
-        trace: any.
-        which: the part to look at.
 
     Raises:
         UsageError: there is no such part.
@@ -207,33 +186,43 @@ def _find(trace: TraceData, which: Which | str) -> Verdict:
 
 def weighed(trace: TraceData, which: Which | str, findings: Findings, account: Account) -> Verdict:
     """The verdict that findings and account of a part come to."""
-    period = period_of(trace, which)
-    most = most_time(period, account)
-    chosen = _foremost(findings)
-    of_cause = _of_cause(account, [_TOLD_BY[one] for one in findings.absent if one in _TOLD_BY])
-    unsure = tuple(_doubts(period, findings, account))
-    common: dict[str, Any] = {
-        "most": most,
-        "step_ns": _step_ns(account),
-        "wall_ns": period.wall_ns,
-        "about": f"{period}{_left_out(period)}",
-        "not_looked_for": _not_looked_for(findings),
-        "causes": {e.cause.name.lower(): e.share for e in account.entries()},
-        "own_share": _own_share(period),
-    }
+    period, chosen = period_of(trace, which), _foremost(findings)
+    absent = [one.cause for one in all_patterns() if one.id in findings.absent]
+    of_cause = _of_cause(account, [cause for cause in absent if cause is not None])
+    took, costs = account.steps.end_ns - account.steps.start_ns, costs_of_events_ns(period.trace)
+    verdict = Verdict(
+        status=Status.HEALTHY,
+        most=most_time(period, account),
+        step_ns=int(np.median(took)) if len(took) else 0,
+        wall_ns=period.wall_ns,
+        about=f"{period}{_left_out(period)}",
+        unsure=tuple(_doubts(period, findings, account)),
+        not_looked_for=_not_looked_for(findings),
+        others=len(findings),
+        causes={one.cause.name.lower(): one.share for one in account.entries()},
+        own_share=None if costs is None else float(costs.sum()) / period.wall_ns,
+    )
     if findings.wall_ns < _LEAST_NS:
         short = f"only {time_text(findings.wall_ns)} of the program were recorded"
-        return Verdict(status=Status.TOO_LITTLE, unsure=(*unsure, short), **common)
+        unsure = (*verdict.unsure, short)
+        return replace(verdict, status=Status.TOO_LITTLE, unsure=unsure, others=0)
     if chosen is not None and not _outweighs(of_cause, chosen):
-        return _of_finding(trace, chosen, len(findings) - 1, unsure, common)
-    if of_cause is None and (findings.waited_share or 0.0) >= _TOO_BUSY:
-        return Verdict(status=Status.BUSY, unsure=unsure, others=len(findings), **common)
-    return _without_finding(of_cause, len(findings), unsure, common)
+        return _of_finding(trace, chosen, verdict)
+    if of_cause is not None:
+        return _with_cause(*of_cause, verdict)
+    is_busy = (findings.waited_share or 0.0) >= _TOO_BUSY
+    return replace(verdict, status=Status.BUSY) if is_busy else verdict
 
 
 def _foremost(findings: Findings) -> Finding | None:
     """What saves most, if that makes the program slow; else what matters without saving time."""
     worth = [one for one in findings if one.weight >= _WORTH_FIXING]
+    general = {one.id for one in all_patterns() if one.is_general}
+    for one in findings:
+        # Time outside torch in a task that keeps others from running is that of a blocked loop.
+        blocks = one.status is Status.EVENT_LOOP and one.time_share >= _MUCH
+        if blocks and worth and worth[0].id in general:
+            return one
     if worth and worth[0].weight >= SLOW:
         return worth[0]
     matters = [one for one in findings if one.status in _NOT_ABOUT_TIME]
@@ -266,54 +255,32 @@ def _of_cause(account: Account, absent: Container[Cause]) -> tuple[Cause, float]
     return (first, share[first]) if is_enough else None
 
 
-def _of_finding(
-    trace: TraceData,
-    finding: Finding,
-    others: int,
-    unsure: tuple[str, ...],
-    common: dict[str, Any],
-) -> Verdict:
-    is_slow = finding.weight >= SLOW
-    place = finding.places[0] if finding.places else None
-    line = "" if place is None else place.said(line_texts(trace))
-    return Verdict(
-        status=finding.status if is_slow or finding.status in _NOT_ABOUT_TIME else Status.HEALTHY,
+def _of_finding(trace: TraceData, finding: Finding, verdict: Verdict) -> Verdict:
+    is_named = finding.weight >= SLOW or finding.status in _NOT_ABOUT_TIME
+    place, others = finding.places[0] if finding.places else None, verdict.others - 1
+    first, end, _ = finding.advice.partition(". ")
+    return replace(
+        verdict,
+        status=finding.status if is_named else Status.HEALTHY,
         title=finding.title,
-        next="opscope findings" if others else "opscope why",
+        next="opscope why --all" if others else "opscope why",
         place=place,
-        line=line,
-        fix=_sentence(finding.advice),
+        line="" if place is None else place.said(line_texts(trace)),
+        fix=first + end.rstrip(),
         gain_ns=finding.saved_ns,
         gain_share=finding.saved_share,
         others=others,
-        unsure=unsure,
         evidence=(finding.id,),
-        **common,
     )
 
 
-def _without_finding(
-    cause: tuple[Cause, float] | None,
-    others: int,
-    unsure: tuple[str, ...],
-    common: dict[str, Any],
-) -> Verdict:
-    if cause is None:
-        return Verdict(status=Status.HEALTHY, others=others, unsure=unsure, **common)
-    which, share = cause
-    status = OF_CAUSE.get(which, Status.OPERATORS)
-    next_one = "opscope run --why" if common["not_looked_for"] else "opscope why"
+def _with_cause(cause: Cause, share: float, verdict: Verdict) -> Verdict:
+    status = OF_CAUSE.get(cause, Status.OPERATORS)
+    command = "opscope run --why" if verdict.not_looked_for else "opscope why"
     if status is Status.COMMUNICATION:
-        next_one = "opscope stragglers"
-    return Verdict(
-        status=status,
-        share=share,
-        next=next_one,
-        others=others,
-        unsure=unsure,
-        evidence=(which.name.lower(),),
-        **common,
-    )
+        command = "opscope ranks"
+    evidence = (cause.name.lower(),)
+    return replace(verdict, status=status, share=share, next=command, evidence=evidence)
 
 
 def quick_line(trace: TraceData) -> str:
@@ -374,16 +341,6 @@ def _not_looked_for(findings: Findings) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _step_ns(account: Account) -> int:
-    took = account.steps.end_ns - account.steps.start_ns
-    return int(np.median(took)) if len(took) else 0
-
-
-def _own_share(period: Period) -> float | None:
-    costs = costs_of_events_ns(period.trace)
-    return None if costs is None else float(costs.sum()) / period.wall_ns
-
-
 def _left_out(period: Period) -> str:
     if period.which is not Which.STEADY:
         return ""
@@ -391,8 +348,3 @@ def _left_out(period: Period) -> str:
     parts = [f"{time_text(took)} of start-up"] if took else []
     parts += [f"{time_text(leaving)} after its end"] if leaving else []
     return f" (besides {' and '.join(parts)})" if parts else ""
-
-
-def _sentence(text: str) -> str:
-    first, end, _ = text.partition(". ")
-    return first + end.rstrip()

@@ -13,10 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-Values = npt.NDArray[np.int64]
-Amounts = npt.NDArray[np.float64]
+from opscope.timeline.arrays import Amounts, Flags, Values
+
 Conditions = tuple[Values, Values]
 """Moments of the clock, and by how much it is ahead then, at least or at most."""
 
@@ -40,19 +39,13 @@ _MOST = 4_096
 
 @dataclass(frozen=True)
 class ClockLine:
-    """How far a clock is ahead of another, and how far off that may be.
+    """How far a clock is ahead of another, and how far off that may be."""
 
-    Attributes:
-        origin_ns: the moment that drift is counted from, on this clock.
-        offset_ns: how far it is ahead then.
-        drift: nanoseconds that it gains in each.
-        edges: offset from ``offset_ns`` and drift of the lines at the edge of what is possible.
-            Shape (edges, 2).
-    """
-
-    origin_ns: int
-    offset_ns: float
-    drift: float
+    origin_ns: int  # the moment that drift is counted from, on this clock
+    offset_ns: float  # how far it is ahead then
+    drift: float  # nanoseconds that it gains in each
+    # offset from ``offset_ns`` and drift of the lines at the edge of what is possible. Shape
+    # (edges, 2)
     edges: Amounts
 
     def ahead_ns(self, time_ns: Values) -> Values:
@@ -109,7 +102,7 @@ class ClockCourse:
         )
         return ClockCourse(tuple(lines))
 
-    def _by_line(self, time_ns: Values) -> list[tuple[ClockLine, npt.NDArray[np.bool_]]]:
+    def _by_line(self, time_ns: Values) -> list[tuple[ClockLine, Flags]]:
         """Each line, and which moments it is the nearest one of."""
         origins = np.array([line.origin_ns for line in self.lines])
         which = np.searchsorted(origins[:-1] + np.diff(origins) // 2, time_ns)
@@ -121,11 +114,7 @@ EVEN = ClockCourse((ClockLine(0, 0.0, 0.0, np.zeros((0, 2))),))
 
 
 def fit_course(least: Conditions, most: Conditions) -> ClockCourse | None:
-    """The lines that satisfy the conditions best.
-
-    Returns:
-        None where nothing bounds the clock on one side.
-    """
+    """The lines that satisfy the conditions best; None where only one side bounds the clock."""
     if not len(least[0]) or not len(most[0]):
         return None
     first_ns = min(least[0].min(), most[0].min())

@@ -7,13 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.base.quantity_text import time_text
 from opscope.jobs.clock_fit import EVEN, ClockCourse, fit_course
-
-Values = npt.NDArray[np.int64]
-Amounts = npt.NDArray[np.float64]
+from opscope.timeline.arrays import Amounts, Flags, Values
 
 _FARTHEST = np.iinfo(np.int64).max // 4
 
@@ -85,32 +82,20 @@ class Clocks:
 
 @dataclass(frozen=True, eq=False)
 class Arrivals:
-    """Who cannot have ended before whom: one row per process and collective. Shape (rows,).
+    """Who cannot have ended before whom: one row per process and collective. Shape (rows,)."""
 
-    Attributes:
-        collective: which.
-        process: row in the processes.
-        start_ns: when the process began to take part, on its own clock.
-        end_ns: when it had what it gets.
-        gives: whether others need what it has.
-        takes: whether it needs what others have.
-    """
-
-    collective: Values
-    process: Values
-    start_ns: Values
-    end_ns: Values
-    gives: npt.NDArray[np.bool_]
-    takes: npt.NDArray[np.bool_]
+    collective: Values  # which
+    process: Values  # row in the processes
+    start_ns: Values  # when the process began to take part, on its own clock
+    end_ns: Values  # when it had what it gets
+    gives: Flags  # whether others need what it has
+    takes: Flags  # whether it needs what others have
 
 
 def machines_of(about: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Clocks:
-    """Processes by machine, by what their traces say of themselves; nothing is known of clocks of
-    several machines yet.
+    """Processes by machine, by their metadata; clocks of several machines are not known yet.
 
-    Args:
-        about: metadata of each.
-        names: of each, for those that do not say where they ran.
+    ``names`` stand for machines where traces do not say their host.
     """
     machines: dict[Any, int] = {}
     titles: list[tuple[str, bool]] = []

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from opscope.analysis.collectives.kinds import NONE
+from opscope.analysis.collectives.calls import NONE, POINT_TO_POINT
 from opscope.analysis.collectives.process_collectives import ProcessGroup
+from opscope.base.quantity_text import bytes_text, share_text, time_text
 from opscope.columns.row_groups import group_rows
 from opscope.jobs.collectives import JobCollectives
+from opscope.jobs.rank_path import rank_path
 from opscope.storage.partition import Partition
-
-Values = npt.NDArray[np.int64]
-Amounts = npt.NDArray[np.float64]
+from opscope.timeline.arrays import Amounts, Values
 
 
 @dataclass(frozen=True)
@@ -128,12 +128,12 @@ def collective_kinds(found: JobCollectives) -> list[CollectiveKind]:
                 group=found.groups[group],
                 size_bytes=size,
                 count=len(own),
-                transfer_ns=_middle(found.transfer_ns[own]),
+                transfer_ns=_median(_known(found.transfer_ns[own])),
                 wait_ns=float(wait[row] / shares[row]),
-                skew_ns=_middle(found.skew_ns[own]),
+                skew_ns=_median(_known(found.skew_ns[own])),
                 exposed_ns=float(exposed[row] / shares[row]),
-                algorithm_bandwidth=_middle_of_known(algorithm[own]),
-                bus_bandwidth=_middle_of_known(bus[own]),
+                algorithm_bandwidth=_median(algorithm[own]),
+                bus_bandwidth=_median(bus[own]),
                 last=None if last == NONE else found.processes[last],
                 last_share=share,
             )
@@ -161,12 +161,11 @@ def rank_waits(found: JobCollectives) -> list[RankWaits]:
     ]
 
 
-def _middle(times: Values) -> float:
-    known = times[times != NONE]
-    return float(np.median(known)) if len(known) else float("nan")
+def _known(times: Values) -> Amounts:
+    return np.where(times == NONE, np.nan, times)
 
 
-def _middle_of_known(values: Amounts) -> float:
+def _median(values: Amounts) -> float:
     known = values[np.isfinite(values)]
     return float(np.median(known)) if len(known) else float("nan")
 
@@ -177,3 +176,67 @@ def _mostly(rows: Values) -> tuple[int, float]:
         return NONE, 0.0
     counts = np.bincount(known)
     return int(counts.argmax()), float(counts.max() / len(rows))
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """Names and what is known of each."""
+
+    heading: str  # of the names
+    names: list[str]  # one for each row
+    columns: list[tuple[str, list[str]]]  # a heading, and a cell for each row
+
+
+def kind_table(kinds: Sequence[CollectiveKind]) -> TextTable:
+    """Kinds of collectives: how many, how long, how fast, and who came last."""
+    return TextTable(
+        "Collective",
+        [_title(kind) for kind in kinds],
+        [
+            ("Count", [f"{kind.count:,}" for kind in kinds]),
+            ("Transfer", [_time(kind.transfer_ns) for kind in kinds]),
+            ("Wait", [_time(kind.wait_ns) for kind in kinds]),
+            ("Exposed", [_time(kind.exposed_ns) for kind in kinds]),
+            ("Bus/s", [_rate(kind.bus_bandwidth) for kind in kinds]),
+            ("Mostly last", [_last(kind) for kind in kinds]),
+        ],
+    )
+
+
+def rank_table(waits: Sequence[RankWaits]) -> TextTable:
+    """Processes: how long each waited, and others for it."""
+    return TextTable(
+        "Process",
+        [str(one.process) for one in waits],
+        [
+            ("Collectives", [f"{one.count:,}" for one in waits]),
+            ("Waited", [time_text(one.wait_ns) for one in waits]),
+            ("Exposed", [time_text(one.exposed_ns) for one in waits]),
+            ("Came last", [f"{one.awaited:,}" for one in waits]),
+            ("Others waited", [time_text(one.awaited_ns) for one in waits]),
+        ],
+    )
+
+
+def sentences(found: JobCollectives) -> list[str]:
+    """What had to wait for what, where anything did, and what is to be known about the figures."""
+    path = str(rank_path(found))
+    return [*([path] if path else []), *found.sentences()]
+
+
+def _title(kind: CollectiveKind) -> str:
+    size = f" {bytes_text(kind.size_bytes)}" if kind.size_bytes else ""
+    between = "of two" if kind.name in POINT_TO_POINT else f"{len(kind.group.ranks)} ranks"
+    return f"{kind.name}{size}, {between}"
+
+
+def _time(value: float) -> str:
+    return "-" if np.isnan(value) else time_text(round(value))
+
+
+def _rate(value: float) -> str:
+    return "-" if np.isnan(value) else bytes_text(round(value))
+
+
+def _last(kind: CollectiveKind) -> str:
+    return "-" if kind.last is None else f"{kind.last} ({share_text(kind.last_share)})"

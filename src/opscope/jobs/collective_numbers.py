@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from opscope.analysis.collectives.kinds import (
+from opscope.analysis.collectives.calls import (
     FROM_ALL,
     NONE,
     POINT_TO_POINT,
@@ -16,8 +15,7 @@ from opscope.analysis.collectives.kinds import (
     UNEVEN,
 )
 from opscope.analysis.collectives.process_collectives import ProcessCollectives
-
-Values = npt.NDArray[np.int64]
+from opscope.timeline.arrays import Values
 
 _CAUSAL = 0.99
 """Of the collectives in common, how many may not end in one rank before they begin in another."""
@@ -25,21 +23,14 @@ _CAUSAL = 0.99
 
 @dataclass(frozen=True, eq=False)
 class OneRank:
-    """What one rank began in one group, in order. Arrays have shape (collectives,).
+    """What one rank began in one group, in order. Arrays have shape (collectives,)."""
 
-    Attributes:
-        signature: equal where two are the same kind, as numbers.
-        number: as its backend counts; ``NONE`` where that is not known.
-        begin_ns: on a clock that ranks of one machine share.
-        end_ns: likewise, ``NONE`` where it is not known, or where it may be before others begin.
-        machine: which; ranks of one have one clock.
-    """
-
-    signature: Values
-    number: Values
-    begin_ns: Values
+    signature: Values  # equal where two are the same kind, as numbers
+    number: Values  # as its backend counts; ``NONE`` where that is not known
+    begin_ns: Values  # on a clock that ranks of one machine share
+    # likewise, ``NONE`` where it is not known, or where it may be before others begin
     end_ns: Values
-    machine: int
+    machine: int  # which; ranks of one have one clock
 
     def __len__(self) -> int:
         return len(self.signature)
@@ -52,15 +43,7 @@ def one_rank(
     shift_ns: int,
     machine: int,
 ) -> OneRank:
-    """Some rows of what a process began.
-
-    Args:
-        found: that.
-        rows: of one group, in order.
-        signatures: numbers of kinds; those that are new are added.
-        shift_ns: what makes its times those of all.
-        machine: that it ran on.
-    """
+    """Rows of one group of a process, in order; new kinds are added to ``signatures``."""
     size = np.maximum(found.sent_bytes, found.received_bytes)[rows].tolist()
     kinds = [_kind(found.name[row], of) for row, of in zip(rows.tolist(), size, strict=True)]
     signature = [signatures.setdefault(kind, len(signatures)) for kind in kinds]
@@ -86,7 +69,7 @@ def _waits_for_all(name: str) -> bool:
     """Whether no rank can be through before all have begun.
 
     Who gives to many may be before the last of them takes it, and who takes from one before a
-    third begins. A message is not under way before somebody wants it (gloo, NCCL).
+    third begins. A message is not under way before its receiver wants it (gloo, NCCL).
     """
     return name not in (*TO_ALL, *FROM_ALL, *UNEVEN)
 
@@ -96,10 +79,8 @@ def align(ranks: Sequence[OneRank]) -> list[Values]:
 
     The backend's sequence numbers where they fit, else the order within the group. Numbers fit if
     what has the same one is of the same kind, and ends in no rank before it begins in another. The
-    order alone is taken between machines only where both recorded equally many.
-
-    Returns:
-        For each rank, shape (collectives,); ``NONE`` for all of one that fits neither way.
+    order alone is taken between machines only where both recorded equally many. Each of
+    shape (collectives,); ``NONE`` for all of a rank that fits neither way.
     """
     first = max(range(len(ranks)), key=lambda row: len(ranks[row]))
     longest = ranks[first]

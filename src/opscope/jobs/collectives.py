@@ -8,9 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from opscope.analysis.collectives.kinds import (
+from opscope.analysis.collectives.calls import (
     FROM_ALL,
     NONE,
     POINT_TO_POINT,
@@ -28,10 +27,7 @@ from opscope.jobs.clocks import Arrivals, Clocks, brought_together, machines_of
 from opscope.jobs.collective_numbers import align, one_rank
 from opscope.storage.job import place_in_job
 from opscope.storage.partition import RANK, Partition, parts_text
-
-Values = npt.NDArray[np.int64]
-Amounts = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
+from opscope.timeline.arrays import Amounts, Values
 
 _OF_BUS = {
     "allreduce": 2.0, "allreduce_coalesced": 2.0, "all_gather": 1.0, "_allgather_base": 1.0,
@@ -129,7 +125,7 @@ class JobCollectives:
         ranks = np.maximum(self.ranks, 1)
         return self.algorithm_bandwidth * np.where(factor > 0, factor * (ranks - 1) / ranks, 1.0)
 
-    def arrows(self) -> npt.NDArray[np.int64]:
+    def arrows(self) -> Values:
         """From each share that waited to the one that it waited for, as rows of shares; never
         back in time, by when ranks called. Shape (2, arrows)."""
         own = np.flatnonzero(self.process == self.last[self.collective])
@@ -159,8 +155,9 @@ class JobCollectives:
             )
         if len(self) and (absent := self.absent_ranks):
             parts = [Partition(RANK, rank) for rank in absent]
+            are = "is" if len(parts) == 1 else "are"
             lines.append(
-                f"Groups have {parts_text(parts, 0)} too, which {_is_are(parts)} not looked at: "
+                f"Groups have {parts_text(parts, 0)} too, which {are} not looked at: "
                 "time in which others waited for them counts as transfer."
             )
         unmatched = self.unmatched.items()
@@ -190,18 +187,13 @@ def _rank_of(part: Partition, about: Mapping[str, Any]) -> int:
     return rank if size > 1 else NONE
 
 
-def _is_are(parts: list[Partition]) -> str:
-    return "is" if len(parts) == 1 else "are"
-
-
 def job_collectives(
     traces: Iterable[tuple[Partition, TraceData]], with_exposed: bool = True
 ) -> JobCollectives:
-    """Match the collectives of all ranks, bring their clocks together, and tell who waited.
+    """Match the collectives of all ranks, bring their clocks together, and find who waited.
 
-    Args:
-        traces: of the job's processes; each is looked at once and not kept.
-        with_exposed: whether to ask for ``exposed_ns``, which takes longest; else it is 0.
+    Each trace is read once and not kept. Without ``with_exposed``, which takes longest,
+    ``exposed_ns`` is 0.
     """
     return collectives_together(
         {part: (process_collectives(trace, with_exposed), trace.metadata) for part, trace in traces}
@@ -217,8 +209,9 @@ def collectives_together(
     clocks = machines_of(told, [str(part) for part in processes])
     ranks = [_rank_of(part, about) for part, about in zip(processes, told, strict=True)]
     shares = _matched(ranks, found, clocks)
-    clocks = brought_together(clocks, _arrivals(shares, ranks, found))
-    return _described(tuple(processes), ranks, found, shares, clocks)
+    arrivals = _arrivals(shares, ranks, found)
+    clocks = brought_together(clocks, arrivals)
+    return _described(tuple(processes), ranks, found, shares, arrivals, clocks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,32 +329,21 @@ def _keys(rank: int, one: ProcessCollectives) -> Iterable[tuple[Key, Values]]:
 
 def _arrivals(shares: _Shares, ranks: list[int], found: list[ProcessCollectives]) -> Arrivals:
     """Which shares bound clocks: those whose transfer is known, of collectives that make wait."""
-    start, end, root, name = _columns(shares, found)
-    number = np.array(ranks, dtype=np.int64)
-    is_root = number[shares.process] == root
-    kind = name[shares.collective] if len(shares.collective) else name[:0]
-    known = (start != NONE) & ~np.isin(kind, UNEVEN)
-    to_all, from_all = np.isin(kind, TO_ALL), np.isin(kind, FROM_ALL)
-    message = np.isin(kind, POINT_TO_POINT)
-    sends = _gathered(shares, [_sends(one) for one in found]) > 0
-    gives = known & np.where(message, sends, np.where(to_all, is_root, ~from_all | ~is_root))
-    takes = known & np.where(message, ~sends, np.where(from_all, is_root, ~to_all | ~is_root))
-    rooted = (to_all | from_all) & (root == NONE)
-    return Arrivals(shares.collective, shares.process, start, end, gives & ~rooted, takes & ~rooted)
-
-
-def _sends(one: ProcessCollectives) -> Values:
-    return np.array([name == "send" for name in one.name], dtype=np.int64)
-
-
-def _columns(
-    shares: _Shares, found: list[ProcessCollectives]
-) -> tuple[Values, Values, Values, npt.NDArray[Any]]:
     start, end, root = (
         _gathered(shares, [getattr(one, column) for one in found])
         for column in ("start_ns", "end_ns", "root")
     )
-    return start, end, root, np.array(shares.name, dtype=object)
+    is_root = np.array(ranks, dtype=np.int64)[shares.process] == root
+    kind = np.array([*shares.name, ""], dtype=object)[shares.collective]
+    known = (start != NONE) & ~np.isin(kind, UNEVEN)
+    to_all, from_all = np.isin(kind, TO_ALL), np.isin(kind, FROM_ALL)
+    message = np.isin(kind, POINT_TO_POINT)
+    names = [np.array(one.name, dtype=object) for one in found]
+    sends = _gathered(shares, [(name == "send").astype(np.int64) for name in names]) > 0
+    gives = known & np.where(message, sends, np.where(to_all, is_root, ~from_all | ~is_root))
+    takes = known & np.where(message, ~sends, np.where(from_all, is_root, ~to_all | ~is_root))
+    rooted = (to_all | from_all) & (root == NONE)
+    return Arrivals(shares.collective, shares.process, start, end, gives & ~rooted, takes & ~rooted)
 
 
 def _gathered(shares: _Shares, columns: list[Values]) -> Values:
@@ -377,6 +359,7 @@ def _described(
     ranks: list[int],
     found: list[ProcessCollectives],
     shares: _Shares,
+    arrivals: Arrivals,
     clocks: Clocks,
 ) -> JobCollectives:
     moved: Mapping[str, Values] = {
@@ -384,7 +367,6 @@ def _described(
         for column in ("begin_ns", "start_ns", "end_ns")
     }
     start, end = moved["start_ns"], moved["end_ns"]
-    arrivals = _arrivals(shares, ranks, found)
     count = len(shares.group)
     last_ns, last, first_begin, last_begin, end_ns = _edges(count, shares, moved, arrivals)
     bound = _bounds(count, shares, clocks, start)

@@ -2,19 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import statistics
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.account.account import Account
 from opscope.base.quantity_text import share_text
 from opscope.columns.causes import Cause
-from opscope.jobs.compared_shares import FEWEST, compare_shares_of
 from opscope.jobs.rollup.read import Rollup
 from opscope.storage.partition import RANK, Partition
+from opscope.timeline.arrays import Amounts, Flags
 from opscope.timeline.period import Which, no_start_up
+
+FEWEST = 3
+"""Processes to compare: of two neither is in the middle."""
+_WORTH_SAYING = 0.05
+"""Of what it is a share of, by which a process is above or below the median."""
+
+
+@dataclass(frozen=True)
+class DifferingShare:
+    """A process that has more or less of something than others."""
+
+    process: Partition  # which
+    what: str  # of what, in words
+    share: float  # that it has, 0 to 1
+    middle: float  # the median share
+    compared: int  # how many it is the median of
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: plain values."""
+        values = {"what": self.what, "share": self.share, "middle": self.middle}
+        return {self.process.kind: self.process.number, **values, "compared": self.compared}
+
+
+@dataclass(frozen=True)
+class ComparedShares:
+    """What was compared, and what is not alike."""
+
+    # how many processes at most; 0 where too few have anything in common: of two neither is in the
+    # middle
+    compared: int
+    differing: tuple[DifferingShare, ...]  # largest difference first
+
+
+def compare_shares_of(
+    shares: Mapping[str, Mapping[Partition, float]], among: Collection[Partition]
+) -> ComparedShares:
+    """Compare shares, by what they are of, with the median of the processes ``among``."""
+    most, differing = 0, []
+    for what, of_process in shares.items():
+        own = {part: share for part, share in of_process.items() if part in among}
+        if len(own) < FEWEST:
+            continue
+        most, middle = max(most, len(own)), statistics.median(own.values())
+        differing += [
+            DifferingShare(part, what, share, middle, len(own))
+            for part, share in own.items()
+            if abs(share - middle) >= _WORTH_SAYING
+        ]
+    differing.sort(key=lambda one: -abs(one.share - one.middle))
+    return ComparedShares(most, tuple(differing))
+
 
 _SHOWN, _SHOWN_PROCESSES = 5, 20
 
@@ -27,7 +79,7 @@ class Difference:
         process: which.
         cause: of what.
         share: of its time.
-        middle: share in the middle one of all.
+        middle: the median share of all.
     """
 
     process: Partition
@@ -47,7 +99,7 @@ class ComparedAccounts:
     """
 
     processes: tuple[Partition, ...]
-    shares: npt.NDArray[np.float64]
+    shares: Amounts
     step_ns: tuple[int, ...]
 
     @property
@@ -64,7 +116,7 @@ class ComparedAccounts:
 
     @property
     def differences(self) -> list[Difference]:
-        """What processes have more of than the middle one, largest first.
+        """What processes have more of than the median, largest first.
 
         Ranks are compared with ranks, where there are any: who started them does something else;
         and what makes steps with what makes steps, where anything does.
@@ -94,7 +146,7 @@ class ComparedAccounts:
         return f"<ComparedAccounts of {len(self.processes)} processes{rows}>"
 
     @property
-    def _alike(self) -> npt.NDArray[np.bool_]:
+    def _alike(self) -> Flags:
         is_rank = np.array([process.kind == RANK for process in self.processes])
         alike = is_rank if is_rank.any() else ~is_rank
         with_steps = alike & (np.array(self.step_ns) >= 0)
@@ -112,12 +164,7 @@ def compare_accounts(accounts: Mapping[Partition, Account]) -> ComparedAccounts:
 
 
 def compare_rollups(rollups: Mapping[Partition, Rollup], which: Which) -> ComparedAccounts:
-    """Put the accounts of a period side by side, as they were added up.
-
-    Raises:
-        UnreadableProcessError: a rollup is damaged.
-        UsageError: a process has no such period.
-    """
+    """Accounts of a period side by side, from rollups."""
     if any(which.value not in one.mark.step_ns for one in rollups.values()):
         raise no_start_up()
     time_ns = np.array([one.causes_ns(which) for one in rollups.values()], dtype=np.float64)

@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from opscope.analysis.collectives.kinds import NONE
+from opscope.analysis.collectives.calls import NONE
 from opscope.base.quantity_text import share_text, time_text
 from opscope.jobs.collectives import JobCollectives
 from opscope.storage.partition import Partition
-
-Values = npt.NDArray[np.int64]
+from opscope.timeline.arrays import Flags, Values
 
 _LEAST_SHARE = 0.05
 """Of the path, for a rank to be named in a sentence."""
@@ -42,7 +40,7 @@ class RankPath:
     process: Values
     start_ns: Values
     end_ns: Values
-    is_transfer: npt.NDArray[np.bool_]
+    is_transfer: Flags
 
     def __len__(self) -> int:
         return len(self.process)

@@ -9,18 +9,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.base.quantity_text import time_text
 from opscope.columns.causes import Cause
 from opscope.jobs.rollup.schema import STEPS, cause_column
 from opscope.storage.partition import Partition
+from opscope.timeline.arrays import Amounts, Values
 from opscope.timeline.period import Which
 
 if TYPE_CHECKING:  # it takes Arrow, which is not loaded into programs that are recorded
     from opscope.jobs.rollup.read import Rollup
 
-Values = npt.NDArray[np.int64]
 
 _SHOWN = 20
 
@@ -65,7 +64,7 @@ class RankSteps:
         )
 
     @property
-    def mean_own_ns(self) -> npt.NDArray[np.float64]:
+    def mean_own_ns(self) -> Amounts:
         """What a step of each process takes without others, on average; NaN without steps.
         Shape (processes,)."""
         found = np.full(len(self.processes), np.nan)
@@ -76,7 +75,7 @@ class RankSteps:
 
     def worth_showing(self, most: int) -> list[Partition]:
         """Up to so many processes that a picture of a few should have: those that take longest for
-        a step without others, the middle one and the quickest. Those without steps come last."""
+        a step without others, the median one and the quickest. Those without steps come last."""
         count = len(self.processes)
         if count <= most:
             return list(self.processes)
@@ -88,11 +87,7 @@ class RankSteps:
 
 
 def rank_steps(rollups: Mapping[Partition, Rollup]) -> RankSteps:
-    """Put the steps of processes side by side, by their numbers.
-
-    Raises:
-        UnreadableProcessError: a rollup is damaged.
-    """
+    """Put the steps of processes side by side, by their numbers."""
     tables = [rollup.table(STEPS.name) for rollup in rollups.values()]
     number = np.unique(np.concatenate([*(one["step"] for one in tables), np.zeros(0, np.int64)]))
     shape = (len(tables), len(number))

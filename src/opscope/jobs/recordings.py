@@ -1,20 +1,21 @@
-"""Where the recordings of a job lie: in a folder of ours, in those of several hosts, in one of
-Chrome traces, or in a Chrome trace of several processes."""
+"""Where the recordings of a job are: a folder of ours, one for each host, a folder of Chrome
+traces, or a Chrome trace of several processes."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+from opscope.base.input_file import is_folder
 from opscope.columns.trace_data import TraceData
-from opscope.jobs.chrome_file import chrome_file
-from opscope.jobs.chrome_folder import ChromeFolder, chrome_files
-from opscope.jobs.host_folders import HostFolders, host_folders
-from opscope.jobs.trace_folder import TraceFolder
-from opscope.recording.streams.load import parts_of
-from opscope.storage.partition import Partition
-from opscope.storage.processes import Processes
+from opscope.errors import TraceFormatError
+from opscope.jobs.chrome_files import ChromeFolder, chrome_file, chrome_files
+from opscope.recording.streams.load import begun_again, load_trace, parts_of, unfinished_part
+from opscope.storage.job import ledger_with_ranks, place_in_job
+from opscope.storage.partition import RANK, Partition, in_order, partition_folders
+from opscope.storage.processes import Processes, metadata_of
 
 
 class Recordings(Protocol):
@@ -22,61 +23,171 @@ class Recordings(Protocol):
 
     @property
     def parts(self) -> tuple[Partition, ...]:
-        """Its processes, in their order."""
+        """Its processes, in order."""
 
     def load(self, part: Partition) -> TraceData:
-        """The trace of one of them.
-
-        Raises:
-            TraceFormatError: it is damaged.
-        """
+        """The trace of one process; TraceFormatError where it is damaged."""
 
     def prepare(self, parts: tuple[Partition, ...]) -> None:
-        """Make ready to load these, one after the other.
-
-        Raises:
-            TraceFormatError: one is damaged.
-        """
+        """Read several processes at once, before they are loaded one by one."""
 
     def metadata(self, part: Partition) -> dict[str, Any]:
-        """What one says of itself, without reading more of it than that takes."""
+        """Metadata of one process, without reading more of it than that takes."""
 
     @property
     def unfinished(self) -> Collection[Partition]:
-        """Those whose recordings did not end, or have not yet."""
+        """Processes whose recordings have not ended."""
 
     def tables(self, part: Partition) -> Path | TraceData:
-        """A folder with the tables of one, or what holds them."""
+        """The folder with the tables of a process, or the tables."""
 
     def folders(self) -> dict[Partition, Path]:
-        """Of those whose tables are on disk, the folder with them."""
+        """Folders of the processes whose tables are on disk."""
 
     def processes(self) -> Processes:
-        """Every process that is known of."""
+        """Every known process."""
+
+
+class TraceFolder:
+    """A folder of ours; recordings in it may not have ended."""
+
+    def __init__(self, path: Path, parts: tuple[Partition, ...]) -> None:
+        self.path, self.parts = path, parts
+
+    def load(self, part: Partition) -> TraceData:
+        """The trace of a process, or what its recording holds so far."""
+        return load_trace(self.path, **{part.kind: part.number})
+
+    def prepare(self, parts: tuple[Partition, ...]) -> None:
+        """Nothing to prepare."""
+
+    def metadata(self, part: Partition) -> dict[str, Any]:
+        """Of a written trace, from a file of its own."""
+        usual = self.path / part.folder_name  # looking through all for each takes long for many
+        folder = usual if usual.is_dir() else partition_folders(self.path).get(part)
+        return self.load(part).metadata if folder is None else metadata_of(folder)
+
+    @property
+    def unfinished(self) -> Collection[Partition]:
+        """Processes with a recording and no trace yet."""
+        return {*self.parts} - partition_folders(self.path).keys()
+
+    def tables(self, part: Partition) -> Path | TraceData:
+        """The folder of a written trace; else what the recording holds so far."""
+        unfinished = unfinished_part(self.path, part)
+        return partition_folders(self.path)[part] if unfinished is None else unfinished
+
+    def folders(self) -> dict[Partition, Path]:
+        """Of traces that are written, and whose process was not recorded again since."""
+        again = begun_again(self.path)
+        found = partition_folders(self.path)
+        return {part: folder for part, folder in found.items() if part not in again}
+
+    def processes(self) -> Processes:
+        """Also those of the folder's list that nothing was recorded of."""
+        return Processes.in_folder(self.path).with_parts(self.parts)
+
+
+class HostFolders:
+    """Folders of ours, one for each host, that hold different ranks of one job."""
+
+    def __init__(self, path: Path, folders: Mapping[Partition, TraceFolder]) -> None:
+        self.path = path
+        self._of = {part: folders[part] for part in in_order(folders)}
+        self._hosts = tuple(dict.fromkeys(self._of.values()))
+
+    @property
+    def parts(self) -> tuple[Partition, ...]:
+        """The ranks of all hosts."""
+        return tuple(self._of)
+
+    def load(self, part: Partition) -> TraceData:
+        """The trace of a rank; its ledger knows the ranks of all hosts."""
+        trace = self._of[part].load(part)
+        there = [one.number for one in self._of]
+        ledger = ledger_with_ranks(trace.table("ledger"), trace.metadata, part.number, there)
+        return trace.with_tables({"ledger": ledger})
+
+    def folder_of(self, part: Partition) -> Path:
+        """The folder of its host."""
+        return self._of[part].path if part in self._of else self.path
+
+    def prepare(self, parts: tuple[Partition, ...]) -> None:
+        """Nothing to prepare."""
+
+    def metadata(self, part: Partition) -> dict[str, Any]:
+        """As in the folder of its host."""
+        return self._of[part].metadata(part)
+
+    @property
+    def unfinished(self) -> Collection[Partition]:
+        """Ranks with a recording and no trace yet."""
+        return {part for host in self._hosts for part in host.unfinished}
+
+    def tables(self, part: Partition) -> Path | TraceData:
+        """As in the folder of its host."""
+        return self._of[part].tables(part)
+
+    def folders(self) -> dict[Partition, Path]:
+        """Of the written traces of all hosts."""
+        return {part: folder for host in self._hosts for part, folder in host.folders().items()}
+
+    def processes(self) -> Processes:
+        """Those of every host, one host after the other."""
+        found = [host.processes() for host in self._hosts]
+        entries = tuple(entry for one in found for entry in one.entries)
+        parts = {part: folder for one in found for part, folder in one.parts.items()}
+        return Processes(self.path, entries, parts)
 
 
 def find_recordings(path: Path) -> Recordings | None:
-    """What holds the recordings of processes at a path; None where nothing does.
+    """The recordings at a path; None where there are none.
 
     Raises:
-        TraceFormatError: it cannot be looked into, or another version made what is in it.
-        UsageError: it has Chrome traces, and two of one rank or one of nobody knows which.
+        TraceFormatError: the path cannot be read, or another version wrote it.
+        UsageError: two Chrome traces are of one rank, or nothing says which rank one is of.
     """
     if parts := parts_of(path):
         return TraceFolder(path, parts)
     if files := chrome_files(path):
         return ChromeFolder(path, files)
-    return chrome_file(path) or host_folders(path)
+    return chrome_file(path) or _host_folders(path)
 
 
 def folder_of(path: Path, part: Partition | None) -> Path:
     """The folder of ours in ``path`` that has a process: of a job of several hosts that of its
-    host, else ``path``.
-
-    Raises:
-        TraceFormatError, UsageError: as :func:`find_recordings`.
-    """
+    host, else ``path``. Errors as of :func:`find_recordings`."""
     source = find_recordings(path)
     if isinstance(source, HostFolders) and part is not None:
         return source.folder_of(part)
     return path
+
+
+def _host_folders(path: Path) -> HostFolders | None:
+    """Folders that each hold ranks that no other does, of jobs of the same size; else None."""
+    if not is_folder(path):
+        return None
+    found: dict[Partition, TraceFolder] = {}
+    sizes, hosts = set(), 0
+    with suppress(OSError):
+        for folder in sorted(one for one in path.iterdir() if one.is_dir()):
+            parts = parts_of(folder)
+            if not parts:
+                continue
+            host = TraceFolder(folder, parts)
+            is_of_job = not found.keys() & {*parts} and all(part.kind == RANK for part in parts)
+            if not is_of_job:
+                return None
+            sizes |= {_size(host, part) for part in parts}
+            found |= dict.fromkeys(parts, host)
+            hosts += 1
+    return HostFolders(path, found) if hosts > 1 and len(sizes) == 1 and 1 not in sizes else None
+
+
+def _size(host: TraceFolder, part: Partition) -> int:
+    """How many ranks the job of a rank has; 1 where its trace does not say."""
+    try:
+        own, size = place_in_job(host.metadata(part))
+    except TraceFormatError:  # damaged: it is said where it is read
+        return 1
+    return size if own == part.number else 1

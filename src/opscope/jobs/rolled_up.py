@@ -5,15 +5,42 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+from opscope.base.address import refuse_address
 from opscope.base.scratch import Scratch
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError
+from opscope.jobs.recordings import find_recordings
 from opscope.jobs.rollup.read import Rollup
-from opscope.jobs.rollup.several import roll_up_several
+from opscope.jobs.rollup.workers import in_workers
+from opscope.jobs.rollup.write import BYTES_PER_EVENT_READ
 from opscope.jobs.saving import save_trace
+from opscope.storage.manifest import read_manifest
 from opscope.storage.partition import Partition
+from opscope.storage.remote import complete
+
+
+def roll_up_several(wanted: Mapping[Path, Path]) -> dict[Path, str]:
+    """Make rollups, as many at a time as there are processors and memory for.
+
+    ``wanted`` says where to write, by the folder of a part. Returns why one failed, by folder.
+    """
+    for part in wanted:
+        complete(part)
+    largest = max(map(_events, wanted), default=0) * BYTES_PER_EVENT_READ
+    tasks = [("roll_up", os.fspath(part), os.fspath(into)) for part, into in wanted.items()]
+    outcome = zip(wanted, in_workers(tasks, largest), strict=True)
+    return {part: why for part, why in outcome if why}
+
+
+def _events(part: Path) -> int:
+    try:
+        return read_manifest(part).tables.get("events", {}).get("rows", 0)
+    except TraceFormatError:
+        return 0
+
 
 Unreadable = Callable[[Partition, str], TraceFormatError]
 """The error for a process that cannot be read, of why."""
@@ -31,11 +58,7 @@ class RolledUp:
         return type(self), ()
 
     def there(self, folders: Mapping[Partition, Path]) -> dict[Partition, Rollup]:
-        """Those that need not be made.
-
-        Args:
-            folders: of the traces.
-        """
+        """Rollups that exist, by the folders of traces."""
         found = {}
         for part, folder in folders.items():
             rollup = Rollup.of(folder)
@@ -48,14 +71,9 @@ class RolledUp:
     def all(
         self, folders: Mapping[Partition, Path], unreadable: Unreadable
     ) -> dict[Partition, Rollup]:
-        """Those of all, of which the missing ones are made now, beside each other.
+        """All rollups, by the folders of traces; missing ones are made now, several at a time.
 
-        Args:
-            folders: of the traces.
-            unreadable: makes the error for one that cannot be added up.
-
-        Raises:
-            TraceFormatError: one cannot be made.
+        ``unreadable`` makes the error for one that cannot be made.
         """
         with self._scratch.lock:  # what another thread makes meanwhile is there then
             found = self.there(folders)
@@ -70,12 +88,7 @@ class RolledUp:
         return {part: found[part] for part in folders}
 
     def saved(self, part: Partition, trace: TraceData) -> Path:
-        """The folder of a trace that is not on disk as such, with its rollup, for as long as the
-        job is looked at.
-
-        Raises:
-            UsageError: nothing can be written to the folder for temporary files.
-        """
+        """Save a trace that is not on disk, with its rollup, in the job's temporary folder."""
         with self._scratch.lock:
             return save_trace(trace, self._scratch.folder / "traces", part)
 
@@ -88,3 +101,26 @@ class RolledUp:
         for part, folder in missing.items():
             if folder in failed:
                 raise unreadable(part, failed[folder])
+
+
+@dataclass(frozen=True)
+class MadeRollups:
+    """What was done."""
+
+    count: int  # processes that there are traces of
+    made: tuple[Partition, ...]  # those whose rollup was made now
+    failed: Mapping[Partition, str]  # those of which that failed, and why
+
+
+def make_rollups(folder: str | os.PathLike[str], again: bool = False) -> MadeRollups:
+    """Make the rollups of a job that are missing, damaged, stale or of another version; or all."""
+    refuse_address(folder)
+    source = find_recordings(Path(os.fsdecode(folder)))
+    parts = {} if source is None else source.folders()
+    wanted = {part: folder for part, folder in parts.items() if again or Rollup.of(folder) is None}
+    failed = roll_up_several({folder: folder for folder in wanted.values()})
+    return MadeRollups(
+        count=len(parts),
+        made=tuple(part for part, folder in wanted.items() if folder not in failed),
+        failed={part: failed[folder] for part, folder in wanted.items() if folder in failed},
+    )

@@ -8,17 +8,17 @@ from pathlib import Path
 from opscope.columns.trace_data import TraceData
 from opscope.storage.job import place_in_job
 from opscope.storage.partition import Partition
-from opscope.storage.save_apart import save_apart
+from opscope.storage.store import save_part
 
 
 def save_trace(
     trace: TraceData, path: str | os.PathLike[str], asked: Partition | None = None
 ) -> Path:
-    """As :func:`save_apart`; what is one process of several gets its rollup, too.
+    """As :func:`save_part`; what is one process of several gets its rollup, too.
 
     The rollup is made of what is in memory. Without one, the first question makes it.
     """
-    saved = save_apart(trace, path, asked)
+    saved = save_part(trace, path, asked)
     if asked is not None or place_in_job(trace.metadata)[1] > 1:
         # Takes what analyses traces, for which a program of one process does not wait.
         from opscope.jobs.rollup.write import roll_up_saved

@@ -1,12 +1,19 @@
-"""Findings about several processes: what is found in more than one is one thing to change."""
+"""Findings about several processes: one found in more than one is one thing to change. And the
+verdict on a job: the rank that the others wait for, else what slows one of them."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
+from opscope.analysis.compiled_code import CompilationEvent
+from opscope.columns.causes import Cause
 from opscope.findings.finding import Finding, Findings
+from opscope.findings.status import Status
+from opscope.findings.verdict import SLOW, Verdict
+from opscope.jobs.slow_ranks import SlowRank, SlowRanks
 from opscope.storage.partition import Partition
 
 
@@ -32,7 +39,7 @@ class SharedFinding:
 
     @property
     def middle_share(self) -> float | None:
-        """Of the time, what the fix saves in the middle one of them; None: unknown in all."""
+        """Share of the time that the fix saves, the median over the processes; None: unknown."""
         shares = [one.saved_share for one in self.by_process.values()]
         known = [share for share in shares if share is not None]
         return statistics.median(known) if known else None
@@ -48,3 +55,65 @@ def shared_findings(found: Mapping[Partition, Findings]) -> list[SharedFinding]:
             same.setdefault(process, finding)
     result = [SharedFinding(by_process) for by_process in together.values()]
     return sorted(result, key=lambda one: -one.most[1].weight)
+
+
+@dataclass(frozen=True)
+class SharedCompilation:
+    """A graph break, or another compilation, of one line for one reason."""
+
+    event: CompilationEvent  # what it is, of the first process that has it
+    # how often, in each process that has it, in the order of the processes
+    times: Mapping[Partition, int]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: plain values."""
+        event = self.event
+        said = {name: getattr(event, name) for name in ("function", "file", "line", "reason")}
+        times = [{part.kind: part.number, "times": count} for part, count in self.times.items()]
+        return {**said, "processes": times}
+
+
+def shared_compilations(
+    events: Mapping[Partition, Iterable[CompilationEvent]],
+) -> list[SharedCompilation]:
+    """Those of all processes, what happened most often first."""
+    first: dict[tuple[str, str, int, str], CompilationEvent] = {}
+    times: dict[tuple[str, str, int, str], dict[Partition, int]] = {}
+    for part, own in events.items():
+        for event in own:
+            same = (event.function, event.file, event.line, event.reason)
+            first.setdefault(same, event)
+            counts = times.setdefault(same, {})
+            counts[part] = counts.get(part, 0) + 1
+    found = [SharedCompilation(first[same], counts) for same, counts in times.items()]
+    return sorted(found, key=lambda one: -sum(one.times.values()))
+
+
+def job_verdict(slow: SlowRanks, of_one: Callable[[], Verdict], name: str) -> Verdict:
+    """The verdict on several ranks; on the process called ``name`` where no rank is slow."""
+    worth = [one for one in slow.found if one.gain_ns >= SLOW * max(one.step_ns, 1)]
+    if worth:
+        return _of_straggler(worth[0], len(slow.found) - 1)
+    one = of_one()
+    return replace(one, about=f"{one.about} of {name}", next="opscope why")
+
+
+def _of_straggler(slow: SlowRank, others: int) -> Verdict:
+    share = slow.gain_ns / max(slow.step_ns, 1)
+    waits = slow.cause is Cause.DESCHEDULED
+    others_have_it = f"{slow.process} waits for a processor, which others have"
+    return Verdict(
+        status=Status.BUSY if waits else Status.STRAGGLER,
+        unsure=(others_have_it,) if waits else (),
+        title=str(slow).rstrip("."),
+        share=share,
+        fix=f"look at what {slow.process} does there: opscope why {slow.process.option}",
+        gain_ns=round(slow.gain_ns),
+        gain_share=share,
+        step_ns=round(slow.step_ns),
+        wall_ns=round(slow.step_ns),
+        about="mean step of the job",
+        others=others,
+        next="opscope ranks",
+        evidence=("stragglers", slow.cause.name.lower()),
+    )

@@ -1,6 +1,6 @@
 """Which rank the others wait for, since when, and why: ranks compared by what they do themselves.
 
-In a job whose ranks wait for each other in every step, all steps take equally long, whoever is
+In a job whose ranks wait for each other in every step, all steps take equally long, whichever is
 slow. What differs is the time that a rank does not wait for others. A rank whose own time is longer
 than that of the others, by more than chance, is one that they wait for.
 """
@@ -12,17 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.base.quantity_text import share_text, time_text
 from opscope.columns.causes import Cause
-from opscope.jobs.excess import Excess, find_excess
 from opscope.jobs.rank_steps import NONE, RankSteps
-from opscope.jobs.rollup.places import ProcessPlaces
+from opscope.jobs.rollup.places import Excess, ProcessPlaces, find_excess
 from opscope.jobs.standing_out import StandingOut, stand_out
 from opscope.storage.partition import Partition, parts_text
-
-Amounts = npt.NDArray[np.float64]
+from opscope.timeline.arrays import Amounts
 
 _FEWEST_STEPS = 5
 _WORTH_SAYING = 0.1
@@ -45,7 +42,7 @@ class SlowRank:
     Attributes:
         process: which.
         own_ns: what it takes without waiting for others.
-        others_ns: the same of the middle one of the others.
+        others_ns: the same, the median of the others.
         cause: that it has most more of than the others.
         cause_ns: how much more of that.
         recurrence: share of its steps in which it takes longer than the others mostly do.
@@ -119,7 +116,7 @@ class SlowRanks:
         steps: what was compared.
         compared: how many ranks have enough steps to be compared.
         notes: what could not be told and why, one sentence each.
-        standing: who differs, and how much that would take; None where nobody was compared.
+        standing: who differs, and how much that would take; None where none was compared.
     """
 
     found: tuple[SlowRank, ...]
@@ -144,11 +141,11 @@ class SlowRanks:
         return f"<SlowRanks: {len(self.found)} of {self.compared}{said}>"
 
     def sentences(self) -> list[str]:
-        """Who is slow, or that nobody is, and then what could not be told."""
-        slow = map(str, self.found) if self.found else self._that_nobody_is()
+        """Which ranks are slow, or that none is, and then what could not be told."""
+        slow = map(str, self.found) if self.found else self._that_none_is()
         return [*slow, *self.notes]
 
-    def _that_nobody_is(self) -> list[str]:
+    def _that_none_is(self) -> list[str]:
         if self.standing is None:
             return []
         rows = _known_alike(self.steps, _comparable(self.steps))
@@ -167,7 +164,7 @@ class SlowRanks:
         ]
 
     def _what_all_wait_for(self, rows: list[int]) -> list[str]:
-        """Where nobody is slow, and all ranks wait: a slow connection makes them wait alike."""
+        """Where no rank is slow, and all wait: a slow connection makes them wait alike."""
         waits_ns = (_mean_table(self.steps, row)[Cause.COLLECTIVE] for row in rows)
         walls_ns = (_mean_wall(self.steps, row) for row in rows)
         share = min(wait / max(wall, 1) for wait, wall in zip(waits_ns, walls_ns, strict=True))
@@ -175,8 +172,9 @@ class SlowRanks:
             return []
         return [
             f"Every rank spends {share_text(share)} of a step or more in collectives, and no rank "
-            "explains that: look at the transfers with `opscope collectives`. One slow connection "
-            "makes all ranks wait alike; which one it is shows on the hosts alone (`ss -ti`)."
+            "explains that: look at the transfers with `opscope ranks --collectives`. One slow "
+            "connection makes all ranks wait alike; which one it is shows on the hosts alone "
+            "(`ss -ti`)."
         ]
 
 
@@ -196,9 +194,8 @@ def find_slow_ranks(
     (:data:`~opscope.jobs.standing_out.FALSE_ALARMS`), and by enough to matter.
 
     Args:
-        steps: of its ranks.
-        places: gives where one spends its time, to see where in the program the difference is.
-        silent: ranks that there are recordings of, without any event.
+        places: of a process, to find where in the program the difference is.
+        silent: ranks whose recordings have no event.
     """
     with_steps = _comparable(steps)
     enough = _known_alike(steps, with_steps)

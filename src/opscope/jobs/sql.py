@@ -31,11 +31,7 @@ class PartTables:
 
 
 def tables_of(source: Path | TraceData) -> PartTables:
-    """Those of one process, in a folder or not.
-
-    Raises:
-        TraceFormatError: they cannot be read.
-    """
+    """The tables of one process, in a folder or not."""
     if isinstance(source, TraceData):
         return PartTables(source, {})
     check_files(source)
@@ -51,10 +47,6 @@ def query_several(
     Every table has two columns more: ``rank`` (null for a process without one) and ``process``
     (null where the folder is a rank's). Ids are those of each process's own tables, so tables are
     joined on these two as well; ``named_events`` is.
-
-    Raises:
-        TraceFormatError: a part cannot be read.
-        UsageError: the statement does not run, or returns no rows.
     """
     connection = connection_over(_tables(parts), read_only, KEYS, is_large=True)
     return run_statement(connection, statement, read_only)

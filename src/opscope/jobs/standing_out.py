@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from math import exp, fsum, lgamma
 
 import numpy as np
-import numpy.typing as npt
 
-from opscope.analysis.diff.student import normal_p, two_sided_t
+from opscope.analysis.diff.statistics import normal_p, two_sided_t
 from opscope.columns.causes import Cause
 from opscope.jobs.rank_steps import NONE, RankSteps
-
-Amounts = npt.NDArray[np.float64]
+from opscope.timeline.arrays import Amounts
 
 FALSE_ALARMS = 0.01
 """Of jobs whose ranks are all alike, in how many one may be said to be slow."""
@@ -43,18 +41,14 @@ _NOT_OWN = (Cause.COLLECTIVE, Cause.DESCHEDULED)
 
 @dataclass(frozen=True)
 class StandingOut:
-    """Who differs from the others. Times are nanoseconds of a step.
+    """Who differs from the others. Times are nanoseconds of a step."""
 
-    Attributes:
-        places: of those ranks, in the order in which they were given.
-        least_work_ns: how much longer one would have to take in every step, for anything but a
-            processor, to be among them; what there is less of may or may not be told.
-        least_delayed_ns: how much longer one would have to wait for a processor; None where nobody
-            is known to have waited for one.
-    """
-
-    places: tuple[int, ...]
+    places: tuple[int, ...]  # of those ranks, in the order in which they were given
+    # how much longer one would have to take in every step, for anything but a processor, to be
+    # among them; what there is less of may or may not be told
     least_work_ns: float
+    # how much longer one would have to wait for a processor; None where none is known to have
+    # waited for one
     least_delayed_ns: float | None
 
 
@@ -131,7 +125,7 @@ def _by_mean(values: Amounts) -> tuple[float, float]:
 def _compared(
     centers: Amounts, errors: Amounts, values: list[Amounts], typical: float, tests: int
 ) -> tuple[Amounts, Amounts]:
-    """How much longer each takes than the middle one of the others, and how much it would have to
+    """How much longer each takes than the median of the others, and how much it would have to
     for that to be more than chance. Shapes (ranks,)."""
     excess, needed = np.empty(len(centers)), np.empty(len(centers))
     for place, center in enumerate(centers):

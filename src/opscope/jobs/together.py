@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from opscope.columns.codes import LinkKind
 from opscope.columns.concat import concat_traces, in_order_of_start
-from opscope.columns.doubts import DOUBTFUL, LONGEST_NS
+from opscope.columns.ledger import DOUBTFUL, LONGEST_NS
 from opscope.columns.names import Names
 from opscope.columns.schema import TABLES
 from opscope.columns.table import Table
@@ -23,7 +23,8 @@ from opscope.columns.trace_data import TraceData
 from opscope.jobs.clocks import Clocks
 from opscope.jobs.collectives import JobCollectives, job_collectives
 from opscope.storage.partition import PROCESS, RANK, Partition
-from opscope.storage.process_journal import AGAIN, ProcessEntry
+from opscope.storage.processes import AGAIN, ProcessEntry
+from opscope.timeline.arrays import Rows, Values
 
 SOURCE = "processes"
 """What the ledger of such a trace calls it."""
@@ -119,7 +120,7 @@ def _of_one(trace: TraceData, place: int, process: int, of: str, clocks: Clocks)
     return TraceData(tables, names, {})
 
 
-def _moved(time_ns: npt.NDArray[np.int64], clocks: Clocks, place: int) -> npt.NDArray[np.int64]:
+def _moved(time_ns: Values, clocks: Clocks, place: int) -> Values:
     """On the job's clock; 0 stays what it means: not measured."""
     return np.where(time_ns == 0, 0, clocks.on_one(place, time_ns))
 
@@ -129,7 +130,7 @@ def _apart(numbers: npt.NDArray[Any], by: int) -> npt.NDArray[Any]:
     return np.where(numbers == 0, numbers, numbers + by).astype(numbers.dtype)
 
 
-def _thread_names(trace: TraceData, of: str) -> tuple[Names, npt.NDArray[np.int32]]:
+def _thread_names(trace: TraceData, of: str) -> tuple[Names, Rows]:
     """The trace's names and new ones for its threads, and which thread has which."""
     threads = trace.table("threads")
     old = [trace.names[row] if row >= 0 else "" for row in threads["name"].tolist()]

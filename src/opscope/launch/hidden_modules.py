@@ -185,7 +185,6 @@ class HiddenModules(MetaPathFinder):
             sys.modules.update(theirs)
 
     def _is_shadowed(self, name: str) -> bool:
-        """Whether the program would find another module of that name."""
         if name not in sys.modules:
             return False
         found = self._found_by_others(name, None, None)
@@ -211,7 +210,6 @@ def _in_place_of_standard() -> Iterator[str]:
 
 
 def _taken(top: str) -> dict[str, ModuleType]:
-    """A module and its parts, out of ``sys.modules``."""
     names = [name for name in sys.modules if name == top or name.startswith(f"{top}.")]
     return {name: sys.modules.pop(name) for name in names}
 

@@ -1,10 +1,12 @@
-"""The keeper: waits for the end of another process, and finishes its trace if that could not.
+"""The keeper: waits for the end of other processes, and has traces made of what they left.
 
-Run by its path, and until there is something to do it imports no more than this: it should cost
-next to nothing while the program runs.
+``program`` watches one that streams, and finishes its trace if that could not; ``job`` watches all
+processes of a folder, see ``kept_job``. Run by its path, and until there is something to do it
+imports no more than this: it should cost next to nothing while the program runs.
 """
 
 import contextlib
+import importlib
 import os
 import select
 import stat
@@ -17,15 +19,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or __package__:
     from opscope.base.artefacts import IN_MEMORY, LeftKind, below
-    from opscope.launch.process_end import FLAGS, detach, fields_of, how_it_ended
+    from opscope.launch.process_end import FLAGS, Helpers, detach, fields_of, how_it_ended
 else:  # run by its path: importing the package would import all that recording needs
     _here = os.path.dirname(os.path.abspath(__file__))
     sys.path += [_here, os.path.join(os.path.dirname(_here), "base")]
     from artefacts import IN_MEMORY, LeftKind, below
-    from process_end import FLAGS, detach, fields_of, how_it_ended
+    from process_end import FLAGS, Helpers, detach, fields_of, how_it_ended
 
-_NICENESS = 10
-"""Of what goes on beside the program."""
 _EXITING = 4
 """Of a process's flags."""
 
@@ -44,12 +44,12 @@ _BETWEEN_TRIES_S = 5.0
 """A file may be refused for other reasons than that nothing is left: a quota, say."""
 
 DONE = b"."
-"""What the process then says that has made it."""
+"""What the process sends to the program once it has made the trace."""
 ASKED = "asked"
-"""How a wait ended in which the program said what it wants made of its recording now."""
+"""How a wait ended in which the program sent what it wants made of its recording now."""
 
 
-def main(program: int, pipe: int, folder: str, owner: str, command: "list[str]") -> None:
+def keep_program(program: int, pipe: int, folder: str, owner: str, command: "list[str]") -> None:
     """Wait for ``program``; then, if it left something unfinished, become what finishes that.
 
     Args:
@@ -59,32 +59,26 @@ def main(program: int, pipe: int, folder: str, owner: str, command: "list[str]")
         owner: what the names of all that the program leaves have in common.
         command: what runs ``opscope.cli.session.keeper``; see ``own_python.py``.
     """
-    detach()
     how = wait_for(program, pipe, folder, owner, command)
-    if how == ASKED:
-        end_run(pipe, folder, owner, command)
+    if how == ASKED:  # what this becomes reads the rest from ``pipe``
+        os.set_inheritable(pipe, True)
+        os.execv(command[0], [*command, "end_of_run", str(pipe), folder, owner])
     os.close(pipe)
     if is_unfinished(owner, folder):
         os.execv(command[0], [*command, "finish", folder, owner, how])
     remove_lost_rings(owner, folder)
 
 
-def end_run(pipe: int, folder: str, owner: str, command: "list[str]") -> None:
-    """Become what does that; it reads the rest from ``pipe``, and says there when all is done."""
-    os.set_inheritable(pipe, True)
-    os.execv(command[0], [*command, "end_of_run", str(pipe), folder, owner])
-
-
 def is_asked(pipe: int) -> bool:
-    """Whether the program has said something; else it has closed its end."""
+    """Whether the program has sent something; else it has closed its end."""
     try:
         return bool(os.read(pipe, 1))
-    except OSError:  # it ended before it read what was said to it
+    except OSError:  # it ended before it read what was sent to it
         return False
 
 
 def wait_for(program: int, pipe: int, folder: str, owner: str, command: "list[str]") -> str:
-    """Wait until it has ended, is another program, or says something; how it ended, or ASKED.
+    """Wait until it has ended, is another program, or sends something; how it ended, or ASKED.
 
     Meanwhile, a recording that becomes long is drained by a process of its own.
     """
@@ -112,13 +106,16 @@ def wait_for(program: int, pipe: int, folder: str, owner: str, command: "list[st
         poll.unregister(pipe)  # the program has closed what it does not know
     select.select([process], [], [])
     drainers.wait()
-    return end_of(program, process)
+    how = how_it_ended(program, process)
+    if how.startswith("killed"):
+        return f"its process was {how}"
+    return how and f"its process {how} {NOT_WRITTEN}"
 
 
 def let_go_of_error(program: int) -> None:
     """Close standard error if it is a pipe that the program has closed: who reads it waits.
 
-    While the program has it, this has it too, to say at the program's end what became of it.
+    While the program has it, this has it too, to print at its end what became of it.
     """
     own = os.fstat(2)
     if not (stat.S_ISFIFO(own.st_mode) or stat.S_ISSOCK(own.st_mode)):
@@ -143,22 +140,26 @@ class Drainers:
 
     def __init__(self, owner: str, process: int, folder: str, command: "list[str]") -> None:
         """``process``: a file that can be read once the program has ended."""
-        self._owner, self._folder = owner, folder
-        self._command = [*command, "drain", str(process)]
-        self._running: dict[int, str] = {}
+        self._owner, self._folder, self._process = owner, folder, process
+        self._helpers = Helpers(command)
         self._begun: dict[str, int] = {}
         self._full_until_s: dict[str, float] = {}
         os.set_inheritable(process, True)
 
     def look(self) -> None:
         """Begin one for each recording that has become long."""
-        self._reap()
+        for file, code in self._helpers.ended():
+            if code == 0:  # it has found that there is nothing to do
+                self._begun[file] = _MOST_DRAINERS
+            elif code == NO_ROOM:
+                self._begun[file] = 0
+                self._full_until_s[file] = time.monotonic() + _BETWEEN_TRIES_S
         with contextlib.suppress(OSError):
             for file in recordings_of(self._owner, self._folder):
-                is_known = file in self._running.values()
+                is_known = self._helpers.is_running(file)
                 if not is_known and self._may_begin(file) and _is_long(file):
                     self._begun[file] = self._begun.get(file, 0) + 1
-                    self._running[self._begin(file)] = file
+                    self._helpers.begin("drain", str(self._process), file)
 
     def _may_begin(self, file: str) -> bool:
         if file in self._full_until_s:
@@ -167,33 +168,9 @@ class Drainers:
             del self._full_until_s[file]
         return self._begun.get(file, 0) < _MOST_DRAINERS
 
-    def _reap(self) -> None:
-        for process in list(self._running):
-            with contextlib.suppress(ChildProcessError):
-                ended, status = os.waitpid(process, os.WNOHANG)
-                if not ended:
-                    continue
-                file, code = self._running.pop(process), os.waitstatus_to_exitcode(status)
-                if code == 0:  # it has found that there is nothing to do
-                    self._begun[file] = _MOST_DRAINERS
-                elif code == NO_ROOM:
-                    self._begun[file] = 0
-                    self._full_until_s[file] = time.monotonic() + _BETWEEN_TRIES_S
-
-    def _begin(self, file: str) -> int:
-        # Whoever reads the program's error stream waits for all that have it: see let_go_of_error.
-        silent = [(os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]
-        command = [*self._command, file]
-        drainer = os.posix_spawn(command[0], command, os.environ, file_actions=silent)
-        with contextlib.suppress(OSError):  # it has ended already
-            os.setpriority(os.PRIO_PROCESS, drainer, _NICENESS)
-        return drainer
-
     def wait(self) -> None:
         """Until all have ended, which they do once the program has."""
-        for process in self._running:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(process, 0)
+        self._helpers.wait()
 
 
 def _has_room(folder: str) -> bool:
@@ -247,13 +224,10 @@ def recordings_of(owner: str, folder: str) -> "Iterator[str]":
     return (str(one.path) for one in below(folder, LeftKind.STREAM, owned_by=owner))
 
 
-def end_of(program: int, process: int) -> str:
-    """What became of a process; empty where that cannot be told."""
-    how = how_it_ended(program, process)
-    if how.startswith("killed"):
-        return f"its process was {how}"
-    return how and f"its process {how} {NOT_WRITTEN}"
-
-
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5:])
+    detach()
+    root, what, *words = sys.argv[1:]
+    if what == "job":
+        importlib.import_module("kept_job").KeptJob(int(root), words[0], Helpers(words[1:])).keep()
+    else:
+        keep_program(int(root), int(words[0]), words[1], words[2], words[3:])

@@ -1,7 +1,7 @@
 """``KINETO_USE_DAEMON``: who is to answer Dynolog's daemon, torch's own Kineto or opscope.
 
 Kineto reads the variable while torch is imported, and asks the daemon from then on. A request is
-handed to whoever asks first, so only one of both may.
+answered once, so only one of both may ask.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""Outliving a process that is not this one's child, and what became of it: for keepers alone.
+"""Other processes: outliving one that is not this one's child, and what became of it.
 
-Of a process that has been waited for already, Linux tells it from 6.15 on to whoever opened it
-before (``pidfd_open``); of one that has not, its line in ``/proc`` does.
+Of a process that has been waited for already, Linux tells it from 6.15 on to processes that opened
+it before (``pidfd_open``); of one that has not, its line in ``/proc`` does.
 """
+
+from __future__ import annotations
 
 import contextlib
 import fcntl
@@ -17,6 +19,9 @@ _GET_INFO = 3 << 30 | 64 << 16 | 0xFF << 8 | 11
 _INFO_EXIT, _INFO_EXIT_AT = 1 << 3, 60
 """Of ``struct pidfd_info``."""
 
+
+_NICENESS = 10
+"""Of what goes on beside the program."""
 
 NO_PROCESS = 76
 """With this exit code a keeper ends where there can be no process that outlives its parent."""
@@ -38,7 +43,7 @@ def detach() -> None:
 
 
 def how_it_ended(process: int, descriptor: int) -> str:
-    """As words that follow its name; empty where that cannot be told.
+    """As words that follow its name; empty where that is unknown.
 
     Args:
         process: its id.
@@ -59,12 +64,8 @@ def signal_name(number: int) -> str:
     return next((s.name for s in signal.Signals if s == number), f"signal {number}")
 
 
-def fields_of(process: int) -> "list[str]":
-    """What ``/proc/PID/stat`` says after the name.
-
-    Raises:
-        OSError: if there is no such process.
-    """
+def fields_of(process: int) -> list[str]:
+    """What ``/proc/PID/stat`` says after the name."""
     with open(f"/proc/{process}/stat", errors="replace") as stat:
         return stat.read().rpartition(")")[2].split()
 
@@ -77,7 +78,7 @@ def start_of(process: int) -> int:
     return -1
 
 
-def _status_of_zombie(process: int) -> "int | None":
+def _status_of_zombie(process: int) -> int | None:
     with contextlib.suppress(OSError, ValueError, IndexError):
         fields = fields_of(process)
         if fields[STATE] in "ZX":
@@ -85,10 +86,76 @@ def _status_of_zombie(process: int) -> "int | None":
     return None
 
 
-def _status_of(descriptor: int) -> "int | None":
+def _status_of(descriptor: int) -> int | None:
     with contextlib.suppress(OSError):
         info = bytearray(struct.pack("Q", _INFO_EXIT).ljust(64, b"\0"))
         fcntl.ioctl(descriptor, _GET_INFO, info)
         if struct.unpack_from("Q", info)[0] & _INFO_EXIT:
             return int(struct.unpack_from("i", info, _INFO_EXIT_AT)[0])
     return None
+
+
+class Helpers:
+    """Processes that a keeper begins beside the program, each for one thing."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._command = command
+        self._running: dict[int, str] = {}
+
+    def begin(self, *words: str) -> None:
+        """Begin one; the last word is what it is for."""
+        # Who reads the program's error stream waits for all that have it: see let_go_of_error.
+        silent = [(os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]
+        command = [*self._command, *words]
+        helper = os.posix_spawn(command[0], command, os.environ, file_actions=silent)
+        self._running[helper] = words[-1]
+        with contextlib.suppress(OSError):  # it has ended already
+            os.setpriority(os.PRIO_PROCESS, helper, _NICENESS)
+
+    def is_running(self, what: str) -> bool:
+        """Whether one is at work on this."""
+        return what in self._running.values()
+
+    def ended(self) -> list[tuple[str, int]]:
+        """What those were for that have ended since, with their exit codes."""
+        found = []
+        for process in list(self._running):
+            with contextlib.suppress(ChildProcessError):
+                ended, status = os.waitpid(process, os.WNOHANG)
+                if ended:
+                    found.append((self._running.pop(process), os.waitstatus_to_exitcode(status)))
+        return found
+
+    def wait(self) -> None:
+        """Until all have ended."""
+        for process in self._running:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(process, 0)
+        self._running.clear()
+
+
+def is_there(process: int) -> bool:
+    """Whether there is a process of this number that has not ended, waited for or not."""
+    if process <= 0:  # a group of processes
+        return False
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        pass
+    return not (state_of(process) in ("Z", "X") and _thread_count(process) == 1)
+
+
+def state_of(process: int) -> str:
+    """The kernel's letter for what it does; empty where that cannot be read."""
+    with contextlib.suppress(OSError, IndexError):
+        return fields_of(process)[STATE]
+    return ""
+
+
+def _thread_count(process: int) -> int:
+    """Its main thread may end before the others."""
+    with contextlib.suppress(OSError):
+        return len(os.listdir(f"/proc/{process}/task"))
+    return 1

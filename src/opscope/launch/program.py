@@ -55,7 +55,7 @@ class Program:
 
     @property
     def option(self) -> str:
-        """What stands before the target on a command line; empty for nothing."""
+        """The option before the target on a command line, if any."""
         return "-m" if self.is_module else "-c" if self.is_code else ""
 
     @property
@@ -173,7 +173,7 @@ def _set_first_import_folder(folder: str) -> None:
 
 
 def _load_text(program: Program) -> tuple[CodeType, dict[str, Any]]:
-    """Code and ``__main__`` attributes of what stands on the command line, or is sent."""
+    """Code and ``__main__`` attributes of a program on the command line, or from standard input."""
     attributes: dict[str, Any] = {"__loader__": importlib.machinery.BuiltinImporter}
     content: str | bytes = program.target
     name = "<stdin>" if program.is_input else "<string>"
@@ -209,7 +209,6 @@ def _load_script(path: str) -> tuple[CodeType, dict[str, Any]]:
 def _load_module(
     spec: importlib.machinery.ModuleSpec, code: CodeType
 ) -> tuple[CodeType, dict[str, Any]]:
-    """Code and ``__main__`` attributes of a module, as ``python -m`` sets them."""
     return code, {
         "__file__": spec.origin,
         "__cached__": spec.cached,

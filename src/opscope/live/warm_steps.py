@@ -71,12 +71,7 @@ class WarmSteps:
         return max(self._ended - _NOT_YET_WARM, 0) if self._warm is not None else 0
 
     def begin(self) -> None:
-        """The program starts.
-
-        Raises:
-            BridgeError: the recorder cannot be set up.
-            RuntimeError: the system has no thread left.
-        """
+        """The program starts."""
         self._recording = self._new_recording(False)
         self._recording.start()
         # A program without steps, a server for instance, is not recorded for good.

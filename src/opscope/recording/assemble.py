@@ -1,27 +1,34 @@
-"""From decoded columns to a Trace: the parts that are cheaper to say in NumPy than in C++."""
+"""From decoded columns to a trace: what is cheaper to say in NumPy than in C++; the text of the
+program's lines, read while the files are still what ran; and the part that one of several users of
+a recording asked for.
+"""
 
 from __future__ import annotations
 
+import linecache
+import os
+import stat
 import sys
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from opscope.base.program_files import is_library
 from opscope.columns.device_rules import check_device_rules
-from opscope.columns.doubts import doubt_rows
-from opscope.columns.names import Names
+from opscope.columns.ledger import doubt_rows
+from opscope.columns.names import Names, step_number
 from opscope.columns.overloads import described
-from opscope.columns.schema import EventKind
-from opscope.columns.step_names import step_number
+from opscope.columns.schema import TABLES, EventKind, Role
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.recording import ledger
 from opscope.recording.decoded import Decoded
 from opscope.recording.facts.process_facts import process_facts
-from opscope.recording.facts.source_text import source_lines
-from opscope.recording.gpu.account import gpu_metadata
+from opscope.recording.ledger import gpu_metadata
 from opscope.recording.sources import SOURCES, RecordingOptions
 
 
@@ -41,17 +48,10 @@ def assemble_trace(
     process: Mapping[str, Any] | None = None,
     more: Iterable[ledger.Row] = (),
 ) -> TraceData:
-    """Build the trace of one window.
-
-    Args:
-        decoded: with devices and everything else that was recorded.
-        options: what the window asked for.
-        cost: of the recording, as it was measured.
-        process: what is known of the one that recorded; None for this one.
-        more: further rows of the ledger.
-    """
-    events = decoded.events.replaced({"step": step_of_events(decoded.events, decoded.names)})
-    decoded = decoded.with_tables(events=_with_engine_links(events, decoded.names))
+    """Build the trace of one window."""
+    events, names = decoded.events, decoded.names
+    events = events.replaced({"step": OngoingSteps(names).of(events)})
+    decoded = decoded.with_tables(events=with_engine_links(events, engine_names(names)))
     lines = source_lines(decoded) if options.source_lines else {}
     metadata = _metadata(decoded, options, process_facts() if process is None else process)
     recorded = ledger.Recorded(decoded, asdict(options))
@@ -71,36 +71,61 @@ def assemble_trace(
     return _trace(decoded, rows, metadata, lines)
 
 
-def step_of_events(events: Table, names: Names) -> np.ndarray[Any, np.dtype[np.int32]]:
-    """N of the ``ProfilerStep#N`` each event started in, on any thread; -1 outside steps."""
-    start_ns = events["start_ns"]
-    step = np.full(len(start_ns), -1, dtype=np.int32)
-    annotations = np.flatnonzero(events["kind"] == EventKind.ANNOTATION)
-    used = np.unique(events["name"][annotations])
-    numbers = {int(name): step_number(names[name]) for name in used}
-    steps = {name: number for name, number in numbers.items() if number is not None}
-    for event in annotations[np.isin(events["name"][annotations], list(steps))]:
-        end_ns = start_ns[event] + events["duration_ns"][event]
-        last = np.searchsorted(start_ns, end_ns, side="left")
-        step[event:last] = steps[int(events["name"][event])]
-    return step
+class OngoingSteps:
+    """N of the ``ProfilerStep#N`` each event started in, on any thread, over parts in order."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._open: list[tuple[int, int]] = []  # when it ends, and its number; outermost first
+
+    def of(self, events: Table) -> np.ndarray[Any, np.dtype[np.int32]]:
+        """Of the next part; -1 outside steps."""
+        start_ns = events["start_ns"]
+        step = np.full(len(start_ns), -1, dtype=np.int32)
+        for end_ns, number in self._open:
+            step[: np.searchsorted(start_ns, end_ns, side="left")] = number
+        annotations = np.flatnonzero(events["kind"] == EventKind.ANNOTATION)
+        used = np.unique(events["name"][annotations])
+        numbers = {int(name): step_number(self._names[name]) for name in used}
+        steps = {name: number for name, number in numbers.items() if number is not None}
+        for event in annotations[np.isin(events["name"][annotations], list(steps))]:
+            end_ns = int(start_ns[event] + events["duration_ns"][event])
+            number = steps[int(events["name"][event])]
+            step[event : np.searchsorted(start_ns, end_ns, side="left")] = number
+            self._open.append((end_ns, number))
+        last = int(start_ns[-1]) if len(start_ns) else 0
+        self._open = [(end_ns, number) for end_ns, number in self._open if end_ns > last]
+        return step
 
 
 _ENGINE_PREFIX = "autograd::engine::evaluate_function: "
 
 
-def _with_engine_links(events: Table, names: Names) -> Table:
+def with_engine_links(
+    events: Table, engine: Sequence[int], first: int = 0, after: Table | None = None
+) -> Table:
     """With the forward link of the node that each of the autograd engine's own spans evaluates.
 
     The engine emits its span before it knows the node's; the node is the first thing inside it.
     torch fills these in likewise (``set_autograd_evaluate``, torch/csrc/profiler/collection.cpp).
+    Of a part of a recording ``first`` is the row of its first event, ``after`` the event after it.
     """
-    engine = np.flatnonzero(np.isin(events["name"][:-1], engine_names(names)))
-    engine = engine[events["parent"][engine + 1] == engine]
+    rows = np.flatnonzero(np.isin(events["name"], engine))
+    if not len(rows):
+        return events
+    is_cut = rows[-1] + 1 == len(events)
+
+    def following(column: str) -> Any:
+        values = events[column][np.minimum(rows + 1, len(events) - 1)]
+        if is_cut:
+            values[-1] = -1 if after is None else after[column][0]
+        return values
+
+    evaluates = following("parent") == rows + first
     linked = {}
     for column in ("sequence_number", "forward_thread"):
         linked[column] = events[column].copy()
-        linked[column][engine] = linked[column][engine + 1]
+        linked[column][rows[evaluates]] = following(column)[evaluates]
     return events.replaced(linked)
 
 
@@ -117,9 +142,13 @@ def _trace(
     return TraceData(tables, decoded.names, metadata)
 
 
+def knows_overloads(options: RecordingOptions) -> bool:
+    """Whether this process knows how operators can be called, which says what memory was for."""
+    return options.memory and options.shapes and "torch" in sys.modules
+
+
 def _overloads(decoded: Decoded, options: RecordingOptions) -> dict[str, Any]:
-    """How the operators can be called, which says what memory was for; nothing without memory."""
-    if not (options.memory and options.shapes and "torch" in sys.modules):
+    if not knows_overloads(options):
         return {}
     events = decoded.events
     used = np.unique(events["name"][events["kind"] == EventKind.OPERATOR])
@@ -141,3 +170,105 @@ def _metadata(
         **_overloads(decoded, options),
         **({"process_groups": dict(decoded.process_groups)} if decoded.process_groups else {}),
     }
+
+
+_MOST_LINES = 10_000
+_LONGEST = 200
+_LARGEST_BYTES = 16 << 20
+"""Of a file of source."""
+
+
+def source_lines(decoded: Decoded) -> dict[str, Any]:
+    """Columns of the table ``source_lines``; those of a line that cannot be read are left out."""
+    file: list[int] = []
+    line: list[int] = []
+    text: list[str] = []
+    for row, numbers in _lines_by_file(decoded).items():
+        lines = _lines_of(decoded.names[row])
+        for number in numbers:
+            if 0 < number <= len(lines) and len(file) < _MOST_LINES:
+                file.append(row)
+                line.append(number)
+                text.append(lines[number - 1].strip()[:_LONGEST])
+    return {"file": file, "line": line, "text": text} if file else {}
+
+
+def _lines_of(file: str) -> list[str]:
+    """Of a file, or of a module in a zip file, whose loader has its text."""
+    if _may_read(file) and (lines := linecache.getlines(file)):
+        return lines
+    for module in list(sys.modules.values()):
+        # Not by getattr(): modules that load their parts when asked would do so.
+        inside = vars(module) if isinstance(module, ModuleType) else {}
+        if inside.get("__file__") == file:
+            return linecache.getlines(file, inside)
+    return []
+
+
+def _may_read(file: str) -> bool:
+    """What was recorded elsewhere may name anything: a pipe that nothing is written to, a device
+    that has no end."""
+    if file in linecache.cache:  # the text of a cell of a notebook is nowhere else
+        return True
+    try:
+        status = os.stat(file)
+    except (OSError, ValueError):
+        return True  # linecache looks for it in the places that modules come from
+    return stat.S_ISREG(status.st_mode) and status.st_size <= _LARGEST_BYTES
+
+
+def _lines_by_file(decoded: Decoded) -> dict[int, list[int]]:
+    """Where functions of the program begin, and where they call something; by name of the file."""
+    frames = decoded.tables["frames"]
+    file, first = frames["file"], frames["line"]
+    names = decoded.names
+    used = np.unique(file).tolist()
+    own = [row for row in used if row >= 0 and not is_library(names[row])]
+    is_own = np.isin(file, own)
+    places = {*_pairs(file[is_own], first[is_own])}
+    for calls in (decoded.tables["python_calls"], decoded.tables["operator_calls"]):
+        made = calls["caller"] >= 0
+        caller, number = calls["caller"][made], calls["caller_line"][made]
+        inside = is_own[caller]
+        places |= {*_pairs(file[caller[inside]], number[inside])}
+    found: defaultdict[int, list[int]] = defaultdict(list)
+    for row, at in sorted(places):
+        found[row].append(at)
+    return found
+
+
+def _pairs(file: Any, line: Any) -> list[tuple[int, int]]:
+    both = np.unique(file.astype(np.int64) << 32 | line.astype(np.int64) & 0xFFFFFFFF)
+    return list(zip((both >> 32).tolist(), (both & 0xFFFFFFFF).tolist(), strict=True))
+
+
+_COLLECTIVE = "record_param_comms"
+
+
+def narrowed(trace: TraceData, recorded: RecordingOptions, asked: RecordingOptions) -> TraceData:
+    """``trace`` with the arguments and overload names only that were asked for.
+
+    The events stay, and so do their ids: only options that add no events may differ. What torch
+    says of collectives stays too, as without sharing.
+    """
+    if recorded == asked:
+        return trace
+    tables: dict[str, Any] = {name: trace.table(name) for name in TABLES if name != "metadata"}
+    events = trace.events
+    if recorded.overloads and not asked.overloads:
+        tables["events"] = _without(events, "overload")
+    if recorded.shapes and not asked.shapes:
+        tables["tensors"] = {}
+        tables["scalars"] = _of_collectives(trace.table("scalars"), events, trace.names)
+    return TraceData(tables, trace.names, {**trace.metadata, "options": asdict(asked)})
+
+
+def _without(table: Table, left_out: str) -> dict[str, Any]:
+    return {c.name: table[c.name] for c in table.schema.columns if c.name != left_out}
+
+
+def _of_collectives(scalars: Table, events: Table, names: Names) -> dict[str, Any]:
+    name = names.find(_COLLECTIVE)
+    rows = np.flatnonzero(scalars["role"] == Role.KEYWORD) if name >= 0 else np.zeros(0, np.int64)
+    rows = rows[events["name"][scalars["event"][rows]] == name]
+    return {column.name: scalars[column.name][rows] for column in scalars.schema.columns}

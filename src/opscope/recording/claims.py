@@ -14,8 +14,8 @@ from opscope.errors import LifecycleError, UsageError
 _STILL_RUNS = {
     LeftKind.STREAM: "Wait for its end; `opscope summary` shows what is recorded so far.",
     LeftKind.RING: (
-        "Ask that for a dump, by `opscope dump {process}` where it listens or by the signal that "
-        "its flight recorder waits for. If it dies, the dump is made by itself."
+        "Ask that for a dump, by `opscope attach --dump {process}` where it listens or by the "
+        "signal that its flight recorder waits for. If it dies, the dump is made by itself."
     ),
 }
 
@@ -45,7 +45,8 @@ def _enter(held: ExitStack, one: Artefact, wait: bool) -> bool:
     except NoLocksError as error:
         raise UsageError(
             f"Whether the process of {one.path} still runs cannot be told: {error.strerror}. Copy "
-            f"{quote(str(one.folder))} to a disk that has locks, then run `opscope recover` there."
+            f"{quote(str(one.folder))} to a disk that has locks, then run `opscope doctor "
+            "--recover` there."
         ) from error
     except OSError as error:
         raise unreadable(one.path, error) from error
@@ -55,7 +56,7 @@ def _in_use(one: Artefact, holder: Holder) -> LifecycleError | UsageError:
     if holder is Holder.CLAIMANT:
         return UsageError(
             f"Another process makes the trace of {one.path} now. Wait for that; if it is killed, "
-            "run `opscope recover` again."
+            "run `opscope doctor --recover` again."
         )
     then = _STILL_RUNS.get(one.kind, "Wait for its end.").format(process=one.process)
     return LifecycleError(

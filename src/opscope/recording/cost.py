@@ -20,8 +20,8 @@ import numpy as np
 
 from opscope import _native
 from opscope.columns.codes import Want
-from opscope.columns.ledger_rows import KIND_COST, CostKind
-from opscope.recording.facts.neighbours import is_recording, is_torch_recording
+from opscope.columns.ledger import KIND_COST, CostKind
+from opscope.recording.facts.coexistence import is_recording, is_torch_recording
 from opscope.recording.sources import RecordingOptions, native_wants
 
 section = _native.Section()
@@ -59,24 +59,16 @@ class _Parts:
 
 @dataclass(frozen=True)
 class TimedCall:
-    """A call that is timed.
+    """A call that is timed."""
 
-    Attributes:
-        repeat: does it once for each item it is given.
-        has: how much of each kind one has, in a recording of everything.
-    """
-
-    repeat: Callable[[Iterable[int]], None]
-    has: tuple[int, ...]
+    repeat: Callable[[Iterable[int]], None]  # does it once for each item it is given
+    has: tuple[int, ...]  # how much of each kind one has, in a recording of everything
 
 
 def cost_by_kind(options: RecordingOptions) -> dict[str, float]:
     """Rows of the ledger: what one of each kind costs; empty until it can be measured.
 
     Put off while anything is recorded, and where torch is not imported.
-
-    Args:
-        options: of the recording.
     """
     asked = _that_matter(native_wants(options))
     return section.run(functools.partial(_measure, asked))
@@ -108,7 +100,7 @@ def _measure(asked: Want) -> dict[str, float]:
 
     def run() -> None:
         if not claimed.acquire(blocking=False):
-            return  # nobody waits any more
+            return  # the caller has stopped waiting
         try:
             result.update(_solved(asked, timed_calls(torch)))
         except Exception:  # in a torch without one of these calls, say: nothing is known then

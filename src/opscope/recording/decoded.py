@@ -21,47 +21,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Devices:
-    """What devices did, as it was delivered: not yet linked to events.
+    """What devices did, as it was delivered: not yet linked to events."""
 
-    Attributes:
-        tables: by name, with the columns that only the next stage needs.
-        names: what ``name`` columns of theirs are rows of.
-        account: what was lost, and which library collected.
-    """
-
-    tables: Mapping[str, Table]
-    names: Names
-    account: DeviceAccount
+    tables: Mapping[str, Table]  # by name, with the columns that only the next stage needs
+    names: Names  # what ``name`` columns of theirs are rows of
+    account: DeviceAccount  # what was lost, and which library collected
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """One recording, on its way to a trace.
+    """One recording, on its way to a trace."""
 
-    Attributes:
-        tables: by name, as in the schema.
-        names: text of the tables.
-        account: what is known of the window beside its tables.
-        devices: what devices did, where they were recorded.
-        gpu_refused: why devices could not be recorded, if they were asked for.
-        gpu_properties: of the devices, where the process that makes the trace cannot ask for them.
-        hears_memory: whether torch's allocations could be heard.
-        occupied_threads: threads whose Python calls another tool gets.
-        no_room: where what was dropped found no room, by the ledger's words.
-        processor: what the thread that opened the window had of a processor, by the ledger's words.
-        process_groups: torch.distributed's, by the addresses that arguments show.
-    """
-
-    tables: Mapping[str, Table]
-    names: Names
-    account: WindowAccount
-    devices: Devices | None = None
-    gpu_refused: str = ""
+    tables: Mapping[str, Table]  # by name, as in the schema
+    names: Names  # text of the tables
+    account: WindowAccount  # what is known of the window beside its tables
+    devices: Devices | None = None  # what devices did, where they were recorded
+    gpu_refused: str = ""  # why devices could not be recorded, if they were asked for
+    # of the devices, where the process that makes the trace cannot ask for them
     gpu_properties: Sequence[Mapping[str, Any]] = ()
-    hears_memory: bool = True
-    occupied_threads: int = 0
-    no_room: str = "memory budget"
+    hears_memory: bool = True  # whether torch reported its allocations
+    occupied_threads: int = 0  # threads whose Python calls another tool gets
+    no_room: str = "memory budget"  # where what was dropped found no room, by the ledger's words
+    # what the thread that opened the window had of a processor, by the ledger's words
     processor: Mapping[str, int] = field(default_factory=dict)
+    # torch.distributed's, by the addresses that arguments show
     process_groups: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -85,11 +68,7 @@ class Decoded:
 
 
 def read_decoded(window: DecodedWindow) -> Decoded:
-    """What ``_native.decode`` returned.
-
-    Raises:
-        RuntimeError: it is not what the schema promises.
-    """
+    """What ``_native.decode`` returned."""
     devices = None
     if (delivered := window["devices"]) is not None:
         devices = Devices(
@@ -115,9 +94,6 @@ def delivered_table(schema: TableSchema, tables: Mapping[str, NativeTable]) -> T
 
     A column that it left out would be read as defaults everywhere, so that is not for ``Table`` to
     mend.
-
-    Raises:
-        RuntimeError: a column is missing, of another dtype or not in the schema.
     """
     given = tables.get(schema.name, {})
     promised = {column.name: column for column in schema.delivered}

@@ -11,23 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from opscope.columns import processor_rows
+from opscope.columns.codes import GpuKind
+from opscope.columns.ledger import PROCESSOR
+from opscope.columns.schema import UNHEARD
 from opscope.recording.decoded import Decoded
+from opscope.recording.gpu.devices import devices
 
 Row = tuple[str, str, float]
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """What rows are made of.
+    """What rows are made of."""
 
-    Attributes:
-        decoded: the recording as it becomes a trace.
-        options: of the recording, by name.
-    """
-
-    decoded: Decoded
-    options: Mapping[str, bool]
+    decoded: Decoded  # the recording as it becomes a trace
+    options: Mapping[str, bool]  # of the recording, by name
 
 
 def events(recorded: Recorded) -> Iterator[Row]:
@@ -73,7 +71,7 @@ def allocations(recorded: Recorded) -> Iterator[Row]:
 
 
 def threads(recorded: Recorded) -> Iterator[Row]:
-    """Which threads there were, which were seen, and who of those could not be heard in full."""
+    """Which threads there were, which were recorded, and which of those only in part."""
     account = recorded.decoded.account
     count = account["recorded_threads"]
     yield "threads", "recorded", count
@@ -112,7 +110,7 @@ def clocks(recorded: Recorded) -> Iterator[Row]:
 def processor(recorded: Recorded) -> Iterator[Row]:
     """What the thread that opened the window had of a processor, and how long it waited for one."""
     for what, value in recorded.decoded.processor.items():
-        yield processor_rows.SOURCE, what, value
+        yield PROCESSOR, what, value
 
 
 def recorder(recorded: Recorded, cost: Mapping[str, float]) -> Iterator[Row]:
@@ -131,3 +129,48 @@ def as_columns(rows: list[Row]) -> dict[str, list[Any]]:
         "what": [row[1] for row in rows],
         "value": [float(row[2]) for row in rows],
     }
+
+
+def gpu_ledger(recorded: Recorded) -> list[Row]:
+    """Rows of the ledger: delivered, shown, and lost for which reason."""
+    decoded = recorded.decoded
+    if decoded.gpu_refused:
+        return [("gpu", f"not recorded: {devices().library} cannot be used", 1.0)]
+    if decoded.devices is None:
+        return []
+    counts, gpu = decoded.devices.account, decoded.tables["gpu"]
+    lost = counts["dropped"] + counts["over_budget"]
+    rows: list[Row] = [
+        ("gpu", "requested", counts["recorded"] + lost),
+        ("gpu", "recorded", counts["recorded"]),
+        ("gpu", "dropped: memory budget", counts["over_budget"]),
+        ("gpu", f"dropped: by {counts['library_name']}, no buffer free", counts["dropped"]),
+        ("gpu", "buffers refused: memory budget", counts["refused_buffers"]),
+        ("gpu", "unfinished", counts["unfinished"]),
+        ("gpu", "of an unknown kind", counts["unknown"]),
+        ("gpu", "left out: calls that tell nothing (cudaGetDevice)", counts["noise"]),
+        ("gpu", "left out: launched outside the recording", counts["launched_outside"]),
+        ("gpu", "left out: began after the recording, launch unknown", counts["begun_later"]),
+        ("gpu", "work", int(np.count_nonzero(gpu["kind"] <= GpuKind.SET))),
+        ("gpu", "work without its launch", counts["without_launch"]),
+        ("gpu", "clock error_ns", counts["clock_error_ns"]),
+    ]
+    if counts["unheard_ns"]:
+        rows.append(("gpu", UNHEARD, counts["unheard_ns"]))
+    return rows + [("gpu", f"not available: {k}", 1) for k in counts["missing_kinds"]]
+
+
+def gpu_metadata(decoded: Decoded) -> dict[str, Any]:
+    """What was used to collect, or why nothing was, and the devices."""
+    if decoded.gpu_refused:
+        return {"gpu": {"unavailable": decoded.gpu_refused}}
+    if decoded.devices is None:
+        return {}
+    source = decoded.devices.account
+    about = {
+        "library": source["library_path"],
+        f"{source['library_name'].lower()}_version": source["library_version"],
+        "clock": "recorder" if source["clock_is_ours"] else "converted",
+    }
+    properties = list(decoded.gpu_properties) or devices().properties()
+    return {"gpu": about, **({"deviceProperties": properties} if properties else {})}

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from opscope import _native
+from opscope.columns.ledger import COMPUTED, WAITED
+from opscope.columns.names import Names
 from opscope.recording.decoded import Decoded
-from opscope.recording.gpu.collecting import begin_gpu, devices, end_gpu
+from opscope.recording.gpu.devices import begin_gpu, devices, end_gpu
 
 DEVICES = "devices"
-"""What is noted of them in a stream as they are begun, for whoever reads it without its end."""
+"""Key of the note in a stream that says what is known of devices as they are begun."""
 
 
 class Listener:
@@ -20,6 +25,9 @@ class Listener:
     Every method may be interrupted anywhere and called again, and those that end may be called
     without what begins having been: what is there is taken down.
     """
+
+    _known: Any = None
+    """What this knows, as JSON where nothing else is said."""
 
     def prepare(self) -> None:
         """The window is about to open: what takes long, and would be in it."""
@@ -39,10 +47,11 @@ class Listener:
 
     def known(self) -> Any:
         """What this knows, as JSON, for a listener of this class in the process that decodes."""
-        return None
+        return self._known
 
     def learn(self, known: Any) -> None:
         """Know that instead."""
+        self._known = known
 
     def known_of_window(self) -> Any:
         """As ``known``, with what is of this window alone or takes long; asked at its end."""
@@ -54,57 +63,39 @@ class Listener:
 
 
 class OtherTools(Listener):
-    """How many threads tell another tool of their Python calls, where only one can be told."""
+    """How many threads report Python calls to another tool, where only one tool can be set."""
 
-    def __init__(self) -> None:
-        self._threads = 0
+    _known = 0
 
     def begin(self) -> None:
         """Count them."""
-        self._threads = _native.statistics()["occupied_threads"]
+        self._known = _native.statistics()["occupied_threads"]
 
     def before_end(self) -> None:
         """Count once more: a tool that came meanwhile may have left again."""
-        self._threads = max(self._threads, _native.statistics()["occupied_threads"])
+        self._known = max(self._known, _native.statistics()["occupied_threads"])
 
     def added_to(self, decoded: Decoded) -> Decoded:
         """As ``occupied_threads``."""
-        return replace(decoded, occupied_threads=self._threads)
-
-    def known(self) -> int:
-        """How many."""
-        return self._threads
-
-    def learn(self, known: Any) -> None:
-        """So many."""
-        self._threads = int(known)
+        return replace(decoded, occupied_threads=int(self._known))
 
 
 class MemoryReports(Listener):
-    """Whether torch's allocations can be heard in this torch."""
+    """Whether this torch reports its allocations."""
 
-    def __init__(self) -> None:
-        self._is_heard = True
+    _known = True
 
     def begin(self) -> None:
-        """Ask."""
-        self._is_heard = bool(_native.statistics()["hears_memory"])
+        """Read it."""
+        self._known = bool(_native.statistics()["hears_memory"])
 
     def added_to(self, decoded: Decoded) -> Decoded:
         """As ``hears_memory``."""
-        return replace(decoded, hears_memory=self._is_heard)
-
-    def known(self) -> bool:
-        """Whether they are."""
-        return self._is_heard
-
-    def learn(self, known: Any) -> None:
-        """Likewise."""
-        self._is_heard = bool(known)
+        return replace(decoded, hears_memory=bool(self._known))
 
 
 class DeviceActivity(Listener):
-    """Work of devices, which CUPTI reports."""
+    """Work of devices, which CUPTI reports. Known: why CUPTI was refused, and the devices."""
 
     def __init__(self, wants: int) -> None:
         """``wants``: what the window will want of the recorder."""
@@ -124,11 +115,11 @@ class DeviceActivity(Listener):
         _native.note_in_stream(json.dumps({DEVICES: self.known()}))
 
     def known(self) -> dict[str, Any]:
-        """Why CUPTI was refused, and what devices there are, if the program uses them already."""
+        """Devices have properties once the program uses them."""
         return {"refused": self._refused, "properties": devices().properties()}
 
     def learn(self, known: Any) -> None:
-        """So it was there."""
+        """From the process with the devices."""
         self._refused, self._properties = known["refused"], known["properties"]
 
     def end(self) -> None:
@@ -138,3 +129,92 @@ class DeviceActivity(Listener):
     def added_to(self, decoded: Decoded) -> Decoded:
         """Why CUPTI was refused, and which devices there are."""
         return replace(decoded, gpu_refused=self._refused, gpu_properties=self._properties)
+
+
+class ThreadNames(Listener):
+    """What ``threading`` calls threads, but for the main thread, by number in the system.
+
+    The kernel knows them by the name of their process, before Python 3.14. The native recorder
+    reads those of threads whose Python calls it records; these are the others: threads that were
+    there when a window opened or closed.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+
+    def begin(self) -> None:
+        """Note those that are there."""
+        self._known |= {str(number): name for number, name in names_of_threads().items()}
+
+    def before_end(self) -> None:
+        """Note those that came since."""
+        self.begin()
+
+    def added_to(self, decoded: Decoded) -> Decoded:
+        """As the names of ``threads``."""
+        threads = decoded.tables["threads"]
+        numbers = [str(number) for number in threads["system_thread_id"].tolist()]
+        rows = [row for row, number in enumerate(numbers) if number in self._known]
+        if not rows:
+            return decoded
+        more = Names.from_strings(str(self._known[numbers[row]]) for row in rows)
+        name = threads["name"].copy()
+        name[rows] = len(decoded.names) + np.arange(len(rows), dtype=name.dtype)
+        renamed = decoded.with_tables(threads=threads.replaced({"name": name}))
+        return renamed.with_names(decoded.names.followed_by(more))
+
+
+def names_of_threads() -> dict[int, str]:
+    """By number in the system; none that were made up for threads that others began.
+
+    Without the lock of ``threading``, which a signal handler that records may have interrupted the
+    holder of, and without the properties of threads, which programs make their own.
+    """
+    main, made_up = threading.main_thread(), threading._DummyThread
+    threads = list(threading._active.values())  # type: ignore[attr-defined]
+    facts = [vars(one) for one in threads if one is not main and not isinstance(one, made_up)]
+    named = [(fact.get("_native_id"), fact.get("_name")) for fact in facts]
+    return {
+        number: name for number, name in named if isinstance(number, int) and isinstance(name, str)
+    }
+
+
+class ProcessorTime(Listener):
+    """How long the thread that opens a window computes in it, and waits for a processor.
+
+    The difference of the kernel's counts, which tells a slow program from a busy machine. Nothing
+    where the kernel keeps none.
+    """
+
+    def __init__(self) -> None:
+        self._thread = 0
+        self._known: list[Any] = [None, None]
+
+    def begin(self) -> None:
+        """Read the counts of this thread."""
+        self._thread = threading.get_native_id()
+        self._known[0] = processor_counts(self._thread)
+
+    def before_end(self) -> None:
+        """Read them again, from whichever thread it is now."""
+        self._known[1] = processor_counts(self._thread)
+
+    def added_to(self, decoded: Decoded) -> Decoded:
+        """As ``processor``."""
+        began, ended = self._known
+        if began is None or ended is None:
+            return decoded
+        computed, waited = (max(int(b) - int(a), 0) for a, b in zip(began, ended, strict=True))
+        return replace(decoded, processor={COMPUTED: computed, WAITED: waited})
+
+
+def processor_counts(thread: int) -> tuple[int, int] | None:
+    """Nanoseconds on a processor, and waiting for one; None where they are not counted."""
+    try:
+        # Not as text: its codec may be imported then, and a forked child must not wait for that.
+        with open(f"/proc/self/task/{thread}/schedstat", "rb", buffering=0) as file:
+            fields = file.read().split()
+        computed, waited = int(fields[0]), int(fields[1])
+    except (OSError, ValueError, IndexError):
+        return None
+    return computed, waited

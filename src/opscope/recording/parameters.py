@@ -6,13 +6,63 @@ keep a reference, run an operator, or raise anything but what interrupts the pro
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
+from functools import lru_cache
+from types import CodeType
 from typing import Any, NamedTuple
 
-from opscope.columns.codes import ParameterRole
-from opscope.recording.bridge.torch_codes import device_type_code, dtype_code, layout_code
+from opscope.columns.codes import DEVICE_NAMES, LAYOUT_NAMES, ParameterRole
+from opscope.columns.dtypes import TORCH_NAMES
 from opscope.recording.facts.module_paths import meet
-from opscope.recording.interruptions import raised_by_handler
+
+
+@lru_cache(maxsize=256)
+def dtype_code(dtype: Any) -> int:
+    """``c10::ScalarType`` of a ``torch.dtype``; -1 if it is newer than this table."""
+    name = str(dtype).removeprefix("torch.")
+    return next((code for code, known in TORCH_NAMES.items() if known == name), -1)
+
+
+@lru_cache(maxsize=64)
+def device_type_code(device_type: str) -> int:
+    """``c10::DeviceType`` of a device's ``type``; a renamed PrivateUse1 backend counts as that."""
+    known = device_type if device_type in DEVICE_NAMES else "privateuseone"
+    return DEVICE_NAMES.index(known)
+
+
+@lru_cache(maxsize=64)
+def layout_code(layout: Any) -> int:
+    """``c10::Layout`` of a ``torch.layout``."""
+    name = str(layout).removeprefix("torch.")
+    return LAYOUT_NAMES.index(name) if name in LAYOUT_NAMES else -1
+
+
+def raised_by_handler(error: BaseException) -> bool:
+    """Did a handler that the program installed for a signal raise ``error``?
+
+    Such an error (of a time limit, say) ends what the program is doing, wherever the signal found
+    it: it is the program's, not ours to swallow.
+    """
+    if not isinstance(error, Exception):
+        return True  # Ctrl+C, or an exit
+    handlers = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
+    traceback = error.__traceback__
+    while traceback is not None:
+        if traceback.tb_frame.f_code in handlers:
+            return True
+        traceback = traceback.tb_next
+    return False
+
+
+def _code_of(handler: Any) -> CodeType | None:
+    handler = getattr(handler, "func", handler)  # a partial function's
+    of_class = getattr(type(handler), "__call__", None)  # noqa: B004 (its code is what is wanted)
+    for function in (handler, of_class):
+        code = getattr(getattr(function, "__func__", function), "__code__", None)
+        if isinstance(code, CodeType):
+            return code
+    return None
 
 
 class Row(NamedTuple):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-# np.unique would import it when a trace is first looked at. A child that is forked in the middle of
-# an import waits for ever when it looks at a trace of its own.
 import numpy.ma  # noqa: F401
 
 from opscope import _native
@@ -19,21 +18,49 @@ from opscope.base.memory_limit import default_growth_bytes, memory_for
 from opscope.base.notice import notice
 from opscope.columns.trace_data import TraceData
 from opscope.errors import LifecycleError
-from opscope.recording.assemble import assemble_trace, with_ids_from
+from opscope.recording.assemble import assemble_trace, narrowed, with_ids_from
 from opscope.recording.cost import cost_by_kind
 from opscope.recording.decoded import Decoded, read_decoded
-from opscope.recording.facts.distributed_job import note_job
-from opscope.recording.facts.noted import note_known
+from opscope.recording.facts.process_facts import note_job
+from opscope.recording.facts.program_facts import note_known
 from opscope.recording.facts.python_source import path_prefixes
-from opscope.recording.gil import refuse_without_gil
-from opscope.recording.gpu.collecting import end_gpu_in_stream, wait_for_devices
+from opscope.recording.gpu.devices import end_gpu_in_stream, wait_for_devices
 from opscope.recording.gpu.events import with_devices
-from opscope.recording.narrow import narrowed
-from opscope.recording.sources import SOURCES, RecordingOptions, native_wants
+from opscope.recording.sources import (
+    RecordingOptions,
+    listeners_of,
+    native_wants,
+    prepare_sources,
+)
 from opscope.recording.streams.stream import NO_ROOM, Stream, about_recording
 
 if TYPE_CHECKING:
     from opscope._native import DecodedWindow
+
+_FIRST_UNKNOWN = (3, 16)
+"""Of Python: the first version that nothing is recorded of without the GIL."""
+
+
+def refuse_without_gil() -> None:
+    """Say that nothing can be recorded while the GIL is off, on Python 3.16 and later.
+
+    3.13t, 3.14t and 3.15t are recorded without it. Later builds lay out what a thread runs in ways
+    that opscope does not know, so importing its native core switches the GIL on there, with a
+    warning of Python's; only ``PYTHON_GIL=0`` or ``-X gil=0`` keeps it off.
+    """
+    is_enabled = getattr(sys, "_is_gil_enabled", None)
+    is_known = sys.version_info[:2] < _FIRST_UNKNOWN
+    if not is_known and is_enabled is not None and not is_enabled():
+        raise LifecycleError(
+            "opscope cannot record while Python 3.16 or later runs without the GIL: what other "
+            "threads do would be read while they change it. Run the program with PYTHON_GIL=1 (or "
+            "-X gil=1), or with Python 3.13t to 3.15t."
+        )
+
+
+# np.unique would import it when a trace is first looked at. A child that is forked in the middle of
+# an import waits for ever when it looks at a trace of its own.
+
 
 _reported_fault = False
 _NOT_INHERITED = (
@@ -85,16 +112,9 @@ class Recording:
         self._saved_in: Path | None = None
 
     def prepare(self) -> None:
-        """Do everything slow that starting needs: load, and if need be compile, the bridge.
-
-        Raises:
-            BridgeError: it cannot be built or loaded.
-            LifecycleError: Python runs without the GIL.
-        """
+        """Do everything slow that starting needs: load, and if need be compile, the bridge."""
         refuse_without_gil()
-        for source in SOURCES:
-            if source.prepare is not None:
-                source.prepare()
+        prepare_sources()
 
     def start(self) -> None:
         """Open the window.
@@ -177,11 +197,7 @@ class Recording:
 
     @property
     def everything(self) -> TraceData:
-        """What was recorded, for whomever; the events are those of ``trace``.
-
-        Raises:
-            LifecycleError: as ``trace``.
-        """
+        """What was recorded, for whomever; the events are those of ``trace``."""
         if "everything" not in self._made:
             self._decoding.run(self._decode)
         if not self._is_given_back:
@@ -219,11 +235,7 @@ class Recording:
         return self._saved_in is not None or (self.stream is not None and self.stream.is_drained)
 
     def save_drained(self, folder: Path, metadata: Mapping[str, Any]) -> Path:
-        """Write the trace of such a recording, with no more than a part of it in memory.
-
-        Raises:
-            UsageError: nothing can be written there.
-        """
+        """Write the trace of such a recording, with no more than a part of it in memory."""
         if self._saved_in is None and self.stream is not None and self.stream.path is not None:
             # With what reads and writes files, which takes longer to import than all of opscope.
             from opscope.recording.recovered import save_long
@@ -237,11 +249,11 @@ class Recording:
         if not self.is_drained or self.stream is None or self.stream.path is None:
             return None
         from opscope.recording.recovered import recover
-        from opscope.storage.read_part import load_folder
+        from opscope.storage.read_part import load_part
 
         if self._saved_in is not None:
-            return load_folder(self._saved_in)
-        return recover(self.stream.path).trace
+            return load_part(self._saved_in)
+        return recover(self.stream.path)
 
     def _with_known_here(self, decoded: Decoded) -> Decoded:
         for listener in self._window.listeners:
@@ -275,20 +287,11 @@ class _Window:
         self.process = os.getpid()
         self._max_memory_bytes = max_memory_bytes
         self._asked, self._first_id, self._stream = asked, first_id, stream
-        self.listeners = [
-            source.listener(options)
-            for source in SOURCES
-            if source.listener is not None and source.is_wanted(options)
-        ]
+        self.listeners = listeners_of(options)
         self._options = options
 
     def open(self) -> None:
-        """Open it.
-
-        Raises:
-            LifecycleError: torch refused the callbacks.
-            UsageError: nothing can be written where it is to stream to.
-        """
+        """Open it."""
         if (stream := self._stream) is not None:
             about = about_recording(stream, self._options, self._asked, self._first_id)
             stream.begin(self.id, about)

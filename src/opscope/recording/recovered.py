@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import Any, TypeAlias
@@ -21,28 +21,32 @@ from opscope.columns.trace_data import TraceData
 from opscope.columns.validate import checked_trace
 from opscope.errors import OpscopeError, TraceFormatError, UsageError
 from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
-from opscope.recording.assemble import assemble_trace, with_ids_from
+from opscope.recording.assemble import assemble_trace, narrowed, with_ids_from
 from opscope.recording.claims import ours
 from opscope.recording.decoded import read_decoded
 from opscope.recording.facts.module_paths import noted_paths, with_paths
-from opscope.recording.facts.noted import noted_known, with_known
 from opscope.recording.facts.process_groups import noted_groups, with_groups, with_noted_job
-from opscope.recording.facts.program_facts import NO_FACTS, ProgramFacts
+from opscope.recording.facts.program_facts import NO_FACTS, ProgramFacts, noted_known, with_known
 from opscope.recording.gpu.events import with_devices
 from opscope.recording.ledger import Row
-from opscope.recording.narrow import narrowed
-from opscope.recording.segments import NEVER_DRAINED, Drain, RecordingSegment, draining, segments_of
+from opscope.recording.segments import (
+    NEVER_DRAINED,
+    Drain,
+    RecordingSegment,
+    draining,
+    remove_segments,
+    segments_of,
+)
 from opscope.recording.sources import RecordingOptions
 from opscope.recording.streams.merge_segments import Merge, OwnFacts
 from opscope.recording.streams.stream import NO_ROOM
 from opscope.storage.job import place_in_job
 from opscope.storage.long_trace import end_of_trace
+from opscope.storage.manifest import is_later
 from opscope.storage.partition import RANK, Partition, asked_partition
-from opscope.storage.process_journal import job_of
-from opscope.storage.processes import metadata_of
-from opscope.storage.read_part import load_folder
-from opscope.storage.save_apart import save_apart
-from opscope.storage.unfinished_recordings import is_later
+from opscope.storage.processes import job_of, metadata_of
+from opscope.storage.read_part import load_part
+from opscope.storage.store import save_part
 
 HOW_UNKNOWN = "its process ended without stopping it (killed, crashed, os._exit or exec)"
 STOPPED = "it was stopped, but its trace was not written"
@@ -70,22 +74,7 @@ class NothingRecorded(TraceFormatError):
 Save: TypeAlias = Callable[[TraceData, Path, "Partition | None"], object]
 
 
-@dataclass(frozen=True)
-class Recovered:
-    """What was read.
-
-    Attributes:
-        trace: what was recorded.
-        part: as which it was to be saved; None for that of its job.
-        is_running: its process is there still.
-    """
-
-    trace: TraceData
-    part: Partition | None
-    is_running: bool
-
-
-def recover(path: Path, how: str = "", facts: ProgramFacts = NO_FACTS) -> Recovered:
+def recover(path: Path, how: str = "", facts: ProgramFacts = NO_FACTS) -> TraceData:
     """Read the file of a recording.
 
     Args:
@@ -99,23 +88,23 @@ def recover(path: Path, how: str = "", facts: ProgramFacts = NO_FACTS) -> Recove
     """
     with memory_for(f"reading {path.name}"), reading(path):
         log, about = _opened(path)
-        part, is_there = _asked(about), _is_running(path)
-        if not segments_of(path):
-            trace = _trace(log, about, how or _seen(log, is_there), facts)
-            return Recovered(checked_trace(trace, str(path)), part, is_there)
-        how = how or _seen(log, is_there)
-        return Recovered(_trace_of_long(path, about, how), part, is_there)
+        one = at(path)
+        if not how and not log.describe()["has_end"] and one is not None and is_alive(one):
+            how = RUNNING
+        if segments_of(path):
+            return _trace_of_long(path, about, how)
+        return checked_trace(_trace(log, about, how, facts), str(path))
 
 
 def _trace_of_long(path: Path, about: Mapping[str, Any], how: str) -> TraceData:
-    """As far as it came, leaving all where it is."""
+    """Decode an unfinished recording in pieces; modifies nothing."""
     with draining(path), tempfile.TemporaryDirectory(prefix="opscope-") as place:
         drain = Drain(path, about["prefixes"], Path(place))
         drain.finish()
         folder = Path(place) / "trace"
         _merge(path, drain.segments, folder, how)
         try:
-            return load_folder(folder)
+            return load_part(folder)
         except TraceFormatError as error:  # which names a folder that is gone in a moment
             raise ValueError(str(error)) from error
 
@@ -132,9 +121,6 @@ def unfinished_trace(
 
     Returns:
         None if there is a later trace of that part, or those of others alone.
-
-    Raises:
-        TraceFormatError: there is nothing else, and in these nothing that can be read.
     """
     unreadable = None
     for path in reversed(begun):
@@ -147,18 +133,14 @@ def unfinished_trace(
             continue
         is_asked_for = own == asked if asked is not None else not {*ended} - {own}
         if is_asked_for and is_later(path, own):
-            return recover(path).trace
+            return recover(path)
     if unreadable is not None and not ended:
         raise unreadable
     return None
 
 
 def part_of_recording(path: Path) -> Partition:
-    """Which part of the folder the trace of an unfinished recording will be.
-
-    Raises:
-        TraceFormatError: as :func:`recover`.
-    """
+    """Which part of the folder the trace of an unfinished recording will be."""
     return _part_of(about_of(path))
 
 
@@ -186,11 +168,7 @@ def _asked(about: Mapping[str, Any]) -> Partition | None:
 
 
 def about_of(path: Path) -> dict[str, Any]:
-    """What was said of a recording when it began.
-
-    Raises:
-        TraceFormatError: there is nothing in it, or another version wrote it.
-    """
+    """What was said of a recording when it began."""
     return _opened(path)[1]
 
 
@@ -213,7 +191,7 @@ def _opened(path: Path) -> tuple[_native.StreamedLog, dict[str, Any]]:
 
 
 def recover_file(
-    path: Path, how: str = "", wait: bool = False, save: Save = save_apart
+    path: Path, how: str = "", wait: bool = False, save: Save = save_part
 ) -> tuple[TraceData, Path] | None:
     """Write the trace of an unfinished recording into its folder, and remove its file.
 
@@ -262,7 +240,7 @@ def _recover_ours(path: Path, how: str, save: Save) -> TraceData:
     _refuse_earlier(path, log.describe()["started_ns"], about)
     if is_long(path, about):
         return end_of_trace(save_long(path, path.parent, how))
-    trace = recover(path, how).trace
+    trace = recover(path, how)
     with left_to_be_recovered(path.name, path.parent):
         save(trace, path.parent, _asked(about))
     return trace
@@ -277,24 +255,14 @@ def _refuse_earlier(path: Path, started_ns: int, about: Mapping[str, Any]) -> No
         raise UsageError(
             f"{path.name} is a recording of {part} by an earlier run than what else is in "
             f"{path.parent}, so it was left as it is. Delete it, or move it to a new folder and "
-            "run `opscope recover` there."
+            "run `opscope doctor --recover` there."
         )
-
-
-def _is_running(path: Path) -> bool:
-    one = at(path)
-    return one is not None and is_alive(one)
 
 
 def _of(path: Path) -> Artefact:
     found = at(path)
     assert found is not None, f"{path} is no name of a recording"
     return found
-
-
-def _seen(log: _native.StreamedLog, is_there: bool) -> str:
-    """What became of its process, where that is still there."""
-    return RUNNING if is_there and not log.describe()["has_end"] else ""
 
 
 def is_long(path: Path, about: Mapping[str, Any]) -> bool:
@@ -317,11 +285,7 @@ def save_long(
     own: OwnFacts | None = None,
     facts: ProgramFacts = NO_FACTS,
 ) -> Path:
-    """Write the trace of a recording that has ended, with no more than a part of it in memory.
-
-    Raises:
-        UsageError: nothing can be written there.
-    """
+    """Write the trace of a recording that has ended, with no more than a part of it in memory."""
     try:
         with draining(path), reading(path):
             drain = Drain(path, _opened(path)[1]["prefixes"])
@@ -349,7 +313,7 @@ def left_to_be_recovered(what: str, folder: Path) -> Iterator[None]:
 def _is_kept(what: str, folder: Path, error: OSError) -> UsageError:
     return UsageError(
         f"The trace of {what} cannot be written: {error.strerror or error}. What was recorded is "
-        f"kept; make room on its disk, then run `opscope recover {quote(str(folder))}`."
+        f"kept; make room on its disk, then run `opscope doctor --recover {quote(str(folder))}`."
     )
 
 
@@ -365,7 +329,7 @@ def _merge(
     described = log.describe()
     described["missing_blocks"] = segments[-1].account()["missing_blocks"]
     recorded = RecordingOptions.of_known(about["recorded"])
-    rows = [*_ledger(described), *_gaps(described), *_of_long(segments)]
+    rows = [*_ledger(described), *_of_long(segments)]
     paths = noted_paths(log.notes)
     known, told = noted_known(log.notes), own
     if told is None and (known or facts is not NO_FACTS):
@@ -382,11 +346,7 @@ def _merge(
 
 
 def about_ended(path: Path) -> dict[str, Any]:
-    """What was said of a recording that has its end, whether or not its process is there still.
-
-    Raises:
-        TraceFormatError: it has none, or as :func:`recover`.
-    """
+    """What was said of a recording that has its end, whether or not its process is there still."""
     log, about = _opened(path)
     with reading(path):
         if not log.describe()["has_end"]:
@@ -409,11 +369,6 @@ def _is_as_meant(described: _native.StreamDescription, about: Mapping[str, Any])
     return described["has_end"] and bool(about.get("is_left_to_others"))
 
 
-def _gaps(described: _native.StreamDescription) -> Iterator[Row]:
-    if described["gaps"]:
-        yield "recording", "times in which something found no room", len(described["gaps"])
-
-
 def _of_long(segments: Sequence[RecordingSegment]) -> Iterator[Row]:
     tensors = sum(segment.rows.get("tensors", 0) for segment in segments)
     if tensors:
@@ -431,7 +386,7 @@ def _ended(described: _native.StreamDescription, how: str) -> dict[str, Any]:
     if described["has_end"] and (how == BECAME_ANOTHER or how.endswith(NOT_WRITTEN)):
         how = ""  # its own end came first: what its keeper saw is that nothing was mapped any more
     return {
-        "how": how or how_it_ended(described),
+        "how": how or (STOPPED if described["has_end"] else HOW_UNKNOWN),
         "whole": described["has_end"],
         "dropped_from_ns": described["first_loss_ns"],
         "dropped_until_ns": described["last_loss_ns"],
@@ -451,7 +406,7 @@ def _trace(
     decoded = with_groups(decoded, noted_groups(log.notes))
     decoded = with_known(decoded, recorded, noted_known(log.notes))
     decoded = with_ids_from(decoded, about["first_id"])
-    rows = [*_ledger(described), *_gaps(described)]
+    rows = [*_ledger(described)]
     if recorded.gpu and decoded.devices is None and not decoded.gpu_refused:
         rows.append(("recording", "dropped: what devices did, with their process", 1))
     process = with_noted_job(about["process"], log.notes)
@@ -460,11 +415,6 @@ def _trace(
     return narrowed(
         trace.with_metadata({**about["metadata"], **facts.metadata, **ended}), recorded, asked
     )
-
-
-def how_it_ended(described: _native.StreamDescription) -> str:
-    """What can be told of a recording without an end by whoever did not see it."""
-    return STOPPED if described["has_end"] else HOW_UNKNOWN
 
 
 def _ledger(described: _native.StreamDescription) -> Iterator[Row]:
@@ -476,3 +426,22 @@ def _ledger(described: _native.StreamDescription) -> Iterator[Row]:
         )
     if not described["has_end"]:
         yield "recording", "has no end: its process ended first", 1
+    if described["gaps"]:
+        yield "recording", "times in which something found no room", len(described["gaps"])
+
+
+def drain_while(recording: Path, goes_on: Callable[[], bool]) -> None:
+    """Move a recording to segments as it grows."""
+    about = about_of(recording)
+    if not is_drainable(about):
+        return
+    drained: Drain | None = None
+    while True:
+        with draining(recording):
+            if not recording.exists():  # its trace is written
+                return remove_segments(recording)
+            if drained is None or drained.is_behind():
+                drained = Drain(recording, about["prefixes"])
+            more = drained.next()
+        if not more and not goes_on():
+            return

@@ -2,7 +2,7 @@
 
 Beside the file of a recording there is a hidden folder for them. Each segment is a folder of its
 own, renamed when it is whole, with the tables of one piece and with what decoding needs to go on
-after it. So whoever drains may be killed at any time, and another goes on.
+after it. So the draining process may be killed at any time, and another goes on.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError
 from opscope.recording.decoded import Decoded, read_decoded
 from opscope.recording.streams.segment_arrays import Arrays, read_arrays, write_arrays
-from opscope.storage.row_group_files import read_part, write_part
+from opscope.storage.parquet import QUICK, read_table, write_table
 
 RECORDS = 300_000
 """About so many records are a segment: the keeper has one in memory at a time."""
@@ -50,11 +50,7 @@ Late = Mapping[str, npt.NDArray[Any]]
 
 @contextmanager
 def draining(recording: Path) -> Iterator[None]:
-    """Be the one process that moves a recording to segments; others wait.
-
-    Raises:
-        TraceFormatError: no lock can be had there.
-    """
+    """Be the one process that moves a recording to segments; others wait."""
     folder = recording.with_suffix(SEGMENTS)
     folder.mkdir(exist_ok=True)
     inside = f"{folder.name}/{LeftKind.SEGMENTS.lock}"
@@ -72,31 +68,18 @@ def draining(recording: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class RecordingSegment:
-    """One piece of a recording, on disk.
+    """One piece of a recording, on disk."""
 
-    Attributes:
-        folder: where it is.
-        rows: of its tables, by name.
-        first_event: row that its first event has in the whole recording.
-        is_last: nothing comes after it.
-    """
-
-    folder: Path
-    rows: Mapping[str, int]
-    first_event: int
-    is_last: bool
-
-    @staticmethod
-    def at(folder: Path) -> RecordingSegment:
-        """Read what it says of itself."""
-        about = _about(folder)
-        return RecordingSegment(folder, about["rows"], about["first_event"], about["is_last"])
+    folder: Path  # where it is
+    rows: Mapping[str, int]  # of its tables, by name
+    first_event: int  # row that its first event has in the whole recording
+    is_last: bool  # nothing comes after it
 
     def table(self, name: str) -> Table:
         """One of its tables."""
         rows = self.rows.get(name, 0)
         with _reading(self.folder):
-            table = read_part(self.folder, name, rows)
+            table = read_table(self.folder, name, rows)
             if len(table) != rows:
                 raise ValueError(f"{name} has {len(table)} rows, not {rows}")
         return table
@@ -204,11 +187,7 @@ def segments_of(recording: Path) -> list[RecordingSegment]:
 
 
 def _check_order(segments: Sequence[RecordingSegment]) -> None:
-    """Each begins where the one before it ends, and nothing comes after the last.
-
-    Raises:
-        TraceFormatError: one is missing, or of another recording.
-    """
+    """Each begins where the one before it ends, and nothing comes after the last."""
     first = 0
     for segment, later in zip(segments, (*segments, None)[1:], strict=True):
         with _reading(segment.folder):
@@ -218,17 +197,14 @@ def _check_order(segments: Sequence[RecordingSegment]) -> None:
 
 
 def _of(recording: Path, folder: Path) -> RecordingSegment:
-    """The segment in a folder, which says of which recording it is.
-
-    Raises:
-        TraceFormatError: it is of another one, or damaged.
-    """
-    if _about(folder)["recording"] != recording.name:
+    """The segment in a folder, which says of which recording it is."""
+    about = _about(folder)
+    if about["recording"] != recording.name:
         raise TraceFormatError(
             f"{folder} is no segment of {recording.name}. Move the file without its segments to a "
             "new folder, and recover it there."
         )
-    return RecordingSegment.at(folder)
+    return RecordingSegment(folder, about["rows"], about["first_event"], about["is_last"])
 
 
 def remove_segments(recording: Path) -> None:
@@ -252,7 +228,7 @@ class Drain:
             last = self.segments[-1]
             with reading(last.folder):
                 self._decoder.restore(last.state(), names.offsets.tolist(), names.blob)
-            if self._is_kept:  # whoever wrote the last one may not have come to this
+            if self._is_kept:  # the process that wrote the last one may have died before this
                 self._decoder.mark_spent()
 
     @property
@@ -266,11 +242,7 @@ class Drain:
         return (segments_folder(self._recording) / f"{number:06d}").exists()
 
     def next(self, is_last: bool = False) -> bool:
-        """Add a segment, if there is enough for one.
-
-        Args:
-            is_last: the recording has ended: the rest is one, however little it is.
-        """
+        """Add a segment, if there is enough for one."""
         if self.is_done:
             return False
         with reading(self._recording):
@@ -320,5 +292,5 @@ def _write_tables(decoded: Decoded, folder: Path) -> dict[str, int]:
     trace = TraceData(decoded.tables, decoded.names)
     rows = {name: len(table) for name, table in decoded.tables.items() if len(table)}
     for name in rows:
-        write_part(trace, name, folder)
+        write_table(trace, name, folder, QUICK)
     return rows

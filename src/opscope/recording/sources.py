@@ -1,6 +1,6 @@
 """What can be recorded: one row of ``SOURCES`` for each thing, and the options that ask for it.
 
-Whoever deals with all sources reads these rows and names none: the bits that the native recorder
+Code that deals with all sources reads these rows and names none: the bits that the native recorder
 is asked with, what is set up before a window and around it, the rows of the ledger, the options of
 ``opscope.profile``, the kinds of an activity filter and the switches of ``opscope run``.
 """
@@ -17,66 +17,50 @@ from opscope.columns.codes import EventKind, Want
 from opscope.recording import ledger
 from opscope.recording.bridge import bridge
 from opscope.recording.compiled.listener import GeneratedCode
+from opscope.recording.facts.coexistence import set_up_coexistence
 from opscope.recording.facts.module_paths import ModulePaths
-from opscope.recording.facts.neighbours import set_up_neighbours
 from opscope.recording.facts.process_groups import ProcessGroups
-from opscope.recording.facts.processor_time import ProcessorTime
 from opscope.recording.facts.python_source import set_up_python_source
-from opscope.recording.facts.thread_names import ThreadNames
 from opscope.recording.facts.thread_samples import ThreadSamples
-from opscope.recording.gpu.account import gpu_ledger
-from opscope.recording.listeners import DeviceActivity, Listener, MemoryReports, OtherTools
+from opscope.recording.ledger import gpu_ledger
+from opscope.recording.listeners import (
+    DeviceActivity,
+    Listener,
+    MemoryReports,
+    OtherTools,
+    ProcessorTime,
+    ThreadNames,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordingOptions:
-    """What to collect. Each step up costs more per span; ``docs/measurements.md`` has the figures.
+    """What to collect; ``docs/measurements.md`` has what each costs per span."""
 
-    Attributes:
-        operators: torch operators, autograd nodes, TorchScript calls.
-        inner_operators: with them, those that other operators run, and not outermost ones alone.
-        annotations: spans named with record_function.
-        shapes: arguments of operators: shapes, strides, dtypes, scalars.
-        outputs: the same of results (needed by execution traces).
-        memory: allocations and frees.
-        stack: Python and C calls.
-        functions: Python calls without C calls, which costs a fraction of that.
-        own_functions: of these the program's own, not those of installed libraries.
-        modules: nn.Module and optimizer calls only.
-        overloads: operator overload names.
-        asyncio: runs of asyncio's tasks, as spans.
-        gc_pauses: garbage collections, as spans.
-        compiled: runs of what torch.compile generated, its kernels, and which lines they are of.
-        all_threads: every thread of the process; otherwise only the one that starts.
-        new_threads: Python calls also of threads that begin during the recording.
-        process_ids: give spans the ids that they have in every other recording that is under way.
-        gpu: what CUDA devices do, and the calls of their runtime.
-        gpu_sync: with it, which call recorded the CUDA event that a wait is for.
-        thread_samples: what the kernel counts of threads, about a hundred times a second.
-        source_lines: keep the text of the program's own lines that made recorded calls.
-    """
-
-    operators: bool = True
+    operators: bool = True  # torch operators, autograd nodes, TorchScript calls
+    # with them, those that other operators run, and not outermost ones alone
     inner_operators: bool = True
-    annotations: bool = True
-    shapes: bool = False
-    outputs: bool = False
-    memory: bool = False
-    stack: bool = False
-    functions: bool = False
-    own_functions: bool = False
-    modules: bool = False
-    overloads: bool = False
-    asyncio: bool = False
-    gc_pauses: bool = True
+    annotations: bool = True  # spans named with record_function
+    shapes: bool = False  # arguments of operators: shapes, strides, dtypes, scalars
+    outputs: bool = False  # the same of results (needed by execution traces)
+    memory: bool = False  # allocations and frees
+    stack: bool = False  # Python and C calls
+    functions: bool = False  # Python calls without C calls, which costs a fraction of that
+    own_functions: bool = False  # of these the program's own, not those of installed libraries
+    modules: bool = False  # nn.Module and optimizer calls only
+    overloads: bool = False  # operator overload names
+    asyncio: bool = False  # runs of asyncio's tasks, as spans
+    gc_pauses: bool = True  # garbage collections, as spans
+    # runs of what torch.compile generated, its kernels, and which lines they are of
     compiled: bool = True
-    all_threads: bool = True
-    new_threads: bool = True
+    all_threads: bool = True  # every thread of the process; otherwise only the one that starts
+    new_threads: bool = True  # Python calls also of threads that begin during the recording
+    # give spans the ids that they have in every other recording that is under way
     process_ids: bool = False
-    gpu: bool = False
-    gpu_sync: bool = False
-    source_lines: bool = True
-    thread_samples: bool = True
+    gpu: bool = False  # what CUDA devices do, and the calls of their runtime
+    gpu_sync: bool = False  # with it, which call recorded the CUDA event that a wait is for
+    source_lines: bool = True  # keep the text of the program's own lines that made recorded calls
+    thread_samples: bool = True  # what the kernel counts of threads, about a hundred times a second
 
     def union(self, other: RecordingOptions) -> RecordingOptions:
         """What either asks for."""
@@ -96,54 +80,37 @@ NOTHING = Want(0)
 
 @dataclass(frozen=True, kw_only=True)
 class Switch:
-    """One thing that a recording may ask of a source.
+    """One thing that a recording may ask of a source."""
 
-    Attributes:
-        option: the field of RecordingOptions.
-        want: what the native recorder is asked; 0: it is not told.
-        parameter: of ``opscope.profile``, where that says it with a bool; else empty.
-        flag: what the help of ``opscope run`` says of its option; empty: it has none.
-        command: what ``opscope run`` calls it, where that is not ``option``.
-        filter_kind: what an activity filter for the CPU calls it; empty: it cannot be named.
-    """
-
-    option: str
-    want: Want = NOTHING
-    parameter: str = ""
-    flag: str = ""
-    command: str = ""
-    filter_kind: str = ""
+    option: str  # the field of RecordingOptions
+    want: Want = NOTHING  # what the native recorder is asked; 0: it is not told
+    parameter: str = ""  # of ``opscope.profile``, where that says it with a bool; else empty
+    flag: str = ""  # what the help of ``opscope run`` says of its option; empty: it has none
+    command: str = ""  # what ``opscope run`` calls it, where that is not ``option``
+    filter_kind: str = ""  # what an activity filter for the CPU calls it; empty: it cannot be named
 
     @property
     def flag_name(self) -> str:
-        """What asks for it in ``opscope run``: ``--shapes``."""
+        """The option of ``opscope run``: ``--shapes``."""
         return f"--{self.command or self.option}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """One thing that can be recorded.
+    """One thing that can be recorded."""
 
-    Attributes:
-        name: what the documentation calls it.
-        records: in a few words, what a trace has of it.
-        wanted_with: options any of which records it; empty: every recording does.
-        switches: what may be asked of it.
-        kinds: of spans in ``events``.
-        tables: that it fills, but for ``events``, ``threads`` and ``names``.
-        prepare: does what is slow, before a window is opened; may be called again at any time.
-        listener: what is set up around each window that wants the source.
-        ledger: rows about it, of a trace whose recording wanted it.
-    """
-
-    name: str
-    records: str
+    name: str  # what the documentation calls it
+    records: str  # in a few words, what a trace has of it
+    # options any of which records it; empty: every recording does
     wanted_with: tuple[str, ...] = ()
-    switches: tuple[Switch, ...] = ()
-    kinds: tuple[EventKind, ...] = ()
-    tables: tuple[str, ...] = ()
+    switches: tuple[Switch, ...] = ()  # what may be asked of it
+    kinds: tuple[EventKind, ...] = ()  # of spans in ``events``
+    tables: tuple[str, ...] = ()  # that it fills, but for ``events``, ``threads`` and ``names``
+    # does what is slow, before a window is opened; may be called again at any time
     prepare: Callable[[], object] | None = None
+    # what is set up around each window that wants the source
     listener: Callable[[RecordingOptions], Listener] | None = None
+    # rows about it, of a trace whose recording wanted it
     ledger: Callable[[ledger.Recorded], Iterable[ledger.Row]] | None = None
 
     def is_wanted(self, options: RecordingOptions) -> bool:
@@ -315,7 +282,7 @@ SOURCES = (
         name="threads",
         records="which threads there were, and which of them could not be heard in full",
         switches=(Switch(option="all_threads"),),
-        prepare=set_up_neighbours,
+        prepare=set_up_coexistence,
         ledger=ledger.threads,
     ),
     Source(
@@ -357,6 +324,22 @@ SOURCES = (
     ),
 )
 """In the order in which they are set up around a window, and taken down the other way round."""
+
+
+def prepare_sources() -> None:
+    """Do everything slow that any recording needs: load, and if need be compile, the bridge."""
+    for source in SOURCES:
+        if source.prepare is not None:
+            source.prepare()
+
+
+def listeners_of(options: RecordingOptions) -> list[Listener]:
+    """For one window, in the order in which they are set up."""
+    return [
+        source.listener(options)
+        for source in SOURCES
+        if source.listener is not None and source.is_wanted(options)
+    ]
 
 
 def switches() -> Iterator[Switch]:

@@ -13,7 +13,7 @@ from opscope.columns.schema import EventKind, RecordScope, Role
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.signatures import first_of_each, mix
-from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.event_tree import nearest_ancestor
 
 Mask = npt.NDArray[np.bool_]
 _FLAT = {

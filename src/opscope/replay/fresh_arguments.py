@@ -36,11 +36,7 @@ class FreshArguments:
         self._torch_version = trace.metadata.get("torch_version")
 
     def of(self, event: int, schema: Any) -> tuple[list[Any], dict[str, Any]]:
-        """Positional and keyword arguments for an operator with ``schema`` (torch's object).
-
-        Raises:
-            RefusedError: something about them was not recorded, or cannot be made here.
-        """
+        """Positional and keyword arguments for an operator with ``schema`` (torch's object)."""
         self._check(event)
         given = self._recorded.inputs(event)
         if len(given) > len(schema.arguments):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from opscope.columns.registered_operators import registered_overloads
+from opscope.columns.overloads import registered_overloads
 from opscope.columns.trace_data import TraceData
 from opscope.errors import OpscopeError, UsageError
 from opscope.replay.calls import Calls, RecordedCall
@@ -151,11 +151,6 @@ def _replay(call: RecordedCall, arguments: FreshArguments, repeat: int) -> Repla
 def _callable(
     call: RecordedCall, event: int, arguments: FreshArguments
 ) -> tuple[str, Callable[[], Any]]:
-    """The overload that can be called like this, and the call.
-
-    Raises:
-        RefusedError: there is none.
-    """
     registered = registered_overloads(call.name)
     if not registered:
         raise RefusedError("this torch has no operator of that name")

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from opscope.analysis.device_use.device_use import DevicesUse, DeviceUse, find_device_use
-from opscope.analysis.device_use.reserved import ReservedMemory
-from opscope.analysis.device_use.streams import StreamUse
+from opscope.analysis.device_use.owners import StreamUse
+from opscope.analysis.memory.counters import ReservedMemory
 from opscope.base.quantity_text import bytes_text, share_text, time_text
-from opscope.columns.devices import device_title
+from opscope.columns.labels import device_title
 from opscope.columns.trace_data import TraceData
-from opscope.report.shown_text import shown
+from opscope.report.packing import shown
 from opscope.timeline.period import Which
 
 MOST_STREAMS = 50
@@ -28,14 +28,15 @@ _NOT_KNOWN = "not known"
 
 
 def device_section(trace: TraceData, which: Which | str) -> dict[str, Any] | None:
-    """What `opscope gpu` says of a period; None where no device did anything in the recording."""
+    """What `opscope summary --gpu` says of a period; None where no device did anything."""
     if not len(trace.table("gpu")):
         return None
     found = find_device_use(trace, which)
     advice = found.advice()
     notes = list(found.notes)
     if len(found.modules) > MOST_MODULES:
-        notes.append(f"{len(found.modules) - MOST_MODULES:,} more modules: opscope gpu shows all")
+        more = len(found.modules) - MOST_MODULES
+        notes.append(f"{more:,} more modules: opscope summary --gpu shows all")
     return {
         "wall": max(found.wall_ns, 1),
         "devices": [

@@ -33,19 +33,12 @@ _TIME_HEADINGS = ("Where", "A", "B", "Change", "of the step", "Verdict")
 
 @dataclass(frozen=True)
 class DiffTable:
-    """One table.
+    """One table."""
 
-    Attributes:
-        title: what is above it.
-        headings: of the columns; the first is of words, the others of numbers.
-        rows: as many cells each.
-        left_out: rows that are not shown.
-    """
-
-    title: str
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    left_out: int = 0
+    title: str  # what is above it
+    headings: Sequence[str]  # of the columns; the first is of words, the others of numbers
+    rows: Sequence[Sequence[str]]  # as many cells each
+    left_out: int = 0  # rows that are not shown
 
 
 def headline(diff: Diff) -> list[str]:

@@ -6,16 +6,15 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from opscope.analysis.memory.groups import PeakGroup, by_function, group_blocks
-from opscope.analysis.memory.over_time import MemoryOverTime, memory_over_time
-from opscope.analysis.memory.parts import MemoryParts
+from opscope.analysis.memory.life_categories import PeakGroup, by_function, group_blocks
+from opscope.analysis.memory.over_time import MemoryOverTime, MemoryParts, memory_over_time
 from opscope.analysis.memory.peak import NO_STACK, PeakMemory, explain_peak
-from opscope.columns.devices import device_title
+from opscope.columns.labels import device_title
 from opscope.columns.trace_data import TraceData
-from opscope.report.shown_text import shown
+from opscope.report.packing import shown
 from opscope.report.span_section import Spans
+from opscope.timeline.arrays import Values
 from opscope.timeline.phases import PHASE_NAMES, find_phases
 
 MOST_BLOCKS = 200
@@ -75,9 +74,7 @@ def _has_stacks(peak: PeakMemory) -> bool:
     return any(group.name != NO_STACK and ";" in group.name for group in peak.by_stack)
 
 
-def _phases(
-    trace: TraceData, peak: PeakMemory, event: npt.NDArray[np.int64]
-) -> tuple[PeakGroup, ...]:
+def _phases(trace: TraceData, peak: PeakMemory, event: Values) -> tuple[PeakGroup, ...]:
     """By the part of a step that allocated; what was there before has its operator's name."""
     phase = np.append(find_phases(trace).phase, -1)[event].tolist()
     is_before = peak.blocks.allocated_ns < 0
@@ -90,7 +87,7 @@ def _phases(
     return group_blocks(names, peak.blocks.size_bytes, is_before, peak.unseen_bytes)
 
 
-def _blocks(spans: Spans, peak: PeakMemory, event: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
+def _blocks(spans: Spans, peak: PeakMemory, event: Values) -> list[dict[str, Any]]:
     blocks = peak.blocks
     found = []
     for row in range(min(MOST_BLOCKS, len(blocks))):

@@ -14,18 +14,31 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opscope.base.printable import printable
+from opscope.timeline.arrays import Values
+
+LONGEST = 1000
+
+
+def shown(text: str) -> str:
+    """``text``, shortened to :data:`LONGEST` characters; then it says how long it was.
+
+    What is no sign of its own, such as a mark that turns the direction of writing, is spelled out.
+    """
+    if len(text) > LONGEST:
+        text = f"{text[:LONGEST]}… ({len(text):,} characters)"
+    return printable(text, keep="\n\t")
+
+
 COMPRESSION_LEVEL = 4
 _PLANES = 8
 
 
 @dataclass
 class Packer:
-    """Collects columns; ``directory`` says where each is once :meth:`finish` has run.
+    """Collects columns; ``directory`` says where each is once :meth:`finish` has run."""
 
-    Attributes:
-        directory: by name, how many values and how many planes; in the order they are stored.
-    """
-
+    # by name, how many values and how many planes; in the order they are stored
     directory: list[dict[str, Any]] = field(default_factory=list)
     _planes: list[bytes] = field(default_factory=list)
 
@@ -46,7 +59,7 @@ class Packer:
         return base64.b64encode(b"".join(parts)).decode("ascii")
 
 
-def differences(values: npt.NDArray[np.int64], starts: npt.NDArray[np.int64]) -> Any:
+def differences(values: Values, starts: Values) -> Any:
     """Each value minus the one before it; values at ``starts`` (and the first) stay as they are."""
     result = np.diff(values, prepend=0)
     result[starts] = values[starts]

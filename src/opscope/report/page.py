@@ -62,17 +62,14 @@ def write_report(
     on_timeline: Collection[Partition] = (),
     process: tuple[Partition, TraceData] | None = None,
 ) -> None:
-    """Write the report of ``trace`` to ``path``.
+    """Write the report of ``trace`` to ``path``, which is replaced once the page is complete.
 
     Args:
-        trace: any, also an empty one or one imported from another profiler.
-        path: replaced once the new file is complete.
-        title: shown at the top; the program's name by default.
-        findings: what makes the program slow, where it is known already or was measured.
-        period: what tables and findings speak of: the steady state, the start-up or all.
-        ranks: of a job, its processes compared, and what they did together.
-        on_timeline: which of them ``trace`` is of.
-        process: of these the one that tables, findings and steps are of, and its trace.
+        findings: where they are known already or were measured.
+        period: of tables and findings.
+        ranks: of a job, its processes compared, and their collectives.
+        on_timeline: the processes that ``trace`` is of.
+        process: the one that tables, findings and steps are of, and its trace.
 
     Raises:
         UsageError: ``path`` cannot be written, or there is no such period.

@@ -3,32 +3,208 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
+import numpy as np
+
 from opscope.analysis.account.find import find_account
+from opscope.analysis.recording_cost import cost_of_an_event_ns
+from opscope.analysis.sites import Place
 from opscope.base.progress import tell
+from opscope.columns.causes import Cause
 from opscope.columns.trace_data import TraceData
-from opscope.export.window import window_of
+from opscope.export.window import Window, window_of
 from opscope.findings.find import find_findings
-from opscope.findings.finding import Findings
+from opscope.findings.finding import Finding, Findings
 from opscope.findings.verdict import Verdict, weighed
 from opscope.jobs.collectives import JobCollectives
+from opscope.jobs.shared_findings import job_verdict
 from opscope.jobs.slow_ranks import SlowRanks
-from opscope.jobs.verdict import job_verdict
 from opscope.report.device_section import device_section
-from opscope.report.finding_section import finding_section
 from opscope.report.memory_section import memory_section
-from opscope.report.packing import Packer
+from opscope.report.packing import Packer, shown
 from opscope.report.rank_section import rank_section
-from opscope.report.run_section import period_section, run_section
-from opscope.report.shown_text import shown
-from opscope.report.span_section import add_spans
-from opscope.report.step_section import step_section
+from opscope.report.span_section import Spans, add_spans
 from opscope.report.table_sections import module_section, operator_sections, source_section
+from opscope.storage.job import missing_ranks
 from opscope.storage.partition import Partition
 from opscope.timeline.listing import TorchListing
-from opscope.timeline.period import Which, period_of
+from opscope.timeline.period import Period, Which, period_of
+from opscope.timeline.phases import PHASE_NAMES
+from opscope.timeline.step_times import step_times
+from opscope.timeline.steps import program_steps
+
+_MOST_SPANS = 1000
+
+
+def finding_section(findings: Findings, spans: Spans | None) -> dict[str, Any]:
+    """Those that would save most first; then what was looked for, and what could not be.
+
+    ``spans``: those that the timeline shows, if they are of the same trace.
+    """
+    return {
+        "found": [_finding(finding, spans) for finding in findings],
+        "absent": len(findings.absent),
+        "notes": [shown(note) for note in findings.notes],
+        "lookedAt": shown(findings.looked_at),
+        "unchecked": [
+            {"title": shown(one.title), "needs": shown(one.needs)} for one in findings.unchecked
+        ],
+    }
+
+
+def _finding(finding: Finding, spans: Spans | None) -> dict[str, Any]:
+    return {
+        "id": finding.id,
+        "title": shown(finding.title),
+        "explanation": shown(finding.explanation),
+        "advice": shown(finding.advice),
+        "severity": finding.severity,
+        "time": finding.time_ns,
+        "timeShare": finding.time_share,
+        "saved": finding.saved_ns,
+        "savedShare": finding.saved_share,
+        "savedBy": shown(finding.saved_by),
+        "measured": finding.measured,
+        "count": finding.occurrences,
+        "spans": []
+        if spans is None
+        else [int(spans.position[event]) for event in finding.events[:_MOST_SPANS]],
+        "places": [_place(place) for place in finding.places],
+        "placeNote": finding.place_note,
+        "link": finding.link if finding.link.startswith("https://") else "",
+    }
+
+
+def _place(place: Place) -> dict[str, Any]:
+    return {
+        "text": shown(str(place)),
+        "function": shown(place.function),
+        "module": shown(place.module if place.file else ""),
+        "count": place.occurrences,
+        "time": place.time_ns,
+    }
+
+
+_MACHINE = (
+    ("host_name", "host"),
+    ("process_id", "process"),
+    ("python_version", "Python"),
+    ("torch_version", "torch"),
+    ("imported_from", "imported from"),
+)
+
+
+def run_section(trace: TraceData, metadata: dict[str, Any], window: Window) -> dict[str, Any]:
+    """The header of the page."""
+    events = len(trace.events)
+    counts = {
+        name: len(trace.table(name))
+        for name in ("events", "threads", "gpu", "allocations", "tensors", "python_calls")
+    }
+    user = metadata.get("user")
+    return {
+        "program": shown(str(metadata.get("program") or "")),
+        "startedNs": str(window.start_ns),  # as text: JavaScript would round it
+        "duration": window.end_ns - window.start_ns,
+        "machine": _machine(trace, metadata),
+        "options": _options(metadata.get("options")),
+        "user": [[shown(str(k)), shown(str(v))] for k, v in user.items()]
+        if isinstance(user, dict)
+        else [],
+        "counts": counts,
+        "ledger": [
+            {"source": shown(source), "what": shown(what), "value": value}
+            for source, what, value in _ledger(trace)
+        ],
+        "dropped": trace.ledger.lost(),
+        "unfinished": int(trace.events["unfinished"].sum()) if events else 0,
+        "costNs": _cost(trace, events),
+    }
+
+
+def period_section(period: Period, origin_ns: int, of: str | None = None) -> dict[str, Any]:
+    """What the page speaks of, and the start-up that it leaves out."""
+    start_up, start_ns = period.start_up, period.start_ns
+    is_left_out = period.which is Which.STEADY and start_up.is_any
+    return {
+        "about": f"{period}, of {of}" if of else str(period),
+        "from": max(start_ns - origin_ns, 0),
+        "to": max(start_ns + period.wall_ns - origin_ns, 1),
+        "leftOut": str(start_up) if is_left_out else "",
+    }
+
+
+def _ledger(trace: TraceData) -> Iterator[tuple[str, str, float]]:
+    for source, counts in trace.ledger.items():
+        for what, value in counts.items():
+            yield source, what, value
+
+
+def _machine(trace: TraceData, metadata: dict[str, Any]) -> list[list[str]]:
+    known = [[label, shown(str(metadata[key]))] for key, label in _MACHINE if metadata.get(key)]
+    missing = missing_ranks(trace.ledger)
+    return known + [["job", shown(missing)]] * bool(missing)
+
+
+def _options(options: Any) -> list[list[Any]]:
+    if not isinstance(options, dict):
+        return []
+    return [
+        [
+            shown(str(name).replace("_", " ")),
+            value if isinstance(value, bool) else shown(str(value)),
+        ]
+        for name, value in options.items()
+    ]
+
+
+def _cost(trace: TraceData, events: int) -> float | None:
+    """What recording the spans cost in all, by the calibration; None where there was none."""
+    per_event = cost_of_an_event_ns(trace)
+    return None if per_event is None else per_event * events
+
+
+MOST_STEPS = 1000
+"""Steps shown; of more, the first ones."""
+
+
+def step_section(trace: TraceData, listing: TorchListing, start_ns: int) -> dict[str, Any] | None:
+    """Duration, phases, causes and top operators of every step; None without steps."""
+    steps, what = program_steps(trace)
+    # Those of a schedule are recorded with every event.
+    times = step_times(trace, listing, steps=steps if what else None)
+    count = min(len(times.steps), MOST_STEPS)
+    if not count:
+        return None
+    return {
+        "what": what,
+        "number": times.steps.number[:count].tolist(),
+        "start": (times.steps.start_ns[:count] - start_ns).tolist(),
+        "duration": times.duration_ns[:count].tolist(),
+        "busy": times.busy_ns[:count].tolist(),
+        "deviceBusy": times.device_ns[:count].tolist(),
+        "events": times.events[:count].tolist(),
+        "phases": list(PHASE_NAMES),
+        "phaseTimes": times.phase_ns[:count].tolist(),
+        **_causes(trace, count),
+        "labels": [shown(label) for label in times.labels],
+        "labelTimes": times.label_ns[:count].tolist(),
+        "allSteps": len(times.steps),
+    }
+
+
+def _causes(trace: TraceData, count: int) -> dict[str, Any]:
+    """What the main thread's time in each step went to: only causes that any step has."""
+    table = find_account(trace, Which.ALL).table()[:count]
+    used = np.flatnonzero(table.any(axis=0)).tolist()
+    return {
+        "causes": [Cause(cause).title for cause in used],
+        "causeMeanings": [Cause(cause).meaning for cause in used],
+        "causeTimes": table[:, used].tolist(),
+    }
+
 
 CONTRACT_VERSION = 1
 
@@ -76,7 +252,7 @@ def gather(
     }
     sections: dict[str, Callable[[], Any]] = {
         "modules": lambda: module_section(part, part_listing),
-        "sources": lambda: source_section(part, part_listing),
+        "sources": lambda: source_section(part, part_listing, window.start_ns),
         "steps": lambda: step_section(own, listing, window.start_ns),
         "memory": lambda: memory_section(trace, spans),
         "devices": lambda: device_section(own, which),

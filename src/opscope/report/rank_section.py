@@ -8,8 +8,13 @@ from typing import Any
 import numpy as np
 
 from opscope.columns.causes import Cause
-from opscope.jobs.collective_kinds import collective_kinds, rank_waits
-from opscope.jobs.collective_text import kind_table, rank_table, sentences
+from opscope.jobs.collective_kinds import (
+    collective_kinds,
+    kind_table,
+    rank_table,
+    rank_waits,
+    sentences,
+)
 from opscope.jobs.collectives import JobCollectives
 from opscope.jobs.rank_steps import NONE
 from opscope.jobs.slow_ranks import SlowRanks

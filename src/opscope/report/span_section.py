@@ -12,17 +12,15 @@ from opscope import _native
 from opscope.analysis.torch_listing.argument_lists import plain_shapes
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
-from opscope.report.packing import Packer, differences
-from opscope.report.shown_text import shown
+from opscope.report.packing import Packer, differences, shown
+from opscope.timeline.arrays import Rows, Values
 from opscope.timeline.signatures import first_of_each, shape_signatures
-from opscope.timeline.time_kind import TimeKind, time_kind
 from opscope.timeline.timeline import Placement, place_events, place_gpu
 from opscope.timeline.tree.arguments import Arguments
 from opscope.timeline.tree.frame_text import own_texts
-from opscope.timeline.tree.line_nesting import Line, line_nesting
+from opscope.timeline.tree.line_nesting import line_nesting
 from opscope.timeline.tree.links import arrows
-
-Values = npt.NDArray[np.int64]
+from opscope.timeline.waits import TimeKind, time_kind
 
 _MOST_SHAPES = 20_000
 """Distinct argument shapes that the page carries texts of; the most frequent ones."""
@@ -37,15 +35,10 @@ _UNKNOWN = GPU_KIND + 7
 
 @dataclass(frozen=True)
 class Spans:
-    """What other sections need to know of the spans.
+    """What other sections need to know of the spans."""
 
-    Attributes:
-        start_ns: time 0 of the page, Unix nanoseconds.
-        position: of every event among the spans, shape (events,).
-    """
-
-    start_ns: int
-    position: Values
+    start_ns: int  # time 0 of the page, Unix nanoseconds
+    position: Values  # of every event among the spans, shape (events,)
 
 
 def add_spans(trace: TraceData, start_ns: int, packer: Packer) -> tuple[dict[str, Any], Spans]:
@@ -67,7 +60,10 @@ def add_spans(trace: TraceData, start_ns: int, packer: Packer) -> tuple[dict[str
     position = _inverse(order)
     _add_arrows(trace, position, _inverse(gpu_order) + len(order), packer)
     section = {
-        "lines": [*_lines(placed), *_lines(placed_gpu)],
+        "lines": [
+            {**asdict(line), "name": shown(line.name)}
+            for line in (*placed.lines, *placed_gpu.lines)
+        ],
         "lineStarts": lines.tolist(),
         "labels": labels,
         "unfinished": np.sort(position[np.flatnonzero(events["unfinished"])]).tolist(),
@@ -101,14 +97,6 @@ def _moved(trace: TraceData, placed: Placement, position: Values, start_ns: int)
 def page_kinds(kinds: npt.NDArray[Any], other: int) -> Values:
     """What the page calls these kinds of events; ``other``: those that it does not tell apart."""
     return np.where(kinds < GPU_KIND, kinds.astype(np.int64), other)
-
-
-def _lines(placement: Placement) -> list[dict[str, Any]]:
-    return [_line(line) for line in placement.lines]
-
-
-def _line(line: Line) -> dict[str, Any]:
-    return {**asdict(line), "name": shown(line.name)}
 
 
 def _labels(trace: TraceData) -> tuple[Values, dict[str, list[Any]]]:
@@ -148,7 +136,7 @@ def _add_arrows(trace: TraceData, position: Values, gpu_position: Values, packer
     packer.add("arrowTarget", target[order])
 
 
-def _add_inputs(trace: TraceData, order: npt.NDArray[np.int32], packer: Packer) -> list[str]:
+def _add_inputs(trace: TraceData, order: Rows, packer: Packer) -> list[str]:
     """Texts of argument shapes; the column has the row of a span's text plus 1, 0 for none."""
     signature = shape_signatures(trace)
     rows = np.flatnonzero(signature)
@@ -171,7 +159,7 @@ def shapes_text(shapes: list[Any]) -> str:
     return shown(", ".join(str(shape) for shape in shapes))
 
 
-def _inverse(order: npt.NDArray[np.int32]) -> Values:
+def _inverse(order: Rows) -> Values:
     position = np.empty(len(order), dtype=np.int64)
     position[order] = np.arange(len(order))
     return position

@@ -5,26 +5,29 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.flops import FlopCounts, count_flops
 from opscope.analysis.module_times import ModuleTimes, module_times
-from opscope.analysis.own_listing import OwnListing
 from opscope.analysis.source_lines import SourceLines, source_lines
 from opscope.analysis.torch_listing.averages import Averages, key_averages
 from opscope.analysis.torch_listing.rows import RowSource
 from opscope.base.program_files import is_library
+from opscope.columns.location import line_texts
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
-from opscope.report.shown_text import shown
+from opscope.report.packing import shown
 from opscope.report.span_section import GPU_KIND, page_kinds, shapes_text
-from opscope.timeline.listing import TorchListing
+from opscope.timeline.arrays import Flags, Values
+from opscope.timeline.listing import OwnListing, TorchListing
 from opscope.timeline.module_attribution import attribute_to_modules
-from opscope.timeline.time_kind import TimeKind, time_kind
 from opscope.timeline.tree.frame_text import PYTHON_KINDS, own_texts
+from opscope.timeline.waits import TimeKind, time_kind
 
 MOST_ROWS = 3000
 """Rows of one table; of more, those with most time of their own."""
+
+_MOST_CALLS = 32
+"""Of a line, that a page goes to when the line is picked."""
 
 _SHOWN = (TimeKind.WORK, TimeKind.WAITING)
 
@@ -44,8 +47,8 @@ def operator_sections(trace: TraceData) -> tuple[Section, Section | None]:
 
 def _operators(trace: TraceData, averages: Averages, flops: FlopCounts | None) -> Section:
     """Names of any kind; of Python's as many at most as of all others."""
-    q, kind = averages.quantities, _kinds(trace, averages)
-    weight = np.maximum(_filled(q.cpu_self_ns), _filled(q.device_self_ns))
+    kind = _kinds(trace, averages)
+    weight = np.maximum(averages.quantity("cpu_self_ns"), averages.quantity("device_self_ns"))
     times = [time_kind(name) for name in averages.names]
     ranks = np.array([time in _SHOWN for time in times], dtype=np.bool_)
     of_python = np.isin(kind, PYTHON_KINDS)
@@ -56,16 +59,17 @@ def _operators(trace: TraceData, averages: Averages, flops: FlopCounts | None) -
         "waits": [times[row] is TimeKind.WAITING for row in rows],
         "calls": averages.count[rows].tolist(),
     }
-    for name, values in (
-        ("self", q.cpu_self_ns),
-        ("total", q.cpu_total_ns),
-        ("deviceSelf", q.device_self_ns),
-        ("deviceTotal", q.device_total_ns),
-        ("memorySelf", q.cpu_self_memory_bytes),
-        ("deviceMemorySelf", q.device_self_memory_bytes),
-        ("flops", q.flops),
+    for name, quantity in (
+        ("self", "cpu_self_ns"),
+        ("total", "cpu_total_ns"),
+        ("deviceSelf", "device_self_ns"),
+        ("deviceTotal", "device_total_ns"),
+        ("memorySelf", "cpu_self_memory_bytes"),
+        ("deviceMemorySelf", "device_self_memory_bytes"),
+        ("flops", "flops"),
     ):
-        if values is not None and values.any():
+        values = averages.quantity(quantity)
+        if values.any():
             columns[name] = values[rows].tolist()
     if averages.input_shapes is not None:
         columns["shapes"] = [shapes_text(averages.input_shapes[row]) for row in rows]
@@ -75,7 +79,7 @@ def _operators(trace: TraceData, averages: Averages, flops: FlopCounts | None) -
     return section
 
 
-def _kinds(trace: TraceData, averages: Averages) -> npt.NDArray[np.int64]:
+def _kinds(trace: TraceData, averages: Averages) -> Values:
     """EventKind of the first event of each group; kinds of device activity follow those."""
     source, row = averages.rows.source[averages.first], averages.rows.row[averages.first]
     kind = np.zeros(len(row), dtype=np.int64)
@@ -114,8 +118,9 @@ def _module_labels(trace: TraceData) -> dict[int, str]:
     return {path: texts[text] for path, text in zip(found.tolist(), named.tolist(), strict=True)}
 
 
-def source_section(trace: TraceData, listing: TorchListing) -> Section | None:
-    """Source lines; None if no Python functions were recorded, but modules at most."""
+def source_section(trace: TraceData, listing: TorchListing, begin_ns: int) -> Section | None:
+    """Source lines, with when calls from them started, nanoseconds since ``begin_ns``; None if no
+    Python functions were recorded, but modules at most."""
     kind = trace.events["kind"]
     if not ((kind == EventKind.PYTHON_CALL) | (kind == EventKind.C_CALL)).any():
         return None
@@ -124,10 +129,13 @@ def source_section(trace: TraceData, listing: TorchListing) -> Section | None:
         return None
     rows = _top(lines.total_ns)
     places = [lines.places[row] for row in rows]
+    texts = line_texts(trace)
     columns: dict[str, Any] = {
         "file": [shown(place.file) for place in places],
         "line": [place.line for place in places],
         "function": [shown(place.function) for place in places],
+        "text": [shown(texts.get((place.file, place.line), "").strip()) for place in places],
+        "starts": _starts(trace, lines, rows, begin_ns),
         "library": [is_library(place.file) for place in places],
         "calls": lines.calls[rows].tolist(),
         "self": lines.self_ns[rows].tolist(),
@@ -138,16 +146,21 @@ def source_section(trace: TraceData, listing: TorchListing) -> Section | None:
     return _section(columns, len(lines))
 
 
+def _starts(trace: TraceData, lines: SourceLines, rows: Values, begin_ns: int) -> list[list[int]]:
+    """When the first calls made from each line started."""
+    order = np.argsort(lines.line_of_call, kind="stable")
+    start_ns = trace.events["start_ns"][lines.call[order]] - begin_ns
+    bounds = np.searchsorted(lines.line_of_call[order], [rows, rows + 1])
+    return [
+        start_ns[first : min(last, first + _MOST_CALLS)].tolist()
+        for first, last in bounds.T.tolist()
+    ]
+
+
 def _section(columns: dict[str, Any], total_rows: int) -> Section:
     return {"columns": columns, "rows": len(next(iter(columns.values()))), "allRows": total_rows}
 
 
-def _top(
-    weight: npt.NDArray[np.int64], chosen: npt.NDArray[np.bool_] | None = None
-) -> npt.NDArray[np.int64]:
+def _top(weight: Values, chosen: Flags | None = None) -> Values:
     order = np.argsort(-weight, kind="stable")
     return (order if chosen is None else order[chosen[order]])[:MOST_ROWS]
-
-
-def _filled(values: npt.NDArray[np.int64] | None) -> Any:
-    return 0 if values is None else values

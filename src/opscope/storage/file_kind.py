@@ -15,7 +15,7 @@ from pathlib import Path
 from opscope.storage.unpacked_file import head_of
 
 HEAD_BYTES = 1 << 20
-"""So much of a file is looked at; what says what it is stands before."""
+"""Bytes that are examined; what identifies a file comes before."""
 
 
 class FileKind(Enum):
@@ -25,7 +25,7 @@ class FileKind(Enum):
     EXECUTION_TRACE = (
         "an execution trace: what operators took and returned, for PARAM and Chakra, and no trace "
         "that opscope reads. Record the program with `opscope run` (with --shapes for `opscope "
-        "replay`), and load what that writes"
+        "export --replay`), and load what that writes"
     )
     SNAPSHOT = (
         "a memory snapshot of torch (torch.cuda.memory._dump_snapshot), which opscope does not "
@@ -54,11 +54,7 @@ _OF_EVENTS = {"ph"}
 
 
 def file_kind(path: Path) -> FileKind:
-    """What a file is; ``OTHER`` for one that says too late, or not.
-
-    Raises:
-        TraceFormatError, OSError: it cannot be read.
-    """
+    """What a file is; ``OTHER`` for one that says too late, or not."""
     head = head_of(path, HEAD_BYTES)
     for pattern, kind in _BINARY:
         if pattern.match(head):

@@ -7,14 +7,14 @@ tables refer to rows. Decoded, columns that refer to ``names`` hold text, and co
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from opscope.base.arrow import pa
-from opscope.columns.arrow_values import in_one, is_text, numbers_of
+from opscope.base.arrow import in_one, is_text, numbers_of, pa
 from opscope.columns.column import Column, TableSchema
 from opscope.columns.labels import LABELS
 from opscope.columns.names import Names
@@ -49,9 +49,9 @@ def to_arrow(trace: TraceData, table: str, text: bool = True) -> pa.Table:
         columns[column.name] = _arrow_column(source, column)
         labels = LABELS.get((table, column.name))
         if text and column.refers == "names":
-            columns[column.name] = _names_column(source[column.name], trace.names)
+            columns[column.name] = _dictionary(source[column.name], partial(_name, trace.names))
         elif text and labels:
-            columns[column.name] = _labels_column(source[column.name], labels)
+            columns[column.name] = _dictionary(source[column.name], partial(_label, labels))
     return pa.table(columns)
 
 
@@ -98,7 +98,7 @@ def _row_numbers(rows: int) -> pa.Array:
 
 
 def _arrow_column(source: Table, column: Column) -> pa.Array:
-    if column.dtype.startswith("list"):
+    if column.is_list:
         ragged = source.lists(column.name)
         return pa.LargeListArray.from_arrays(_shared(ragged.offsets), _shared(ragged.values))
     if column.dtype == "string":
@@ -111,7 +111,7 @@ def _arrow_column(source: Table, column: Column) -> pa.Array:
 
 
 def _shared(values: npt.NDArray[Any]) -> pa.Array:
-    """Numbers as Arrow has them, in the same memory where they lie one after the other."""
+    """Numbers as Arrow, in the same memory if contiguous."""
     kind, rows = pa.from_numpy_dtype(values.dtype), len(values)
     if values.dtype == np.bool_:
         values = np.packbits(values, bitorder="little")
@@ -119,7 +119,6 @@ def _shared(values: npt.NDArray[Any]) -> pa.Array:
 
 
 def _texts(texts: list[bytes]) -> pa.Array:
-    """Texts in UTF-8, one after the other."""
     ends = np.cumsum([0, *map(len, texts)], dtype=np.int64)
     return _text_array(ends, b"".join(texts))
 
@@ -141,18 +140,13 @@ def names_array(names: Names) -> pa.Array:
     return _text_array(names.offsets, blob)
 
 
-def _names_column(rows: npt.NDArray[Any], names: Names) -> pa.Array:
-    """Rows of ``names`` as dictionary-encoded text: each text once, -1 as null."""
-    used, places = _compact(rows)
-    texts = [names[row] if row >= 0 else None for row in used.tolist()]
-    return _dictionary(places, [t and t.encode("utf-8", "replace").decode() for t in texts])
+def _name(names: Names, row: int) -> str | None:
+    return names[row].encode("utf-8", "replace").decode() if row >= 0 else None
 
 
-def _labels_column(codes: npt.NDArray[Any], labels: dict[int, str]) -> pa.Array:
-    """Codes as dictionary-encoded labels; codes without a label as their number, -1 as null."""
-    used, places = _compact(codes)
-    texts = [labels.get(code, str(code) if code >= 0 else None) for code in used.tolist()]
-    return _dictionary(places, texts)
+def _label(labels: dict[int, str], code: int) -> str | None:
+    """A code without a label is shown as its number, -1 as null."""
+    return labels.get(code, str(code) if code >= 0 else None)
 
 
 def _compact(codes: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
@@ -171,9 +165,11 @@ def _compact(codes: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any
     return np.flatnonzero(seen) + low, (np.cumsum(seen) - 1)[shifted]
 
 
-def _dictionary(places: npt.NDArray[Any], texts: list[str | None]) -> pa.Array:
-    """Text i of ``texts`` in every row whose place is i; null where that is None."""
-    # The table of names may hold one text twice; the values of an Arrow dictionary must differ.
+def _dictionary(codes: npt.NDArray[Any], text_of: Callable[[int], str | None]) -> pa.Array:
+    """Codes as dictionary-encoded text, each text once; null where it is None."""
+    used, places = _compact(codes)
+    texts = [text_of(code) for code in used.tolist()]
+    # Two codes may have one text; the values of an Arrow dictionary must differ.
     distinct = list(dict.fromkeys(text for text in texts if text is not None))
     number = {text: i for i, text in enumerate(distinct)}
     numbers = np.array([-1 if t is None else number[t] for t in texts], dtype=np.int32)
@@ -206,11 +202,7 @@ def table_from_arrow(schema: TableSchema, data: ArrowColumns) -> Table:
 
 
 def columns_there(schema: TableSchema, names: Iterable[str]) -> list[str]:
-    """Those of a table's columns that are among the names.
-
-    Raises:
-        ValueError: one that every table has is missing.
-    """
+    """Those of a table's columns that are among the names."""
     given = {*names}
     for column in schema.columns:
         if column.required and column.name not in given:
@@ -227,7 +219,7 @@ def column_from_arrow(schema: TableSchema, data: ArrowColumns, name: str) -> Any
     if column.dtype == "string":
         text = array if is_text(array.type) else array.cast(pa.string())
         return np.array(text.to_pylist(), dtype=object)
-    if column.dtype.startswith("list"):
+    if column.is_list:
         is_read = _is_ragged(array.type) and array.type.value_type == pa.int64()
         array = array if is_read else array.cast(pa.large_list(pa.int64()))
         offsets = numbers_of(array.offsets).astype(np.int64)
@@ -254,7 +246,6 @@ def constant_column(column: Column, value: int, rows: int) -> npt.NDArray[Any] |
 
 
 def _once(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The same; where they are many and all equal, one of them stands for all."""
     if len(numbers) < _MANY or (numbers[:: len(numbers) // 16] != numbers[0]).any():
         return numbers
     if (numbers != numbers[0]).any():

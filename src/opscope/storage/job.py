@@ -77,12 +77,8 @@ def of_another_job(about: Mapping[int, Mapping[str, Any]]) -> str:
     """Which ranks are of another job than most of those in their folder, as a sentence; mostly
     empty.
 
-    Ranks that save their own traces to a folder in which an earlier, larger job did so, too, leave
-    some of that one there. They are told by the size of the job that each says it is of, and by
-    when it was recorded.
-
-    Args:
-        about: what each rank says of itself.
+    Ranks that save their own traces to a folder of an earlier, larger job leave some of its ranks
+    there: these have another world size, or were recorded at another time.
     """
     group: dict[int, tuple[int, int]] = {}
     number, until_ns = 0, 0

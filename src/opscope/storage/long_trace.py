@@ -13,18 +13,17 @@ import numpy.typing as npt
 
 from opscope.base.input_file import checked_in_folder
 from opscope.base.memory_limit import require_memory
-from opscope.columns.concat import concat_lists
+from opscope.columns.concat import joined
 from opscope.columns.names import Names
-from opscope.columns.part import part_of
+from opscope.columns.part import part_from
 from opscope.columns.schema import TABLES
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError, UsageError
-from opscope.storage.arrow_parquet import pq
 from opscope.storage.interop import table_from_arrow
 from opscope.storage.manifest import read_manifest
+from opscope.storage.parquet import pq, read_whole
 from opscope.storage.partition import Partition, choose_part
-from opscope.storage.read_parquet import read_whole
 from opscope.storage.remote import complete
 
 Values = npt.NDArray[np.int64]
@@ -66,22 +65,13 @@ class Slice:
 
 @dataclass(frozen=True)
 class LongTrace:
-    """One part of a trace folder.
-
-    Attributes:
-        folder: of the part.
-    """
+    """One part of a trace folder."""
 
     folder: Path
 
     @staticmethod
     def at(path: Path, asked: Partition | None = None) -> LongTrace:
-        """One part of the trace in ``path``, which may also be the part's own folder.
-
-        Raises:
-            TraceFormatError: there is none.
-            UsageError: there are several and it was not ``asked`` for one of them.
-        """
+        """One part of the trace in ``path``, which may also be the part's own folder."""
         found = LongTrace(choose_part(path, asked))
         if "events" not in found.rows:
             raise TraceFormatError(
@@ -148,13 +138,13 @@ class LongTrace:
                 "start_ns": begins,
                 "duration_ns": np.minimum(end, end_ns) - begins,
             }
-            part = TraceData({**self._rest(), "events": table.replaced(changed)}, self.small.names)
+            part = self.small.with_tables({"events": table.replaced(changed)})
             yield Slice(part, len(carried), begin_ns, end_ns)
             kept = np.flatnonzero(end > end_ns)
             carried_rows, carried = rows[kept], table.take(kept)
 
     def _gathered(self, events: int) -> Iterator[tuple[int, Table]]:
-        """Groups of rows put together until there are so many events, or more."""
+        """Groups of rows joined until there are that many events."""
         parts: list[Table] = []
         begin = 0
         for first, rows in self.groups("events"):
@@ -163,15 +153,8 @@ class LongTrace:
                 yield begin, joined(parts, "events")
                 begin, parts = first + rows.num_rows, []
 
-    def _rest(self) -> dict[str, Table]:
-        return {name: self.small.table(name) for name in TABLES if name not in GROWING}
-
     def of_steps(self, first: int, last: int) -> tuple[int, int]:
-        """From when until when these steps ran, Unix time.
-
-        Raises:
-            UsageError: none of them was recorded.
-        """
+        """From when until when these steps ran, Unix time."""
         begin, end, any_step = np.iinfo(np.int64).max, 0, False
         for _, rows in self.groups("events", ["start_ns", "duration_ns", "step"]):
             step, start = rows["step"].to_numpy(), rows["start_ns"].to_numpy()
@@ -217,28 +200,10 @@ class LongTrace:
                 f"and {(last - first) / 1e9:.3f} seconds."
             )
         require_memory(len(found) * _BYTES_PER_EVENT, f"reading {len(found):,} events")
-        tables = {name: self._part("events", name, found) for name in GROWING if name in self.rows}
-        events = tables["events"]
-        begins = np.maximum(events["start_ns"], begin_ns)
-        ends = np.minimum(events["start_ns"] + events["duration_ns"], end_ns)
-        tables["events"] = events.replaced({"start_ns": begins, "duration_ns": ends - begins})
-        if "allocations" in tables:
-            time_ns = tables["allocations"]["time_ns"]
-            kept = np.flatnonzero((time_ns >= begin_ns) & (time_ns < end_ns))
-            tables["allocations"] = tables["allocations"].take(kept)
-        tables.update(self._rest_of(found, begin_ns, end_ns))
-        part = TraceData(tables, self.small.names)
+        tables = {name: _referring(self.small.table(name), found) for name in TABLES}
+        tables |= {name: joined(list(self._about(found, name)), name) for name in self.on_disk}
+        part = part_from(TraceData(tables, self.small.names), begin_ns, end_ns).trace
         return part.with_metadata(_bounds_of_part(part.metadata, begin_ns, end_ns))
-
-    def _rest_of(self, found: Values, begin_ns: int, end_ns: int) -> dict[str, Table]:
-        def renumber(events: Any) -> Any:
-            return _renumbered(events, found)
-
-        rest = self._rest()
-        for name, table in rest.items():
-            if name not in ("ledger", "metadata") and len(table):
-                rest[name] = part_of(table, renumber, begin_ns, end_ns)
-        return rest
 
     def _rows_between(self, begin_ns: int, end_ns: int) -> Values:
         found = [np.zeros(0, dtype=np.int64)]
@@ -249,21 +214,17 @@ class LongTrace:
             found.append(np.flatnonzero(inside) + first)
         return np.concatenate(found)
 
-    def _part(self, refers: str, name: str, found: Values) -> Table:
-        """The rows of a table that are, or are about, these events."""
-        parts = []
+    def _about(self, found: Values, name: str) -> Iterator[Table]:
+        """The rows that are or refer to these events, or to none."""
         for first, rows in self.groups(name):
             table = table_from_arrow(TABLES[name], rows)
-            if name == refers:
+            if name == "events":
                 begin, end = np.searchsorted(found, [first, first + len(table)])
-                kept = table.take(found[begin:end] - first)
-                parts.append(kept.replaced({"parent": _renumbered(kept["parent"], found)}))
+                kept = found[begin:end] - first
             else:
-                event = _renumbered(table["event"], found)
-                rows_kept = np.flatnonzero((event >= 0) | (table["event"] < 0))
-                kept = table.take(rows_kept)
-                parts.append(kept.replaced({"event": event[rows_kept]}))
-        return joined(parts, name)
+                event = table["event"]
+                kept = np.flatnonzero((_renumbered(event, found) >= 0) | (event < 0))
+            yield _referring(table.take(kept), found)
 
     def file(self, table: str) -> Path:
         """That a table lies in."""
@@ -294,22 +255,15 @@ def _bounds_of_part(metadata: Mapping[str, Any], begin_ns: int, end_ns: int) -> 
     return bounds
 
 
+def _referring(table: Table, found: Values) -> Table:
+    """A table whose references to events are rows of the part with these events."""
+    refer = [one.name for one in table.schema.columns if one.refers == "events"]
+    if not refer or not len(table):
+        return table
+    return table.replaced({name: _renumbered(table[name], found) for name in refer})
+
+
 def _renumbered(events: npt.NDArray[np.int32], found: Values) -> npt.NDArray[np.int32]:
-    """Rows in the whole trace as rows in a part of it; -1 for others."""
     place = np.searchsorted(found, events)
     place[place == len(found)] = 0
     return np.where(found[place] == events, place, -1).astype(np.int32)
-
-
-def joined(parts: Sequence[Table], name: str) -> Table:
-    """The rows of all parts of a table."""
-    parts = [part for part in parts if len(part)]
-    if len(parts) < 2:
-        return parts[0] if parts else Table(TABLES[name], {})
-    columns: dict[str, Any] = {}
-    for column in TABLES[name].columns:
-        if column.is_list:
-            columns[column.name] = concat_lists([part.lists(column.name) for part in parts])
-        else:
-            columns[column.name] = np.concatenate([part[column.name] for part in parts])
-    return Table(TABLES[name], columns)

@@ -18,18 +18,18 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from opscope.base.artefacts import LeftKind, find
+from opscope.base.artefacts import LeftKind, below, find
 from opscope.base.input_file import checked_in_folder, open_in_folder, status_of
 from opscope.columns.schema import SCHEMA_VERSION
 from opscope.errors import TraceFormatError
-from opscope.storage.partition import RANK, cycle_folders, partition_folders
+from opscope.storage.partition import RANK, Partition, cycle_folders, partition_folders
 from opscope.storage.remote import complete
 
 FORMAT = "opscope-trace"
@@ -83,11 +83,7 @@ class Manifest:
 
 
 def rank_folders(path: Path) -> dict[int, Path]:
-    """The folders named ``rank=N`` in ``path``, by N; empty if there are none.
-
-    Raises:
-        TraceFormatError: ``path`` cannot be looked into.
-    """
+    """The folders named ``rank=N`` in ``path``, by N; empty if there are none."""
     folders = partition_folders(path)
     return {part.number: folder for part, folder in folders.items() if part.kind == RANK}
 
@@ -137,7 +133,8 @@ def _no_manifest(folder: Path) -> str:
         return (
             f"{folder} holds no dump yet, but the ring of a flight recorder: of process "
             f"{_first_of(rings)}. Where that runs and listens, ask it for one with "
-            "`opscope dump PID`; where it was killed, `opscope recover FOLDER` makes one."
+            "`opscope attach --dump PID`; where it was killed, `opscope doctor --recover FOLDER` "
+            "makes one."
         )
     return (
         f"{folder} is not a trace: it has no {MANIFEST}. Check the path; if files were copied "
@@ -163,11 +160,7 @@ def _processes_with_rings(folder: Path) -> list[str]:
 
 
 def check_files(folder: Path) -> None:
-    """See whether the trace of a part is all there, as far as its files tell without being read.
-
-    Raises:
-        TraceFormatError: as :func:`read_manifest`; or a file is missing, or was cut off.
-    """
+    """See whether the trace of a part is all there, as far as its files tell without being read."""
     complete(folder)
     for name, table in read_manifest(folder).tables.items():
         file = folder / f"{name}.parquet"
@@ -240,3 +233,22 @@ def _count(value: Any) -> int:
     if type(value) is not int or value < 0:
         raise ValueError(f"{str(value)[:40]!r} is no number of rows, bytes or a rank")
     return value
+
+
+def unfinished_recordings(folder: Path) -> list[Path]:
+    """The files of those in ``folder``, oldest first."""
+    return [one.path for one in find(folder, LeftKind.STREAM)]
+
+
+def unfinished_below(folder: Path) -> Iterator[Path]:
+    """Those in ``folder`` and in its cycles."""
+    return (one.path for one in below(folder, LeftKind.STREAM))
+
+
+def is_later(recording: Path, part: Partition) -> bool:
+    """Whether it was written to later than the trace of that part beside it; also without one."""
+    manifest = recording.parent / part.folder_name / MANIFEST
+    try:
+        return recording.stat().st_mtime_ns > manifest.stat().st_mtime_ns
+    except FileNotFoundError:
+        return recording.exists()

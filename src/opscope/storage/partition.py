@@ -52,11 +52,7 @@ class Partition:
 
 
 def asked_partition(rank: int | None, process: int | None = None) -> Partition | None:
-    """The one that was asked for; None where neither says.
-
-    Raises:
-        UsageError: both do.
-    """
+    """The one that was asked for; None where neither says."""
     if rank is not None and process is not None:
         raise UsageError(
             "A rank and a process both choose one of the folder's processes. Drop one or the other."
@@ -67,11 +63,7 @@ def asked_partition(rank: int | None, process: int | None = None) -> Partition |
 
 
 def partition_folders(path: Path) -> dict[Partition, Path]:
-    """The folders of parts in ``path``, in their order; empty if there are none.
-
-    Raises:
-        TraceFormatError: ``path`` cannot be looked into.
-    """
+    """The folders of parts in ``path``, in their order; empty if there are none."""
     if not is_folder(path):
         return {}
     found = {}
@@ -104,12 +96,7 @@ def cycle_folders(folder: Path) -> list[Path]:
 
 
 def choose_part(path: Path, asked: Partition | None) -> Path:
-    """The folder of a part; ``path`` itself where that has no parts.
-
-    Raises:
-        TraceFormatError: ``path`` cannot be looked into.
-        UsageError: there are several and it was not ``asked`` for one of them.
-    """
+    """The folder of a part; ``path`` itself where that has no parts."""
     folders = partition_folders(path)
     if not folders:
         return path

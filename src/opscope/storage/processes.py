@@ -1,17 +1,191 @@
-"""The processes of a trace folder: which there were, what of each was recorded, how each ended."""
+"""The processes of a trace folder: which there were, what of each was recorded, how each ended.
+
+``processes.jsonl`` has a line for every Python process that began, was recorded, or ended. Lines
+are appended by one write each, so processes need not wait for each other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+import json
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from opscope.base.files import open_inside
+from opscope.base.left_files import COUNT, TIME_NS, Shape, has_shape, said
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError
 from opscope.storage.manifest import read_manifest
-from opscope.storage.partition import PROCESS, Partition, partition_folders
-from opscope.storage.process_journal import ProcessEntry, read_journal
+from opscope.storage.partition import PROCESS, RANK, Partition, partition_folders
+
+PROCESSES = "processes.jsonl"
+JOB, BEGAN, PART, RECORDING = "job", "began", "part", "recording"
+REFUSED, ENDED = "refused", "ended"
+BECAME_ANOTHER = "became another program (exec)"
+AGAIN = 10_000_000
+"""Added to the number of a part where an earlier one of the folder has it: process ids come again,
+and a process that becomes another program keeps its own."""
+_LINE: Shape = {"process": COUNT, "event": str}
+_BEGAN: Shape = {"start": COUNT, "parent": COUNT, "how": str, "time_ns": TIME_NS, "command": [str]}
+_MOST_BYTES = 64 << 20
+"""Of a file that may come from anywhere: some hundred thousand processes."""
+_MOST_JOB_BYTES = 200
+
+
+@dataclass(frozen=True)
+class ProcessEntry:
+    """What is known of one process.
+
+    Attributes:
+        process_id: of the system.
+        start: when it started, in the kernel's ticks since boot: tells it from a later one of the
+            same number.
+        parent_id: of the process that started it; 0 if unknown.
+        how_begun: ``program``, ``started`` (as a program of its own) or ``forked``.
+        began_ns: Unix time at which it was noticed.
+        command: its command line.
+        partition: where its trace is or will be; None if nothing of it was recorded.
+        refused: why nothing was; empty otherwise.
+        ended: how it ended; empty while that is not known.
+        has_torch: it had torch when it began, from the process that it was forked from.
+    """
+
+    process_id: int
+    start: int = 0
+    parent_id: int = 0
+    how_begun: str = ""
+    began_ns: int = 0
+    command: tuple[str, ...] = field(default=())
+    partition: Partition | None = None
+    refused: str = ""
+    ended: str = ""
+    has_torch: bool = False
+
+
+def append(folder: Path, line: Mapping[str, Any]) -> bool:
+    """Add a line, if the folder is there; whether it was."""
+    text = json.dumps(line) + "\n"
+    with suppress(OSError):
+        file = open_inside(folder, PROCESSES, os.O_WRONLY | os.O_APPEND)
+        try:
+            return os.write(file, text.encode()) == len(text)
+        finally:
+            os.close(file)
+    return False
+
+
+def read_journal(folder: Path) -> list[ProcessEntry]:
+    """The processes in the order in which they began; empty without such a file.
+
+    Those of a cycle of a schedule are in the folder that holds all cycles. Lines that make no
+    sense are passed over: the file may be cut where its writer was killed.
+    """
+    entries: list[ProcessEntry] = []
+    latest: dict[tuple[int, int], int] = {}
+    for line in _lines(_journal_of(folder)):
+        with suppress(ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
+            _apply(said(line, _LINE), entries, latest)
+    return entries
+
+
+def reserve_number(folder: Path, process: int) -> int:
+    """What number the part of a process is to have, which may have one already.
+
+    Two containers may have processes of one number at the same time: who is first in the list has
+    the part.
+    """
+    claim = os.urandom(8).hex()
+    while True:
+        number, taken = process, _claims(folder)
+        while number in taken:
+            number += AGAIN
+        said = append(folder, {"event": PART, "process": process, "part": number, "claim": claim})
+        if not said or _claims(folder).get(number) == claim:
+            return number
+
+
+def _claims(folder: Path) -> dict[int, str]:
+    """By number of the part, its first claim."""
+    found: dict[int, str] = {}
+    for line in _lines(_journal_of(folder)):
+        with suppress(ValueError, TypeError, KeyError):
+            said = json.loads(line)
+            if said["event"] in (PART, RECORDING) and said.get("rank") is None:
+                number = int(said.get("part", said["process"]))
+                found.setdefault(number, str(said.get("claim", "")))
+    return found
+
+
+def begin_job(folder: Path) -> None:
+    """Say which job the processes are of that are recorded to a folder from now on."""
+    append(folder, {"event": JOB, "id": os.urandom(8).hex()})
+
+
+def job_of(folder: Path) -> str:
+    """Which one that is; empty where it was not said."""
+    for line in _lines(_journal_of(folder), _MOST_JOB_BYTES):
+        with suppress(ValueError, TypeError, KeyError):
+            said = json.loads(line)
+            return str(said["id"]) if said["event"] == JOB else ""
+    return ""
+
+
+def _journal_of(folder: Path) -> Path:
+    own = folder / PROCESSES
+    if own.exists() or not folder.absolute().name.startswith("cycle-"):
+        return own
+    return folder.absolute().parent / PROCESSES
+
+
+def _lines(file: Path, most_bytes: int = _MOST_BYTES) -> Iterator[bytes]:
+    try:
+        with open(open_inside(file.parent, file.name), "rb") as opened:
+            yield from opened.read(most_bytes).splitlines()
+    except OSError:
+        return
+
+
+def _apply(
+    line: dict[str, Any], entries: list[ProcessEntry], latest: dict[tuple[int, int], int]
+) -> None:
+    key = line["process"], int(line.get("space", 0))
+    if line["event"] != BEGAN:
+        row = latest[key]
+        entries[row] = _changed(entries[row], line["event"], line)
+        return
+    if not has_shape(line, _BEGAN):
+        return
+    began = ProcessEntry(
+        line["process"],
+        line["start"],
+        line["parent"],
+        line["how"],
+        line["time_ns"],
+        tuple(line["command"]),
+        has_torch=bool(line.get("has_torch")),
+    )
+    earlier = latest.get(key)
+    if earlier is not None and began.start and entries[earlier].start == began.start:
+        entries[earlier] = replace(entries[earlier], ended=BECAME_ANOTHER)
+    latest[key] = len(entries)
+    entries.append(began)
+
+
+def _changed(entry: ProcessEntry, event: str, line: dict[str, Any]) -> ProcessEntry:
+    if event == RECORDING:
+        rank, number = line.get("rank"), line.get("part", entry.process_id)
+        if not has_shape(number, COUNT) or not has_shape(rank, (COUNT, None)):
+            return entry
+        part = Partition(PROCESS, number) if rank is None else Partition(RANK, rank)
+        return replace(entry, partition=part)
+    if event == REFUSED:
+        return replace(entry, refused=str(line["why"]))
+    if event == ENDED:
+        return replace(entry, ended=str(line["how"]))
+    return entry
 
 
 @dataclass(frozen=True)
@@ -30,11 +204,7 @@ class Processes:
 
     @classmethod
     def in_folder(cls, folder: Path) -> Processes:
-        """Look into one; processes that are in no list are known by their traces alone.
-
-        Raises:
-            TraceFormatError: it cannot be looked into.
-        """
+        """Look into one; processes that are in no list are known by their traces alone."""
         parts = partition_folders(folder)
         return cls(folder, tuple(read_journal(folder)), parts).with_parts(parts)
 
@@ -80,22 +250,11 @@ class Processes:
         return [entry for entry in self.entries if entry.partition not in self.parts]
 
     def load(self, part: Partition) -> TraceData:
-        """The trace of one.
-
-        Raises:
-            TraceFormatError: it is damaged.
-            UsageError: there is none.
-        """
+        """The trace of one."""
         from opscope.storage.read_part import load_part
 
         folder = self.parts[part].parent if part in self.parts else self.folder
         return load_part(folder, part)
-
-    def traces(self) -> Iterator[tuple[ProcessEntry, TraceData]]:
-        """One after the other, in the order in which they began."""
-        for entry in self.recorded:
-            assert entry.partition is not None  # else there would be no trace of it
-            yield entry, self.load(entry.partition)
 
     def rows_of(self, part: Partition, table: str) -> int:
         """How many rows the trace of one has of a table; nothing else of it is read."""
@@ -107,11 +266,9 @@ class Processes:
 
 def metadata_of(folder: Path) -> dict[str, Any]:
     """What the trace in a part's folder says of itself; nothing else of it is read."""
-    import json
-
     from pyarrow import ArrowException
 
-    from opscope.storage.read_parquet import read_whole
+    from opscope.storage.parquet import read_whole
 
     try:
         table = read_whole(folder / "metadata.parquet")

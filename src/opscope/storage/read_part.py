@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from opscope.base.arrow import pa
+from opscope.base.arrow import in_one, is_text, pa, text_bytes
 from opscope.base.input_file import open_in_folder
 from opscope.base.progress import tell
 from opscope.base.replacing import read_unreplaced
-from opscope.columns.arrow_values import in_one, is_text, text_bytes
 from opscope.columns.column import TableSchema
-from opscope.columns.columns_as_needed import ColumnsAsNeeded
 from opscope.columns.ledger import NEWER
 from opscope.columns.names import Names
 from opscope.columns.schema import TABLES
-from opscope.columns.table import Table, as_column
+from opscope.columns.table import ColumnsAsNeeded, Table, as_column
 from opscope.columns.trace_data import TraceData
 from opscope.columns.unknown_codes import (
     unknown_columns,
@@ -27,7 +25,7 @@ from opscope.columns.unknown_codes import (
     with_rows,
     without_unknown_codes,
 )
-from opscope.columns.validate import TableChecks, check_tables
+from opscope.columns.validate import TableChecks
 from opscope.errors import OpscopeError
 from opscope.storage.interop import (
     column_from_arrow,
@@ -37,18 +35,9 @@ from opscope.storage.interop import (
 )
 from opscope.storage.job import ledger_with_ranks
 from opscope.storage.manifest import MANIFEST, Manifest, damaged_file, rank_folders, read_manifest
-from opscope.storage.partition import Partition, asked_partition, choose_part
-from opscope.storage.read_parquet import FEW_ROWS, ParquetColumns
+from opscope.storage.parquet import FEW_ROWS, ParquetColumns
+from opscope.storage.partition import Partition, choose_part
 from opscope.storage.remote import complete
-
-
-def load_folder(path: str | os.PathLike[str], rank: int | None = None) -> TraceData:
-    """Read one rank of a trace folder; ``path`` may also be the rank's own folder.
-
-    Raises:
-        TraceFormatError, UsageError: as :func:`load_part`.
-    """
-    return load_part(Path(path), asked_partition(rank))
 
 
 def load_part(path: Path, asked: Partition | None = None) -> TraceData:
@@ -67,118 +56,79 @@ def load_part(path: Path, asked: Partition | None = None) -> TraceData:
         return folder
 
     def load(folder: Path) -> TraceData:
-        manifest = read_manifest(folder)
-        tables, notes = _read_tables(folder, manifest)
-        names = _names(folder, manifest)
-        check_tables(tables, names, str(folder))
-        return _trace_of(manifest, tables, names, notes, None if folder == path else path)
+        return _read(folder, None, None if folder == path else path)
 
     return read_unreplaced(load, find)
 
 
 @contextmanager
 def part_as_needed(folder: Path) -> Iterator[TraceData]:
-    """The trace in a part's own folder, of which long columns are read when they are asked for.
+    """The trace in a part's own folder, of which long columns are read when they are used.
 
-    For whoever asks one thing of many traces: most of reading one goes to columns that are not
-    needed for it. Nothing can be read of it any more once this ends.
-
-    Raises:
-        TraceFormatError: as :func:`load_part`. Of a column that is damaged, it is raised by what
-            asks for that.
+    For one question about many traces: most of reading one goes to columns that are not needed for
+    it. Nothing can be read of it any more once this ends.
     """
     complete(folder)
     with ExitStack() as opened:
-
-        def load(folder: Path) -> TraceData:
-            manifest = read_manifest(folder)
-            names = _names(folder, manifest)
-            tables: dict[str, Table] = {}
-            # Columns check each other by these. Without the circle they are gone with the trace,
-            # and not when Python collects: of a thousand traces that was gigabytes.
-            opened.callback(tables.clear)
-            checks = TableChecks(tables, names, str(folder))
-            notes = _open_tables(folder, manifest, tables, checks, opened)
-            return _trace_of(manifest, tables, names, notes)
-
-        yield read_unreplaced(load, lambda: folder)
+        yield read_unreplaced(lambda folder: _read(folder, opened), lambda: folder)
 
 
-def _trace_of(
-    manifest: Manifest,
-    tables: Mapping[str, Table],
-    names: Names,
-    notes: Counter[str],
-    job: Path | None = None,
-) -> TraceData:
-    """The trace of the tables of a folder.
+def _read(folder: Path, opened: ExitStack | None, job: Path | None = None) -> TraceData:
+    """The trace in a part's folder.
 
     Args:
-        manifest: of the folder.
-        tables: as they are there.
-        names: likewise.
-        notes: what was left out of them.
-        job: the folder of its job, where that is to be looked at.
+        folder: of the part.
+        opened: holds the files of long tables, which are read as they are used; None reads all.
+        job: the folder that the part is in, to see which ranks are missing there.
     """
-    tables, unknown = without_unknown_codes(tables)
+    manifest = read_manifest(folder)
+    names = _names(folder, manifest)
+    tables: dict[str, Table] = {}
+    checks = TableChecks(tables, names, str(folder))
+    if opened is not None:
+        # Columns check each other by these. Without the circle they are gone with the trace, and
+        # not when Python collects: of a thousand traces that was gigabytes.
+        opened.callback(tables.clear)
+    notes = _read_tables(folder, manifest, tables, checks, opened)
+    known, unknown = without_unknown_codes(tables)
     notes += unknown
-    ledger = tables.get("ledger", Table(TABLES["ledger"], {}))
+    ledger = known.get("ledger", Table(TABLES["ledger"], {}))
     if notes:
         ledger = with_rows(ledger, {(NEWER, what): count for what, count in notes.items()})
     if job is not None:
-        metadata = TraceData(tables, names).metadata
+        metadata = TraceData(known, names).metadata
         ledger = ledger_with_ranks(ledger, metadata, manifest.rank, rank_folders(job))
-    return TraceData({**tables, "ledger": ledger}, names)
+    return TraceData({**known, "ledger": ledger}, names)
 
 
-def _read_tables(folder: Path, manifest: Manifest) -> tuple[dict[str, Table], Counter[str]]:
-    """Every table there is, and what of the files this version does not know."""
-    tables, notes = {}, unknown_tables(manifest.tables, [*TABLES, "names"])
-    size, read = sum(_bytes(manifest, name) for name in manifest.tables), 0
-    for name, schema in TABLES.items():
-        if name not in manifest.tables:
-            continue
-        tell(read, size)
-        read += _bytes(manifest, name)
-        with _columns(folder, name, manifest) as data:
-            notes += _unknown_of(schema, data)
-            tables[name] = table_from_arrow(schema, data)
-    return tables, notes
-
-
-def _open_tables(
+def _read_tables(
     folder: Path,
     manifest: Manifest,
     tables: dict[str, Table],
     checks: TableChecks,
-    opened: ExitStack,
+    opened: ExitStack | None,
 ) -> Counter[str]:
-    """Fill in every table there is, of which long ones are read when they are asked for.
-
-    Returns:
-        What of the files this version does not know.
-    """
+    """Fill in every table there is; returns what this version does not know."""
     notes = unknown_tables(manifest.tables, [*TABLES, "names"])
-    short = []
+    size, read = sum(table["bytes"] for table in manifest.tables.values()), 0
+    whole = []
     for name, schema in TABLES.items():
         if name not in manifest.tables:
             continue
+        tell(read, size)
+        read += manifest.tables[name]["bytes"]
         with ExitStack() as own, _damage_of(folder / f"{name}.parquet"):
             data = own.enter_context(_opened(folder, name, manifest))
-            notes += _unknown_of(schema, data)
-            if manifest.tables[name]["rows"] <= FEW_ROWS:
+            known = ["id", *(column.name for column in schema.columns)]
+            notes += unknown_columns(name, data.column_names, known)
+            if opened is None or data.rows <= FEW_ROWS:
                 tables[name] = table_from_arrow(schema, data)
-                short.append(name)
-                continue
-            there = columns_there(schema, data.column_names)
-            tables[name] = _as_needed(folder, schema, there, data, checks)
-            opened.push(own.pop_all())
-    for name in short:
-        for column in tables[name].given if len(tables[name]) else ():
-            checks.check_column(name, column)
-    if not {"tensors", "scalars"}.isdisjoint(short):
-        checks.check_positions()
-    checks.check_metadata()
+                whole.append(name)
+            else:
+                there = columns_there(schema, data.column_names)
+                tables[name] = _as_needed(folder, schema, there, data, checks)
+                opened.push(own.pop_all())
+    checks.check_whole(whole)
     return notes
 
 
@@ -201,28 +151,6 @@ def _as_needed(
     return Table.as_asked_for(schema, ColumnsAsNeeded(there, read, check), data.rows)
 
 
-def _unknown_of(schema: TableSchema, data: ParquetColumns) -> Counter[str]:
-    known = ["id", *(column.name for column in schema.columns)]
-    return unknown_columns(schema.name, data.column_names, known)
-
-
-def _bytes(manifest: Manifest, table: str) -> int:
-    """How large the file of a table is to be."""
-    return manifest.tables[table]["bytes"]
-
-
-def ranks(path: str | os.PathLike[str]) -> list[int]:
-    """The ranks that a trace folder holds, ascending."""
-    return sorted(rank_folders(Path(path)))
-
-
-@contextmanager
-def _columns(folder: Path, name: str, manifest: Manifest) -> Iterator[ParquetColumns]:
-    """The columns of a table; what goes wrong with them meanwhile is said of its file."""
-    with _damage_of(folder / f"{name}.parquet"), _opened(folder, name, manifest) as data:
-        yield data
-
-
 @contextmanager
 def _opened(folder: Path, name: str, manifest: Manifest) -> Iterator[ParquetColumns]:
     file = folder / f"{name}.parquet"
@@ -238,7 +166,7 @@ def _opened(folder: Path, name: str, manifest: Manifest) -> Iterator[ParquetColu
 
 @contextmanager
 def _damage_of(file: Path) -> Iterator[None]:
-    """Have what goes wrong with a table meanwhile said of its file."""
+    """Re-raise read errors as errors that name the file."""
     try:
         yield
     except FileNotFoundError as error:
@@ -246,18 +174,16 @@ def _damage_of(file: Path) -> Iterator[None]:
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
         if isinstance(error, OpscopeError | MemoryError):
             raise
-        raise damaged_file(file, _first_line(error)) from error
+        why = next(iter(str(error).splitlines()), "unreadable")
+        raise damaged_file(file, why) from error
 
 
 def _names(folder: Path, manifest: Manifest) -> Names:
-    with _columns(folder, "names", manifest) as data:
+    file = folder / "names.parquet"
+    with _damage_of(file), _opened(folder, "names", manifest) as data:
         text = data["text"] if "text" in data.column_names else None
         if text is None or not is_text(text.type):
             raise ValueError("it has no column of text")
         if text.null_count:
             raise ValueError("it has rows without a text")
         return Names(*text_bytes(in_one(text)))
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else "unreadable"

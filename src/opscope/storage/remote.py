@@ -1,8 +1,7 @@
-"""Recordings that lie elsewhere: in an object store, or wherever fsspec reads from.
+"""Recordings in object stores, and wherever else fsspec reads from.
 
-They are copied to a folder for temporary files, which goes with the process. What says what is
-there comes at once, with the rollups; the tables of a process, which are nearly all of it, only
-when they are asked for.
+They are copied to a temporary folder that is removed with the process: manifests and rollups at
+once; the tables of a process, which are nearly all of it, only when they are used.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class _Copy:
                 self._later.setdefault((self.path / one).parent, []).append(one)
 
     def begin(self) -> None:
-        """Copy what says what is there."""
+        """Copy all but the tables of processes."""
         later = {name for names in self._later.values() for name in names}
         self._bring([name for name in self.found if name not in later])
 
@@ -95,7 +94,7 @@ class _Copy:
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
-        """What a store says goes wrong, which may have the password of its address in it."""
+        """Re-raise errors of a store, whose text may have the password of the address in it."""
         try:
             yield
         except (OpscopeError, MemoryError):
@@ -128,14 +127,11 @@ class _Copy:
 
 
 _COPIES: list[_Copy] = []
-"""Also of what is no longer there: whoever opened it may go on reading."""
+"""Also of what was removed from the store: open traces may still read from it."""
 
 
 def local_path(path: str | os.PathLike[str]) -> Path:
-    """Where something is in the file system; what is elsewhere is copied first.
-
-    Args:
-        path: in the file system, or the address of something elsewhere: ``s3://bucket/job``.
+    """The path of a recording in the file system; one in a store is copied first.
 
     Raises:
         MissingDependencyError: what would read from there is not installed.
@@ -154,17 +150,13 @@ def local_path(path: str | os.PathLike[str]) -> Path:
 
 
 def complete(folder: Path) -> None:
-    """Have all files of one process of a copy there; nothing of what was not copied.
-
-    Raises:
-        TraceFormatError: one cannot be read any more.
-    """
+    """Copy the missing files of one process; a folder that is no copy is left alone."""
     for copy in list(_COPIES):
         copy.complete(folder)
 
 
 def as_asked(text: str) -> str:
-    """A text for people in which copies are called what was asked for, which stays there."""
+    """A text in which copies are called by their addresses."""
     for copy in list(_COPIES):
         text = text.replace(str(copy.path), copy.shown)
     return text
@@ -172,7 +164,7 @@ def as_asked(text: str) -> str:
 
 @contextmanager
 def asked_names() -> Iterator[None]:
-    """Errors are about what was asked for, and not about its copy."""
+    """Have errors name the address, and not its copy."""
     try:
         yield
     except OpscopeError as error:
@@ -181,11 +173,7 @@ def asked_names() -> Iterator[None]:
 
 
 def below(root: str, path: str) -> str:
-    """The path of a file relative to what was asked for.
-
-    Raises:
-        TraceFormatError: it would lie outside.
-    """
+    """The path of a file relative to what was asked for."""
     name = path.lstrip("/").removeprefix(root.strip("/")).lstrip("/")
     if ".." in PurePosixPath(name).parts or not name:
         raise TraceFormatError(f"{root} holds a file called {path}, which is not below it.")
@@ -193,8 +181,7 @@ def below(root: str, path: str) -> str:
 
 
 def _is_for_later(place: Path) -> bool:
-    """Whether a file is a table of a process, but for what it says of itself and what was added up
-    of it."""
+    """Whether a file is a table of a process, other than its metadata and rollup."""
     of_part = any(part_of_folder(folder) is not None for folder in place.parents)
     light = place.name == "metadata.parquet" or place.name.startswith("rollup_")
     return of_part and place.suffix == ".parquet" and not light

@@ -1,22 +1,30 @@
-"""SQL over a trace: DuckDB reads our columns where they lie."""
+"""SQL over a trace: DuckDB reads our columns where they lie.
+
+Statements of others run with DuckDB's own settings, and an end to what a statement takes. DuckDB's
+bound on memory does not count single texts, of which a function can make one of 4 GB: a service
+gives the process that runs queries a limit of its own.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from opscope.base.arrow import pa
 from opscope.columns.labels import LABELS
 from opscope.columns.schema import TABLES
 from opscope.columns.trace_data import TraceData
-from opscope.errors import TraceFormatError, UsageError
-from opscope.storage.duck import duckdb
+from opscope.errors import TraceFormatError, UsageError, not_installed
 from opscope.storage.interop import to_arrow
 from opscope.storage.long_trace import LongTrace
 from opscope.storage.partition import PROCESS, RANK
-from opscope.storage.sql_lock import SETTINGS, bounded_table, bounded_time
+
+try:
+    import duckdb
+except ImportError as error:
+    raise not_installed("duckdb", "SQL") from error
 
 KEYS = (RANK, PROCESS)
 """Columns that say which process a row is of, where there are several: one of them is null."""
@@ -24,43 +32,18 @@ KEYS = (RANK, PROCESS)
 _MOST_MEMORY = "1GiB"
 """What a query may take over a trace that is not in memory; what needs more goes to disk."""
 
-
-def connect(trace: TraceData, read_only: bool = False) -> Any:
-    """A DuckDB connection in which every table of ``trace`` and the views below are visible.
-
-    ``named_events`` is ``events`` as a person reads it: name, overload, kind, scope and thread as
-    text, times in microseconds since the first event and parent as an id. With ``read_only`` the
-    connection can reach nothing but these: see :mod:`opscope.storage.sql_lock`.
-    """
-    tables = {name: to_arrow(trace, name, text=False) for name in (*TABLES, "names")}
-    return connection_over(tables, read_only)
-
-
-def connection_over(
-    tables: Mapping[str, Any],
-    read_only: bool,
-    keys: tuple[str, ...] = (),
-    is_large: bool = False,
-) -> Any:
-    """A connection in which these are visible, and the views of them.
-
-    Args:
-        tables: Arrow tables or datasets by name.
-        read_only: it can reach nothing else.
-        keys: columns that say which process a row is of, where there are several.
-        is_large: they need not fit in memory, nor does what a statement makes of them.
-    """
-    connection = duckdb.connect(":memory:", config=_settings(read_only, is_large))
-    for name, table in tables.items():
-        connection.register(name, table)
-    connection.execute(_named_events(keys))
-    return connection
-
-
-def _settings(read_only: bool, is_large: bool) -> dict[str, str]:
-    if read_only:
-        return SETTINGS
-    return {"memory_limit": _MOST_MEMORY} if is_large else {}
+LONGEST_S = 60.0
+RESULT_BYTES = 1 << 28
+SETTINGS = {
+    "enable_external_access": "false",  # files, network, extensions, other databases
+    "python_enable_replacements": "false",  # names of Python's variables as tables
+    "allow_persistent_secrets": "false",
+    "temp_directory": "",  # what does not fit in memory would be written there
+    "memory_limit": "1GiB",
+    "threads": "2",
+    "lock_configuration": "true",
+}
+"""Of a connection that reaches the tables it is given, and nothing else."""
 
 
 def query(trace: TraceData, statement: str, read_only: bool = False) -> Any:
@@ -69,31 +52,46 @@ def query(trace: TraceData, statement: str, read_only: bool = False) -> Any:
     The result is computed here and handed over as a relation of DuckDB's default connection: one
     of our own connection would be unusable once that is closed.
     """
-    return run_statement(connect(trace, read_only), statement, read_only)
+    return run_statement(connection_over(_tables_of(trace), read_only), statement, read_only)
 
 
 def query_long(trace: LongTrace, statement: str, read_only: bool = False) -> Any:
-    """As :func:`query`, reading from the files what the statement is about, and no more.
-
-    Raises:
-        UsageError: as :func:`query`.
-    """
-    small = trace.small
-    tables = {name: to_arrow(small, name, text=False) for name in (*TABLES, "names")}
-    tables |= trace.datasets()
+    """As :func:`query`, reading from the files what the statement is about, and no more."""
+    tables = {**_tables_of(trace.small), **trace.datasets()}
     connection = connection_over(tables, read_only, is_large=True)
     return run_statement(connection, statement, read_only)
+
+
+def _tables_of(trace: TraceData) -> dict[str, Any]:
+    return {name: to_arrow(trace, name, text=False) for name in (*TABLES, "names")}
+
+
+def connection_over(
+    tables: Mapping[str, Any], read_only: bool, keys: tuple[str, ...] = (), is_large: bool = False
+) -> Any:
+    """A connection in which these are visible, and ``named_events``: ``events`` as a person reads
+    it, with names, kind, scope and thread as text and times in microseconds from the first on.
+
+    Args:
+        tables: Arrow tables or datasets by name.
+        read_only: it can reach nothing else.
+        keys: columns that say which process a row is of, where there are several.
+        is_large: they need not fit in memory, nor does what a statement makes of them.
+    """
+    settings = SETTINGS if read_only else {"memory_limit": _MOST_MEMORY} if is_large else {}
+    connection = duckdb.connect(":memory:", config=settings)
+    for name, table in tables.items():
+        connection.register(name, table)
+    connection.execute(_named_events(keys))
+    return connection
 
 
 def run_statement(connection: Any, statement: str, read_only: bool) -> Any:
     """What it returns, as a relation of DuckDB's default connection, in other threads than the main
     one of a cursor of it; this one is closed.
-
-    Raises:
-        UsageError: as :func:`query`.
     """
     try:
-        with bounded_time(connection) if read_only else nullcontext():
+        with _bounded_time(connection) if read_only else nullcontext():
             result = _with_plain_integers(_compute(connection, statement, read_only))
     finally:
         connection.close()
@@ -105,7 +103,7 @@ _OF_THREAD = threading.local()
 
 
 def _home_of_results() -> Any:
-    """What relations of this thread are of: it refuses a thread while another one uses it."""
+    """The owner of this thread's relations: DuckDB refuses a thread while another uses the same."""
     if threading.current_thread() is threading.main_thread():
         return duckdb
     if not hasattr(_OF_THREAD, "cursor"):
@@ -131,7 +129,7 @@ def _compute(connection: Any, statement: str, read_only: bool) -> pa.Table:
             "keep its result, use .df(), .pl() or .write_parquet(file) on what it returns."
         )
     try:
-        return bounded_table(relation) if read_only else relation.to_arrow_table()
+        return _bounded_table(relation) if read_only else relation.to_arrow_table()
     except (duckdb.InterruptException, UsageError):
         raise
     except duckdb.PermissionException as error:
@@ -179,7 +177,6 @@ def _distinct(names: list[str]) -> Iterator[str]:
 
 
 def _label(table: str, column: str, expression: str) -> str:
-    """An SQL expression that turns a code into its text."""
     cases = " ".join(f"when {code} then '{text}'" for code, text in LABELS[table, column].items())
     return f"case {expression} {cases} else {expression}::varchar end"
 
@@ -213,3 +210,36 @@ left join names as overload on overload.id = event.overload{same("overload")}
 left join threads as thread on thread.id = event.thread{same("thread")}
 left join names as thread_name on thread_name.id = thread.name{same("thread_name")}
 """
+
+
+@contextmanager
+def _bounded_time(connection: Any) -> Iterator[None]:
+    timer = threading.Timer(LONGEST_S, connection.interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except (duckdb.InterruptException, OSError) as error:
+        if isinstance(error, OSError) and "INTERRUPT" not in str(error):
+            raise
+        raise UsageError(
+            f"The query was stopped after {LONGEST_S:.0f} s, the longest a locked query may take. "
+            "Ask for less."
+        ) from None
+    finally:
+        timer.cancel()
+        timer.join()
+
+
+def _bounded_table(relation: Any) -> pa.Table:
+    batches, size = [], 0
+    with pa.RecordBatchReader.from_stream(relation) as reader:
+        for batch in reader:
+            batches.append(batch)
+            size += batch.nbytes
+            if size > RESULT_BYTES:
+                raise UsageError(
+                    f"The result has more than {RESULT_BYTES >> 20} MiB, the most a locked query "
+                    "may return. Ask for less, or add a limit."
+                )
+        return pa.Table.from_batches(batches, reader.schema)

@@ -1,63 +1,90 @@
-"""Writing a trace to disk: a folder of Parquet files per rank. See ``manifest`` for the layout."""
+"""Writing a trace to disk: a folder of Parquet files per rank. See ``manifest`` for the layout.
+
+An earlier trace there makes room for the new one, and whatever else is in its folder stays.
+
+Arrow answers a lack of memory in places with an exception that passes through frames of C, which
+cannot be caught: the process is aborted. So whether there is enough is checked before Arrow is
+imported.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+import sys
+from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from opscope.base.address import refuse_address
-from opscope.base.artefacts import locked_folder
+from opscope.base.artefacts import (
+    LOCK,
+    LeftKind,
+    below,
+    claimed,
+    locked_folder,
+    remove_parts,
+    unfinished_name,
+)
 from opscope.base.files import remove_inside
 from opscope.base.input_file import shown_path, status_of
+from opscope.base.memory_limit import memory_for, process_memory_left, require_memory
+from opscope.base.notice import notice
+from opscope.base.replacing import replace_folder
+from opscope.base.reused_memory import reusing_memory
 from opscope.base.thread_pool import ThreadPool
-from opscope.base.unfinished import unfinished_name
 from opscope.columns.schema import TABLES
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError, UsageError
-from opscope.storage.arrow_parquet import pq
-from opscope.storage.earlier import delete_rank, remove_begun, replace_rank
-from opscope.storage.encoding import without_nulls, writer_options
-from opscope.storage.interop import to_arrow
 from opscope.storage.job import place_in_job
-from opscope.storage.manifest import Manifest, is_opscope_rank
-from opscope.storage.partition import RANK, Partition, asked_partition, partition_folders
-from opscope.storage.process_journal import PROCESSES
+from opscope.storage.manifest import Manifest, is_opscope_rank, own_files
+from opscope.storage.partition import RANK, Partition, partition_folders
+from opscope.storage.processes import PROCESSES
+
+_LIBRARIES_BYTES, _POOLS_BYTES, _ROW_BYTES = 1 << 30, 1 << 27, 400
+"""More than loading Arrow's libraries takes, than its pools then, and a row on its way to disk."""
 
 
-def save(trace: TraceData, path: str | os.PathLike[str], rank: int | None = None) -> Path:
-    """Write ``trace`` as one rank of the trace folder ``path``; returns that rank's folder.
-
-    Raises:
-        UsageError: ``path`` is a file, holds something else than a trace, or cannot be written.
-    """
-    return save_part(trace, Path(path), asked_partition(rank))
-
-
-def save_part(trace: TraceData, folder: Path, asked: Partition | None = None) -> Path:
+@reusing_memory
+def save_part(
+    trace: TraceData, path: str | os.PathLike[str], asked: Partition | None = None
+) -> Path:
     """Write ``trace`` as one part of a trace folder; returns that part's folder.
 
-    The part appears whole or not at all. An earlier trace of opscope's in ``folder`` is replaced:
+    The part appears whole or not at all. An earlier trace of opscope's in ``path`` is replaced:
     the same rank, ranks beyond this run's world size, and processes; other files in their folders
     are kept. The rank and world size are those of the recording (``distributedInfo`` of its
     metadata; 0 of 1 without); a part that is ``asked`` for replaces only that one, so that several
     traces can be put side by side.
 
     Raises:
-        UsageError: ``folder`` is a file, holds something else than a trace, or cannot be written.
+        UsageError: ``path`` is a file, holds something else than a trace, or cannot be written.
+        InsufficientMemoryError: it takes more than there is, or than the process may have.
     """
+    folder = Path(path)
+    with memory_for(f"writing {shown_path(folder)}"):
+        if (left := process_memory_left()) is not None:
+            require_memory(_bytes_to_save(trace), f"writing {shown_path(folder)}", left)
 
-    def write(unfinished: Path, rank: int) -> None:
-        tables = [name for name in TABLES if len(trace.table(name))]
-        # Parquet encoding releases the GIL, and two tables make up most of a trace.
-        with ThreadPool(max_workers=4) as pool:
-            sizes = pool.map(lambda name: write_table(trace, name, unfinished), [*tables, "names"])
-            Manifest(dict(sizes), rank, dump=_dump_of(trace)).write(unfinished)
+        from opscope.storage.parquet import write_table
 
-    return save_files(folder, asked, trace.metadata, write)
+        def write(unfinished: Path, rank: int) -> None:
+            tables = [name for name in TABLES if len(trace.table(name))]
+            # Parquet encoding releases the GIL, and two tables make up most of a trace.
+            with ThreadPool(max_workers=4) as pool:
+                sizes = pool.map(
+                    lambda name: write_table(trace, name, unfinished), [*tables, "names"]
+                )
+                Manifest(dict(sizes), rank, dump=_dump_of(trace)).write(unfinished)
+
+        return save_files(folder, asked, trace.metadata, write)
+
+
+def _bytes_to_save(trace: TraceData) -> int:
+    rows = sum(len(trace.table(name)) for name in TABLES) + len(trace.names)
+    is_loaded = "pyarrow.parquet" in sys.modules
+    return (_POOLS_BYTES if is_loaded else _LIBRARIES_BYTES) + rows * _ROW_BYTES
 
 
 def save_files(
@@ -73,20 +100,19 @@ def save_files(
         asked: which part of it they are; None for the one that the metadata says.
         metadata: of the recording.
         write: is given the part's folder, and the rank that its manifest is to have.
-
-    Raises:
-        UsageError: as :func:`save_part`.
     """
     refuse_address(folder)
-    own, world_size = _place_in_folder(metadata, asked)
+    rank, world_size = place_in_job(metadata)
+    own = Partition(RANK, rank) if asked is None else asked
     _refuse_foreign(folder)
     final = folder / own.folder_name
     remove_begun(folder)
     with _writing(folder), _hidden_folder(final) as unfinished:
         write(unfinished, own.number if own.kind == RANK else 0)
-        replace_rank(final, unfinished)
-        if world_size is not None:
-            _delete_earlier(folder, world_size, final)
+        _replace_rank(final, unfinished)
+        if asked is None:
+            ranks = {Partition(RANK, number) for number in range(world_size)}
+            _delete_others(folder, ranks, final)
     return final
 
 
@@ -95,9 +121,6 @@ def all_parts_of(folder: Path) -> Iterator[Path]:
     """A place to save several parts to, which are those of ``folder`` once all are there.
 
     Until then ``folder`` stays as it is; afterwards it has none of an earlier trace.
-
-    Raises:
-        UsageError: ``folder`` is a file, holds something else than a trace, or cannot be written.
     """
     refuse_address(folder)
     _refuse_foreign(folder)
@@ -106,37 +129,23 @@ def all_parts_of(folder: Path) -> Iterator[Path]:
             yield unfinished
             made = partition_folders(unfinished)
             for part, new in made.items():
-                replace_rank(folder / part.folder_name, new)
+                _replace_rank(folder / part.folder_name, new)
             beside = folder / min(part.folder_name for part in made)
-            for part, stale in partition_folders(folder).items():
-                if part not in made:
-                    delete_rank(stale, beside)
-            (folder / PROCESSES).unlink(missing_ok=True)
+            _delete_others(folder, made, beside)
     finally:
         with suppress(OSError):  # something is in it
             folder.rmdir()
 
 
-def _place_in_folder(
-    metadata: Mapping[str, Any], asked: Partition | None
-) -> tuple[Partition, int | None]:
-    """Which part, and the size of the job; no size if the caller chose the part."""
-    if asked is not None:
-        return asked, None
-    rank, world_size = place_in_job(metadata)
-    return Partition(RANK, rank), world_size
-
-
-def _delete_earlier(folder: Path, world_size: int, beside: Path) -> None:
-    """Delete what the new trace has not: ranks beyond its job's, and processes without a rank."""
-    for other, stale in partition_folders(folder).items():
-        if other.kind != RANK or other.number >= world_size:
-            delete_rank(stale, beside)
+def _delete_others(folder: Path, new: Container[Partition], beside: Path) -> None:
+    for part, stale in partition_folders(folder).items():
+        if part not in new:
+            _delete_rank(stale, beside)
     (folder / PROCESSES).unlink(missing_ok=True)
 
 
 def _dump_of(trace: TraceData) -> dict[str, Any] | None:
-    """Why and when a flight recorder made this; in short, the rest is in the metadata."""
+    """Why and when a flight recorder made this, from the metadata."""
     dump = trace.metadata.get("dump")
     kept = ("reason", "detail", "time_ns", "asked_s", "held_s", "limited_by")
     return {key: dump.get(key) for key in kept} if isinstance(dump, dict) else None
@@ -185,7 +194,6 @@ def _unwritable(folder: Path, error: BaseException) -> UsageError:
 
 @contextmanager
 def _hidden_folder(final: Path) -> Iterator[Path]:
-    """A new folder beside ``final``, gone afterwards unless it was renamed."""
     with locked_folder(final.with_name(unfinished_name(final.name))) as unfinished:
         try:
             yield unfinished
@@ -193,10 +201,61 @@ def _hidden_folder(final: Path) -> Iterator[Path]:
             remove_inside(final.parent, unfinished.name)
 
 
-def write_table(trace: TraceData, name: str, folder: Path) -> tuple[str, dict[str, int]]:
-    """Write one table into a rank's folder; its name, and what its manifest says of it."""
-    data = without_nulls(to_arrow(trace, name, text=False))
-    file = folder / f"{name}.parquet"
-    pq.write_table(data, file, **writer_options(name, data))
-    size = file.stat().st_size
-    return name, {"rows": data.num_rows, "bytes": size, "memory_bytes": data.nbytes}
+def _replace_rank(final: Path, unfinished: Path) -> None:
+    with _aside(final) as aside:
+        new = unfinished.rename(aside / "new")  # holds the earlier rank after the exchange
+        (new / LOCK).unlink(missing_ok=True)
+        replace_folder(final, new, aside)
+        _delete_all(aside, final, final.name)
+
+
+def _delete_rank(stale: Path, beside: Path) -> None:
+    """Delete a rank that the new trace has not; other files go to the folder ``beside`` it."""
+    with suppress(OSError), _aside(stale) as aside:
+        stale.rename(aside / "old")
+        _delete_all(aside, beside / f"earlier-{stale.name}", stale.name)
+
+
+def remove_begun(folder: Path) -> None:
+    """Remove what killed processes left that wrote to a folder, or replaced what was there."""
+    remove_parts(folder)
+    for one in below(folder, LeftKind.REPLACED):
+        name = one.name[1:].partition(".")[0]
+        with suppress(OSError), claimed(one) as is_there:
+            if is_there:
+                _delete_all(one.path, one.folder / f"earlier-{name}", name)
+                (one.path / LOCK).unlink()
+                one.path.rmdir()
+
+
+def _aside(final: Path) -> AbstractContextManager[Path]:
+    """A folder for the earlier trace; foreign files that cannot be moved stay there."""
+    return locked_folder(final.with_name(unfinished_name(final.name, ".earlier")))
+
+
+def _delete_all(aside: Path, other_files: Path, name: str) -> None:
+    for old in aside.iterdir():
+        if old.name != LOCK:
+            _delete(old, other_files, name)
+
+
+def _delete(old: Path, other_files: Path, name: str) -> None:
+    """Delete what opscope wrote into ``old``, once called ``name``; move the rest away."""
+    if old.is_symlink():
+        old.unlink()
+        return
+    for file in own_files(old):
+        (old / file).unlink(missing_ok=True)
+    for entry in sorted(old.iterdir()):
+        other_files.mkdir(exist_ok=True)
+        kept = _free_path(other_files / entry.name)
+        entry.rename(kept)
+        if (kept.parent.name, kept.name) != (name, entry.name):
+            notice(f"{entry.name} is not opscope's, so it was kept as {kept}")
+    old.rmdir()
+
+
+def _free_path(path: Path) -> Path:
+    while path.exists() or path.is_symlink():
+        path = path.with_name(f"{path.name}.earlier")
+    return path

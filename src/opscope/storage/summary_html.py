@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opscope.base.html_table import html_table
-from opscope.columns.doubts import doubts_in
+from opscope.columns.ledger import doubts_in
 from opscope.columns.schema import TABLES
 from opscope.columns.trace_data import TraceData
 from opscope.storage.job import missing_ranks

@@ -82,11 +82,7 @@ class UnpackedFile:
         return self._raw.tell() if self.is_packed else self._read_bytes
 
     def read(self, size: int) -> bytes:
-        """The next bytes, not more than ``size``; none at the end.
-
-        Raises:
-            TraceFormatError: it is damaged, or more comes out of it than a trace of its size has.
-        """
+        """The next bytes, not more than ``size``; none at the end."""
         with self._unpacking():
             piece = self._source.read(size)
         self._read_bytes += len(piece)
@@ -119,11 +115,7 @@ class UnpackedFile:
 
 
 def head_of(path: Path, size: int) -> bytes:
-    """The first bytes of what is in a file; of a damaged one as many as there are.
-
-    Raises:
-        TraceFormatError: as :class:`UnpackedFile`.
-    """
+    """The first bytes of what is in a file; of a damaged one as many as there are."""
     pieces: list[bytes] = []
     with UnpackedFile(path) as file, suppress(TraceFormatError):
         while size > 0 and (piece := file.read(min(size, _CHUNK_BYTES))):
@@ -133,11 +125,7 @@ def head_of(path: Path, size: int) -> bytes:
 
 
 def pieces_of(path: Path, piece_bytes: int) -> Iterator[bytes]:
-    """A file's bytes, unpacked, a piece at a time; says how far it is.
-
-    Raises:
-        TraceFormatError: as :class:`UnpackedFile`.
-    """
+    """A file's bytes, unpacked, a piece at a time; says how far it is."""
     with UnpackedFile(path) as file:
         while piece := file.read(piece_bytes):
             yield piece
@@ -145,7 +133,7 @@ def pieces_of(path: Path, piece_bytes: int) -> Iterator[bytes]:
 
 
 class _Ahead:
-    """A source of which the first bytes are known before they are read."""
+    """A source whose first bytes can be looked at before they are read."""
 
     def __init__(self, below: _Source) -> None:
         self.below = below
@@ -212,7 +200,7 @@ class _Tar:
 
 
 class _Whole(io.RawIOBase):
-    """Reads as much as was asked for: tar's blocks are of one size."""
+    """Reads as many bytes as requested: tar's blocks have one size."""
 
     def __init__(self, below: _Source) -> None:
         self._below = below
@@ -267,7 +255,7 @@ def _unpacked(path: Path, source: _Ahead) -> _Ahead:
 
 
 def _is_hidden(name: str) -> bool:
-    """What archives have beside their files, such as a Mac's attributes."""
+    """Files that archives have beside the content, such as a Mac's attributes."""
     return os.path.basename(name).startswith(".") or name.startswith("__MACOSX/")
 
 

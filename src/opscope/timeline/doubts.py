@@ -6,9 +6,7 @@ from collections.abc import Iterator
 
 from opscope.base.printable import printable
 from opscope.base.quantity_text import time_text
-from opscope.columns.doubts import Doubt, doubts_in
-from opscope.columns.ledger import LOSS
-from opscope.columns.ledger_rows import END_MISSING, WITHOUT_DURATION
+from opscope.columns.ledger import END_MISSING, LOSS, WITHOUT_DURATION, Doubt, doubts_in
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 
@@ -19,11 +17,7 @@ NO_TIMES = "no times were recorded"
 
 
 def require_times(trace: TraceData) -> None:
-    """Refuse a question about time where nothing says how long anything took.
-
-    Raises:
-        UsageError: that is so.
-    """
+    """Raise UsageError where the trace has no durations."""
     if not trace.has_times:
         raise UsageError(
             f"Here {NO_TIMES}, only what ran and in which order, so where time went is not known. "
@@ -46,9 +40,7 @@ def doubts(trace: TraceData) -> list[str]:
 def doubts_text(trace: TraceData, losses: bool = True) -> str:
     """The same in one line, with what was not recorded; empty for nearly all traces.
 
-    Args:
-        trace: any.
-        losses: with what the recorder lost; not where that is said with more about it.
+    ``losses``: with what the recorder lost.
     """
     found = doubts(trace)
     lost = [

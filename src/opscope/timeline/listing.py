@@ -1,4 +1,4 @@
-"""Which events torch.profiler would list, and how they nest.
+"""Which events torch.profiler would list, how they nest, and the device work they launched.
 
 torch leaves some events out: bookkeeping operators, garbage collections, and an event whose parent
 has the same name and no other child (``aten::sum`` calling ``aten::sum``), which is folded into
@@ -8,19 +8,27 @@ tables and the ``EventList`` are all made from this one listing.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
-import numpy.typing as npt
 
 from opscope import _native
 from opscope.base.cached_property import cached_property
+from opscope.columns.codes import EventKind, GpuKind
+from opscope.columns.names import STEP_PREFIX
 from opscope.columns.schema import AllocationAction
-from opscope.columns.step_names import STEP_PREFIX
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.tree.ancestry import Index, nearest_ancestor
-from opscope.timeline.tree.event_tree import EventTree, event_tree
-from opscope.timeline.tree.frame_text import event_texts
-from opscope.timeline.tree.line_nesting import line_nesting, nest
-from opscope.timeline.tree.self_time import minus_children
+from opscope.timeline.arrays import Flags, Rows, Values
+from opscope.timeline.tree.event_tree import (
+    EventTree,
+    Index,
+    event_tree,
+    minus_children,
+    nearest_ancestor,
+    subtree_sums,
+)
+from opscope.timeline.tree.frame_text import event_texts, own_texts
+from opscope.timeline.tree.line_nesting import line_nesting, nest, outermost_of, own_times
 
 MEMORY_NAME = "[memory]"
 OUT_OF_MEMORY_NAME = "[OutOfMemory]"
@@ -37,10 +45,6 @@ HIDDEN_NAMES = frozenset(
     }
 )
 """Names torch keeps out of its lists: bookkeeping, and memory inside an event."""
-
-Values = npt.NDArray[np.int64]
-Labels = npt.NDArray[np.int32]
-Flags = npt.NDArray[np.bool_]
 
 
 class TorchListing:
@@ -80,11 +84,11 @@ class TorchListing:
             self._hides_collections,
         )
 
-    def _names(self) -> tuple[Labels, list[str]]:
+    def _names(self) -> tuple[Rows, list[str]]:
         """Of every event the row in ``texts`` of what it is called."""
         return event_texts(self.trace)
 
-    def _averaged_names(self) -> tuple[Labels, list[str]]:
+    def _averaged_names(self) -> tuple[Rows, list[str]]:
         """Of every label a row in names as averages group them: all ``ProfilerStep#N`` are
         ``ProfilerStep*``."""
         rows: dict[str, int] = {}
@@ -92,7 +96,7 @@ class TorchListing:
         return np.array(group, dtype=np.int32), list(rows)
 
     @cached_property
-    def group_label(self) -> Labels:
+    def group_label(self) -> Rows:
         """Of every event the row in ``group_texts`` of the name that averages collect it under."""
         if len(self.group_texts) == len(self.texts):
             return self.label
@@ -161,3 +165,97 @@ class TorchListing:
 def averaged_name(name: str) -> str:
     """The name under which averages collect an event."""
     return "ProfilerStep*" if name.startswith(STEP_PREFIX) else name
+
+
+class OwnListing(TorchListing):
+    """Every event, collections and bookkeeping too, each instant of a thread once.
+
+    What torch folds into its caller of the same name is folded here as well.
+    """
+
+    _hidden_names = frozenset()
+    _hides_collections = False
+
+    def _names(self) -> tuple[Rows, list[str]]:
+        return own_texts(self.trace)
+
+    @cached_property
+    def self_ns(self) -> Values:
+        """Own time of every event, and of what is folded into it."""
+        own = own_times(self.trace)
+        folded = np.flatnonzero(~self.listed)
+        if not len(folded):
+            return own
+        own = own.copy()
+        np.add.at(own, self.parent[folded], own[folded])
+        return own
+
+    def counted(self, total: Values) -> Values:
+        """0 for what runs within another event of its name, whose value has it already."""
+        return np.where(self._is_outermost, total, 0)
+
+    @cached_property
+    def _is_outermost(self) -> Flags:
+        return outermost_of(self.trace, np.arange(len(self.listed)), self.group_label)
+
+
+KERNEL, COPY, SET, SYNCHRONISATION, ANNOTATION = GpuKind
+
+WORK_KINDS = (KERNEL, COPY, SET)
+"""Kinds during which the device computes or moves data."""
+
+
+def launched_work(trace: TraceData) -> Values:
+    """Rows in ``gpu`` of work whose launch is known. Shape (work,)."""
+    gpu = trace.table("gpu")
+    return np.flatnonzero(np.isin(gpu["kind"], WORK_KINDS) & (gpu["launch"] >= 0))
+
+
+def launched_share(trace: TraceData) -> float:
+    """Of the time of devices' work, that of which the launch is known; 1 without any work."""
+    took_ns, launched = trace.table("gpu")["duration_ns"], launched_work(trace)
+    total_ns = int(took_ns[np.isin(trace.table("gpu")["kind"], WORK_KINDS)].sum())
+    return int(took_ns[launched].sum()) / total_ns if total_ns > 0 else 1.0
+
+
+@dataclass(frozen=True)
+class DeviceTime:
+    """Device nanoseconds per event, shape (events,)."""
+
+    total_ns: Values  # of work launched during the event
+    # of work the event launched itself, outside its listed children. As in torch's tables, a
+    # runtime call has none where an operator or annotation made it
+    self_ns: Values
+    launched: Values  # for every row of ``gpu`` the event it counts for, -1 none. Shape (gpu rows,)
+
+
+def measure_device_time(listing: TorchListing) -> DeviceTime:
+    """Attribute device work to the events that launched it."""
+    gpu = listing.trace.table("gpu")
+    events = len(listing.trace.events)
+    launch = gpu["launch"]
+    launched = np.full(len(gpu), -1, dtype=np.int64)
+    known = (launch >= 0) & np.isin(gpu["kind"], WORK_KINDS)
+    launched[known] = listing.holder[_askers(listing)[launch[known]]]
+    own = np.zeros(events, dtype=np.int64)
+    counted = launched >= 0
+    np.add.at(own, launched[counted], gpu["duration_ns"][counted])
+    if not counted.any():
+        return DeviceTime(own, own, launched)
+    return DeviceTime(subtree_sums(listing.listed_parent, own), own, launched)
+
+
+def _askers(listing: TorchListing) -> Values:
+    """For every event itself; for calls of a device's runtime the event that made them, if any."""
+    events = listing.trace.events
+    asker = np.arange(len(events), dtype=np.int64)
+    is_call = events["kind"] == EventKind.RUNTIME_CALL
+    for _ in range(2):  # a driver call may be inside a runtime call: two levels
+        inside = np.flatnonzero(is_call[asker] & (events["parent"][asker] >= 0))
+        asker[inside] = events["parent"][asker[inside]]
+    return asker
+
+
+def listed_gpu_rows(listing: TorchListing) -> Values:
+    """Rows of ``gpu`` that torch lists as events of their own: all but synchronisations."""
+    return np.flatnonzero(listing.trace.table("gpu")["kind"] != SYNCHRONISATION)

@@ -12,17 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope import _native
-from opscope.columns.derived import derived
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derived
+from opscope.timeline.arrays import Flags, Rows
+from opscope.timeline.tree.event_tree import event_arrays, numbers_of_threads
 from opscope.timeline.tree.frame_text import MODULE_PREFIX, ModuleName, event_texts, module_names
 from opscope.timeline.tree.links import forward_backward_links
-from opscope.timeline.tree.native_events import event_arrays, numbers_of_threads
-
-Rows = npt.NDArray[np.int32]
-Flags = npt.NDArray[np.bool_]
 
 NONE = -1
 
@@ -32,21 +28,15 @@ _STORES = _ENGINE + "torch::autograd::AccumulateGrad"
 
 @dataclass(frozen=True)
 class ModuleAttribution:
-    """The module of every event.
+    """The module of every event."""
 
-    Attributes:
-        paths: what modules are called, part by part, in order of first call: their paths as
-            ``named_modules()`` gives them, or else class and number after what is around them.
-        classes: the class of each.
-        path: of every event, a position in ``paths``; -1 for no module. Shape (events,).
-        call: the module call of every event, a row in events; -1 for none. Shape (events,).
-        is_backward: whether it belongs to the module through the backward pass. Shape (events,).
-    """
-
+    # what modules are called, part by part, in order of first call: their paths as
+    # ``named_modules()`` gives them, or else class and number after what is around them
     paths: list[tuple[str, ...]]
-    classes: list[str]
-    path: Rows
-    call: Rows
+    classes: list[str]  # the class of each
+    path: Rows  # of every event, a position in ``paths``; -1 for no module. Shape (events,)
+    call: Rows  # the module call of every event, a row in events; -1 for none. Shape (events,)
+    # whether it belongs to the module through the backward pass. Shape (events,)
     is_backward: Flags
 
     def name(self, event: int) -> str:
@@ -87,7 +77,7 @@ def attribute_to_modules(trace: TraceData) -> ModuleAttribution:
     return ModuleAttribution(paths, classes, path, found["call"], found["is_backward"])
 
 
-def _linked_makers(trace: TraceData) -> npt.NDArray[np.int32]:
+def _linked_makers(trace: TraceData) -> Rows:
     """The forward operator behind spans of the backward pass by the arrows of the trace, which
     stand in where there are no sequence numbers; else -1. Shape (events,)."""
     maker = np.full(len(trace.events), NONE, dtype=np.int32)
@@ -101,8 +91,8 @@ def _linked_makers(trace: TraceData) -> npt.NDArray[np.int32]:
 def _paths(
     trace: TraceData,
     texts: list[str],
-    labels: npt.NDArray[np.int32],
-    around: npt.NDArray[np.int32],
+    labels: Rows,
+    around: Rows,
 ) -> tuple[Rows, list[tuple[str, ...]], list[str]]:
     """The paths of places, and their classes; and which one each place has, shape (places,).
 

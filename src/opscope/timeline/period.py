@@ -12,19 +12,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-import numpy as np
-import numpy.typing as npt
-
 from opscope.base.quantity_text import time_text
-from opscope.base.row_blocks import row_blocks
-from opscope.columns.derived import derive, derived
-from opscope.columns.part import LATEST_NS, Part, part_from, part_until
-from opscope.columns.trace_data import TraceData
+from opscope.base.reused_memory import row_blocks
+from opscope.columns.part import LATEST_NS, Part, part_from
+from opscope.columns.trace_data import TraceData, derive, derived
 from opscope.errors import UsageError
+from opscope.timeline.arrays import Values
 from opscope.timeline.doubts import doubts_text, require_times
-from opscope.timeline.program_steps import count_steps
-from opscope.timeline.share_of_program import what_passes_between
 from opscope.timeline.steady_state import StartUp, find_start_up
+from opscope.timeline.steps import count_steps, what_passes_between
 from opscope.timeline.tree.event_tree import event_tree
 
 
@@ -38,35 +34,23 @@ class Which(str, Enum):
 
 @dataclass(frozen=True, eq=False)
 class Period:
-    """Part of a recording.
+    """Part of a recording."""
 
-    Attributes:
-        which: what was asked for.
-        trace: that part alone; the recording itself where the part is all of it.
-        rows: of its events the rows in the recording; None: the same rows.
-        start_ns: the first start in it, Unix nanoseconds.
-        end_ns: the last end in it.
-        start_up: that of the recording.
-    """
-
-    which: Which
-    trace: TraceData
-    rows: npt.NDArray[np.int64] | None
-    start_ns: int
-    end_ns: int
-    start_up: StartUp
+    which: Which  # what was asked for
+    trace: TraceData  # that part alone; the recording itself where the part is all of it
+    # of its events the rows in the recording; None: the same rows
+    rows: Values | None
+    start_ns: int  # the first start in it, Unix nanoseconds
+    end_ns: int  # the last end in it
+    start_up: StartUp  # that of the recording
 
     @property
     def wall_ns(self) -> int:
-        """What every share is of; at least 1.
-
-        Raises:
-            UsageError: no times were recorded.
-        """
+        """The denominator of every share; at least 1. UsageError where no times were recorded."""
         require_times(self.trace)
         return max(self.end_ns - self.start_ns, 1)
 
-    def in_recording(self, events: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def in_recording(self, events: Values) -> Values:
         """Rows in the recording of events of this part."""
         return events if self.rows is None else self.rows[events]
 
@@ -97,11 +81,7 @@ def no_start_up() -> UsageError:
 
 
 def period_of(trace: TraceData, which: Which | str = Which.STEADY) -> Period:
-    """One part of a recording; those of one recording are made once.
-
-    Raises:
-        UsageError: there is no such part.
-    """
+    """One part of a recording; those of one recording are made once."""
     which, start_up = find_which(which), find_start_up(trace)
     if which is Which.START_UP and not start_up.took_ns:
         raise no_start_up()
@@ -115,15 +95,11 @@ def _part(trace: TraceData, which: Which, start_up: StartUp) -> Part:
     """One that is not the whole trace; it refers to its names and nothing else of it."""
     if which is Which.STEADY:
         return part_from(trace, start_up.end_ns, start_up.over_ns or LATEST_NS)
-    return part_until(trace, start_up.end_ns)
+    return part_from(trace, 0, start_up.end_ns)
 
 
 def find_which(which: Which | str) -> Which:
-    """The part that a word means.
-
-    Raises:
-        UsageError: it means none.
-    """
+    """The period that a word names."""
     try:
         return Which(which)
     except ValueError as error:
@@ -147,7 +123,5 @@ def wall_bounds(trace: TraceData) -> tuple[int, int]:
     return min(starts, default=0), max(ends, default=0)
 
 
-def _period(
-    which: Which, trace: TraceData, rows: npt.NDArray[np.int64] | None, start_up: StartUp
-) -> Period:
+def _period(which: Which, trace: TraceData, rows: Values | None, start_up: StartUp) -> Period:
     return Period(which, trace, rows, *wall_bounds(trace), start_up)

@@ -13,10 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.columns.derived import derived
-from opscope.columns.trace_data import TraceData
-from opscope.timeline.tree.event_tree import event_tree
-from opscope.timeline.tree.native_events import event_arrays
+from opscope.columns.trace_data import TraceData, derived
+from opscope.timeline.arrays import Flags
+from opscope.timeline.tree.event_tree import event_arrays, event_tree
 
 
 class Phase(IntEnum):
@@ -47,17 +46,13 @@ _ANY_PREFIX = tuple(prefix for prefix, _ in _PREFIXES)
 
 @dataclass(frozen=True)
 class Phases:
-    """The phase of every event.
+    """The phase of every event."""
 
-    Attributes:
-        phase: ``Phase`` or ``NO_PHASE``, shape (events,).
-        outermost: where a phase is entered: the event directly around it is in another, or in
-            none. The union of their times is the time spent in the phase. Shape (events,).
-        around: phase of what is around each event, ``NO_PHASE`` for none. Shape (events,).
-    """
-
-    phase: npt.NDArray[np.int8]
-    outermost: npt.NDArray[np.bool_]
+    phase: npt.NDArray[np.int8]  # ``Phase`` or ``NO_PHASE``, shape (events,)
+    # where a phase is entered: the event directly around it is in another, or in none. The union of
+    # their times is the time spent in the phase. Shape (events,)
+    outermost: Flags
+    # phase of what is around each event, ``NO_PHASE`` for none. Shape (events,)
     around: npt.NDArray[np.int8]
 
 

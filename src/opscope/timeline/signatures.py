@@ -15,9 +15,9 @@ from opscope import _native
 from opscope.columns.schema import Role
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Flags, Values
 
 Signature = npt.NDArray[np.uint64]
-Flags = npt.NDArray[np.bool_]
 
 
 def mix(values: npt.NDArray[np.integer[Any]]) -> Signature:
@@ -56,7 +56,7 @@ def scalar_signatures(trace: TraceData, wanted: Flags | None = None) -> Signatur
     return result
 
 
-def first_of_each(key: Signature) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def first_of_each(key: Signature) -> tuple[Values, Values]:
     """Number equal keys in order of first appearance.
 
     Returns the number of every key, shape (keys,), and the position each number first appears at,
@@ -67,19 +67,41 @@ def first_of_each(key: Signature) -> tuple[npt.NDArray[np.int64], npt.NDArray[np
     except ImportError:  # slower, and the same
         return _first_of_each_sorted(key)
 
-    from opscope.columns.arrow_values import numbers_of  # with Arrow
+    from opscope.base.arrow import numbers_of  # with Arrow
 
     # Of its buffer: `pa.array` would import pandas, to see whether it was given one of its objects.
     keys = pa.Array.from_buffers(pa.uint64(), len(key), [None, pa.py_buffer(key)])
     group = numbers_of(keys.dictionary_encode().indices).astype(np.int64)
     first = np.zeros(int(group.max()) + 1 if len(group) else 0, dtype=np.int64)
-    first[group[::-1]] = np.arange(len(group))[
-        ::-1
-    ]  # NumPy keeps the last of several writes: the first row
+    # NumPy keeps the last of several writes: the first row.
+    first[group[::-1]] = np.arange(len(group))[::-1]
     return group, first
 
 
-def _first_of_each_sorted(key: Signature) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def rows_of(ids: npt.NDArray[np.integer[Any]], wanted: npt.NDArray[np.integer[Any]]) -> Values:
+    """The first row of ``ids`` that has each wanted id, -1 for none. Shape as ``wanted``."""
+    if not len(ids):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    order = np.argsort(ids, kind="stable")
+    row = order[np.searchsorted(ids[order], wanted).clip(0, len(ids) - 1)]
+    return np.where(ids[row] == wanted, row, -1)
+
+
+def group_sums(values: Values, group: npt.NDArray[np.integer[Any]], groups: int) -> Values:
+    """The sum of the values of every group, exact up to 2**53. Shape (groups,)."""
+    return np.bincount(group, weights=values, minlength=groups).astype(np.int64)
+
+
+def medians(values: Values, group: npt.NDArray[np.integer[Any]], groups: int) -> Values:
+    """The lower median of the values of every group; meaningless for one without values.
+
+    ``group``, of each value, is below ``groups``. Shape (groups,).
+    """
+    of = np.ascontiguousarray(group, dtype=np.int64)
+    return _native.group_medians(np.ascontiguousarray(values, dtype=np.int64), of, groups)
+
+
+def _first_of_each_sorted(key: Signature) -> tuple[Values, Values]:
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
     order = np.argsort(first)
     place = np.empty(len(first), dtype=np.int64)
@@ -87,14 +109,12 @@ def _first_of_each_sorted(key: Signature) -> tuple[npt.NDArray[np.int64], npt.ND
     return place[group.reshape(-1)], first[order].astype(np.int64, copy=False)
 
 
-def _input_rows(table: Table, wanted: Flags | None) -> npt.NDArray[np.int64]:
+def _input_rows(table: Table, wanted: Flags | None) -> Values:
     chosen = table["role"] == Role.INPUT
     return np.flatnonzero(chosen if wanted is None else chosen & wanted[table["event"]])
 
 
-def _sizes(
-    tensors: Table, rows: npt.NDArray[np.int64], argument: Signature
-) -> tuple[npt.NDArray[np.int64], Signature]:
+def _sizes(tensors: Table, rows: Values, argument: Signature) -> tuple[Values, Signature]:
     """For every dimension of the given tensors: the event, and what it adds to its number."""
     sizes = tensors.lists("sizes")
     start, count = sizes.offsets[rows], np.diff(sizes.offsets)[rows]

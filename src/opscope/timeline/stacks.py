@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope import _native
+from opscope.timeline.arrays import Values
 from opscope.timeline.listing import TorchListing
 from opscope.timeline.signatures import Signature, mix
-from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.tree.event_tree import event_arrays, nearest_ancestor, numbers_of_threads
 from opscope.timeline.tree.frame_text import python_events
-from opscope.timeline.tree.native_events import event_arrays, numbers_of_threads
 
 _HIDDEN_FRAMES = (
     ("autograd/__init__", "_make_grads"),
@@ -21,8 +20,6 @@ _HIDDEN_FRAMES = (
     ("_internal/common_utils", "prof_meth_call"),
 )
 """Frames torch leaves out of stacks: file part, function part."""
-
-Rows = npt.NDArray[np.int64]
 
 
 class Stacks:
@@ -39,13 +36,8 @@ class Stacks:
     def __init__(
         self, listing: TorchListing, with_itself: bool = False, of_makers: bool = False
     ) -> None:
-        """As torch's, or not.
-
-        Args:
-            listing: of a trace.
-            with_itself: a frame's own stack ends with it, and not with its caller.
-            of_makers: of the backward pass those that :func:`forward_source` has.
-        """
+        """As torch's; or ``with_itself``, where a frame's own stack ends with it, or ``of_makers``,
+        where backward operators have the stacks that :func:`forward_source` says."""
         self._label, self._texts = listing.label, listing.texts
         is_frame = python_events(listing.trace) & listing.listed
         if is_frame.any():
@@ -53,7 +45,7 @@ class Stacks:
             is_frame &= shown[listing.label]
         self.caller = nearest_ancestor(listing.tree.parent, is_frame)
         source = _sources(listing, of_makers)
-        self.innermost: Rows = np.where(source >= 0, self.caller[source], -1)
+        self.innermost: Values = np.where(source >= 0, self.caller[source], -1)
         if with_itself:
             self.innermost = np.where(is_frame, np.arange(len(is_frame)), self.innermost)
 
@@ -69,10 +61,13 @@ class Stacks:
             row = int(self.caller[row])
         return frames
 
-    def signatures(self, limit: int) -> Signature:
-        """One number per event for its ``limit`` innermost frames; equal for equal texts."""
-        total = np.zeros(len(self.innermost), dtype=np.uint64)
-        frame = np.array(self.innermost)
+    def signatures(self, limit: int, innermost: Values | None = None) -> Signature:
+        """One number per event for its ``limit`` innermost frames; equal for equal texts.
+
+        Or of the stacks that have these ``innermost`` frames, -1 for none.
+        """
+        frame = np.array(self.innermost if innermost is None else innermost)
+        total = np.zeros(len(frame), dtype=np.uint64)
         for depth in range(limit):
             rows = np.flatnonzero(frame >= 0)
             if not rows.size:
@@ -94,7 +89,7 @@ def is_stack_entry(text: str) -> bool:
     return not any(file in text and function in text for file, function in _HIDDEN_FRAMES)
 
 
-def forward_source(listing: TorchListing) -> Rows:
+def forward_source(listing: TorchListing) -> Values:
     """Of each event itself, or the forward operator that it runs backwards; -1 none.
 
     Operators that need no gradient have the sequence number of the next that does. torch's stacks
@@ -104,7 +99,7 @@ def forward_source(listing: TorchListing) -> Rows:
     return _sources(listing, makers=True)
 
 
-def _sources(listing: TorchListing, makers: bool) -> Rows:
+def _sources(listing: TorchListing, makers: bool) -> Values:
     source = _native.stack_sources(
         event_arrays(listing.trace),
         numbers_of_threads(listing.trace),

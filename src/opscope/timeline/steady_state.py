@@ -9,23 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.base.quantity_text import time_text
-from opscope.columns.derived import derived
 from opscope.columns.metadata_kinds import OVER, WARM
 from opscope.columns.row_groups import group_rows
 from opscope.columns.schema import EventKind
-from opscope.columns.trace_data import TraceData
-from opscope.timeline.grouped_medians import medians
-from opscope.timeline.program_steps import module_calls, optimizer_steps
+from opscope.columns.trace_data import TraceData, derived
+from opscope.timeline.arrays import Values
+from opscope.timeline.signatures import medians
 from opscope.timeline.step_times import covered
-from opscope.timeline.steps import find_steps
-from opscope.timeline.tree.ancestry import nearest_ancestor
-from opscope.timeline.tree.event_tree import event_tree
+from opscope.timeline.steps import find_steps, module_calls, optimizer_steps
+from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor
 from opscope.timeline.tree.frame_text import event_texts
-
-Values = npt.NDArray[np.int64]
 
 _FEWEST_STEPS = 5
 _WORTH_LEAVING_OUT = 0.02
@@ -50,24 +45,16 @@ _SLOW_START = 3
 
 @dataclass(frozen=True)
 class StartUp:
-    """How long a program took to start, and to leave.
+    """How long a program took to start, and to leave."""
 
-    Attributes:
-        took_ns: from the first event on; 0 where there is no start-up, or none could be told.
-        end_ns: Unix nanoseconds; 0 for none.
-        imports_ns: of that, importing modules; -1 where Python calls were not recorded.
-        ends_with: what it ends with, in words; empty for none.
-        over_ns: when the program's own code was over, if functions that were registered for its
-            exit ran after that, Unix nanoseconds; 0 if none did, or that was not recorded.
-        exit_ns: how long these took.
-    """
-
-    took_ns: int = 0
-    end_ns: int = 0
-    imports_ns: int = -1
-    ends_with: str = ""
+    took_ns: int = 0  # from the first event on; 0 where there is no start-up, or none could be told
+    end_ns: int = 0  # Unix nanoseconds; 0 for none
+    imports_ns: int = -1  # of that, importing modules; -1 where Python calls were not recorded
+    ends_with: str = ""  # what it ends with, in words; empty for none
+    # when the program's own code was over, if functions that were registered for its exit ran after
+    # that, Unix nanoseconds; 0 if none did, or that was not recorded
     over_ns: int = 0
-    exit_ns: int = 0
+    exit_ns: int = 0  # how long these took
 
     @property
     def is_any(self) -> bool:

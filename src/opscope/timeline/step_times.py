@@ -5,16 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from opscope.base.html_table import ShownTable
+from opscope.base.quantity_text import time_text
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.device_time import WORK_KINDS
-from opscope.timeline.listing import TorchListing
-from opscope.timeline.phases import Phase, find_phases
+from opscope.timeline.arrays import Values
+from opscope.timeline.listing import WORK_KINDS, TorchListing
+from opscope.timeline.phases import PHASE_NAMES, Phase, find_phases
+from opscope.timeline.signatures import group_sums, rows_of
 from opscope.timeline.steps import Steps, find_steps, step_of_events
 from opscope.timeline.tree.event_tree import event_tree
 
-Values = npt.NDArray[np.int64]
+_MOST_SHOWN = 20
+"""Steps that are printed."""
 
 _MOST_LABELS = 20
 """Operators that are followed from step to step."""
@@ -22,28 +25,46 @@ _MOST_LABELS = 20
 
 @dataclass(frozen=True)
 class StepTimes:
-    """One row per step, in order of start.
+    """One row per step, in order of start."""
 
-    Attributes:
-        steps: their numbers and bounds.
-        duration_ns: shape (steps,).
-        phase_ns: time during which at least one thread was in each phase, pauses of the garbage
-            collector apart; shape (steps, phases).
-        busy_ns: time during which any was in any phase; the rest is Python, or waiting.
-        device_ns: time during which a device computed or copied.
-        events: how many started in each.
-        labels: the operators that took most time of their own over all steps.
-        label_ns: self time of each of ``labels`` in each step, shape (steps, labels).
-    """
-
-    steps: Steps
-    duration_ns: Values
+    steps: Steps  # their numbers and bounds
+    duration_ns: Values  # shape (steps,)
+    # time during which at least one thread was in each phase, pauses of the garbage collector
+    # apart; shape (steps, phases)
     phase_ns: Values
-    busy_ns: Values
-    device_ns: Values
-    events: Values
-    labels: list[str]
-    label_ns: Values
+    busy_ns: Values  # time during which any was in any phase; the rest is Python, or waiting
+    device_ns: Values  # time during which a device computed or copied
+    events: Values  # how many started in each
+    labels: list[str]  # the operators that took most time of their own over all steps
+    label_ns: Values  # self time of each of ``labels`` in each step, shape (steps, labels)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __str__(self) -> str:
+        return str(self._shown())
+
+    def _repr_html_(self) -> str:
+        return self._shown()._repr_html_()
+
+    def _shown(self) -> ShownTable:
+        """The first of them, with every phase in which any time was spent."""
+        phases = [phase for phase in Phase if self.phase_ns[:, phase].any()]
+        columns = ["step", "duration", *(PHASE_NAMES[phase] for phase in phases), "rest"]
+        rest = np.maximum(self.duration_ns - self.busy_ns, 0)
+        rows = [
+            [
+                str(self.steps.number[step]),
+                time_text(int(self.duration_ns[step])),
+                *(time_text(int(self.phase_ns[step, phase])) for phase in phases),
+                time_text(int(rest[step])),
+            ]
+            for step in range(min(len(self), _MOST_SHOWN))
+        ]
+        more = len(self) - len(rows)
+        return ShownTable(
+            f"{len(self):,} steps", columns, rows, f"and {more:,} more" if more else ""
+        )
 
 
 def step_times(
@@ -51,17 +72,11 @@ def step_times(
     listing: TorchListing | None = None,
     steps: Steps | None = None,
 ) -> StepTimes:
-    """Time per step and phase; empty if there are no steps.
-
-    Args:
-        trace: the recording.
-        listing: of ``trace``, where it has been made already.
-        steps: which; those that ``ProfilerStep#N`` spans mark by default.
-    """
+    """Time per step and phase; by default of the steps that ``ProfilerStep#N`` spans mark."""
     tree = event_tree(trace)
     if steps is None:
         steps = find_steps(trace)
-        row = _row_of_step(steps, step_of_events(trace))
+        row = rows_of(steps.number, step_of_events(trace))
     else:
         row = steps.row_at(tree.start_ns)
     phases = find_phases(trace)
@@ -113,17 +128,7 @@ def covered(start: Values, end: Values, group: Values, groups: int) -> Values:
     reached = np.concatenate([[0], np.maximum.accumulate(finish)[:-1]])
     # Of times that are far apart the stretches overflow; no interval adds more than itself.
     added = np.clip(finish - np.maximum(begin, reached), 0, end[order] - start[order])
-    return np.bincount(group, weights=added, minlength=groups).astype(np.int64)
-
-
-def _row_of_step(steps: Steps, number: Values) -> Values:
-    """Row in ``steps`` of every event, -1 outside all."""
-    if not len(steps):
-        return np.full(len(number), -1, dtype=np.int64)
-    by_number = np.argsort(steps.number, kind="stable")
-    position = np.searchsorted(steps.number[by_number], number)
-    candidate = by_number[np.minimum(position, len(steps) - 1)]
-    return np.where(steps.number[candidate] == number, candidate, -1)
+    return group_sums(added, group, groups)
 
 
 def _labels_by_step(listing: TorchListing, row: Values, steps: int) -> tuple[list[str], Values]:
@@ -138,5 +143,5 @@ def _labels_by_step(listing: TorchListing, row: Values, steps: int) -> tuple[lis
     place[top] = np.arange(len(top))
     known = place[label] >= 0
     key = row[inside][known] * len(top) + place[label[known]]
-    sums = np.bincount(key, weights=own[known], minlength=steps * len(top)).astype(np.int64)
+    sums = group_sums(own[known], key, steps * len(top))
     return [listing.group_texts[i] for i in top], sums.reshape(steps, len(top))

@@ -5,32 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from opscope.columns.derived import derived
+from opscope.base.quantity_text import share_text
+from opscope.columns.metadata_kinds import STEPS
+from opscope.columns.names import step_number
 from opscope.columns.row_groups import places_in
-from opscope.columns.step_names import step_number
-from opscope.columns.trace_data import TraceData
-from opscope.timeline.tree.event_tree import event_tree
-
-Values = npt.NDArray[np.int64]
+from opscope.columns.schema import EventKind
+from opscope.columns.trace_data import TraceData, derived
+from opscope.timeline.arrays import Values
+from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor
 
 
 @dataclass(frozen=True)
 class Steps:
-    """One row per ``ProfilerStep#N``, in order of start. All arrays have shape (steps,).
+    """One row per ``ProfilerStep#N``, in order of start. All arrays have shape (steps,)."""
 
-    Attributes:
-        number: N.
-        event: the span, row in events.
-        start_ns: Unix nanoseconds.
-        end_ns: Unix nanoseconds.
-    """
-
-    number: Values
-    event: Values
-    start_ns: Values
-    end_ns: Values
+    number: Values  # N
+    event: Values  # the span, row in events
+    start_ns: Values  # Unix nanoseconds
+    end_ns: Values  # Unix nanoseconds
 
     def __len__(self) -> int:
         return len(self.number)
@@ -66,7 +59,7 @@ def find_steps(trace: TraceData) -> Steps:
     return Steps(number, event, start, start + event_tree(trace).duration_ns[event])
 
 
-def step_of_events(trace: TraceData) -> npt.NDArray[np.int64]:
+def step_of_events(trace: TraceData) -> Values:
     """N of the step every event started in, -1 outside all. Shape (events,).
 
     The recorded ``step`` column where there is one; otherwise by start time, over all threads.
@@ -84,3 +77,90 @@ def _step_numbers(trace: TraceData) -> dict[int, int]:
     """N of every row in ``names`` that is a step's."""
     numbers = ((row, step_number(text)) for row, text in enumerate(trace.names))
     return {row: number for row, number in numbers if number is not None}
+
+
+_FEWEST = 2
+"""Steps that are found: one alone may be anything."""
+
+OF_SCHEDULE = ""
+OF_OPTIMIZER = "from the end of one Optimizer.step to the end of the next"
+OF_NETWORK = "from the beginning of one call of the network to the beginning of the next"
+
+
+def program_steps(trace: TraceData) -> tuple[Steps, str]:
+    """The steps, and what they are where nothing marks them; empty where there are none."""
+    steps = find_steps(trace)
+    if len(steps):
+        return steps, OF_SCHEDULE
+    ends = event_tree(trace).start_ns + event_tree(trace).duration_ns
+    rows = optimizer_steps(trace)
+    if len(rows) > _FEWEST:
+        rows = rows[np.argsort(ends[rows], kind="stable")]  # of several threads, as they end
+        # What comes before the first end may be the start of the program, and no step.
+        return _steps(rows[1:], ends[rows[:-1]], ends[rows[1:]]), OF_OPTIMIZER
+    calls = module_calls(trace)
+    if len(calls) < _FEWEST:
+        return steps, OF_SCHEDULE
+    start = event_tree(trace).start_ns[calls]
+    return _steps(calls, start, np.append(start[1:], ends[calls[-1]])), OF_NETWORK
+
+
+def _steps(rows: Values, start: Values, end: Values) -> Steps:
+    return Steps(np.arange(len(rows)), rows, start, np.maximum(end, start))
+
+
+def count_steps(trace: TraceData) -> tuple[int, str]:
+    """How many steps there are in a trace, and what they are, in words; 0 where there are none."""
+    if scheduled := len(find_steps(trace)):
+        return scheduled, "steps"
+    if steps := len(optimizer_steps(trace)):
+        return steps, "steps of the optimizer"
+    return len(module_calls(trace)), "calls of the network"
+
+
+def optimizer_steps(trace: TraceData) -> Values:
+    """Calls of ``Optimizer.step``, rows, without those inside another."""
+    events = trace.events
+    used = np.flatnonzero(np.bincount(events["name"] + 1, minlength=1)) - 1
+    names = [row for row in used.tolist() if row >= 0 and "Optimizer.step#" in trace.names[row]]
+    wanted = np.isin(events["name"], names) & (events["kind"] == EventKind.ANNOTATION)
+    inside = nearest_ancestor(event_tree(trace).parent, wanted)
+    return np.flatnonzero(wanted & (inside < 0))
+
+
+def module_calls(trace: TraceData) -> Values:
+    """Outermost calls of the module that is called most often as an outermost one, rows."""
+    is_module = trace.events["kind"] == EventKind.MODULE_CALL
+    if not is_module.any():
+        return np.zeros(0, dtype=np.int64)
+    inside = nearest_ancestor(event_tree(trace).parent, is_module)
+    rows = np.flatnonzero(is_module & (inside < 0))
+    _, group, count = np.unique(trace.events["name"][rows], return_inverse=True, return_counts=True)
+    return np.asarray(rows[group.reshape(-1) == int(np.argmax(count))], dtype=np.int64)
+
+
+_NEARLY_ALL = 0.75
+"""Steps take longer and shorter; less than this cannot be told from that."""
+
+
+def share_of_program(trace: TraceData) -> float | None:
+    """The share, 1 at most; None where that is not known."""
+    seen, (steps, _) = trace.metadata.get(STEPS), program_steps(trace)
+    took_ns = steps.end_ns - steps.start_ns
+    if seen is None or seen["ended"] < 2 or not len(took_ns):
+        return None
+    passed_ns, inside_ns = seen["passed_ns"], (seen["ended"] - 1) * float(np.mean(took_ns))
+    return min(inside_ns / passed_ns, 1.0) if passed_ns > 0 else None
+
+
+def what_passes_between(trace: TraceData) -> str:
+    """In words that follow what the recording is of; empty where it is nearly all of the time."""
+    share = share_of_program(trace)
+    if share is None or share >= _NEARLY_ALL:
+        return ""
+    between = share_text(1 - share)
+    look = ": look there first" if share < 0.5 else ""
+    return (
+        f"steps like these are {share_text(share)} of the program's time from its first step to "
+        f"its last, and {between} passes between steps, which was not recorded{look}"
+    )

@@ -13,35 +13,26 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.columns.derived import derived
 from opscope.columns.row_groups import group_rows
 from opscope.columns.table import Table
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derived
+from opscope.timeline.arrays import Rows, Values
 from opscope.timeline.tree.frame_text import PYTHON_KINDS
 from opscope.timeline.tree.line_nesting import Line, line_nesting, rows_by_line
 
-Indices = npt.NDArray[np.int32]
-Values = npt.NDArray[np.int64]
 Yields = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
 class Placement:
-    """The rows of one table on their lines.
+    """The rows of one table on their lines."""
 
-    Attributes:
-        lines: lane 0 of every thread or stream first, then the others.
-        line: row in ``lines``, shape (rows,).
-        duration_ns: as drawn: never negative, and unfinished spans close with their parent.
-        by_start: rows in order of start; None where they are in that order already.
-    """
+    lines: list[Line]  # lane 0 of every thread or stream first, then the others
+    line: Rows  # row in ``lines``, shape (rows,)
+    duration_ns: Values  # as drawn: never negative, and unfinished spans close with their parent
+    by_start: Values | None  # rows in order of start; None where they are in that order already
 
-    lines: list[Line]
-    line: Indices
-    duration_ns: Values
-    by_start: Values | None
-
-    def by_line(self) -> tuple[Indices, Values]:
+    def by_line(self) -> tuple[Rows, Values]:
         """Rows line by line in order of start, and where each line begins, shape (lines + 1,)."""
         return rows_by_line(self.line, len(self.lines), self.by_start)
 
@@ -83,7 +74,7 @@ def yields(events: Table) -> Yields:
 
 def _place(
     home: list[Line],
-    line: Indices,
+    line: Rows,
     start: Values,
     duration: Values,
     order: Values | None,
@@ -91,27 +82,44 @@ def _place(
 ) -> Placement:
     if len(duration) and duration.min() < 0:
         duration = np.maximum(duration, 0)
+    rows = np.arange(len(start)) if order is None else order
+    spread, beside = on_lanes(len(home), line, start, duration, rows, yielding)
+    lanes = [Line(home[h].name, home[h].number, home[h].device, lane, h) for h, lane in beside]
+    return Placement(home + lanes, spread, duration, order)
+
+
+def on_lanes(
+    lines: int,
+    line: Rows,
+    start: Values,
+    duration: Values,
+    order: npt.NDArray[np.integer[Any]],
+    yielding: Yields,
+) -> tuple[Rows, list[tuple[int, int]]]:
+    """Move spans that partly overlap others of their line to lanes beside it, which nest.
+
+    Returns:
+        Of each row its line, lanes numbered after the ``lines`` there are; and of each lane the
+        line it is beside, and which lane of that it is, from 1.
+    """
     columns: dict[str, npt.NDArray[Any]] = {
         "track": line,
         "start_ns": start,
         "duration_ns": duration,
         "yields": yielding,
-        "order": np.arange(len(start), dtype=np.int32) if order is None else order.astype(np.int32),
+        "order": order.astype(np.int32),
     }
-    lanes = _native.assign_lanes(columns, tracks=len(home))
+    lanes = _native.assign_lanes(columns, tracks=lines)
     if lanes is None:
-        return Placement(home, line, duration, order)
+        return line, []
     moved = np.flatnonzero(lanes)
     groups = group_rows(line[moved], lanes[moved])
-    beside = [
-        Line(home[h].name, home[h].number, home[h].device, lane, h) for h, lane in groups.rows()
-    ]
     spread = line.copy()
-    spread[moved] = len(home) + groups.group
-    return Placement(home + beside, spread, duration, order)
+    spread[moved] = lines + groups.group
+    return spread, [(home, lane) for home, lane in groups.rows()]
 
 
-def _by_start(start_ns: Values) -> npt.NDArray[np.int64] | None:
+def _by_start(start_ns: Values) -> Values | None:
     """Rows in order of start; None if they are in that order already."""
     if np.all(start_ns[1:] >= start_ns[:-1]):
         return None

@@ -8,19 +8,21 @@ recorded, their time is that of the function of Python's library that calls them
 from __future__ import annotations
 
 import re
+from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.base.program_files import WAITING_FUNCTIONS
 from opscope.columns.causes import Cause
 from opscope.columns.codes import WaitsFor
-from opscope.columns.ledger_rows import RECORDER_PREFIX
+from opscope.columns.ledger import RECORDER_PREFIX
+from opscope.columns.names import STEP_PREFIX
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Values
 from opscope.timeline.tree.frame_text import event_texts
-from opscope.timeline.tree.own_time import own_times
+from opscope.timeline.tree.line_nesting import own_times
 
 
 class NamedCause(NamedTuple):
@@ -114,10 +116,29 @@ def is_idle(name: str) -> bool:
     return cause_of_name(name).waits_for is WaitsFor.READINESS
 
 
-def waiting_ns(trace: TraceData) -> npt.NDArray[np.int64]:
+def waiting_ns(trace: TraceData) -> Values:
     """Own time of every event that waits, 0 for others. Shape (events,)."""
     label, texts = event_texts(trace)
     waits = np.array([cause_of_name(text).waits_for > 0 for text in texts], dtype=np.bool_)
     if not waits.any():
         return np.zeros(len(label), dtype=np.int64)
     return np.where(waits[label], own_times(trace), 0)
+
+
+class TimeKind(str, Enum):
+    """What the own time of a name is."""
+
+    WORK = "work"
+    WAITING = "waiting"
+    STEP = "step"  # the time of a step is that of what runs in it
+    RECORDING = "recording"  # a hook that recording needs
+
+
+def time_kind(name: str) -> TimeKind:
+    """What the own time of events of this name is."""
+    if name.startswith((STEP_PREFIX, "ProfilerStep*")):
+        return TimeKind.STEP
+    said = cause_of_name(name)
+    if said.waits_for:
+        return TimeKind.WAITING
+    return TimeKind.RECORDING if said.cause is Cause.PROFILER else TimeKind.WORK

@@ -26,18 +26,12 @@ CPU_KINDS = {switch.filter_kind: switch.option for switch in switches() if switc
 
 @dataclass(frozen=True, kw_only=True)
 class ChosenActivities:
-    """Which activities are recorded, and of which kinds of event.
+    """Which activities are recorded, and of which kinds of event."""
 
-    Attributes:
-        cpu: what runs on the CPU.
-        cuda: what CUDA devices do.
-        cpu_kinds: keys of :data:`CPU_KINDS` to record; None for all.
-        device_kinds: names of ``columns.device_kinds`` to keep; None for all.
-    """
-
-    cpu: bool = True
-    cuda: bool = False
-    cpu_kinds: frozenset[str] | None = None
+    cpu: bool = True  # what runs on the CPU
+    cuda: bool = False  # what CUDA devices do
+    cpu_kinds: frozenset[str] | None = None  # keys of :data:`CPU_KINDS` to record; None for all
+    # names of ``columns.device_kinds`` to keep; None for all
     device_kinds: frozenset[str] | None = None
 
 
@@ -58,12 +52,12 @@ def supported_activities() -> set[ProfilerActivity]:
 
 
 def records_cuda(activities: Iterable[ProfilerActivity]) -> bool:
-    """Whether CUDA is asked for and there: a device, or a library that stands in for it."""
+    """Whether CUDA is asked for and available: a device, or a library in its place."""
     return any(activity.name == "CUDA" for activity in activities) and devices_are_there()
 
 
 def devices_are_there() -> bool:
-    """Whether torch sees a device, or a library that stands in for one's is named."""
+    """Whether torch sees a device, or ``OPSCOPE_CUPTI`` names a library in its place."""
     import torch
 
     return bool(torch.cuda.is_available() or os.environ.get("OPSCOPE_CUPTI"))
@@ -71,17 +65,12 @@ def devices_are_there() -> bool:
 
 @dataclass(frozen=True)
 class ParsedActivities:
-    """What ``activities`` said.
+    """What ``activities`` said."""
 
-    Attributes:
-        activities: what to record.
-        filters: kinds of event, of the activities that were given with any.
-        configs: what configuration objects ask for besides; see ``activity_configs``.
-    """
-
-    activities: set[ProfilerActivity]
+    activities: set[ProfilerActivity]  # what to record
+    # kinds of event, of the activities that were given with any
     filters: dict[ProfilerActivity, set[str]]
-    configs: list[Any]
+    configs: list[Any]  # what configuration objects ask for besides; see ``activity_configs``
 
 
 def _require_torch() -> None:
@@ -159,11 +148,7 @@ def _apply_use_cuda(parsed: set[ProfilerActivity], use_cuda: bool | None) -> Non
 def chosen_activities(
     activities: set[ProfilerActivity], filters: dict[ProfilerActivity, set[str]]
 ) -> ChosenActivities:
-    """What :func:`parse_activities` found, as far as this machine has it.
-
-    Raises:
-        UsageError: a filter names an unknown kind of event.
-    """
+    """What :func:`parse_activities` found, as far as this machine has it."""
     kinds = {activity.name: {kind.upper() for kind in filters[activity]} for activity in filters}
     _check_kinds("CPU", kinds, list(CPU_KINDS))
     _check_kinds("CUDA", kinds, sorted({*DEVICE_KINDS, *OTHER_DEVICE_KINDS}))

@@ -8,8 +8,7 @@ from typing import TypeVar
 
 from opscope._native import Annotation
 from opscope.launch.torch_import import when_imported
-from opscope.recording.compiled_annotations import trace_as_torch_annotations
-from opscope.recording.uncompiled_code import leave_uncompiled
+from opscope.recording.torch_compile import leave_uncompiled, trace_as_torch_annotations
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 

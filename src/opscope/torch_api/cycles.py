@@ -18,15 +18,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opscope import _native
-from opscope.columns.step_names import STEP_PREFIX
+from opscope.columns.names import STEP_PREFIX
 from opscope.errors import UsageError
 from opscope.recording.recorder import Recording
 from opscope.recording.sources import RecordingOptions
 from opscope.recording.streams.stream import Stream
 from opscope.torch_api.annotate import record_function
-from opscope.torch_api.announced_steps import announce_step
 from opscope.torch_api.observer import ExecutionTraceObserver
 from opscope.torch_api.schedule import ProfilerAction, Schedule
+from opscope.torch_api.steps import announce_step
 
 _RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
@@ -76,16 +76,23 @@ class Cycles:
         last = self._cycles[-1].recording if self._cycles else None
         return last if last is not None and last.running else None
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Begin; records at once unless the schedule says to wait. No effect while started.
+
+        Raises:
+            BridgeError: the recorder cannot be set up; the message says what to install.
+        """
         if self.current_action is not ProfilerAction.NONE:
             Recording(self._options).prepare()  # may take seconds: not while others wait
         self._section.run(self._begin, self._begin_not)
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
+        """End. Hands over the trace of an unfinished cycle. No effect while stopped."""
         self._section.run(self._end, self._end)
         self._hand_over()
 
-    def _step(self) -> None:
+    def step(self) -> None:
+        """Say that the next step begins; the schedule decides what to do in it."""
         announce_step()
         previous = self._section.run(self._leave_step, self._end_recording)
         self._hand_over()

@@ -29,16 +29,11 @@ _ALONE = NEEDED.union(RecordingOptions(gc_pauses=False, process_ids=True))
 
 @dataclass
 class Segment:
-    """One recording that the file shows, or parts of it.
+    """One recording that the file shows, or parts of it."""
 
-    Attributes:
-        recording: one made for this file, or that of a profile.
-        shared: whether it is that of a profile.
-        parts: Unix times from when to when; None for the recording's own bounds.
-    """
-
-    recording: Recording
-    shared: bool
+    recording: Recording  # one made for this file, or that of a profile
+    shared: bool  # whether it is that of a profile
+    # Unix times from when to when; None for the recording's own bounds
     parts: list[tuple[int | None, int | None]] = field(default_factory=list)
 
     def left_out(self, trace: TraceData) -> npt.NDArray[np.bool_] | None:
@@ -56,11 +51,7 @@ class ObservedFile:
     """Recordings are written when the next one begins, so that at most two are in memory."""
 
     def __init__(self, path: str) -> None:
-        """Makes sure that the file can be written; it is written by :meth:`close`.
-
-        Raises:
-            UsageError: ``path`` cannot be written.
-        """
+        """Makes sure that the file can be written; it is written by :meth:`close`."""
         check_writable(path)
         self.path = path
         self._head: dict[str, int | str] = {
@@ -93,11 +84,7 @@ class ObservedFile:
         return recording
 
     def start(self) -> None:
-        """Show what happens from now on: of the shared recording, if one runs, else a new one.
-
-        Raises:
-            BridgeError: the recorder cannot be set up.
-        """
+        """Show what happens from now on: of the shared recording, if one runs, else a new one."""
         last = self._segments[-1] if self._segments else None
         if last is not None and last.shared and last.recording.running:
             last.parts.append((time.time_ns() if last.parts else None, None))

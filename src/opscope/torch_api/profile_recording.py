@@ -5,17 +5,20 @@
 
 from __future__ import annotations
 
+import difflib
+import functools
+import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 from opscope.api.trace import Trace
 from opscope.base.address import refuse_address
 from opscope.base.notice import notice
-from opscope.base.quantities import count_bytes
+from opscope.base.quantity_text import count_bytes
 from opscope.columns.device_kinds import keep_device_kinds
 from opscope.errors import LifecycleError, OpscopeError, UsageError
 from opscope.recording.facts.program_facts import ProgramFacts, facts_of_program
@@ -23,13 +26,30 @@ from opscope.recording.streams.stream import Stream, Streams
 from opscope.torch_api.activities import chosen_activities, parse_activities, records_cuda
 from opscope.torch_api.activity_configs import wants_synchronisations
 from opscope.torch_api.cycles import Cycle, Cycles
-from opscope.torch_api.experimental_switches import experimental_switches
 from opscope.torch_api.observer import ExecutionTraceObserver
 from opscope.torch_api.schedule import Schedule, record_every_step
-from opscope.torch_api.settings import ProfileSettings
+from opscope.torch_api.settings import ProfileSettings, experimental_switches
 
 if TYPE_CHECKING:
     from torch.profiler import ProfilerActivity
+
+Given = ParamSpec("Given")
+
+
+def _suggesting(init: Callable[Given, None]) -> Callable[Given, None]:
+    """An ``__init__`` that says of a keyword which it does not know which one was meant."""
+    known = inspect.getfullargspec(init).kwonlyargs
+
+    @functools.wraps(init)
+    def checked(*arguments: Given.args, **keywords: Given.kwargs) -> None:
+        for name in keywords:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                meant = f" Did you mean {near[0]!r}?" if near else ""
+                raise TypeError(f"profile() has no argument {name!r}.{meant}")
+        init(*arguments, **keywords)
+
+    return checked
 
 
 class ProfileRecording(Cycles):
@@ -41,6 +61,7 @@ class ProfileRecording(Cycles):
     with_flops: bool
     with_modules: bool
 
+    @_suggesting
     def __init__(
         self,
         *,
@@ -123,25 +144,9 @@ class ProfileRecording(Cycles):
         self._options = self._settings.recording_options(self._chosen)
         super().__init__()
 
-    def start(self) -> None:
-        """Begin; records at once unless the schedule says to wait. No effect while started.
-
-        Raises:
-            BridgeError: the recorder cannot be set up; the message says what to install.
-        """
-        self._start()
-
     def stream_into(self, streams: Streams | None) -> None:
         """Have later recordings be in files while they run."""
         self._streams = streams
-
-    def stop(self) -> None:
-        """End. Hands over the trace of an unfinished cycle. No effect while stopped."""
-        self._stop()
-
-    def step(self) -> None:
-        """Say that the next step begins; the schedule decides what to do in it."""
-        self._step()
 
     def __repr__(self) -> str:
         on = [name for name, is_set in self._settings.flags.items() if is_set]
@@ -180,7 +185,7 @@ class ProfileRecording(Cycles):
                 by_itself = "when this program ends, or " if self._streams.keeper else ""
                 notice(
                     f"the trace was not written: {error} What was recorded is kept in its file, "
-                    f"which becomes a trace {by_itself}by: opscope recover {folder}"
+                    f"which becomes a trace {by_itself}by: opscope doctor --recover {folder}"
                 )
         super()._hand_over()
 
@@ -207,11 +212,7 @@ class ProfileRecording(Cycles):
         return bool(self._finished) and self._finished[-1].recording.is_drained
 
     def save_drained(self, folder: Path, metadata: Mapping[str, Any]) -> Path:
-        """Write the trace of such a recording, with no more than a part of it in memory.
-
-        Raises:
-            UsageError: nothing can be written there.
-        """
+        """Write the trace of such a recording, with no more than a part of it in memory."""
         last = self._finished[-1]
         return last.recording.save_drained(folder, {**self._user_metadata(last), **metadata})
 

@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Iterable
 from html import escape
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from opscope import _native
@@ -17,8 +16,8 @@ from opscope.errors import UsageError
 from opscope.export.chrome.writer import write_chrome_trace
 from opscope.export.memory_timeline import write_memory_timeline
 from opscope.export.perfetto import write_perfetto
-from opscope.recording.facts.neighbours import announce_profile
-from opscope.report.notebook import overview_html
+from opscope.findings.summary import Summary, summary_of
+from opscope.recording.facts.coexistence import announce_profile
 from opscope.report.page import write_report
 from opscope.torch_api.cycles import Cycles
 from opscope.torch_api.event_list.event_list import EventList, make_event_list
@@ -75,8 +74,8 @@ class profile(ProfileRecording):
             so that whoever has the trace can read them; False keeps file and number alone.
 
         stream_to: a folder that the recording is in while it runs, so that it outlives its process,
-            however that ends; ``opscope recover`` and :func:`opscope.load` read it then. When it
-            stops, its trace is saved there, or with a schedule in ``cycle-1`` and so on.
+            however that ends; ``opscope doctor --recover`` and :func:`opscope.load` read it then.
+            When it stops, its trace is saved there, or with a schedule in ``cycle-1`` and so on.
         max_disk: bytes that the file of one recording may take, or a text such as ``"2GiB"``; by
             default half of what is free.
         max_memory: likewise what is recorded may take of this process's memory, besides what other
@@ -100,12 +99,7 @@ class profile(ProfileRecording):
         self.start()
         return self
 
-    def _exit(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _exit(self, *_: object) -> None:
         try:
             self.stop()
         finally:
@@ -115,7 +109,7 @@ class profile(ProfileRecording):
     # Native, so that a signal handler's exception leaves no recording running when the `with` block
     # was not entered, or has been left.
     __enter__ = _native.method(_enter, Cycles._cancel)
-    __exit__ = _native.method(_exit, Cycles._stop)
+    __exit__ = _native.method(_exit, Cycles.stop)
 
     def toggle_collection_dynamic(
         self, enable: bool, activities: Iterable[ProfilerActivity]
@@ -222,9 +216,24 @@ class profile(ProfileRecording):
         """
         write_report(self.trace, path, title=title, period=period)
 
+    def report(self, path: str | Path = "opscope-report.html", period: str = "steady") -> Path:
+        """:meth:`export_report` to ``path``; returns where the page is, to open in a browser."""
+        self.export_report(path, period=period)
+        return Path(path)
+
+    def summary(self, period: str = "steady") -> Summary:
+        """The verdict and the names with most time of their own; ``print`` it, or see it in a
+        notebook.
+
+        Raises:
+            LifecycleError: nothing has been recorded yet.
+            UsageError: there is no such period.
+        """
+        return summary_of(self.trace, period)
+
     def _repr_html_(self) -> str:
         """What a notebook shows: the top of the averages, once something has been recorded."""
-        return overview_html(self.trace) if self._finished else escape(repr(self))
+        return summary_of(self.trace)._repr_html_() if self._finished else escape(repr(self))
 
     def export_stacks(self, path: str | Path, metric: str = "self_cpu_time_total") -> None:
         """Write collapsed stacks (``frame;frame;frame value``), one line per stack.

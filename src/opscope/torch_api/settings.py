@@ -1,46 +1,108 @@
-"""What a profile is asked to record, in torch.profiler's terms: one object, whoever asks.
+"""What a profile is asked to record, in torch.profiler's terms.
 
-``opscope.profile``, torch.profiler where opscope records for it, and ``opscope run`` each make one;
-from it come the recorder's options, what files say of a recording, and what lists of events show.
+``opscope.profile``, torch.profiler where opscope records for it, and ``opscope run`` each make one
+:class:`ProfileSettings`; from it come the recorder's options, what files say of a recording, and
+what lists of events show. ``experimental_switches`` reads torch's ``_ExperimentalConfig``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from opscope.errors import UsageError
 from opscope.recording.sources import RecordingOptions, switches
 from opscope.torch_api.activities import CPU_KINDS, ChosenActivities
+
+SWITCHES: dict[str, Any] = {
+    "profiler_metrics": ["a metric"],
+    "profiler_measure_per_kernel": True,
+    "verbose": True,
+    "performance_events": ["an event"],
+    "enable_cuda_sync_events": True,
+    "adjust_profiler_step": True,
+    "disable_external_correlation": True,
+    "profile_all_threads": True,
+    "capture_overload_names": True,
+    "record_python_gc_info": True,
+    "expose_kineto_event_metadata": True,
+    "custom_profiler_config": "a backend",
+    "adjust_timestamps": True,
+    "trace_only": True,
+}
+"""Switches of torch's ``_ExperimentalConfig``, each with a value that is not its default."""
+
+
+def experimental_switches(config: Any) -> dict[str, Any]:
+    """The switches of torch's ``_ExperimentalConfig``, by name; only those that this torch has.
+
+    torch exposes them only through pickling, in an order that versions change. So the order is
+    found out by setting one after the other.
+
+    Args:
+        config: torch's object, or its switches by name: then also those that this torch does not
+            have yet, or no more.
+
+    Raises:
+        UsageError: a name is no switch's.
+    """
+    if config is None:
+        return {}
+    if isinstance(config, Mapping):
+        unknown = sorted(map(str, set(config) - set(SWITCHES)))
+        if unknown:
+            raise UsageError(
+                f"experimental_config: there is no switch {', '.join(unknown)}; there are "
+                f"{', '.join(SWITCHES)}."
+            )
+        return dict(config)
+    state = config.__getstate__()
+    places = _places_in_state(type(config))  # type: ignore[arg-type]
+    return {name: state[place] for name, place in places.items()}
+
+
+def with_switch(config: Any, name: str, value: Any) -> Any:
+    """A copy of torch's ``_ExperimentalConfig`` with another value of one switch."""
+    from torch._C._profiler import _ExperimentalConfig
+
+    switches = {**experimental_switches(config), name: value}
+    return _ExperimentalConfig(**switches)
+
+
+@functools.cache
+def _places_in_state(kind: Callable[..., Any]) -> dict[str, int]:
+    default = kind().__getstate__()
+    places = {}
+    for name, value in SWITCHES.items():
+        try:
+            state = kind(**{name: value}).__getstate__()
+        except TypeError:
+            continue
+        differing = [i for i, item in enumerate(state) if item != default[i]]
+        if len(differing) == 1:
+            places[name] = differing[0]
+    return places
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileSettings:
-    """The arguments of :class:`opscope.profile` that say what to record.
+    """The arguments of :class:`opscope.profile` that say what to record."""
 
-    Attributes:
-        record_shapes: arguments of operators.
-        profile_memory: allocations and frees.
-        with_stack: Python and C calls.
-        with_flops: floating point operations are counted, which needs the arguments.
-        with_modules: nn.Module and optimizer calls.
-        more: options of the recorder that torch has no setting for.
-        all_threads: every thread of the process; otherwise only the one that starts.
-        as_torch: garbage collections, and Python calls of threads that begin meanwhile, only where
-            a switch asks for them.
-        source_lines: the text of the program's own lines is kept with the calls made from them.
-        switches: those of torch's ``_ExperimentalConfig``, by name.
-    """
-
-    record_shapes: bool = False
-    profile_memory: bool = False
-    with_stack: bool = False
-    with_flops: bool = False
-    with_modules: bool = False
-    more: frozenset[str] = frozenset()
-    all_threads: bool = True
+    record_shapes: bool = False  # arguments of operators
+    profile_memory: bool = False  # allocations and frees
+    with_stack: bool = False  # Python and C calls
+    with_flops: bool = False  # floating point operations are counted, which needs the arguments
+    with_modules: bool = False  # nn.Module and optimizer calls
+    more: frozenset[str] = frozenset()  # options of the recorder that torch has no setting for
+    all_threads: bool = True  # every thread of the process; otherwise only the one that starts
+    # garbage collections, and Python calls of threads that begin meanwhile, only where a switch
+    # asks for them
     as_torch: bool = False
+    # the text of the program's own lines is kept with the calls made from them
     source_lines: bool = True
+    # those of torch's ``_ExperimentalConfig``, by name
     switches: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod

@@ -77,14 +77,21 @@ class Opened:
         return tuple(self.state("[s.view.from, s.view.to]"))
 
     def place_of(self, name: str) -> tuple[float, float]:
-        """Where the middle of the first span of a name is on the screen."""
+        """Where the middle of the first span of a name is on the screen, scrolled to it."""
         index = self.state(f"s.spans.labels.indexOf({name!r})")
         span_ = self.state(f"Array.from(s.spans.label).indexOf({index})")
         box = self.page.locator("canvas.spans").bounding_box()
         start, end, depth = self.state(
             f"[s.spans.start[{span_}], s.spans.end[{span_}], s.spans.shown.depth[{span_}]]"
         )
-        top = self.page.evaluate(f"opscope.app.timeline.layout.top(0, {depth})")
+        top = self.page.evaluate(
+            f"""() => {{
+                const top = opscope.app.timeline.layout.top(0, {depth});
+                const scroller = document.querySelector(".scroller");
+                scroller.scrollTop = top - scroller.clientHeight / 2;
+                return top - scroller.scrollTop;
+            }}"""
+        )
         low, high = self.view()
         share = ((start + end) / 2 - low) / (high - low)
         return box["x"] + share * box["width"], box["y"] + top + 9

@@ -6,10 +6,11 @@ from opscope.columns.schema import EventKind
 from support.build_trace import build_trace, span
 
 
-def test_sorting_and_filtering_operators(opened, training):
+def test_the_table_of_operators_is_sorted_filtered_and_leads_to_the_timeline(opened, training):
     report = opened(training)
     report.open_tab("operators")
     by_default = report.rows()
+    assert "main" not in by_default and "aten::mm" in by_default
     header = report.page.locator("[data-key=calls]")
     assert header.get_attribute("aria-sort") == "none"
     header.locator("button").click()
@@ -25,18 +26,13 @@ def test_sorting_and_filtering_operators(opened, training):
     assert report.rows() == ["MmBackward0"]
     report.page.fill(".table-filter", "no such thing")
     assert "No rows match" in report.page.inner_text(".panel")
-
-
-def test_a_row_leads_to_the_timeline(opened, training):
-    report = opened(training)
-    report.open_tab("operators")
+    report.page.fill(".table-filter", "/aten::(mm/")
+    assert "not a regular expression" in report.page.inner_text(".table-count")
+    report.page.fill(".table-filter", "")
+    report.page.get_by_label("Python calls too").check()
+    assert "main" in report.rows()
     report.page.locator(".table-row", has_text="aten::mm").first.click()
     assert report.state("s.search.spanCount") == 3
-
-
-def test_operators_by_shape(opened, training):
-    report = opened(training)
-    report.open_tab("operators")
     report.page.get_by_label("by input shape").check()
     assert "[64, 128], [128, 10]" in report.page.inner_text(".panel")
 
@@ -60,23 +56,6 @@ def test_what_is_said_of_a_flame_does_not_stay_over_other_panels(opened, trainin
     report.page.wait_for_selector(".tooltip:not([hidden])")
     report.page.keyboard.press("1")
     assert report.page.locator(".tooltip:not([hidden])").count() == 0
-
-
-def test_a_wrong_expression_says_so(opened, training):
-    report = opened(training)
-    report.page.fill(".search input", "/aten::(mm/")
-    assert "not a regular expression" in report.page.inner_text(".search-found")
-    report.open_tab("operators")
-    report.page.fill(".table-filter", "/aten::(mm/")
-    assert "not a regular expression" in report.page.inner_text(".table-count")
-
-
-def test_operators_are_operators_until_more_is_asked_for(opened, training):
-    report = opened(training)
-    report.open_tab("operators")
-    assert "main" not in report.rows() and "aten::mm" in report.rows()
-    report.page.get_by_label("Python calls too").check()
-    assert "main" in report.rows()
 
 
 def test_what_waits_comes_last_however_it_is_sorted(opened):

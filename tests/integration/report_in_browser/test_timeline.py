@@ -110,6 +110,8 @@ def test_searching(opened, training):
     assert report.state("s.selected") != first
     report.page.keyboard.press("Escape")
     assert report.page.input_value(".search input") == ""
+    report.page.fill(".search input", "/aten::(mm/")
+    assert "not a regular expression" in report.page.inner_text(".search-found")
 
 
 def test_python_calls_can_be_left_out_of_the_timeline(opened, training):

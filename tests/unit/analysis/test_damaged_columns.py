@@ -7,7 +7,8 @@ import pytest
 
 from opscope import _native
 from opscope.analysis import sites
-from opscope.analysis.account import divided, event_causes, pieces
+from opscope.analysis.account import find as account_find
+from opscope.analysis.account import pieces
 from opscope.findings import gaps
 from opscope.jobs.rollup import operators, places
 from opscope.timeline import listing, module_attribution, phases, stacks
@@ -16,7 +17,7 @@ from support.plain_ways import assert_as_plain
 from support.random_program import random_program
 
 MODULES = (
-    module_attribution, phases, stacks, divided, event_causes, pieces, sites, gaps, listing,
+    module_attribution, phases, stacks, account_find, pieces, sites, gaps, listing,
     operators, places, line_nesting, frame_text,
 )  # fmt: skip
 PASSES = (

@@ -63,7 +63,4 @@ def test_device_work_counts_for_all_modules_around_its_launch():
         )
     )
     assert times.device_ns.tolist() == [7_000, 7_000]
-
-
-def test_without_module_calls_there_are_no_rows():
     assert len(module_times(build_trace([("aten::mm", 0, 1)]))) == 0

@@ -2,13 +2,100 @@
 
 from __future__ import annotations
 
-from opscope.analysis.source_lines import source_lines
-from opscope.columns.location import Location
+import pytest
+
+from opscope.analysis.source_lines import program_lines, source_lines
+from opscope.api.trace import Trace
+from opscope.columns.location import Location, line_texts
+from opscope.columns.names import Names
 from opscope.columns.schema import EventKind
 from support.build_trace import build_trace, span
 
+TRAIN, LIBRARY = "/home/me/train.py", "/usr/lib/python3/site-packages/torch/nn.py"
 
-def call(name, start, end, file, line, function):
+
+def call(function, start, end, *, file, line, caller):
+    """A call of ``function`` in ``file`` from ``caller``: its file, the line, its function."""
+    frame = (file, line, function)
+    return span(function, start, end, kind=EventKind.PYTHON_CALL, frame=frame, caller=caller)
+
+
+@pytest.fixture
+def trace():
+    """main() calls step() in line 9 twice; that calls the library in line 3, which calls itself."""
+    spans = []
+    for begin in (0, 100):
+        spans += [
+            call("step", begin, begin + 90, file=TRAIN, line=1, caller=(TRAIN, 9, "main")),
+            call("run", begin + 10, begin + 70, file=LIBRARY, line=5, caller=(TRAIN, 3, "step")),
+            call("inner", begin + 20, begin + 60, file=LIBRARY, line=7, caller=(LIBRARY, 6, "run")),
+        ]
+    return build_trace(spans)
+
+
+def with_texts(trace, texts):
+    names = trace.names
+    columns = {
+        "file": [names.find(file) for file, _ in texts],
+        "line": [line for _, line in texts],
+        "text": list(texts.values()),
+    }
+    tables = {name: trace.table(name) for name in ("events", "python_calls", "frames", "threads")}
+    return Trace({**tables, "source_lines": columns}, Names(names.offsets, names.blob))
+
+
+def test_time_goes_to_the_innermost_line_of_the_program(trace):
+    lines = program_lines(trace)
+    assert [(line.file, line.line, line.function) for line in lines] == [
+        (TRAIN, 3, "step"),
+        (TRAIN, 9, "main"),
+    ]
+    assert [line.time_ns for line in lines] == [120_000, 60_000]
+    assert [line.calls for line in lines] == [2, 2]
+    assert [line.text for line in lines] == ["", ""]
+
+
+def test_what_the_lines_say(trace):
+    texts = {(TRAIN, 3): "torch.run(batch)", (TRAIN, 7): "pass"}
+    known = with_texts(trace, texts)
+    assert line_texts(known) == texts
+    assert [line.text for line in program_lines(known)] == ["torch.run(batch)", ""]
+
+
+def test_operators_that_a_line_calls_itself_count_too():
+    spans = [
+        call("step", 0, 90, file=TRAIN, line=1, caller=(TRAIN, 9, "main")),
+        span("aten::add", 10, 30),
+        span("aten::mul", 40, 50),
+    ]
+    plain = build_trace(spans)
+    frames = plain.table("frames")
+    step = frames["function"].tolist().index(plain.names.find("step"))
+    operators = {"event": [1, 2], "caller": [step, step], "caller_line": [4, 4]}
+    tables = {name: plain.table(name) for name in ("events", "python_calls", "frames", "threads")}
+    trace = Trace({**tables, "operator_calls": operators}, plain.names, plain.metadata)
+
+    lines = {(one.function, one.line): (one.calls, one.time_ns) for one in program_lines(trace)}
+    assert lines == {("main", 9): (1, 60_000), ("step", 4): (2, 30_000)}
+
+
+def test_waiting_is_no_time_of_a_line_but_said():
+    wait = "<built-in method acquire of _thread.lock object at 0x7f>"
+    trace = build_trace(
+        [
+            call("get", 0, 100, file=LIBRARY, line=5, caller=(TRAIN, 3, "work")),
+            span(wait, 10, 90, kind=EventKind.C_CALL),
+            call("run", 200, 230, file=LIBRARY, line=7, caller=(TRAIN, 4, "work")),
+        ]
+    )
+    lines = program_lines(trace)
+    assert [(line.line, line.time_ns, line.waiting_ns) for line in lines] == [
+        (4, 30_000, 0),
+        (3, 20_000, 80_000),
+    ]
+
+
+def called(name, start, end, file, line, function):
     """A call made from a line; C calls have no frame of their own."""
     return span(name, start, end, kind=EventKind.PYTHON_CALL, caller=(file, line, function))
 
@@ -17,11 +104,11 @@ def test_time_in_calls_by_the_line_that_made_them():
     lines = source_lines(
         build_trace(
             [
-                call("train", 0, 100, "main.py", 40, "<module>"),
-                call("forward", 10, 60, "main.py", 12, "train"),
+                called("train", 0, 100, "main.py", 40, "<module>"),
+                called("forward", 10, 60, "main.py", 12, "train"),
                 span("aten::mm", 20, 50),
-                call("helper", 50, 55, "net.py", 3, "forward"),
-                call("forward", 70, 80, "main.py", 12, "train"),
+                called("helper", 50, 55, "net.py", 3, "forward"),
+                called("forward", 70, 80, "main.py", 12, "train"),
             ]
         )
     )
@@ -39,9 +126,9 @@ def test_recursion_through_a_line_is_not_counted_twice():
     lines = source_lines(
         build_trace(
             [
-                call("visit", 0, 100, "tree.py", 5, "visit"),
-                call("other", 10, 90, "tree.py", 9, "visit"),
-                call("visit", 20, 80, "tree.py", 5, "visit"),
+                called("visit", 0, 100, "tree.py", 5, "visit"),
+                called("other", 10, 90, "tree.py", 9, "visit"),
+                called("visit", 20, 80, "tree.py", 5, "visit"),
             ]
         )
     )
@@ -51,4 +138,5 @@ def test_recursion_through_a_line_is_not_counted_twice():
 
 
 def test_without_python_calls_there_are_no_rows():
-    assert len(source_lines(build_trace([("aten::mm", 0, 1)]))) == 0
+    trace = build_trace([("aten::mm", 0, 1)])
+    assert len(source_lines(trace)) == 0 and program_lines(trace) == []

@@ -65,7 +65,7 @@ def test_what_is_interrupted_leaves_what_was_there(job, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("opscope.storage.store.replace_rank", interrupted)
+        patch.setattr("opscope.storage.store._replace_rank", interrupted)
         job.save(tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
 

@@ -75,11 +75,7 @@ def test_of_processes_without_events_nothing_is_answered(tmp_path):
 def test_answers_are_about_all(folder):
     job = opscope.load(folder)
     rows = job.sql("select rank, process, name from named_events order by all").fetchall()
-    assert rows == [
-        (0, None, "aten::of_0"),
-        (2, None, "aten::of_2"),
-        (None, 77, "aten::alone"),
-    ]
+    assert rows == [(0, None, "aten::of_0"), (2, None, "aten::of_2"), (None, 77, "aten::alone")]
     assert job.account().processes == job.parts
     names = job.together()
     assert {names.event_name(row) for row in range(len(names.events))} == {

@@ -19,9 +19,9 @@ from opscope.base.artefacts import (
     owner,
     remove,
     remove_parts,
+    unfinished_name,
 )
 from opscope.base.locks import Holder, NoLocksError
-from opscope.base.unfinished import unfinished_name
 from support.left_behind import held_by_another
 
 

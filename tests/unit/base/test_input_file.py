@@ -13,7 +13,7 @@ import pytest
 from opscope.base import input_file, memory_limit
 from opscope.errors import InsufficientMemoryError, TraceFormatError
 from opscope.storage import unpacked_file
-from opscope.storage.read_part import ranks
+from opscope.storage.manifest import rank_folders
 from support.hostile_sources import built_trace
 from support.loaded import load_trace
 from support.rewritten_trace import write_table
@@ -65,7 +65,7 @@ def test_files_of_a_trace_are_plain_files(tmp_path, name, device):
 )  # fmt: skip
 def test_paths_that_cannot_be_looked_at_say_why(tmp_path, name, reason):
     (tmp_path / "loop").symlink_to("loop")
-    for look in (load_trace, ranks):
+    for look in (load_trace, rank_folders):
         with pytest.raises(TraceFormatError, match=f"cannot be read: .*{reason}"):
             look(f"{tmp_path}/{name}")
 

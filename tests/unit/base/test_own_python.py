@@ -17,10 +17,10 @@ SOURCE = Path(opscope.errors.__file__).parent
 HOSTILE = "import os; open(os.environ['MARK'], 'a').write(__file__ + '\\n'); raise ImportError\n"
 
 STARTERS = {
-    "live/children/keeper_process.py": "what it was given",
-    "cli/readiness.py": "own_python",
+    "cli/run.py": "own_python",
     "live/flight/dump_writer.py": "what it was given",
     "launch/keeper_process.py": "what it was given",
+    "launch/process_end.py": "what it was given",
     "recording/bridge/bridge_compiler.py": "the compiler",
     "recording/streams/keeper.py": "bare_python",
     "jobs/rollup/workers.py": "own_python",

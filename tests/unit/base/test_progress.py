@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
 
 import pytest
@@ -112,12 +111,3 @@ def test_a_pipe_shows_nothing(monkeypatch):
     with Messages().progress("writing x.json"):
         tell(2, 5)
     assert sys.stderr.getvalue() == ""
-
-
-def test_an_import_says_how_much_of_its_file_was_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(read_json, "PIECE_BYTES", 100)
-    event = {"ph": "X", "name": "a", "ts": 1, "dur": 1, "pid": 1, "tid": 1}
-    text = json.dumps({"traceEvents": [event] * 4})
-    (tmp_path / "t.json").write_text(text.ljust(400))
-    heard = shares_of(lambda: opscope.load(tmp_path / "t.json"))
-    assert heard == [0.25, 0.5, 0.75, 1.0]

@@ -7,7 +7,7 @@ import pytest
 from opscope.base import replacing
 from opscope.base.replacing import read_unreplaced, replace_folder
 from opscope.errors import TraceFormatError
-from opscope.storage.store import save
+from opscope.storage.store import save_part
 from support.build_trace import build_trace, span
 from support.loaded import load_trace
 
@@ -119,7 +119,7 @@ def test_one_reads_while_two_write(tmp_path):
         build_trace([span(f"op{n}", 10 * i, 10 * i + 5) for i in range(n)], metadata={"n": n})
         for n in sizes
     ]
-    save(traces[0], path)
+    save_part(traces[0], path)
     writers = []
     for first in range(2):
         child = os.fork()
@@ -127,7 +127,7 @@ def test_one_reads_while_two_write(tmp_path):
             status = 1
             try:
                 for number in range(60):
-                    save(traces[(number + first) % 2], path)
+                    save_part(traces[(number + first) % 2], path)
                 status = 0
             finally:
                 os._exit(status)

@@ -25,12 +25,12 @@ class Outcome:
 
 @pytest.fixture
 def command_line(capsys):
-    """Calls the command line with arguments; gives the exit code and what was printed."""
+    """Calls a command, such as "why --all"; gives the exit code and what was printed."""
 
-    def call(*arguments):
+    def call(command="", *arguments):
         capsys.readouterr()
         try:
-            main([str(argument) for argument in arguments])
+            main([*command.split(), *map(str, arguments)])
             code = 0
         except SystemExit as end:
             code = end.code or 0

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import opscope
-from opscope.cli.application import COMMANDS
+from opscope.cli.application import COMMANDS, FORMER
 
 LOST = "opscope: DROPPED: 2 (memory budget)\n"
 """What every command says of this trace."""
@@ -27,13 +27,13 @@ def test_every_command_has_help(command_line, command):
     assert all(line == line.rstrip() for line in outcome.out.splitlines())
 
 
-def test_help_of_export_begins_its_paragraphs_at_the_margin(command_line):
-    assert "\nOf a folder with several processes" in command_line("export", "--help").out
+def test_help_of_export_lists_formats(command_line):
+    assert "\n- chrome (.json" in command_line("export", "--help").out
 
 
 def test_help_of_run_says_what_becomes_of_ends_that_nobody_notices(command_line):
     out = " ".join(command_line("run", "--help").out.split())
-    assert "os._exit()" in out and "being killed" in out and "opscope recover" in out
+    assert "os._exit()" in out and "being killed" in out and "opscope doctor --recover" in out
 
 
 def test_version(command_line):
@@ -44,6 +44,14 @@ def test_unknown_command(command_line):
     outcome = command_line("profile")
     assert outcome.code == 2
     assert "invalid choice: 'profile'" in outcome.complaint
+
+
+def test_a_former_command_is_named_as_it_is_now(command_line):
+    assert not {*FORMER} & {*COMMANDS}
+    assert {new.split()[0] for new in FORMER.values()} <= {*COMMANDS}
+    outcome = command_line("stragglers", "job")
+    assert outcome.code == 2
+    assert "Invalid choice: 'stragglers'. It is `opscope ranks` now." in outcome.complaint
 
 
 def test_output_that_cannot_be_written_is_said(trace_folder):

@@ -1,4 +1,4 @@
-"""``opscope collectives``: every format says the same, and what is not known is said."""
+"""``opscope ranks --collectives``: every format says the same, and what is not known is said."""
 
 import csv
 import io
@@ -21,7 +21,7 @@ def job(tmp_path):
 
 
 def test_who_waited_for_whom_is_shown(command_line, job):
-    outcome = command_line("collectives", job)
+    outcome = command_line("ranks --collectives", job)
     assert outcome.code == 0
     assert "allreduce 1000 B, 3 ranks" in outcome.out and "rank 1 (100%)" in outcome.out
     assert "All processes ran on one machine (here), with one clock." in outcome.out
@@ -29,20 +29,24 @@ def test_who_waited_for_whom_is_shown(command_line, job):
 
 
 def test_every_format_says_the_same(command_line, job):
-    said = json.loads(command_line("collectives", job, "--format", "json").out)
+    said = json.loads(command_line("ranks --collectives", job, "--format", "json").out)
     (kind,) = said["collectives"]
-    (row,) = csv.DictReader(io.StringIO(command_line("collectives", job, "--format", "csv").out))
+    (row,) = csv.DictReader(
+        io.StringIO(command_line("ranks --collectives", job, "--format", "csv").out)
+    )
     for key, value in row.items():
         assert value == str(kind[key])
     assert (kind["count"], kind["last"], kind["wait_ns"]) == (5, "rank 1", 20_000)
     assert [one["wait_ns"] for one in said["processes"]] == [200_000, 0, 100_000]
-    markdown = command_line("collectives", job, "--format", "md").out
+    markdown = command_line("ranks --collectives", job, "--format", "md").out
     assert "| allreduce 1000 B, 3 ranks | 5 | 50.0 µs |" in markdown
     assert "| rank 1 | 5 | 0 ns |" in markdown
 
 
 def test_chosen_ranks_are_matched(command_line, job):
-    said = json.loads(command_line("collectives", job, "--rank", "0,2", "--format", "json").out)
+    said = json.loads(
+        command_line("ranks --collectives", job, "--rank", "0,2", "--format", "json").out
+    )
     assert said["collectives"][0]["last"] == "rank 2"
 
 
@@ -50,7 +54,7 @@ def test_what_was_not_matched_is_said(command_line, tmp_path):
     for rank in range(2):
         trace = build_trace([span("gloo:barrier", 0, 1, "pool", is_async=True)])
         trace.save(tmp_path / "job", rank=rank)
-    outcome = command_line("collectives", tmp_path / "job")
+    outcome = command_line("ranks --collectives", tmp_path / "job")
     assert outcome.code == 0
     assert "No collective was found" in outcome.out
     assert "Not matched: 2 transfers without a call." in outcome.out
@@ -58,7 +62,7 @@ def test_what_was_not_matched_is_said(command_line, tmp_path):
 
 def test_one_process_is_no_job(command_line, tmp_path):
     build_trace("aten::mm 0..1").save(tmp_path / "one")
-    outcome = command_line("collectives", tmp_path / "one")
+    outcome = command_line("ranks --collectives", tmp_path / "one")
     assert outcome.code == 2 and "opscope run --children" in outcome.complaint
 
 
@@ -67,6 +71,6 @@ def test_waits_that_clocks_do_not_tell_are_said_to_be_so(command_line, tmp_path)
         calls = [("barrier", (), at, at + 10, at + 400) for at in range(0, 5000, 500)]
         about = {"host_name": f"host {rank}"}
         rank_trace(range(2), calls, metadata=about).save(tmp_path / "job", rank=rank)
-    outcome = command_line("collectives", tmp_path / "job")
+    outcome = command_line("ranks --collectives", tmp_path / "job")
     assert "Clocks of 2 machines are brought together to within" in outcome.out
     assert "In 100% of collectives ranks waited less than clocks may be off" in outcome.out

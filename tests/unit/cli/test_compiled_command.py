@@ -1,4 +1,4 @@
-"""``opscope compiled`` prints lines with their time, and what torch.compile did."""
+"""``opscope summary --compiled`` prints lines with their time, and what torch.compile did."""
 
 import csv
 import io
@@ -106,7 +106,7 @@ def test_a_kernel_of_two_lines_is_shared_out(compiled_trace):
 
 
 def test_a_table(command_line, folder):
-    done = command_line("compiled", folder, "--period", "all")
+    done = command_line("summary --compiled", folder, "--period", "all")
     assert done.code == 0, done.err
     assert "model.py:7" in done.out
     assert "block" in done.out
@@ -118,7 +118,7 @@ def test_a_table(command_line, folder):
 
 
 def test_json_has_every_kernel(command_line, folder):
-    done = command_line("compiled", folder, "--period", "all", "--format", "json")
+    done = command_line("summary --compiled", folder, "--period", "all", "--format", "json")
     found = json.loads(done.out)
     assert found["coverage"] == pytest.approx(60 / 64)
     assert [line["line"] for line in found["calls"][0]["lines"]] == [7, 8]
@@ -126,12 +126,12 @@ def test_json_has_every_kernel(command_line, folder):
 
 
 def test_markdown(command_line, folder):
-    done = command_line("compiled", folder, "--period", "all", "--format", "md")
+    done = command_line("summary --compiled", folder, "--period", "all", "--format", "md")
     assert done.out.startswith("| Line |")
 
 
 def test_csv_has_numbers_and_every_kernel(command_line, folder):
-    done = command_line("compiled", folder, "--period", "all", "--format", "csv")
+    done = command_line("summary --compiled", folder, "--period", "all", "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(done.out)))
     found = opscope.load(folder).compiled(period="all")
     assert [int(row["time_ns"]) for row in rows] == [line.time_ns for line in found.lines]
@@ -140,7 +140,7 @@ def test_csv_has_numbers_and_every_kernel(command_line, folder):
 
 
 def test_a_trace_without_compiled_code_says_so(command_line, trace_folder):
-    done = command_line("compiled", trace_folder)
+    done = command_line("summary --compiled", trace_folder)
     assert done.code == 0
     assert "compiled code was not recorded" in done.err
 
@@ -159,7 +159,7 @@ def job(compiled_trace, tmp_path):
 
 
 def test_of_a_job_all_are_shown_and_which_differs(command_line, job):
-    done = command_line("compiled", job, "--period", "all")
+    done = command_line("summary --compiled", job, "--period", "all")
     assert done.code == 0, done.err
     rows = [[c.strip() for c in line.split("  ") if c.strip()] for line in done.out.splitlines()]
     assert rows[1] == ["rank 0", "model.py:7 20%", "100 µs", "100%", "80%", "1", "1", "2.00 ms"]
@@ -173,11 +173,13 @@ def test_of_a_job_all_are_shown_and_which_differs(command_line, job):
 
 def test_of_a_job_what_was_compiled_is_said_once_with_whose_it_is(command_line, job):
     for format in ("table", "md"):
-        out = command_line("compiled", job, "--period", "all", "--format", format).out
+        out = command_line("summary --compiled", job, "--period", "all", "--format", format).out
         for what, place in (("the graph breaks", "model.py:12"), ("compiled again", "model.py:1")):
             said = f"{what} at {place} in forward, 3 times in ranks 0-2: why it was"
             assert out.count(said) == 1
-    found = json.loads(command_line("compiled", job, "--period", "all", "--format", "json").out)
+    found = json.loads(
+        command_line("summary --compiled", job, "--period", "all", "--format", "json").out
+    )
     (graph_break,) = found["graph_breaks"]
     assert (graph_break["line"], graph_break["reason"]) == (12, "why it was")
     assert graph_break["processes"] == [{"rank": rank, "times": 1} for rank in range(3)]
@@ -185,7 +187,7 @@ def test_of_a_job_what_was_compiled_is_said_once_with_whose_it_is(command_line, 
 
 
 def test_of_a_job_data_is_that_of_each(command_line, job):
-    words = ("compiled", job, "--period", "all")
+    words = ("summary --compiled", job, "--period", "all")
     together = json.loads(command_line(*words, "--format", "json").out)["processes"]
     assert [one["rank"] for one in together] == [0, 1, 2, 3]
     alone = json.loads(command_line(*words, "--rank", 1, "--format", "json").out)
@@ -202,7 +204,7 @@ def test_of_a_job_data_is_that_of_each(command_line, job):
 
 def test_a_rank_that_cannot_be_read_is_left_out_and_named(command_line, job):
     (job / "rank=00001" / "events.parquet").unlink()
-    done = command_line("compiled", job, "--period", "all")
+    done = command_line("summary --compiled", job, "--period", "all")
     assert done.code == 0 and "rank 1" not in done.out
     assert "2 times in ranks 0, 2" in done.out
     assert "rank 1 is left out: " in done.err
@@ -211,7 +213,7 @@ def test_a_rank_that_cannot_be_read_is_left_out_and_named(command_line, job):
 def test_where_nothing_of_the_kind_was_recorded_that_is_said_of_all(command_line, tmp_path):
     for rank in range(2):
         build_trace([span("aten::mm", 0, 10)]).save(tmp_path / "job", rank=rank)
-    done = command_line("compiled", tmp_path / "job")
+    done = command_line("summary --compiled", tmp_path / "job")
     assert "Of no process" in done.complaint.splitlines()[-1]
     assert "all 2 processes: This trace does not say what compiled code did" in done.err
 
@@ -219,6 +221,6 @@ def test_where_nothing_of_the_kind_was_recorded_that_is_said_of_all(command_line
 def test_of_equal_ranks_it_is_said_that_nothing_differs(command_line, compiled_trace, tmp_path):
     for rank in range(3):
         compiled_trace.save(tmp_path / "job", rank=rank)
-    out = command_line("compiled", tmp_path / "job", "--period", "all").out
+    out = command_line("summary --compiled", tmp_path / "job", "--period", "all").out
     assert "No share differs much between them." in out
     assert "Compiled code ran in" not in out

@@ -7,21 +7,21 @@ import pytest
 
 
 def test_an_unknown_shell(command_line):
-    outcome = command_line("completion", "csh")
+    outcome = command_line("doctor --completion", "csh")
     assert outcome.code == 2
     assert "'csh' is not one of" in outcome.complaint
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish", "tcsh"])
 def test_every_command_and_its_options(command_line, shell):
-    script = command_line("completion", shell).out
+    script = command_line("doctor --completion", shell).out
     assert "summary" in script and "row-limit" in script and "no-table" in script
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
 def test_bash_completes(command_line, tmp_path):
     (tmp_path / "trace.opscope").mkdir()
-    script = command_line("completion", "bash").out
+    script = command_line("doctor --completion", "bash").out
 
     def offered(*words):
         typed = " ".join(words)
@@ -41,3 +41,6 @@ def test_bash_completes(command_line, tmp_path):
     assert offered("run", "--sh") == ["--shapes"]
     assert offered("run", "tr") == ["trace.opscope"]
     assert offered("run", "train.py", "tr") == ["trace.opscope"]
+    assert offered("run", "--why", "-o", "out", "--sh") == ["--shapes"]
+    for words in (["train.py"], ["--why", "train.py", "--memory"], ["-m", "timeit", "-n"]):
+        assert not [one for one in offered("run", *words, "--") if one.startswith("-")]

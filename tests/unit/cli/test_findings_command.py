@@ -1,4 +1,4 @@
-"""``opscope findings``: what is slow and what to do, in every format."""
+"""``opscope why --all``: what is slow and what to do, in every format."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def slow(tmp_path, monkeypatch):
 
 
 def test_text(command_line, slow):
-    outcome = command_line("findings", slow)
+    outcome = command_line("why --all", slow)
     assert outcome.code == 0
     first, *rest = (line.rstrip() for line in outcome.out.splitlines())
     assert first == "high   Garbage collections interrupt the program: saves about 100 µs (50%)"
@@ -41,7 +41,7 @@ def test_what_went_with_a_process_that_was_killed_is_said(command_line, tmp_path
     def said(options):
         trace = build_trace([span("aten::mm", 0, 90)], metadata={"options": options})
         trace.save(tmp_path / f"{len(options)}.opscope")
-        out = command_line("findings", tmp_path / f"{len(options)}.opscope").out
+        out = command_line("why --all", tmp_path / f"{len(options)}.opscope").out
         return " ".join(line.strip() for line in out.splitlines())
 
     lost = "1 not looked for, because what threads waited for was lost with a process"
@@ -50,7 +50,7 @@ def test_what_went_with_a_process_that_was_killed_is_said(command_line, tmp_path
 
 
 def test_json(command_line, slow):
-    content = json.loads(command_line("findings", slow, "--format", "json", "--name", "mm").out)
+    content = json.loads(command_line("why --all", slow, "--format", "json", "--name", "mm").out)
     assert [one["id"] for one in content["findings"]] == ["garbage-collections", "name-pattern"]
     assert content["findings"][0]["places"][0]["line"] == 3
     assert content["findings"][1]["occurrences"] == 1
@@ -58,7 +58,7 @@ def test_json(command_line, slow):
 
 
 def test_markdown(command_line, slow):
-    lines = command_line("findings", slow, "--format", "md").out.splitlines()
+    lines = command_line("why --all", slow, "--format", "md").out.splitlines()
     assert (
         lines[0] == "## high   Garbage collections interrupt the program: saves about 100 µs (50%)"
     )
@@ -68,29 +68,29 @@ def test_markdown(command_line, slow):
 def test_what_saves_next_to_nothing_is_not_what_to_change(command_line, tmp_path):
     spans = [("aten::mm", 0, 90), span("gc", 100, 150, kind=EventKind.GC_PAUSE)]
     build_trace([*spans, ("aten::mm", 160, 200)]).save(tmp_path / "t.opscope")
-    assert "Garbage collections" in command_line("findings", tmp_path / "t.opscope").out
+    assert "Garbage collections" in command_line("why --all", tmp_path / "t.opscope").out
     for options in ((), ("--format", "md")):
         summary = " ".join(command_line("summary", tmp_path / "t.opscope", *options).out.split())
         assert "Garbage collections" not in summary
         assert "nothing found that saves 0.1%" in summary
-        assert "1 that would save less: opscope findings shows all" in summary
+        assert "1 that would save less: opscope why --all" in summary
 
 
 def test_nothing_found_is_said(command_line, tmp_path):
     build_trace([("aten::mm", 0, 10)]).save(tmp_path / "fast.opscope")
-    outcome = command_line("findings", tmp_path / "fast.opscope")
+    outcome = command_line("why --all", tmp_path / "fast.opscope")
     assert outcome.out.startswith("nothing found, of ")
     assert "patterns that were looked for" in outcome.out
 
 
 def test_a_wrong_expression(command_line, slow):
-    outcome = command_line("findings", slow, "--name", "(")
+    outcome = command_line("why --all", slow, "--name", "(")
     assert "not a regular expression" in outcome.complaint
 
 
 def test_an_empty_trace(command_line, tmp_path):
     build_trace([]).save(tmp_path / "empty.opscope")
-    assert "nothing to look at" in command_line("findings", tmp_path / "empty.opscope").complaint
+    assert "nothing to look at" in command_line("why --all", tmp_path / "empty.opscope").complaint
 
 
 @pytest.mark.parametrize("how", ["table", "md"])
@@ -103,7 +103,7 @@ def test_places_of_what_is_unexplained_are_relative_to_this_folder_too(
     call = span("work", 0, 900, kind=EventKind.PYTHON_CALL, frame=(file, 9, "work"))
     build_trace([train, call, span("aten::mm", 100, 200)]).save(tmp_path / "slow.opscope")
     shown = " ".join(
-        command_line("findings", tmp_path / "slow.opscope", "--format", how).out.split()
+        command_line("why --all", tmp_path / "slow.opscope", "--format", how).out.split()
     )
     assert "most at train.py:" in shown
     assert str(tmp_path) not in shown

@@ -8,11 +8,11 @@ import pytest
 
 COMMANDS = {
     "summary": [],
-    "findings": ["--name", "mm"],
+    "why --all": ["--name", "mm"],
     "memory": [],
     "sql": ["select name, duration_us from named_events"],
 }
-FIRST_COLUMN = {"summary": "name", "findings": "id", "memory": "by", "sql": "name"}
+FIRST_COLUMN = {"summary": "name", "why --all": "id", "memory": "by", "sql": "name"}
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_an_unknown_format(command_line, trace_folder, command):
 
 
 def test_findings_have_what_csv_needs(printed):
-    found = next(csv.DictReader(io.StringIO(printed("findings", "csv"))))
+    found = next(csv.DictReader(io.StringIO(printed("why --all", "csv"))))
     assert (found["id"], found["severity"]) == ("name-pattern", "low")
 
 

@@ -1,4 +1,4 @@
-"""``opscope gpu`` prints how busy devices are and why not, and says what was not recorded."""
+"""``opscope summary --gpu`` prints how busy devices are, and says what was not recorded."""
 
 import csv
 import io
@@ -36,7 +36,7 @@ def of_gpu(tmp_path):
 
 
 def test_a_table(command_line, of_gpu):
-    done = command_line("gpu", of_gpu, "--period", "all")
+    done = command_line("summary --gpu", of_gpu, "--period", "all")
     assert done.code == 0
     for text in ("CUDA 0", "busy", "communicating", "launch-bound", "stream 7", "3 launches wait"):
         assert text in done.out
@@ -48,21 +48,27 @@ def test_a_table(command_line, of_gpu):
 
 
 def test_json(command_line, of_gpu):
-    found = json.loads(command_line("gpu", of_gpu, "--period", "all", "--format", "json").out)
+    found = json.loads(
+        command_line("summary --gpu", of_gpu, "--period", "all", "--format", "json").out
+    )
     (device,) = found["devices"]
     assert (device["busy_ns"], device["without_owner"]) == (46_000, 1)
     assert sum(device["idle_ns"].values()) == found["wall_ns"] - device["busy_ns"]
 
 
 def test_markdown(command_line, of_gpu):
-    done = command_line("gpu", of_gpu, "--period", "all", "--format", "md")
+    done = command_line("summary --gpu", of_gpu, "--period", "all", "--format", "md")
     assert done.out.startswith("| Of | What |")
 
 
 def test_csv_has_the_numbers_of_json(command_line, of_gpu):
-    done = command_line("gpu", of_gpu, "--period", "all", "--format", "csv", "--row-limit", "0")
+    done = command_line(
+        "summary --gpu", of_gpu, "--period", "all", "--format", "csv", "--row-limit", "0"
+    )
     rows = list(csv.DictReader(io.StringIO(done.out)))
-    found = json.loads(command_line("gpu", of_gpu, "--period", "all", "--format", "json").out)
+    found = json.loads(
+        command_line("summary --gpu", of_gpu, "--period", "all", "--format", "json").out
+    )
     (device,) = found["devices"]
 
     def value(quantity, **of):
@@ -82,7 +88,7 @@ def test_csv_has_the_numbers_of_json(command_line, of_gpu):
 
 
 def test_fewer_modules(command_line, of_gpu):
-    done = command_line("gpu", of_gpu, "--period", "all", "--row-limit", "0")
+    done = command_line("summary --gpu", of_gpu, "--period", "all", "--row-limit", "0")
     assert "modules" not in done.out
     assert "1 more modules" in done.err
 
@@ -97,7 +103,7 @@ def test_modules_with_most_time_come_first(command_line, tmp_path):
         ]
         work.append(kernel("gemm", 200 + at, 200 + at + took, launch=len(calls) - 1))
     build_trace(calls, gpu=work).save(tmp_path / "gpu.opscope")
-    at_most = ("gpu", tmp_path / "gpu.opscope", "--period", "all", "--row-limit", "3")
+    at_most = ("summary --gpu", tmp_path / "gpu.opscope", "--period", "all", "--row-limit", "3")
     csv_rows = csv.reader(io.StringIO(command_line(*at_most, "--format", "csv").out))
     by_name = list(dict.fromkeys(row[2] for row in csv_rows if row[2] not in ("", "module")))
     shown = command_line(*at_most, "--format", "md").out
@@ -107,7 +113,7 @@ def test_modules_with_most_time_come_first(command_line, tmp_path):
 
 
 def test_without_device_work_it_says_so(command_line, trace_folder):
-    done = command_line("gpu", trace_folder)
+    done = command_line("summary --gpu", trace_folder)
     assert (done.code, done.out) == (0, "")
     assert "no device work was recorded" in done.err
 
@@ -122,7 +128,7 @@ def job(tmp_path):
 
 
 def test_of_a_job_all_are_shown_and_which_differs(command_line, job):
-    done = command_line("gpu", job, "--period", "all")
+    done = command_line("summary --gpu", job, "--period", "all")
     assert done.code == 0
     rows = [[c.strip() for c in line.split("  ") if c.strip()] for line in done.out.splitlines()]
     assert rows[0][-5:] == ["Busy", "Computing", "Exposed", "Copies", "Idle"]
@@ -138,7 +144,7 @@ def test_of_a_job_all_are_shown_and_which_differs(command_line, job):
 
 
 def test_of_a_job_data_is_that_of_each(command_line, job):
-    words = ("gpu", job, "--period", "all")
+    words = ("summary --gpu", job, "--period", "all")
     together = json.loads(command_line(*words, "--format", "json").out)
     alone = json.loads(command_line(*words, "--rank", 1, "--format", "json").out)
     assert together["processes"][1] == {"rank": 1, **alone}
@@ -152,14 +158,14 @@ def test_of_a_job_data_is_that_of_each(command_line, job):
 
 
 def test_of_a_job_as_markdown(command_line, job):
-    out = command_line("gpu", job, "--period", "all", "--format", "md").out
+    out = command_line("summary --gpu", job, "--period", "all", "--format", "md").out
     assert out.startswith("| Process | Device |")
     assert "\nbusy: 36% in rank 1" in out
 
 
 def test_a_rank_that_cannot_be_read_is_left_out_and_named(command_line, job):
     (job / "rank=00000" / "events.parquet").unlink()
-    done = command_line("gpu", job, "--period", "all")
+    done = command_line("summary --gpu", job, "--period", "all")
     assert done.code == 0 and "rank 0" not in done.out
     assert "in the middle one of 3." in done.out
     assert "rank 0 is left out: " in done.err
@@ -168,7 +174,7 @@ def test_a_rank_that_cannot_be_read_is_left_out_and_named(command_line, job):
 def test_where_no_process_has_a_device_that_is_said_of_all(command_line, tmp_path):
     for rank in range(2):
         build_trace([span("aten::mm", 0, 10)]).save(tmp_path / "job", rank=rank)
-    done = command_line("gpu", tmp_path / "job")
+    done = command_line("summary --gpu", tmp_path / "job")
     assert (done.code, done.out.strip()) == (0, "")
     assert "all 2 processes: no device work was recorded" in done.err
 
@@ -176,5 +182,5 @@ def test_where_no_process_has_a_device_that_is_said_of_all(command_line, tmp_pat
 def test_of_two_ranks_neither_is_said_to_differ(command_line, tmp_path):
     for rank in range(2):
         gpu_trace(5 if rank else 15).save(tmp_path / "job", rank=rank)
-    done = command_line("gpu", tmp_path / "job", "--period", "all")
+    done = command_line("summary --gpu", tmp_path / "job", "--period", "all")
     assert "middle one" not in done.out and "No share" not in done.out

@@ -1,4 +1,4 @@
-"""``opscope job``: every question in every format, and what it says where there is nothing."""
+"""``opscope ranks --ask``: every question in every format, and what is said of nothing."""
 
 import csv
 import io
@@ -31,8 +31,8 @@ def job(tmp_path):
     return tmp_path / "job"
 
 
-def test_without_a_question_it_is_about_ranks(command_line, job):
-    outcome = command_line("job", job)
+def test_a_question_about_ranks(command_line, job):
+    outcome = command_line("ranks --ask ranks", job)
     assert outcome.code == 0
     assert outcome.out.splitlines()[0].split()[:3] == ["rank", "steps", "median_own_ns"]
     assert outcome.out.splitlines()[1].split()[0] == "2"
@@ -40,36 +40,36 @@ def test_without_a_question_it_is_about_ranks(command_line, job):
 
 @pytest.mark.parametrize("question", JobQuestion)
 def test_every_question_has_an_answer_or_says_why_not(command_line, job, question):
-    outcome = command_line("job", question.value, job, "--format", "json")
+    outcome = command_line("ranks --ask", question.value, job, "--format", "json")
     assert outcome.code == 0
     assert bool(json.loads(outcome.out)) != ("nothing to tell" in outcome.err)
 
 
 def test_every_format_says_the_same(command_line, job):
-    as_json = json.loads(command_line("job", "spread", job, "--format", "json").out)
-    text = command_line("job", "spread", job, "--format", "csv").out
+    as_json = json.loads(command_line("ranks --ask", "spread", job, "--format", "json").out)
+    text = command_line("ranks --ask", "spread", job, "--format", "csv").out
     rows = list(csv.DictReader(io.StringIO(text)))
     assert [{k: str(v) for k, v in row.items()} for row in as_json] == rows
-    markdown = command_line("job", "spread", job, "--format", "md").out
+    markdown = command_line("ranks --ask", "spread", job, "--format", "md").out
     assert len(markdown.splitlines()) == 2 + len(rows)
     assert f"| {rows[0]['where']} |" in markdown
-    assert rows[0]["where"] in command_line("job", "spread", job).out
+    assert rows[0]["where"] in command_line("ranks --ask", "spread", job).out
 
 
 def test_of_many_rows_the_first_are_shown(command_line, tmp_path):
     for rank in range(2):
         rank_trace(steps=60).save(tmp_path, rank=rank)
-    outcome = command_line("job", "steps", tmp_path)
+    outcome = command_line("ranks --ask", "steps", tmp_path)
     assert len(outcome.out.splitlines()) == 41
     assert "only the first 40 rows" in outcome.err
-    whole = command_line("job", "steps", tmp_path, "--format", "csv")
+    whole = command_line("ranks --ask", "steps", tmp_path, "--format", "csv")
     assert len(whole.out.splitlines()) == 61 and whole.err == ""
-    few = command_line("job", "steps", tmp_path, "--limit", "2")
+    few = command_line("ranks --ask", "steps", tmp_path, "--limit", "2")
     assert len(few.out.splitlines()) == 3 and "only the first" not in few.err
 
 
 def test_some_ranks_can_be_asked(command_line, job):
-    out = command_line("job", "ranks", job, "--rank", "0,2", "--format", "csv").out
+    out = command_line("ranks --ask", "ranks", job, "--rank", "0,2", "--format", "csv").out
     assert [line.split(",")[0] for line in out.splitlines()[1:]] == ["2", "0"]
 
 
@@ -77,26 +77,26 @@ def test_missing_ranks_are_said(command_line, tmp_path):
     for rank in (0, 2):
         own = {"distributedInfo": {"rank": rank, "world_size": 3}}
         rank_trace().with_metadata(own).save(tmp_path, rank=rank)
-    assert "rank 1 of 3 is not in this folder" in command_line("job", "ranks", tmp_path).err
+    assert "rank 1 of 3 is not in this folder" in command_line("ranks --ask", "ranks", tmp_path).err
 
 
 def test_what_makes_no_sense_is_refused(command_line, job, tmp_path):
-    assert "is not one of ranks, steps" in command_line("job", "who", job).complaint
-    assert "required: FOLDER" in command_line("job").complaint
-    assert "less than 1" in command_line("job", job, "--limit", "0").complaint
+    assert "is not one of ranks, steps" in command_line("ranks --ask", "who", job).complaint
+    assert "expected one argument" in command_line("ranks --ask").complaint
+    assert "less than 1" in command_line("ranks --ask ranks", job, "--limit", "0").complaint
     rank_trace().save(tmp_path / "one")
-    assert "holds one process" in command_line("job", tmp_path / "one").complaint
+    assert "holds one process" in command_line("ranks --ask ranks", tmp_path / "one").complaint
 
 
 def test_of_whom_something_is_missing_is_said_with_every_other_answer(command_line, job):
-    assert "not all is there" not in command_line("job", "operators", job).err
+    assert "not all is there" not in command_line("ranks --ask", "operators", job).err
     dropped = {"events": {"dropped: no room": 7.0}}
     newer = {"newer opscope": {"shown as unknown: events of kind 77": 2.0}}
     for rank, ledger in ((1, dropped), (4, newer)):
         build_trace([span("aten::mm", 0, 40)], ledger=ledger).save(job, rank=rank)
-    outcome = command_line("job", "operators", job)
-    assert "of ranks 1, 4 not all is there: `opscope job losses` says what" in outcome.err
-    losses = command_line("job", "losses", job, "--format", "csv")
+    outcome = command_line("ranks --ask", "operators", job)
+    assert "of ranks 1, 4 not all is there: `opscope ranks --ask losses` says what" in outcome.err
+    losses = command_line("ranks --ask", "losses", job, "--format", "csv")
     assert "not all is there" not in losses.err
     assert sorted(losses.out.splitlines()[1:]) == [
         "events,dropped: no room,7,1,7,1",
@@ -106,7 +106,7 @@ def test_of_whom_something_is_missing_is_said_with_every_other_answer(command_li
 
 @pytest.mark.parametrize("rolled_up", [True, False])
 @pytest.mark.parametrize(
-    "command", ["stragglers", "collectives", "summary", "findings", "why", "report"]
+    "command", ["ranks", "ranks --collectives", "summary", "why --all", "why", "report"]
 )
 def test_whatever_is_asked_of_a_job_says_it(command_line, job, tmp_path, command, rolled_up):
     build_trace([span("aten::mm", 0, 40)], ledger={"events": {"dropped: x": 1.0}}).save(job, rank=1)
@@ -115,7 +115,8 @@ def test_whatever_is_asked_of_a_job_says_it(command_line, job, tmp_path, command
             mark.unlink()
     more = ("-o", tmp_path / "page.html") if command == "report" else ()
     outcome = command_line(command, job, *more)
-    assert outcome.err.count("of rank 1 not all is there: `opscope job losses` says what") == 1
+    said = "of rank 1 not all is there: `opscope ranks --ask losses` says what"
+    assert outcome.err.count(said) == 1
     (job / "rank=00001" / "rollup.json").unlink(missing_ok=True)
     rank_trace().save(job, rank=1)
     assert "not all is there" not in command_line(command, job, *more).err
@@ -127,4 +128,4 @@ def test_a_rollup_that_does_not_say_whether_something_is_missing_is_made_anew(co
     said = json.loads(mark.read_text())
     del said["lost"]
     mark.write_text(json.dumps(said))
-    assert "of rank 1 not all is there" in command_line("job", "operators", job).err
+    assert "of rank 1 not all is there" in command_line("ranks --ask", "operators", job).err

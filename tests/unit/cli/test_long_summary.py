@@ -7,14 +7,14 @@ from opscope.analysis import long_top_operators
 from opscope.analysis.long_top_operators import find_long_top_operators
 from opscope.analysis.top_operators import find_top_operators
 from opscope.errors import UsageError
-from opscope.storage import encoding
+from opscope.storage import parquet
 from opscope.storage.long_trace import LongTrace
 from opscope.timeline.period import Which, period_of
 
 
 @pytest.fixture
 def saved(tmp_path, monkeypatch):
-    monkeypatch.setattr(encoding, "ROW_GROUP", 32)
+    monkeypatch.setattr(parquet, "ROW_GROUP", 32)
     monkeypatch.setattr(long_top_operators, "_SLICE_EVENTS", 50)
     spans = [span("whole", 0, 5000)]
     for i in range(150):

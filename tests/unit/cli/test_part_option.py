@@ -28,7 +28,7 @@ def test_a_range_is_of_the_process_that_is_chosen(command_line, two_processes):
     assert names(command_line(*command, "--range", "1.5..4")) == ["aten::relu"]
 
 
-@pytest.mark.parametrize("command", ["summary", "findings", "report", "export"])
+@pytest.mark.parametrize("command", ["summary", "why --all", "report", "export"])
 def test_a_range_of_several_processes_asks_for_one(command_line, two_processes, tmp_path, command):
     output = ("-o", str(tmp_path / "out.json")) if command == "export" else ()
     outcome = command_line(command, two_processes, "--range", "0..1", *output)

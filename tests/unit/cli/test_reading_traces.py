@@ -45,17 +45,17 @@ def test_newer_schema(read, trace_folder):
 
 def test_several_ranks(command_line, trace_folder):
     opscope.load(trace_folder).save(trace_folder, rank=7)
-    complaint = command_line("replay", trace_folder).complaint
+    complaint = command_line("export --replay", trace_folder).complaint
     assert "several ranks: 0, 7. Choose one with --rank." in complaint
 
 
 def test_several_processes(command_line, trace_folder):
     opscope.load(trace_folder).save(trace_folder, process=4242)
-    complaint = command_line("replay", trace_folder).complaint
+    complaint = command_line("export --replay", trace_folder).complaint
     assert "several processes: 0, process 4242. Choose one with --rank or --process." in complaint
-    assert command_line("findings", trace_folder, "--process", 4242).code == 0
+    assert command_line("why --all", trace_folder, "--process", 4242).code == 0
     assert "choose one of the folder" in (
-        command_line("findings", trace_folder, "--process", 4242, "--rank", 0).complaint
+        command_line("why --all", trace_folder, "--process", 4242, "--rank", 0).complaint
     )
 
 
@@ -101,7 +101,7 @@ def test_empty_trace_is_not_a_success(command_line, tmp_path):
     assert not (tmp_path / "out.json").exists()
 
 
-@pytest.mark.parametrize("command", ["summary", "findings", "memory", "report", "sql", "export"])
+@pytest.mark.parametrize("command", ["summary", "why --all", "memory", "report", "sql", "export"])
 @pytest.mark.parametrize("name", ["x" * 300, "/dev/zero", "loop"])
 def test_paths_that_are_no_trace_end_in_a_sentence(
     command_line, tmp_path, monkeypatch, command, name
@@ -119,8 +119,8 @@ def test_memory_that_runs_out_in_a_command_ends_in_a_sentence(
     def full(*arguments, **settings):
         raise MemoryError("std::bad_alloc")
 
-    monkeypatch.setattr("opscope.cli.findings.find_findings", full)
-    outcome = command_line("findings", trace_folder)
+    monkeypatch.setattr("opscope.cli.why.find_findings", full)
+    outcome = command_line("why --all", trace_folder)
     assert outcome.code == 1
     assert "not enough memory for this command" in outcome.complaint
 

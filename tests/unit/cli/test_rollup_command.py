@@ -1,4 +1,4 @@
-"""``opscope rollup``: what was made, what was there, and what could not be made."""
+"""``opscope ranks --rollup``: what was made, what was there, and what could not be made."""
 
 import pytest
 
@@ -15,26 +15,32 @@ def job(tmp_path):
 
 
 def test_it_says_what_it_made(command_line, job):
-    outcome = command_line("rollup", job)
+    outcome = command_line("ranks --rollup", job)
     assert outcome.code == 0
     assert "added up 0 of 3 processes; of 3 that was done already" in outcome.err
     (job / "rank=00001" / ROLLUP).unlink()
-    assert "added up 1 of 3 processes; of 2" in command_line("rollup", job).err
+    assert "added up 1 of 3 processes; of 2" in command_line("ranks --rollup", job).err
     assert Rollup.of(job / "rank=00001") is not None
-    assert command_line("rollup", job, "--again").err.strip().endswith("added up 3 of 3 processes")
+    assert (
+        command_line("ranks --rollup", job, "--again")
+        .err.strip()
+        .endswith("added up 3 of 3 processes")
+    )
 
 
 def test_what_fails_is_said_and_the_rest_made(command_line, job):
     for part in job.iterdir():
         (part / ROLLUP).unlink()
     (job / "rank=00000" / "names.parquet").write_bytes(b"")
-    outcome = command_line("rollup", job)
+    outcome = command_line("ranks --rollup", job)
     assert outcome.code == 1
     assert "names.parquet is damaged" in outcome.err
     assert "added up 2 of 3" in outcome.err and "could not be added up: 0." in outcome.err
 
 
 def test_a_folder_without_processes_is_refused(command_line, tmp_path):
-    assert "holds no trace" in command_line("rollup", tmp_path / "nothing").complaint
+    assert "holds no trace" in command_line("ranks --rollup", tmp_path / "nothing").complaint
     build_trace([span("aten::mm", 0, 5)]).save(tmp_path / "one")
-    assert command_line("rollup", tmp_path / "one").code == 0  # rank 0 of a job may be alone
+    assert (
+        command_line("ranks --rollup", tmp_path / "one").code == 0
+    )  # rank 0 of a job may be alone

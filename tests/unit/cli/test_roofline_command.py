@@ -1,4 +1,4 @@
-"""``opscope roofline`` prints what operators reach, and what the machine was measured to do."""
+"""``opscope summary --roofline`` prints what operators reach, and what the machine can do."""
 
 import csv
 import io
@@ -19,7 +19,7 @@ def plain_machine(monkeypatch, tmp_path):
 
 
 def test_a_table(command_line, trace_folder):
-    done = command_line("roofline", trace_folder)
+    done = command_line("summary --roofline", trace_folder)
     assert done.code == 0
     assert "aten::mm" in done.out
     assert "1 GFLOP/s in float32" in done.err
@@ -27,7 +27,7 @@ def test_a_table(command_line, trace_folder):
 
 
 def test_json(command_line, trace_folder):
-    found = json.loads(command_line("roofline", trace_folder, "--format", "json").out)
+    found = json.loads(command_line("summary --roofline", trace_folder, "--format", "json").out)
     (row,) = found["rows"]
     assert (row["operator"], row["calls"]) == ("aten::mm", 3)
     assert row["flops"] == 2 * 2 * 3 * 4 * 2 + 2 * 20 * 30 * 40
@@ -36,7 +36,7 @@ def test_json(command_line, trace_folder):
 
 @pytest.mark.parametrize(("format", "begins"), [("csv", "operator,calls"), ("md", "| Operator |")])
 def test_other_formats(command_line, trace_folder, format, begins):
-    done = command_line("roofline", trace_folder, "--format", format, "--measure")
+    done = command_line("summary --roofline", trace_folder, "--format", format, "--measure")
     assert done.out.startswith(begins)
 
 
@@ -58,7 +58,7 @@ def cells(line):
 
 
 def test_of_a_job_all_are_shown_and_which_differs(command_line, job):
-    done = command_line("roofline", job)
+    done = command_line("summary --roofline", job)
     assert done.code == 0
     lines = done.out.splitlines()
     # 12,000 FLOP at 1 GFLOP/s are 12 µs.
@@ -74,14 +74,16 @@ def test_of_a_job_all_are_shown_and_which_differs(command_line, job):
 
 
 def test_of_a_job_data_is_that_of_each(command_line, job):
-    together = json.loads(command_line("roofline", job, "--format", "json").out)
+    together = json.loads(command_line("summary --roofline", job, "--format", "json").out)
     of_rank = {one.get("rank"): one for one in together["processes"]}
     assert set(of_rank) == {0, 1, 2, 3, None}
-    alone = json.loads(command_line("roofline", job, "--rank", 2, "--format", "json").out)
+    alone = json.loads(command_line("summary --roofline", job, "--rank", 2, "--format", "json").out)
     assert of_rank[2] == {"rank": 2, **alone}
     assert [(one["rank"], one["what"]) for one in together["differences"]] == [(2, "reached")]
-    rows = list(csv.DictReader(io.StringIO(command_line("roofline", job, "--format=csv").out)))
-    of_two = command_line("roofline", job, "--rank", 2, "--format=csv").out
+    rows = list(
+        csv.DictReader(io.StringIO(command_line("summary --roofline", job, "--format=csv").out))
+    )
+    of_two = command_line("summary --roofline", job, "--rank", 2, "--format=csv").out
     assert [row for row in rows if row["process"] == "rank 2"] == [
         {"process": "rank 2", **row} for row in csv.DictReader(io.StringIO(of_two))
     ]
@@ -89,7 +91,7 @@ def test_of_a_job_data_is_that_of_each(command_line, job):
 
 
 def test_of_a_job_as_markdown(command_line, job):
-    out = command_line("roofline", job, "--format", "md").out
+    out = command_line("summary --roofline", job, "--format", "md").out
     assert out.startswith("| Process | Most lost in |")
     assert "\nreached: 12% in rank 2" in out
 
@@ -103,7 +105,7 @@ def test_all_ranks_are_compared_with_the_same_machine(command_line, job, monkeyp
 
     monkeypatch.setattr(peaks_module, "_best_of_threads", best)
     monkeypatch.setattr(peaks_module.time, "process_time", lambda: 0.0)  # so that nothing is kept
-    together = json.loads(command_line("roofline", job, "--format", "json").out)
+    together = json.loads(command_line("summary --roofline", job, "--format", "json").out)
     assert measured.count("float32") == 1
     ranks = [one["peaks"] for one in together["processes"]]
     assert all(peaks == ranks[0] for peaks in ranks)
@@ -111,7 +113,7 @@ def test_all_ranks_are_compared_with_the_same_machine(command_line, job, monkeyp
 
 def test_a_rank_that_cannot_be_read_is_left_out_and_named(command_line, job):
     (job / "rank=00001" / "events.parquet").unlink()
-    done = command_line("roofline", job)
+    done = command_line("summary --roofline", job)
     assert done.code == 0 and "rank 1" not in done.out
     assert "in the middle one of 3." in done.out
     assert "rank 1 is left out: " in done.err
@@ -120,6 +122,6 @@ def test_a_rank_that_cannot_be_read_is_left_out_and_named(command_line, job):
 def test_where_no_process_has_shapes_that_is_the_answer(command_line, tmp_path):
     for rank in range(2):
         build_trace([span("aten::mm", 0, 10)]).save(tmp_path / "job", rank=rank)
-    done = command_line("roofline", tmp_path / "job")
+    done = command_line("summary --roofline", tmp_path / "job")
     assert "Of no process" in done.complaint.splitlines()[-1]
     assert "all 2 processes: This trace does not say what shapes" in done.err

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from opscope.base.artefacts import LOCK, LeftKind, at, find
-from opscope.base.unfinished import unfinished_name
+from opscope.base.artefacts import LOCK, LeftKind, at, find, unfinished_name
 from opscope.live.children.job import _clear
-from opscope.storage.unfinished_recordings import unfinished_recordings
+from opscope.storage.manifest import unfinished_recordings
 from support.build_trace import build_trace, span
 
 TEXT = "mine\n" * 100
@@ -78,7 +77,7 @@ def segments_of(recording):
     return folder
 
 
-@pytest.mark.parametrize("command", ["summary", "recover"])
+@pytest.mark.parametrize("command", ["summary", "doctor --recover"])
 @pytest.mark.parametrize("where", ["lock", "000000", "000000/about.json", "000000/state.npz", ""])
 def test_segments_that_are_links_are_refused(recording, mine, command_line, where, command):
     folder = segments_of(recording)
@@ -96,7 +95,7 @@ def test_segments_that_are_links_are_refused(recording, mine, command_line, wher
 def test_segments_of_another_recording_are_refused(recording, command_line):
     about = segments_of(recording) / "000000/about.json"
     about.write_text(about.read_text().replace(recording.name, ".recording-1-2.opscope"))
-    for command in ("summary", "recover"):
+    for command in ("summary", "doctor --recover"):
         outcome = command_line(command, recording.parent)
         assert outcome.code == 1 and "is no segment of" in outcome.err.replace("\n", " ")
     assert recording.exists()
@@ -113,20 +112,20 @@ def test_hidden_files_that_are_links_or_pipes_hold_nothing_up(
     recording, mine, command_line, make, name
 ):
     make(recording.parent / name)
-    assert command_line("recover", recording.parent).code == 0
+    assert command_line("doctor --recover", recording.parent).code == 0
     assert command_line("summary", recording.parent).code == 0
 
 
 def test_what_stands_in_the_place_of_the_trace_is_not_followed(recording, mine, command_line):
     (recording.parent / "rank=00000").symlink_to(mine)
-    outcome = command_line("recover", recording.parent)
+    outcome = command_line("doctor --recover", recording.parent)
     assert outcome.code == 2 and "is no part of a trace" in outcome.err.replace("\n", " ")
 
 
 def test_cycles_that_are_links_are_left_alone(recording, mine, command_line):
     shutil.copy(recording, mine.parent / recording.name)
     (recording.parent / "cycle-1").symlink_to(mine.parent)
-    command_line("recover", recording.parent)
+    command_line("doctor --recover", recording.parent)
     assert (mine.parent / recording.name).exists()
     (mine.parent / "processes.jsonl").write_text(TEXT)
     _clear(recording.parent)
@@ -155,15 +154,16 @@ def test_what_a_killed_recover_leaves_is_removed_by_the_next(sent, recording, co
     begun = (
         "import os, signal, sys\n"
         "from pathlib import Path\n"
-        "from opscope.cli.recover import recover\n"
-        "from opscope.storage import store\n"
-        "store.write_table = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "recover(Path(sys.argv[1]))\n"
+        "from opscope.cli.shown.console import Messages\n"
+        "from opscope.cli.session.recover import recover_all\n"
+        "from opscope.storage import parquet\n"
+        "parquet.write_table = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "recover_all(Path(sys.argv[1]), Messages())\n"
     )
     done = subprocess.run([sys.executable, "-c", begun, sent], check=False, timeout=100)
     assert done.returncode == -signal.SIGKILL
     assert len(find(sent, LeftKind.BEGUN)) == 1 and recording.exists()
-    assert command_line("recover", sent).code == 0
+    assert command_line("doctor --recover", sent).code == 0
     assert [entry.name for entry in sent.iterdir()] == ["rank=00000"]
 
 

@@ -76,7 +76,7 @@ def test_of_two_processes_neither_is_different(command_line, tmp_path):
     assert "middle one" not in out and "No process" not in out
 
 
-@pytest.mark.parametrize("command", ["why", "findings", "memory"])
+@pytest.mark.parametrize("command", ["why", "why --all", "memory"])
 def test_the_json_of_all_is_that_of_each(command_line, job, command):
     together = json.loads(command_line(command, job, "--format", "json").out)["processes"]
     for rank in range(4):
@@ -114,7 +114,7 @@ def test_what_is_the_same_in_several_is_said_once(command_line, tmp_path):
         ]
         build_trace([span("step", 0, 41_000), *spans]).save(tmp_path / "job", rank=rank)
     alone = opscope.load(tmp_path / "job", rank=0).findings()
-    outcome = command_line("findings", tmp_path / "job")
+    outcome = command_line("why --all", tmp_path / "job")
     for finding in alone:
         assert outcome.out.count(finding.title) == 1
         assert f"{finding.title}, in all 3 processes" in outcome.out
@@ -124,7 +124,7 @@ def test_what_is_the_same_in_several_is_said_once(command_line, tmp_path):
 def test_a_process_without_events_is_passed_over_and_named(command_line, tmp_path):
     rank_trace().save(tmp_path / "job", rank=0)
     build_trace([]).save(tmp_path / "job", rank=1)
-    outcome = command_line("findings", tmp_path / "job")
+    outcome = command_line("why --all", tmp_path / "job")
     assert outcome.code == 0 and "without any event: 1" in outcome.err
 
 
@@ -208,7 +208,7 @@ def test_a_folder_of_several_jobs_says_which_there_are(command_line, tmp_path):
     for name in ("first", "second"):
         for rank in range(2):
             rank_trace().save(tmp_path / "both" / name, rank=rank)
-    for command in ("stragglers", "why", "summary"):
+    for command in ("ranks", "why", "summary"):
         complaint = command_line(command, tmp_path / "both").complaint
         assert "Say which" in complaint and str(tmp_path / "both" / "second") in complaint
 
@@ -217,7 +217,7 @@ def test_ranks_that_another_job_left_there_are_said_to_be_of_another(command_lin
     for rank, size in ((0, 2), (1, 2), (2, 3)):
         about = {"distributedInfo": {"rank": rank, "world_size": size}, "start_ns": 1, "end_ns": 2}
         build_trace([span("aten::mm", 0, 10)], metadata=about).save(tmp_path / "job", rank=rank)
-    for command in ("summary", "stragglers"):
+    for command in ("summary", "ranks"):
         outcome = command_line(command, tmp_path / "job")
         said = " ".join((outcome.out + outcome.err).split())
         assert "rank 2 is of another job than the rest of this folder" in said, command
@@ -229,7 +229,7 @@ def test_of_ranks_and_others_a_rank_is_the_example(command_line, job, tmp_path, 
     assert outcome.code == 0 and "choose with --rank 0" in outcome.err
 
 
-COMPARING = ("stragglers", "collectives", "job")
+COMPARING = ("ranks", "ranks --collectives", "ranks --ask ranks")
 
 
 @pytest.mark.parametrize("command", COMPARING)
@@ -290,7 +290,7 @@ def test_where_too_few_can_be_read_the_first_that_cannot_is_named(command_line, 
     assert "rank=00000/events.parquet is damaged" in command_line(command, job).complaint
 
 
-@pytest.mark.parametrize("command", ["stragglers", "collectives"])
+@pytest.mark.parametrize("command", ["ranks", "ranks --collectives"])
 def test_one_that_can_be_read_is_compared_with_nothing(command_line, job, command):
     damage(*(job / f"rank=0000{rank}" for rank in (1, 2, 3)))
     complaint = command_line(command, job).complaint
@@ -312,7 +312,7 @@ def test_a_copy_is_of_all_or_none(command_line, job, tmp_path):
     assert not (tmp_path / "copy.opscope").exists()
 
 
-@pytest.mark.parametrize("command", ["findings", "memory", "why"])
+@pytest.mark.parametrize("command", ["why --all", "memory", "why"])
 def test_a_damaged_rank_is_left_out_where_each_has_an_answer_of_its_own(command_line, job, command):
     damage(job / "rank=00001")
     outcome = command_line(command, job, "--format", "json")

@@ -1,4 +1,4 @@
-"""``opscope stragglers``: every format, and what it says where there is nothing to compare."""
+"""``opscope ranks``: every format, and what it says where there is nothing to compare."""
 
 import csv
 import io
@@ -33,26 +33,26 @@ def job(tmp_path):
 
 
 def test_who_is_slow_is_said(command_line, job):
-    outcome = command_line("stragglers", job)
+    outcome = command_line("ranks", job)
     assert outcome.code == 0
     assert "rank 2 takes" in outcome.out and "more than the middle one" in outcome.out
 
 
 def test_every_format_says_the_same(command_line, job):
-    (slow,) = json.loads(command_line("stragglers", job, "--format", "json").out)["slow"]
-    (row,) = csv.DictReader(io.StringIO(command_line("stragglers", job, "--format", "csv").out))
+    (slow,) = json.loads(command_line("ranks", job, "--format", "json").out)["slow"]
+    (row,) = csv.DictReader(io.StringIO(command_line("ranks", job, "--format", "csv").out))
     assert slow["rank"] == 2 and row["process"] == "rank 2"
     for key in ("own_ns", "others_ns", "cause", "gain_ns"):
         assert row[key] == str(slow[key])
     assert row["operator"] == slow["where"]["operator"] == "aten::mm"
-    markdown = command_line("stragglers", job, "--format", "md").out
+    markdown = command_line("ranks", job, "--format", "md").out
     assert markdown.startswith("rank 2 takes")
 
 
 def test_what_could_not_be_told_is_said_in_every_format(command_line, job):
     said = "Of two ranks only the slower can be told"
     for format in ("table", "md", "csv", "json"):
-        outcome = command_line("stragglers", job, "--rank", "1,2", "--format", format)
+        outcome = command_line("ranks", job, "--rank", "1,2", "--format", format)
         assert said in (outcome.err if format == "csv" else outcome.out), format
 
 
@@ -62,10 +62,10 @@ def test_every_view_has_the_same_figures(command_line, job):
     found = opscope.load(job).slow_ranks()
     said = found.sentences()
     assert len(said) == 1 and said[0].startswith("rank 2 takes")
-    assert command_line("stragglers", job).out.split() == said[0].split()
+    assert command_line("ranks", job).out.split() == said[0].split()
     assert " ".join(said[0].split()) in " ".join(command_line("why", job).out.split())
     assert said[0] in command_line("why", job, "--format", "md").out
-    stragglers = json.loads(command_line("stragglers", job, "--format", "json").out)
+    stragglers = json.loads(command_line("ranks", job, "--format", "json").out)
     assert json.loads(command_line("why", job, "--format", "json").out)["stragglers"] == stragglers
     assert stragglers == found.as_dict()
     page = job.parent / "page.html"
@@ -79,7 +79,7 @@ def test_every_view_has_the_same_figures(command_line, job):
 def test_processes_without_ranks_are_compared_by_every_view(command_line, tmp_path):
     for process in (11, 12, 13):
         rank_trace(slow=process == 12).save(tmp_path / "job", process=process)
-    for command in ("stragglers", "why"):
+    for command in ("ranks", "why"):
         assert "process 12 takes" in command_line(command, tmp_path / "job").out, command
 
 
@@ -101,41 +101,39 @@ def test_a_rank_without_steps_is_not_the_measure_of_others(command_line, job):
 def test_what_is_no_trace_is_said_to_be_none(command_line, tmp_path, what, complaint):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("hello")
-    outcome = command_line("stragglers", tmp_path / what)
+    outcome = command_line("ranks", tmp_path / what)
     assert complaint in outcome.complaint and "one process" not in outcome.complaint
 
 
 def test_one_rank_has_nothing_to_be_compared_with(command_line, job):
-    assert "rank 2 alone has nothing" in command_line("stragglers", job, "--rank", "2").complaint
-    assert "has no rank 9" in command_line("stragglers", job, "--rank", "9").complaint
+    assert "rank 2 alone has nothing" in command_line("ranks", job, "--rank", "2").complaint
+    assert "has no rank 9" in command_line("ranks", job, "--rank", "9").complaint
 
 
 def test_so_many_ranks_that_they_do_not_fit_in_memory_are_refused(command_line, job):
-    outcome = command_line("stragglers", job, "--rank", "0-999999999")
+    outcome = command_line("ranks", job, "--rank", "0-999999999")
     assert outcome.code == 2 and "Give the number of a rank" in outcome.complaint
 
 
 def test_ranks_that_are_alike_are_said_to_be(command_line, tmp_path):
     for rank in range(3):
         rank_trace().save(tmp_path / "job", rank=rank)
-    outcome = command_line("stragglers", tmp_path / "job")
+    outcome = command_line("ranks", tmp_path / "job")
     assert "No rank is slower than the others by more than chance" in outcome.out
 
 
 def test_chosen_ranks_are_compared(command_line, job):
-    outcome = command_line("stragglers", job, "--rank", "0,1,3")
+    outcome = command_line("ranks", job, "--rank", "0,1,3")
     assert "No rank is slower" in outcome.out
 
 
 def test_one_process_is_no_job(command_line, tmp_path):
     rank_trace().save(tmp_path / "one")
-    outcome = command_line("stragglers", tmp_path / "one")
+    outcome = command_line("ranks", tmp_path / "one")
     assert outcome.code == 2 and "opscope run --children" in outcome.complaint
 
 
 def test_too_few_steps_are_said(command_line, tmp_path):
     for rank in range(3):
         rank_trace(steps=2).save(tmp_path / "job", rank=rank)
-    assert (
-        "0 of 3 processes have 5 steps or more" in command_line("stragglers", tmp_path / "job").out
-    )
+    assert "0 of 3 processes have 5 steps or more" in command_line("ranks", tmp_path / "job").out

@@ -43,7 +43,7 @@ def test_a_query_needs_no_trace_before_it(command_line, save):
 
 def test_none_here(command_line, save, tmp_path):
     (tmp_path / "empty.opscope").mkdir()
-    outcome = command_line("findings")
+    outcome = command_line("why --all")
     assert outcome.code == 2
     assert outcome.complaint == (
         f"There is no trace in {tmp_path}. Record one with `opscope run train.py`, or say which "

@@ -8,11 +8,11 @@ import termios
 
 import pytest
 
-from opscope.cli.session.live_view import TypedKeys
+from opscope.cli.top import TypedKeys
 
 ASK = """
 import os, sys, time
-from opscope.cli.session.live_view import TypedKeys
+from opscope.cli.top import TypedKeys
 with TypedKeys() as keys:
     print("ready", flush=True)
     print("typed" if keys.wait_for(b"qQ", 60) else "waited", flush=True)

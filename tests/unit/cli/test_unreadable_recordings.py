@@ -6,11 +6,11 @@ import opscope
 from opscope import _native
 from opscope.columns.codes import Want
 from opscope.errors import TraceFormatError
-from opscope.live.children.recovery import recover_ended
+from opscope.live.recovery import recover_ended
 from opscope.recording.recovered import part_of_recording
 from opscope.recording.streams.load import parts_of
+from opscope.storage.manifest import unfinished_recordings
 from opscope.storage.partition import PROCESS, Partition
-from opscope.storage.unfinished_recordings import unfinished_recordings
 from support.build_trace import build_trace, span
 from support.left_behind import held_by_another
 
@@ -55,7 +55,7 @@ def test_commands_answer_and_say_what_cannot_be_read(unreadable, command_line):
 
 def test_recovering_removes_what_has_nothing_in_it(unreadable, command_line):
     folder, why = unreadable
-    outcome = command_line("recover", folder)
+    outcome = command_line("doctor --recover", folder)
     assert outcome.code == 1 and why in outcome.err.replace("\n", " ")
     is_kept = why == "it is no recording"
     assert len(unfinished_recordings(folder)) == is_kept
@@ -104,7 +104,7 @@ def test_what_another_process_has_only_begun_stays(tmp_path, command_line):
     path.write_bytes(b"")
     with held_by_another(path):
         assert recover_ended(tmp_path) == []
-        outcome = command_line("recover", tmp_path)
+        outcome = command_line("doctor --recover", tmp_path)
         assert outcome.code == 1 and "still runs" in outcome.err
         assert path.exists()
 

@@ -7,8 +7,7 @@ from support.build_trace import build_trace, kernel
 
 def test_sound_work_keeps_all_rules():
     trace = build_trace(
-        "a 0..100",
-        gpu=[kernel("k", 10, 30, launch=0), kernel("l", 30, 50, launch=0)],
+        "a 0..100", gpu=[kernel("k", 10, 30, launch=0), kernel("l", 30, 50, launch=0)]
     )
 
     rules = check_device_rules(trace)
@@ -29,8 +28,7 @@ def test_work_before_its_launch_is_found():
 
 def test_overlap_on_a_stream_is_found_and_too_much_work_with_it():
     trace = build_trace(
-        "a 0..10",
-        gpu=[kernel("k", 10, 30, launch=0), kernel("l", 12, 32, launch=0)],
+        "a 0..10", gpu=[kernel("k", 10, 30, launch=0), kernel("l", 12, 32, launch=0)]
     )
 
     rules = check_device_rules(trace)
@@ -54,11 +52,7 @@ def test_what_may_overlap_does_not_break_the_rules():
         cudaLaunchKernel    40..50
         cudaLaunchKernelExC 52..60
         """,
-        gpu=[
-            *branches,
-            kernel("first", 50, 70, launch=1),
-            kernel("dependent", 62, 80, launch=2),
-        ],
+        gpu=[*branches, kernel("first", 50, 70, launch=1), kernel("dependent", 62, 80, launch=2)],
     )
 
     rules = check_device_rules(trace)
@@ -81,8 +75,7 @@ def test_the_ledger_has_every_rule():
 
 def test_idle_time_is_not_busy():
     trace = build_trace(
-        "a 0..10",
-        gpu=[kernel("k", 10, 30, launch=0), kernel("l", 70, 90, launch=0)],
+        "a 0..10", gpu=[kernel("k", 10, 30, launch=0), kernel("l", 70, 90, launch=0)]
     )
 
     rules = check_device_rules(trace)

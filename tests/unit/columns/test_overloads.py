@@ -3,7 +3,7 @@
 import torch
 
 import opscope
-from opscope.analysis.memory.written_arguments import match_signature
+from opscope.analysis.memory.categories import match_signature
 from opscope.columns.overloads import Overload, described, kept, overloads_of
 from support.processes import run_python
 

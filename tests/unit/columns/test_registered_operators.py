@@ -2,8 +2,8 @@ import pytest
 import torch
 
 import opscope
-from opscope.columns import overloads, registered_operators
-from opscope.columns.registered_operators import registered_overloads, registered_schema
+from opscope.columns import overloads
+from opscope.columns.overloads import registered_overloads, registered_schema
 from opscope.export import schema_text
 
 
@@ -42,7 +42,7 @@ def test_a_recording_asks_nothing_behind_torchscripts_lock(monkeypatch, tmp_path
         monkeypatch.setattr(torch._C, name, refuse)
     overloads._known.clear()
     schema_text._registered_text.cache_clear()
-    registered_operators._overloads.clear()
+    overloads._overloads.clear()
 
     with opscope.profile(record_shapes=True, profile_memory=True) as prof:
         torch.ones(3).add_(1)

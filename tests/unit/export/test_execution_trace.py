@@ -228,10 +228,7 @@ def test_backward_nodes_point_to_where_the_forward_thread_is(written):
 
 def test_a_forward_thread_that_is_idle_is_its_own_node(written):
     trace = build_trace(
-        [
-            span("forward", 0, 5),
-            span("MmBackward0", 20, 30, "engine", scope=1, forward_thread=1),
-        ]
+        [span("forward", 0, 5), span("MmBackward0", 20, 30, "engine", scope=1, forward_thread=1)]
     )
 
     nodes = written(trace)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from collections import Counter
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from opscope.api.trace import Trace
 from opscope.columns.names import Names
 from opscope.columns.schema import AllocationAction, EventKind, RecordScope
-from opscope.errors import UsageError
 from opscope.export.perfetto import perfetto_blocks, write_perfetto
 from support.build_trace import (
     ORIGIN_NS,
@@ -232,19 +230,6 @@ def test_bytes_that_are_no_text_are_replaced(written):
                    Names(trace.names.offsets, bytes(blob)))  # fmt: skip
     found = written(broken).slices[0]
     assert (found.name, found.arguments["inputs"]) == ("\ufffd", "\ufffd" * 4)
-
-
-def test_a_file_name_in_gz_is_compressed(tmp_path):
-    trace = build_trace([("op", 0, 1)])
-    write_perfetto(trace, tmp_path / "a.pftrace")
-    write_perfetto(trace, tmp_path / "a.pftrace.gz")
-    packed = (tmp_path / "a.pftrace.gz").read_bytes()
-    assert gzip.decompress(packed) == (tmp_path / "a.pftrace").read_bytes()
-
-
-def test_a_folder_that_is_not_there_is_a_usage_error(tmp_path):
-    with pytest.raises(UsageError, match="Cannot write"):
-        write_perfetto(build_trace([("op", 0, 1)]), tmp_path / "no" / "a.pftrace")
 
 
 def test_blocks_are_whole_whatever_their_size(monkeypatch, tmp_path):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opscope.columns.ledger_rows import KIND_COST, RECORDED_FOR, CostKind
-from opscope.columns.processor_rows import COMPUTED, SOURCE, WAITED
+from opscope.columns.ledger import COMPUTED, KIND_COST, PROCESSOR, RECORDED_FOR, WAITED, CostKind
 from opscope.columns.schema import EventKind
 from opscope.findings.find import find_findings
 from support.build_trace import build_trace, span
@@ -104,7 +103,7 @@ def test_small_operators_come_after_the_loop_that_they_are_in():
 
 
 def test_a_busy_machine_is_named():
-    trace = build_trace("aten::mm 0..100", ledger={SOURCE: {COMPUTED: 1, WAITED: 3}})
+    trace = build_trace("aten::mm 0..100", ledger={PROCESSOR: {COMPUTED: 1, WAITED: 3}})
     findings = find_findings(trace)
     assert findings.waited_share == 0.75
     assert any("waited for a processor" in note for note in findings.notes)

@@ -69,7 +69,6 @@ def test_arguments_of_the_next_call_are_named_if_nothing_before_calls(tmp_path):
         ("    n = 3\n    b.mul(2)\n", 2),
         ("    n = c * d\n    b.mul(2)\n", 3),
         ("    slow()\n    for c in d: g(c)\n    b.mul(2)\n", 4),
-        ("    r = os.pipe()\n    select.select([r], [], [])\n    b.mul(2)\n", 4),
         ("    r = os.pipe()\n    use(r)\n    b.mul(2)\n", 3),
         ("    try: raise E()\n    except E: slow()\n    b.mul(2)\n", 3),
         ("    for c in d:\n        b.mul(2)\n", 2),

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from opscope.columns.codes import EventKind, WaitsFor
-from opscope.columns.ledger_rows import KIND_COST, CostKind
-from opscope.columns.processor_rows import COMPUTED, SOURCE, WAITED
+from opscope.columns.ledger import COMPUTED, KIND_COST, PROCESSOR, WAITED, CostKind
 from opscope.columns.schema import THREAD_SAMPLES
 from opscope.columns.table import Table
 from opscope.findings.find import find_findings
@@ -113,7 +112,7 @@ def test_what_takes_less_without_recording_ends_later_events_sooner_on_all_threa
 def test_waiting_for_a_processor_is_taken_from_where_it_was():
     spans = [span("aten::mm", 1000 * i, 1000 * i + 900) for i in range(9)]
     spans.append(span("aten::mm", 9_000, 14_000))
-    trace = build_trace(spans, ledger={SOURCE: {COMPUTED: 9_900_000, WAITED: 4_100_000}})
+    trace = build_trace(spans, ledger={PROCESSOR: {COMPUTED: 9_900_000, WAITED: 4_100_000}})
     trace = sampled(trace, (0, 0, 0), (7_000, 7_000, 0), (14_000, 10_000, 4_000))
     took = program_time(trace).events["duration_ns"] / 1000
     assert took[:7] == pytest.approx([900] * 7)
@@ -123,7 +122,7 @@ def test_waiting_for_a_processor_is_taken_from_where_it_was():
 
 def test_findings_speak_of_the_program_and_still_say_that_the_machine_was_busy():
     spans = [span("aten::add", 10 * i, 10 * i + 2) for i in range(1_000)]
-    ledger = {**KNOWN_COST, SOURCE: {COMPUTED: 5_000_000, WAITED: 5_000_000}}
+    ledger = {**KNOWN_COST, PROCESSOR: {COMPUTED: 5_000_000, WAITED: 5_000_000}}
     trace = sampled(build_trace(spans, ledger=ledger), (0, 0, 0), (10_000, 5_000, 5_000))
     findings = find_findings(trace)
     assert findings.waited_share == 0.5

@@ -4,11 +4,12 @@ import json
 
 import pytest
 
+from opscope.columns.causes import Cause
 from opscope.columns.schema import EventKind
 from opscope.errors import UsageError
 from opscope.findings.status import OF_CAUSE, Status
 from opscope.findings.verdict import Verdict, find_verdict
-from opscope.jobs.verdict import job_verdict
+from opscope.jobs.shared_findings import job_verdict
 from support.build_trace import build_trace, span
 
 LOADING = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
@@ -42,7 +43,7 @@ def test_a_loader_that_is_waited_for_is_the_status():
 
 def test_waiting_for_other_ranks_outweighs_small_findings():
     found = find_verdict(build_trace(waits_before_work("gloo:all_reduce")))
-    assert found.status is Status.COMMUNICATION and found.next == "opscope stragglers"
+    assert found.status is Status.COMMUNICATION and found.next == "opscope ranks"
 
 
 def test_what_says_nothing_of_operators_cannot_tell():
@@ -67,7 +68,9 @@ def test_it_fits_into_json_and_into_trackers():
     found = find_verdict(build_trace(products()))
     assert json.loads(json.dumps(found.as_dict()))["status"] == "healthy"
     assert all(isinstance(value, float) for value in found.metrics().values())
-    assert found.metrics()["is_healthy"] == 1.0 and "share_operator" in found.metrics()
+    assert found.metrics()["is_healthy"] == 1.0 and found.metrics()["gain_share"] == 0
+    shares = {name for name in found.metrics() if name.startswith("share_")}
+    assert shares == {f"share_{cause.name.lower()}" for cause in Cause}, "of every run the same"
 
 
 def test_at_most_four_lines():

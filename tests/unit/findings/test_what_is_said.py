@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from opscope.api.trace import Trace
-from opscope.columns.ledger_rows import KIND_COST, CostKind
+from opscope.columns.ledger import COMPUTED, KIND_COST, PROCESSOR, WAITED, CostKind
 from opscope.columns.names import Names
-from opscope.columns.processor_rows import COMPUTED, SOURCE, WAITED
 from opscope.columns.schema import EventKind, RecordScope
 from opscope.findings.find import find_findings
 from opscope.findings.patterns import all_patterns
@@ -201,7 +200,7 @@ def test_what_saves_next_to_nothing_is_listed_but_not_named_first():
 
 def test_a_program_that_sleeps_did_not_wait_for_a_processor():
     """It computes 1 ms, waits 1 ms for a processor and sleeps for 8."""
-    counted = {SOURCE: {COMPUTED: 1e6, WAITED: 1e6}}
+    counted = {PROCESSOR: {COMPUTED: 1e6, WAITED: 1e6}}
     bounds = {"start_ns": ORIGIN_NS, "end_ns": ORIGIN_NS + 10_000_000}
     trace = build_trace("aten::mm 0..10000", ledger=counted, metadata=bounds)
     assert waited_share(trace) == pytest.approx(0.1)

@@ -52,19 +52,13 @@ def test_beyond_what_was_compared_the_bound_grows():
 
 
 def test_one_collective_is_enough_for_a_bound():
-    one, nothing = (
-        (np.array([ORIGIN]), np.array([-50_000])),
-        (np.array([ORIGIN]), np.array([90_000])),
-    )
-    line = fit_course(one, nothing)
-    assert line.ahead_ns(np.array([ORIGIN])) == 20_000
-    assert line.bound_ns(np.array([ORIGIN])) == pytest.approx(70_000)
-
-
-def test_one_side_alone_says_nothing():
-    none = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    some = np.array([ORIGIN]), np.array([5])
-    assert fit_course(some, none) is None and fit_course(none, some) is None
+    moment, none = np.array([ORIGIN]), np.zeros(0, dtype=np.int64)
+    above, below = (moment, np.array([-50_000])), (moment, np.array([90_000]))
+    line = fit_course(above, below)
+    assert line.ahead_ns(moment) == 20_000
+    assert line.bound_ns(moment) == pytest.approx(70_000)
+    assert fit_course(above, (none, none)) is None and fit_course((none, none), below) is None
+    assert EVEN.ahead_ns(moment).tolist() == [0] and EVEN.bound_ns(moment).tolist() == [0.0]
 
 
 def test_the_bound_of_what_no_line_satisfies_is_how_much_it_contradicts():
@@ -116,8 +110,3 @@ def test_clocks_that_can_agree_are_taken_to_where_that_is_asked():
     assert (agreeing.bound_ns(moments) > 0).all()
     apart = fit_course(*conditions(random, 50, 1e9, 5e6, 0)[:2])
     assert apart.agreeing() is apart
-
-
-def test_a_clock_is_as_itself():
-    moments = np.array([ORIGIN])
-    assert EVEN.ahead_ns(moments).tolist() == [0] and EVEN.bound_ns(moments).tolist() == [0.0]

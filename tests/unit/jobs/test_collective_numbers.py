@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from opscope.analysis.collectives.kinds import NONE
+from opscope.analysis.collectives.calls import NONE
 from opscope.jobs.collective_numbers import OneRank, align, one_rank
 
 KINDS = np.array([0, 1, 0, 0, 2, 1, 0, 0, 0, 1, 2, 0, 1, 1, 0, 2, 0, 1])

@@ -63,6 +63,8 @@ def test_kinds_and_ranks_add_up_to_the_whole():
     assert [one.awaited for one in waits] == [0, 6, 0]
     assert waits[1].awaited_ns == int(found.wait_ns.sum())
     assert sum(one.exposed_ns for one in waits) == int(found.exposed_ns.sum())
+    unasked = found_of(*all_reduces([0, 40, 20]), with_exposed=False)
+    assert unasked.exposed_ns.tolist() == [0] * 18
 
 
 def test_recordings_that_begin_at_different_times_are_put_beside_each_other():
@@ -140,7 +142,11 @@ def test_what_cannot_be_matched_is_counted_by_why():
     alone = rank_trace([0, 7], [("barrier", (), 0, 1, 2)])
     unknown = rank_trace(range(2), [("barrier", (), 0, 1, 2)], groups={"0xff": {}})
     silent = rank_trace(range(2), [("barrier", (), 0, None, None)])
-    stray = build_trace([span("gloo:barrier", 0, 1, "pool", is_async=True)])
+    strays = [
+        span("gloo:barrier", 0, 1, "pool", is_async=True),
+        span("gloo:send", 2, 3, "pool", is_async=True),
+    ]
+    stray = build_trace(strays)
     groups = {"0xab": {"pg_name": "0", "ranks": [0, 1]}}
     message = build_trace([span("c10d::send", 0, 1)], metadata={"process_groups": groups})
     found = found_of(alone, unknown, silent, stray, message)
@@ -151,9 +157,9 @@ def test_what_cannot_be_matched_is_counted_by_why():
         "calls of groups of which one rank alone was recorded": 2,
         "calls that other ranks did not record, or that nothing tells apart": 0,
         "calls without a transfer": 2,
-        "transfers without a call": 1,
+        "transfers without a call": 2,
     }
-    assert "1 transfers without a call" in repr(found)
+    assert "2 transfers without a call" in repr(found)
 
 
 def test_without_any_there_is_nothing_and_no_answer():
@@ -168,11 +174,6 @@ def test_arrows_go_from_those_who_waited_to_the_one_that_was_awaited():
     source, target = found.arrows()
     assert len(source) == 12 and set(found.process[target].tolist()) == {1}
     assert (found.begin_ns[source] <= found.begin_ns[target]).all()
-
-
-def test_exposed_time_can_be_left_out():
-    traces = all_reduces([0, 40])
-    assert found_of(*traces, with_exposed=False).exposed_ns.tolist() == [0] * 12
 
 
 def test_ranks_that_are_not_looked_at_are_named():
@@ -205,10 +206,10 @@ SAID = {
 
 
 @pytest.mark.parametrize("name", ["In msg nelems", "Seq", "Group size", "Global rank start"])
-@pytest.mark.parametrize("number", [10**9, 10**30])
-def test_any_number_that_a_file_says_is_taken_for_one(name, number):
-    trace = build_trace([span("record_param_comms", 0, 10, keywords={**SAID, name: number})])
-    assert len(found_of(trace, trace).processes) == 2
+def test_any_number_that_a_file_says_is_taken_for_one(name):
+    for number in (10**9, 10**30):
+        trace = build_trace([span("record_param_comms", 0, 10, keywords={**SAID, name: number})])
+        assert len(found_of(trace, trace).processes) == 2
 
 
 @pytest.mark.parametrize("begun", ["x", [None], [[1]], [["x", 2]], [[10**40, 3]], [[1, 2, 3]]])
@@ -223,8 +224,3 @@ def test_whatever_is_said_of_a_machine_tells_it_from_others():
     calls = [("barrier", (), 0, 1, 2)]
     found = found_of(*(rank_trace(range(2), calls, metadata=about) for _ in range(2)))
     assert len(found.clocks.machines) == 1
-
-
-def test_messages_without_a_call_are_counted_too():
-    found = found_of(build_trace([span("gloo:send", 0, 1)]), build_trace("aten::mm 0..1"))
-    assert found.unmatched["transfers without a call"] == 1

@@ -1,7 +1,6 @@
 """Steps of ranks side by side: by their numbers, with and without waiting for others."""
 
 import numpy as np
-import pytest
 
 from opscope.api.job import Job
 from opscope.columns.causes import Cause
@@ -50,17 +49,8 @@ def test_a_rank_without_steps_has_causes_only():
     assert found.wall_ns[1].tolist() == [NONE, NONE]
     assert np.isnan(found.mean_own_ns[1])
     assert found.cause_ns[1, Cause.OPERATOR] == 7_000
-
-
-def test_what_a_rank_takes_is_the_mean_as_where_it_is_said_to_be_slow():
-    steps = ranks(rank_trace(4), rank_trace(4, last_us=40))
-    assert steps.mean_own_ns.tolist() == [100_000, 110_000]
-    assert "rank 1: 110 µs" in repr(steps)
-
-
-def test_a_job_of_nobody_has_no_steps():
-    found = ranks()
-    assert found.number.size == 0 and found.wall_ns.shape == (0, 0)
+    none = ranks()
+    assert none.number.size == 0 and none.wall_ns.shape == (0, 0)
 
 
 def test_of_ranks_and_others_the_ranks_are_compared(tmp_path):
@@ -72,29 +62,24 @@ def test_of_ranks_and_others_the_ranks_are_compared(tmp_path):
     assert [str(one) for one in only.processes] == ["process 5"]
 
 
-@pytest.mark.parametrize("most", [0, 1, 2, 3, 8])
-def test_a_picture_of_few_has_who_matters(most):
+def test_a_picture_of_few_has_who_matters():
     own_ns = np.array([[50], [10], [30], [90], [40], [20], [70], [60], [80]])
     processes = tuple(Partition("rank", n) for n in range(9))
-    steps = RankSteps(
-        processes,
-        np.zeros(1, dtype=np.int64),
-        own_ns,
-        own_ns,
-        np.zeros((9, 1, len(Cause))),
-        np.zeros((9, len(Cause))),
-        "",
-    )
-    shown = {part.number for part in steps.worth_showing(most)}
-    assert len(shown) == most
-    if most > 2:
-        assert {3, 0, 1} <= shown  # slowest, middle, quickest
+    table_ns = np.zeros((9, 1, len(Cause)))
+    number = np.zeros(1, dtype=np.int64)
+    steps = RankSteps(processes, number, own_ns, own_ns, table_ns, table_ns[:, 0], "")
+    for most in (0, 1, 2, 3, 8):
+        shown = {part.number for part in steps.worth_showing(most)}
+        assert len(shown) == most
+        if most > 2:
+            assert {3, 0, 1} <= shown  # slowest, median, quickest
     assert steps.worth_showing(9) == list(processes)
 
 
-def test_it_reads_as_lines():
-    found = ranks(rank_trace(2), build_trace([span("aten::mm", 0, 7)]))
+def test_it_reads_as_lines_with_the_mean_of_each():
+    long = rank_trace(4, last_us=40)
+    found = ranks(rank_trace(4), long, build_trace([span("aten::mm", 0, 7)]))
     assert repr(found) == (
-        "<RankSteps of 2 processes, 2 steps; without others a step takes\n"
-        "  rank 0: 100 µs\n  rank 1: no steps>"
+        "<RankSteps of 3 processes, 4 steps; without others a step takes\n"
+        "  rank 0: 100 µs\n  rank 1: 110 µs\n  rank 2: no steps>"
     )

@@ -19,7 +19,7 @@ from opscope.columns.causes import Cause
 from opscope.errors import TraceFormatError, UnreadableProcessError, UsageError
 from opscope.jobs import rolled_up as rolled_up_module
 from opscope.jobs.compared_accounts import compare_accounts
-from opscope.jobs.make_rollups import make_rollups
+from opscope.jobs.rolled_up import make_rollups
 from opscope.jobs.rollup.read import Rollup
 from opscope.storage.manifest import ROLLUP
 from opscope.storage.partition import Partition

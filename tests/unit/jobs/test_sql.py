@@ -73,9 +73,9 @@ def test_what_only_some_recorded_is_there_of_those(job):
     ]
 
 
-@pytest.mark.parametrize("table", ["events", "names", "tensors", "ledger", "threads", "metadata"])
-def test_small_and_large_tables_can_be_asked(job, table):
-    assert ask(job, f"select count(*) from {table} where rank = 1")[0][0] > 0
+def test_small_and_large_tables_can_be_asked(job):
+    for table in ("events", "names", "tensors", "ledger", "threads", "metadata"):
+        assert ask(job, f"select count(*) from {table} where rank = 1")[0][0] > 0
 
 
 def test_one_process_is_read_and_no_other(job):
@@ -100,10 +100,7 @@ def test_a_damaged_file_is_named(job):
 
 def test_nothing_else_can_be_reached_where_that_is_asked(job):
     assert ask(job, "select count(*) from events", read_only=True) == [(6,)]
-    with pytest.raises(UsageError, match="may not do that"):
-        ask(job, f"select * from '{job}/rank=00000/events.parquet'", read_only=True)
-
-
-def test_what_does_not_run_is_said(job):
     with pytest.raises(UsageError, match="does not run"):
         ask(job, "select nothing from nowhere")
+    with pytest.raises(UsageError, match="may not do that"):
+        ask(job, f"select * from '{job}/rank=00000/events.parquet'", read_only=True)

@@ -32,11 +32,11 @@ class Watched:
 
     def begun(self, looks, how):
         """How many processes so many looks begin, each of which ends ``how`` before the next."""
-        self._drainers._command = self._ending_with(how)._command
+        self._drainers._helpers._command = self._ending_with(how)._helpers._command
         count = 0
         for _ in range(looks):
             self._drainers.look()
-            for process in self._drainers._running:
+            for process in self._drainers._helpers._running:
                 os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
                 count += 1
         return count

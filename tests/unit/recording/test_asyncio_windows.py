@@ -69,8 +69,7 @@ def test_other_windows_see_annotations_as_they_are():
     plain = PythonWindow("ANNOTATIONS")
     with Recorded() as recorded:
         asyncio.run(main())
-    plain.close()
-    assert [root.shape() for root in plain.read()] == ["long"]
+    assert [root.shape() for root in plain.end()] == ["long"]
     assert [run[1:] for run in recorded.runs()] == [("long",), ("long",)]
 
 
@@ -269,8 +268,7 @@ def test_a_window_that_closes_as_a_task_is_about_to_run():
         finally:
             gc.set_threshold(*thresholds)
             gc.callbacks.remove(close)
-        recorded.window.close()
-        recorded.window.read()
+        recorded.window.end()
         return len(begun)
 
     async def main():

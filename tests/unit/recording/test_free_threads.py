@@ -112,8 +112,7 @@ def test_every_call_is_in_its_windows_once():
 
     whole = PythonWindow()
     times = run_in_threads(lambda: call_row(BURSTS), open_and_close)
-    whole.close()
-    roots = whole.read()
+    roots = whole.end()
     counts = Counter(call.name for root in roots for call in root.find_all())
     for number in range(IN_A_ROW):
         assert counts[f"in_row_{number}"] == THREADS * BURSTS
@@ -133,8 +132,7 @@ def test_hooks_come_and_go_while_all_threads_run(wants):
     def record_a_while() -> None:
         window = PythonWindow(*wants, "NEW_THREADS")
         time.sleep(0.001)
-        window.close()
-        for calls in row_of_thread(window.read()).values():
+        for calls in row_of_thread(window.end()).values():
             numbers = [int(call.name.removeprefix("in_row_")) for call in calls]
             assert numbers == [(numbers[0] + i) % IN_A_ROW for i in range(len(numbers))]
             assert not any(call.unfinished for call in calls[:-1])
@@ -147,8 +145,7 @@ def test_windows_of_all_threads_at_once():
     def record_a_while() -> None:
         window = PythonWindow()
         call_row(1)
-        window.close()
-        own = [call.name for root in window.read() for call in root.find("call_row")]
+        own = [call.name for root in window.end() for call in root.find("call_row")]
         assert len(own) >= 1
 
     failed: list[BaseException] = []
@@ -220,13 +217,11 @@ def test_modules_that_threads_share(wants):
     def open_and_close() -> None:
         window = PythonWindow(*wants)
         time.sleep(0.001)
-        window.close()
-        inside.append(modules_in(window.read()))
+        inside.append(modules_in(window.end()))
 
     whole = PythonWindow(*wants, "NEW_THREADS")
     run_in_threads(call_modules, open_and_close)
-    whole.close()
-    assert modules_in(whole.read()) == Counter(began)
+    assert modules_in(whole.end()) == Counter(began)
     for counts in inside:
         assert abs(counts["Outer"] - counts["Inner"]) <= 2 * THREADS
 
@@ -241,8 +236,7 @@ def test_annotations_of_one_object_in_all_threads():
 
     whole = PythonWindow("ANNOTATIONS")
     run_in_threads(annotate, lambda: time.sleep(0.001))
-    whole.close()
-    counts = Counter(call.name for root in whole.read() for call in root.find_all())
+    counts = Counter(call.name for root in whole.end() for call in root.find_all())
     assert counts["own"] == counts["shared"] == 200 * THREADS
 
 
@@ -294,7 +288,6 @@ def test_numbers_are_given_once():
 @pytest.mark.skipif(not WITHOUT_GIL, reason="the GIL is on")
 def test_without_the_gil_runs_of_tasks_are_said_not_to_be_seen():
     window = PythonWindow("ASYNCIO")
-    window.close()
-    window.read()
+    window.end()
     notes = window.decoded["account"]["notes"]
     assert ("asyncio tasks", "not seen: they are with PYTHON_GIL=1 alone", 1.0) in notes

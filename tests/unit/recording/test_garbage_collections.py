@@ -46,8 +46,7 @@ def test_one_in_which_the_window_paused_is_over_when_it_goes_on():
     _native.pause_window(window.id, False)
     note("after")
     gc.collect()
-    window.close()
-    roots = window.read()
+    roots = window.end()
     assert [root.shape() for root in roots] == [PAUSE, "after", PAUSE]
     assert not any(root.unfinished for root in roots)
 
@@ -78,8 +77,7 @@ def test_one_in_which_another_thread_pauses_the_window_is_over_when_it_goes_on()
     _native.pause_window(window.id, False)
     resumed.set()
     thread.join()
-    window.close()
-    roots = window.read()
+    roots = window.end()
     assert [root.shape() for root in roots] == [PAUSE, "after", PAUSE]
     assert not any(root.unfinished for root in roots)
 
@@ -95,8 +93,7 @@ def test_one_in_which_the_window_paused_and_went_on_ends_where_it_does():
     with in_the_next_collection(pause_and_go_on):
         gc.collect()
     note("after")
-    window.close()
-    roots = window.read()
+    roots = window.end()
     assert [root.shape() for root in roots] == [(PAUSE, "inside"), "after"]
     assert not any(root.unfinished for root in roots)
 
@@ -134,13 +131,11 @@ def test_a_child_that_is_forked_in_the_middle_of_one():
         if child == 0:
             later = PythonWindow("GC", "ANNOTATIONS")
             note("in the child")
-            later.close()
-            is_recorded = [root.shape() for root in later.read()] == ["in the child"]
+            is_recorded = [root.shape() for root in later.end()] == ["in the child"]
             os._exit(0 if is_recorded else 1)
         statuses.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
     with in_the_next_collection(fork):
         gc.collect()
-    window.close()
-    assert [root.shape() for root in window.read()] == [PAUSE]
+    assert [root.shape() for root in window.end()] == [PAUSE]
     assert statuses == [0]

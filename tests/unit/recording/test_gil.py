@@ -6,9 +6,8 @@ import sysconfig
 import pytest
 
 from opscope.errors import LifecycleError
-from opscope.recording import gil
-from opscope.recording.gil import refuse_without_gil
-from opscope.recording.recorder import Recording
+from opscope.recording import recorder as gil
+from opscope.recording.recorder import Recording, refuse_without_gil
 from opscope.recording.sources import RecordingOptions
 from support.processes import run_python
 
@@ -33,7 +32,7 @@ def test_with_it_nothing_is_said(monkeypatch, is_enabled):
 
 PROGRAM = """
 import sys
-from opscope.recording.gil import refuse_without_gil
+from opscope.recording.recorder import refuse_without_gil
 refuse_without_gil()
 print(sys._is_gil_enabled())
 """

@@ -174,8 +174,7 @@ def test_what_libraries_ran_before_the_window_is_no_frame_of_it(library):
 
     outer()
     leaf()
-    windows[0].close()
-    roots = windows[0].read()
+    roots = windows[0].end()
     (call,) = [found for root in roots for found in root.find("outer")]
     assert [(child.name, child.line) for child in call.children] == [
         ("opens", outer.__code__.co_firstlineno + 1),
@@ -242,8 +241,7 @@ def test_threads_that_begin_in_a_library(library):
 
     window = PythonWindow(*OWN)
     outer()
-    window.close()
-    roots = window.read()
+    roots = window.end()
     assert any(root.find("outer") for root in roots)
     assert [shapes(root) for root in roots if root.name == "work"] == [[("calls", "leaf")]]
 

@@ -1,11 +1,8 @@
 """Calls of Python functions without C functions, on any interpreter, no torch."""
 
-import contextlib
 import ctypes
 import gc
 import inspect
-import os
-import signal
 import sys
 import threading
 
@@ -55,53 +52,6 @@ def test_functions_nest_and_carry_their_caller_s_line_without_c_functions():
     assert not any(found.unfinished for found in call.find_all())
 
 
-def test_generators_are_a_span_each_time_they_run():
-    def numbers():
-        for i in range(2):
-            yield leaf(i)
-
-    def outer():
-        return list(numbers())
-
-    call = record(outer, *FUNCTIONS)
-    assert shapes(call) == [("numbers", "leaf"), ("numbers", "leaf"), "numbers"]
-
-
-@pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt])
-def test_exceptions_end_every_function_they_leave(error):
-    def fail():
-        raise error
-
-    def middle():
-        fail()
-
-    def outer():
-        with contextlib.suppress(error):
-            middle()
-        leaf()
-
-    call = record(outer, *FUNCTIONS)
-    assert ("middle", "fail") in shapes(call)
-    assert shapes(call)[-1] == "leaf"
-    assert not any(found.unfinished for found in call.find_all())
-
-
-def test_a_signal_s_handler_is_inside_what_it_interrupted():
-    def handler(number, frame):
-        leaf()
-
-    def outer():
-        os.kill(os.getpid(), signal.SIGUSR1)
-        leaf()
-
-    before = signal.signal(signal.SIGUSR1, handler)
-    try:
-        call = record(outer, *FUNCTIONS)
-    finally:
-        signal.signal(signal.SIGUSR1, before)
-    assert shapes(call) == [("handler", "leaf"), "leaf"]
-
-
 def test_functions_that_ran_before_end_when_they_are_seen_to_be_over():
     windows = []
 
@@ -115,8 +65,7 @@ def test_functions_that_ran_before_end_when_they_are_seen_to_be_over():
 
     outer()
     leaf()
-    windows[0].close()
-    roots = windows[0].read()
+    roots = windows[0].end()
     (call,) = [found for root in roots for found in root.find("outer")]
     assert not call.unfinished
     assert shapes(call) == [("inner", "__init__", "leaf"), "leaf"]
@@ -131,39 +80,8 @@ def test_functions_that_ran_before_and_call_nothing_end_with_the_window_at_the_l
         windows.append(PythonWindow(*FUNCTIONS))
 
     opens()
-    windows[0].close()
-    (call,) = [found for root in windows[0].read() for found in root.find("opens")]
+    (call,) = [found for root in windows[0].end() for found in root.find("opens")]
     assert not call.unfinished
-
-
-def test_threads_that_ran_before_and_threads_that_begin():
-    go, done, end = threading.Event(), threading.Event(), threading.Event()
-
-    def early():
-        go.wait(60)
-        leaf()
-        done.set()
-        end.wait(60)  # so that no other thread gets its handle, by which Python 3.10 knows threads
-
-    def late():
-        leaf()
-
-    thread = threading.Thread(target=early)
-    thread.start()
-    window = PythonWindow(*FUNCTIONS)
-    go.set()
-    assert done.wait(60)
-    other = threading.Thread(target=late)
-    other.start()
-    other.join()
-    end.set()
-    thread.join()
-    window.close()
-    roots = window.read()
-    for name in ("early", "late"):
-        (call,) = [found for root in roots for found in root.find(name)]
-        assert call.find("leaf"), name
-        assert not call.find("leaf")[0].unfinished
 
 
 def test_a_window_is_opened_by_one_thread_and_closed_by_another():
@@ -189,8 +107,7 @@ def test_both_levels_at_once_give_each_window_what_it_wants():
     outer()
     everything.close()
     outer()
-    functions.close()
-    found = [call for root in functions.read() for call in root.find("outer")]
+    found = [call for root in functions.end() for call in root.find("outer")]
     assert [shapes(call) for call in found] == [["leaf"]] * 3
     (call,) = [call for root in everything.read() for call in root.find("outer")]
     assert shapes(call) == ["leaf", "<built-in function len>"]
@@ -207,8 +124,7 @@ def test_a_function_is_running_while_the_level_rises():
     outer()
     leaf()
     windows[0].close()
-    functions.close()
-    (call,) = [call for root in functions.read() for call in root.find("outer")]
+    (call,) = [call for root in functions.end() for call in root.find("outer")]
     assert not call.unfinished
     assert len(call.find("leaf")) == 1
     (call,) = [call for root in windows[0].read() for call in root.find("outer")]
@@ -257,8 +173,7 @@ def test_a_function_that_ends_unheard_has_ended_although_the_level_rises_then():
     thread.join()
     leaf()
     everything.close()
-    functions.close()
-    roots = functions.read()
+    roots = functions.end()
     (outer_call,) = [call for root in roots for call in root.find("outer")]
     (inner_call,) = outer_call.find("inner")
     within(inner_call, outer_call)
@@ -310,8 +225,7 @@ def test_the_functions_around_the_end_of_a_window_end_together():
     window = PythonWindow(*FUNCTIONS)
     gate.passed.release()
     thread.join()
-    window.close()
-    (outer_call,) = [call for root in window.read() for call in root.find("outer")]
+    (outer_call,) = [call for root in window.end() for call in root.find("outer")]
     (inner_call,) = outer_call.find("inner")
     within(inner_call, outer_call)
 
@@ -335,8 +249,7 @@ def test_a_thread_that_begins_while_the_level_rises_begins_its_functions_once():
     starter.join()
     thread.join()
     everything.close()
-    functions.close()
-    begun = [call for root in functions.read() for call in root.find("_bootstrap_inner")]
+    begun = [call for root in functions.end() for call in root.find("_bootstrap_inner")]
     assert len([call for call in begun if call.find("leaf")]) == 1
     everything.read()
 
@@ -364,8 +277,7 @@ def test_a_recursion_deeper_than_the_stack_of_c_is_survived_and_counted():
 
     later = PythonWindow(*FUNCTIONS)
     leaf()
-    later.close()
-    later.read()
+    later.end()
     assert later.decoded["account"]["notes"] == [], "it heard everything"
 
 
@@ -392,24 +304,6 @@ def test_another_hook_that_comes_and_goes_above_ours_is_left_alone():
     window.read()
     assert evaluation_hook() == before
     assert sum(len(root.find("leaf")) for root in later.read()) == 1
-
-
-def test_a_forked_child_records_nothing_and_can_begin_anew():
-    window = PythonWindow(*FUNCTIONS)
-    child = os.fork()
-    if child == 0:
-        status = 1
-        with contextlib.suppress(BaseException):
-            leaf()
-            own = PythonWindow(*FUNCTIONS)
-            leaf()
-            own.close()
-            status = 0 if sum(len(r.find("leaf")) for r in own.read()) == 1 else 2
-        os._exit(status)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    leaf()
-    window.close()
-    assert sum(len(root.find("leaf")) for root in window.read()) == 1
 
 
 def test_garbage_is_collected_in_the_middle():

@@ -404,6 +404,5 @@ def test_calls_that_are_reported_from_the_middle_of_one_on():
         assert recorded(lambda: Outer()(Inner()), ("MODULES",)) == Module.began
     finally:
         for window in opened:
-            window.close()
-            window.read()
+            window.end()
     assert Module.began == {"Outer": 1, "Inner": 1}

@@ -50,8 +50,7 @@ def test_modules_whenever_their_class_was_made(fake_modules, wants):
     Outer()()
     with contextlib.suppress(TypeError):
         FakeModule.__call__()
-    window.close()
-    names = [name for root in window.read() for name in module_names(root)]
+    names = [name for root in window.end() for name in module_names(root)]
     assert names == ["nn.Module: Outer_0", "nn.Module: Before_0", "nn.Module: During_0"]
     assert len(fake_modules) == 3
     slots = [During.__call__, FakeModule.__call__]
@@ -74,8 +73,7 @@ def test_a_module_that_fails(fake_modules):
     for _ in range(2):
         with pytest.raises(ValueError):
             Failing()()
-    window.close()
-    roots = window.read()
+    roots = window.end()
     assert len(roots) == 2
     assert not any(root.unfinished for root in roots)
 
@@ -89,8 +87,7 @@ def test_a_window_opened_inside_a_module(fake_modules):
 
     Opening()()
     leaf()
-    windows[0].close()
-    (found,) = [call for root in windows[0].read() for call in root.find("leaf")]
+    (found,) = [call for root in windows[0].end() for call in root.find("leaf")]
     roots = windows[0].decoded
     assert not found.unfinished
     assert roots["account"]["unmatched_ends"] == 0
@@ -100,8 +97,7 @@ def test_an_address_used_again_is_another_module(fake_modules):
     window = PythonWindow("MODULES")
     for _ in range(5):
         FakeModule()()
-    window.close()
-    window.read()
+    window.end()
     assert len(window.decoded["tables"]["modules"]["address"]) == 5
 
 
@@ -128,5 +124,4 @@ def test_modules_are_not_kept_alive(fake_modules):
     reference = weakref.ref(module)
     del module
     assert reference() is None
-    window.close()
-    window.read()
+    window.end()

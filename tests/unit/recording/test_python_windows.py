@@ -20,6 +20,8 @@ from support.record_python import WITH_GIL, PythonWindow, leaf, record, shapes
 pytest_plugins = ["support.without_torch"]
 pytestmark = pytest.mark.usefixtures("nothing_left_over", "no_torch")
 
+both_levels = pytest.mark.parametrize("level", ["PYTHON", "FUNCTIONS"])
+
 
 def test_a_window_opened_at_the_bottom_of_a_deep_stack():
     windows = []
@@ -32,8 +34,7 @@ def test_a_window_opened_at_the_bottom_of_a_deep_stack():
 
     down(500)
     leaf()
-    windows[0].close()
-    roots = windows[0].read()
+    roots = windows[0].end()
     (found,) = [call for root in roots for call in root.find("leaf")]
     assert not found.unfinished
     started = [call for root in roots for call in root.find("down")]
@@ -55,8 +56,7 @@ def test_a_window_closed_deeper_than_it_was_opened_leaves_nothing_open():
         assert call.children[0].shape() == "leaf"
     window = PythonWindow()
     leaf()
-    window.close()
-    roots = window.read()
+    roots = window.end()
     assert sum(len(root.find("outer")) for root in roots) == 0
     (found,) = [call for root in roots for call in root.find("leaf")]
     here = inspect.currentframe().f_code.co_name
@@ -79,8 +79,7 @@ def test_overlapping_windows_each_see_what_was_running():
     outer()
     leaf(3)
     windows["second"].close()
-    windows["first"].close()
-    second, first = windows["second"].read(), windows["first"].read()
+    second, first = windows["second"].read(), windows["first"].end()
     (call,) = [found for root in first for found in root.find("outer")]
     assert not call.unfinished
     (started,) = [found for root in second for found in root.find("outer")]
@@ -127,8 +126,7 @@ def test_a_call_whose_end_was_not_heard_is_in_the_one_whose_end_was():
     second = PythonWindow()
     opened.release()
     thread.join()
-    second.close()
-    second.read()
+    second.end()
     (call,) = [found for root in first.read() for found in root.find("outer")]
     assert len(call.find("inner")) == 1
 
@@ -148,8 +146,7 @@ def test_pausing_leaves_out_and_goes_on():
         leaf(20)
 
     outer()
-    state["window"].close()
-    roots = state["window"].read()
+    roots = state["window"].end()
     (call,) = [found for root in roots for found in root.find("outer")]
     assert [child.name for child in call.children] == ["ends_in_the_pause", "leaf"]
     assert len(call.find("leaf")) == 2
@@ -165,13 +162,14 @@ def test_a_function_that_returns_after_a_pause_ends_there():
 
     outer()
     leaf(2)
-    window.close()
-    (call,) = [found for root in window.read() for found in root.find("outer")]
+    (call,) = [found for root in window.end() for found in root.find("outer")]
     assert not call.unfinished
     assert [child.name for child in call.children] == ["leaf"]
 
 
-@pytest.mark.parametrize("wants", [("PYTHON", "NEW_THREADS"), ("PYTHON",)])
+@pytest.mark.parametrize(
+    "wants", [("PYTHON", "NEW_THREADS"), ("PYTHON",), ("FUNCTIONS", "NEW_THREADS")]
+)
 def test_threads_that_exist_and_threads_that_begin(wants):
     ready, go, end = threading.Barrier(2), threading.Barrier(2), threading.Barrier(2)
 
@@ -194,8 +192,7 @@ def test_threads_that_exist_and_threads_that_begin(wants):
     go.wait()
     end.wait()
     thread.join()
-    window.close()
-    roots = window.read()
+    roots = window.end()
     (existing,) = [call for root in roots for call in root.find("before")]
     assert len(existing.find("leaf")) == 1
     assert not existing.unfinished
@@ -217,8 +214,7 @@ def test_a_thread_that_only_waits_has_its_number():
         thread.start()
     inside.wait()
     window = PythonWindow()
-    window.close()
-    roots = window.read()
+    roots = window.end()
     go.set()
     for thread in threads:
         thread.join()
@@ -244,15 +240,13 @@ def test_a_thread_in_the_middle_of_a_call_when_windows_come_and_go():
     chunks = []
     for _ in range(30):
         window = PythonWindow()
-        window.close()
-        window.read()
+        window.end()
         chunks.append(_native.statistics()["mapped_bytes"])
     assert chunks[-1] <= chunks[10], "what the thread had open does not pile up"
     window = PythonWindow()
     go.set()
     thread.join()
-    window.close()
-    (call,) = [found for root in window.read() for found in root.find("worker")]
+    (call,) = [found for root in window.end() for found in root.find("worker")]
     assert not call.unfinished
     (waited,) = call.find("waits")
     assert len(waited.find("leaf")) == 1
@@ -298,8 +292,7 @@ def test_a_profiler_of_the_program_that_comes_during_a_window():
     profiler.enable()
     leaf()
     profiler.disable()
-    window.close()
-    window.read()
+    window.end()
     assert any(entry.code is leaf.__code__ for entry in profiler.getstats())
     assert shapes(record(lambda_user)) == ["leaf"]
 
@@ -315,20 +308,19 @@ def test_a_thread_profiler_of_the_program_is_not_replaced():
     threading.setprofile(profiler)
     try:
         window = PythonWindow()
-        window.close()
-        window.read()
+        window.end()
         assert threading.getprofile() is profiler
         threading.setprofile(None)
         window = PythonWindow()
         threading.setprofile(profiler)
-        window.close()
-        window.read()
+        window.end()
         assert threading.getprofile() is profiler
     finally:
         threading.setprofile(None)
 
 
-def test_signal_handlers_nest_where_they_interrupt():
+@both_levels
+def test_signal_handlers_nest_where_they_interrupt(level):
     def handler(number, frame):
         leaf()
 
@@ -339,15 +331,16 @@ def test_signal_handlers_nest_where_they_interrupt():
 
     previous = signal.signal(signal.SIGUSR1, handler)
     try:
-        call = record(outer)
+        call = record(outer, level, "NEW_THREADS")
     finally:
         signal.signal(signal.SIGUSR1, previous)
     (handled,) = call.find("handler")
     assert shapes(handled) == ["leaf"]
 
 
-def test_fork_records_in_the_parent_only():
-    window = PythonWindow()
+@both_levels
+def test_fork_records_in_the_parent_only(level):
+    window = PythonWindow(level, "NEW_THREADS")
 
     def outer():
         process = os.fork()
@@ -355,14 +348,13 @@ def test_fork_records_in_the_parent_only():
             status = 1
             with contextlib.suppress(BaseException):
                 leaf()
-                inner = record(leaf)
+                inner = record(leaf, level, "NEW_THREADS")
                 status = 0 if inner.name == "leaf" and sys.getprofile() is None else 2
             os._exit(status)
         return os.waitpid(process, 0)[1]
 
     assert outer() == 0
-    window.close()
-    (call,) = [found for root in window.read() for found in root.find("outer")]
+    (call,) = [found for root in window.end() for found in root.find("outer")]
     assert not call.unfinished
     assert call.find("leaf") == []
 
@@ -430,8 +422,7 @@ def test_nothing_is_kept_alive():
     window = PythonWindow()
     thing, code = call_a_new_function()
     assert thing() is None, "no frame, argument or result is kept even while recording"
-    window.close()
-    window.read()
+    window.end()
     gc.collect()
     # Python 3.13 without the GIL never frees code any more once a second thread has begun.
     is_kept_by_python = unrecorded() is not None
@@ -442,8 +433,7 @@ def test_many_profiles_take_no_more_memory_than_few():
     def profile_once():
         window = PythonWindow()
         leaf()
-        window.close()
-        window.read()
+        window.end()
 
     for _ in range(300):  # as often, so that records have gone on from a block to the next before
         profile_once()

@@ -1,4 +1,4 @@
-"""Devices in the page: the numbers of ``opscope gpu``, and what is left out is said."""
+"""Devices in the page: the numbers of ``opscope summary --gpu``, and what is left out is said."""
 
 import pytest
 

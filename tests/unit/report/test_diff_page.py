@@ -1,5 +1,7 @@
 """The page of a comparison: what it shows, and that names of a program are text in it."""
 
+from __future__ import annotations
+
 import re
 from html.parser import HTMLParser
 
@@ -8,8 +10,9 @@ import pytest
 from opscope.analysis.diff.compare import compare
 from opscope.analysis.diff.gate import judge, read_gate
 from opscope.api.diff import open_sides
-from opscope.report.diff_page import diff_html
-from support.build_trace import span
+from opscope.columns.schema import EventKind
+from opscope.report.diff_page import diff_html, flame_of
+from support.build_trace import build_trace, span
 from support.step_programs import step_program
 
 
@@ -79,3 +82,22 @@ def test_without_steps_there_are_no_graphs_but_reasons():
     )
     assert "no steps can be told in A" in page
     assert "<rect" in page  # of B
+
+
+def test_calls_in_the_calls_they_ran_in():
+    found = flame_of([step_program(calls={"block0": 3})])
+    assert found.step_ns == pytest.approx(1_525_000)
+    assert found.time_ns["block0",] == pytest.approx(310_000)
+    assert found.time_ns["block0", "aten::mm"] == pytest.approx(300_000)
+    assert found.time_ns["block1", "aten::mm"] == pytest.approx(100_000)
+    assert len(found.time_ns) == 24
+    averaged = flame_of([step_program(), step_program(took_us={"block3": 200})])
+    assert averaged.time_ns["block3", "aten::mm"] == pytest.approx(150_000)
+
+
+def test_what_is_around_the_steps_is_not_in_them():
+    assert flame_of([build_trace("aten::mm 0..10")]).time_ns == {}
+    trace = step_program(
+        change=lambda spans: [span("train", 0, 90_000, kind=EventKind.PYTHON_CALL), *spans]
+    )
+    assert ("train",) not in flame_of([trace]).time_ns

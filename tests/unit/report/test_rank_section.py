@@ -1,8 +1,5 @@
 """The ranks of a job in the page: their names, causes, and times that survive packing."""
 
-import base64
-import zlib
-
 import numpy as np
 
 from opscope.columns.causes import Cause
@@ -13,6 +10,7 @@ from opscope.report.packing import Packer
 from opscope.report.rank_section import MOST_STEPS, rank_section
 from opscope.storage.partition import Partition
 from support.job_of_collectives import rank_trace
+from support.read_report import unpack
 
 
 def compared(wall_ns):
@@ -30,24 +28,12 @@ def nothing():
     return job_collectives([])
 
 
-def unpacked(packer):
-    text = zlib.decompress(base64.b64decode(packer.finish()))
-    found, at = {}, 0
-    for column in packer.directory:
-        count, values = column["count"], 0
-        for plane in range(column["planes"]):
-            part = np.frombuffer(text[at : at + count], dtype=np.uint8).astype(np.int64)
-            values, at = values + (part << (8 * plane)), at + count
-        found[column["name"]] = values
-    return found
-
-
 def test_times_are_packed_by_rank_and_step():
     packer = Packer()
     section = rank_section(
         compared([[300, NONE], [70_000, 5]]), nothing(), [Partition("rank", 1)], packer
     )
-    found = unpacked(packer)
+    found = unpack(packer.finish(), packer.directory)
     assert found["rankTime"].tolist() == [301, 0, 70_001, 6]
     assert found["rankOwn"].tolist() == [151, 0, 35_001, 3]
     assert section["said"][0].startswith("0 of 2 processes have 5 steps or more")
@@ -62,7 +48,7 @@ def test_of_many_steps_the_first_are_shown():
     packer = Packer()
     section = rank_section(compared(np.ones((2, MOST_STEPS + 7))), nothing(), [], packer)
     assert len(section["steps"]) == MOST_STEPS and section["allSteps"] == MOST_STEPS + 7
-    assert len(unpacked(packer)["rankTime"]) == 2 * MOST_STEPS
+    assert len(unpack(packer.finish(), packer.directory)["rankTime"]) == 2 * MOST_STEPS
 
 
 def test_what_ranks_did_together_is_in_tables_of_text():

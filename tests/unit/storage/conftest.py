@@ -2,7 +2,7 @@
 
 import pytest
 
-from opscope.storage.store import save
+from opscope.storage.store import save_part
 from support.saved_trace import small_trace
 
 
@@ -13,4 +13,4 @@ def small():
 
 @pytest.fixture
 def saved(small, tmp_path):
-    return save(small, tmp_path / "t")
+    return save_part(small, tmp_path / "t")

@@ -141,7 +141,7 @@ def test_looking_at_a_trace_imports_no_pandas(tmp_path):
         build_trace([span("aten::mm", 0, 10, inputs=[tensor(2, 3)])]).save(tmp_path, rank=rank)
     program = (
         "import sys\nfrom opscope.cli import main\n"
-        f"for words in (['why'], ['findings'], ['stragglers'], ['summary', '--rank', '0'], "
+        f"for words in (['why'], ['why', '--all'], ['ranks'], ['summary', '--rank', '0'], "
         f"['report', '-o', {str(tmp_path / 'page.html')!r}]):\n"
         f"    main([words[0], {str(tmp_path)!r}, *words[1:]])\n"
         "    assert 'pandas' not in sys.modules, words\n"

@@ -3,7 +3,7 @@
 import pytest
 
 import opscope
-from opscope.report.run_section import run_section
+from opscope.report.payload import run_section
 from opscope.storage.job import missing_ranks
 from support.build_trace import build_trace, span
 

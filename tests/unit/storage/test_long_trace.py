@@ -4,20 +4,13 @@ import itertools
 
 import numpy as np
 import pytest
-from tests.support.build_trace import (
-    ORIGIN_NS,
-    allocation,
-    build_trace,
-    kernel,
-    span,
-    tensor,
-)
+from tests.support.build_trace import ORIGIN_NS, allocation, build_trace, kernel, span, tensor
 
 from opscope.api.trace import Trace
-from opscope.columns.part import part_from, part_until
+from opscope.columns.part import part_from
 from opscope.errors import TraceFormatError, UsageError
 from opscope.export.window import Window, window_of
-from opscope.storage import encoding, long_trace
+from opscope.storage import long_trace, parquet
 from opscope.storage.long_trace import LongTrace, end_of_trace
 
 
@@ -35,7 +28,7 @@ def many(count=200):
 
 @pytest.fixture
 def saved(tmp_path, monkeypatch):
-    monkeypatch.setattr(encoding, "ROW_GROUP", 64)
+    monkeypatch.setattr(parquet, "ROW_GROUP", 64)
     trace = many()
     trace.save(tmp_path / "t")
     return trace, LongTrace.at(tmp_path / "t")
@@ -51,7 +44,7 @@ def test_a_range_is_the_same_part_as_of_the_whole_trace(saved):
     trace, long = saved
     begin_ns, end_ns = ORIGIN_NS + 500_000, ORIGIN_NS + 900_000
     found = long.between(begin_ns, end_ns)
-    expected = part_from(part_until(trace, end_ns).trace, begin_ns).trace
+    expected = part_from(part_from(trace, 0, end_ns).trace, begin_ns).trace
     assert len(found.events) > 64
     for table in ("events", "tensors", "allocations", "threads"):
         assert rows_of(found, table) == rows_of(expected, table)
@@ -85,7 +78,7 @@ def test_a_range_has_what_devices_did_for_it_and_then(tmp_path):
     trace.save(tmp_path / "t")
     begin_ns, end_ns = ORIGIN_NS + 200_000, ORIGIN_NS + 400_000
     found = LongTrace.at(tmp_path / "t").between(begin_ns, end_ns)
-    expected = part_from(part_until(trace, end_ns).trace, begin_ns).trace
+    expected = part_from(part_from(trace, 0, end_ns).trace, begin_ns).trace
     assert 10 < len(found.table("gpu")) < 25
     for table in ("events", "gpu", "links", "threads"):
         assert rows_of(found, table) == rows_of(expected, table)

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from opscope.errors import TraceFormatError
-from opscope.storage import encoding, read_parquet, read_part
+from opscope.storage import parquet, read_part
 from opscope.storage.read_part import part_as_needed
-from opscope.storage.store import save
+from opscope.storage.store import save_part
 from support.loaded import load_trace
 from support.random_trace import assert_same_trace, random_trace
 from support.saved_trace import edit_manifest, rewrite, small_trace
@@ -24,7 +24,7 @@ from support.saved_trace import edit_manifest, rewrite, small_trace
 def few_rows(monkeypatch):
     """Every table with rows is a long one."""
     monkeypatch.setattr(read_part, "FEW_ROWS", 0)
-    monkeypatch.setattr(read_parquet, "FEW_ROWS", 0)
+    monkeypatch.setattr(parquet, "FEW_ROWS", 0)
 
 
 @pytest.mark.usefixtures("few_rows")
@@ -35,16 +35,16 @@ def few_rows(monkeypatch):
 def test_what_is_read_as_needed_is_what_is_loaded(seed, most_rows, known, tmp_path_factory):
     with pytest.MonkeyPatch.context() as changed:
         if known:  # what columns have that are one value throughout
-            changed.setattr(encoding, "_MANY_ROWS", 0)
-        folder = save(random_trace(seed, most_rows), tmp_path_factory.mktemp("trace") / "t")
+            changed.setattr(parquet, "_MANY_ROWS", 0)
+        folder = save_part(random_trace(seed, most_rows), tmp_path_factory.mktemp("trace") / "t")
     with part_as_needed(folder) as trace:
         assert_same_trace(trace, load_trace(folder))
 
 
 @pytest.mark.usefixtures("few_rows")
 def test_a_column_that_is_one_value_is_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(encoding, "_MANY_ROWS", 0)
-    folder = save(small_trace(), tmp_path / "t")
+    monkeypatch.setattr(parquet, "_MANY_ROWS", 0)
+    folder = save_part(small_trace(), tmp_path / "t")
     asked, constant = read_part.column_from_arrow, {"thread", "is_async", "unfinished", "step"}
 
     def read(schema, data, name):

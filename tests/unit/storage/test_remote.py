@@ -14,9 +14,10 @@ import pytest
 import opscope
 from opscope.cli import main
 from opscope.cli.destination import choose
-from opscope.cli.recover import recover
+from opscope.cli.session.recover import recover_all
+from opscope.cli.shown.console import Messages
 from opscope.errors import MissingDependencyError, TraceFormatError, UsageError
-from opscope.jobs.make_rollups import make_rollups
+from opscope.jobs.rolled_up import make_rollups
 from opscope.storage import remote
 from opscope.storage.remote import below, local_path
 from support.build_trace import build_trace, span
@@ -127,11 +128,12 @@ def test_files_of_other_tools_are_read(store, job, tmp_path):
 def test_every_command_takes_an_address(store, job, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     address = put(store, job, "job")
-    for command in (["summary"], ["why"], ["stragglers"], ["collectives"], ["findings"], ["report"],
-                    ["job", "ranks"], ["summary", "--rank", "1"], ["export", "-o", "all.json"],
-                    ["sql", "select count(*) from events"]):  # fmt: skip
-        name, *more = command
-        main([name, *more, address] if name == "job" else [name, address, *more])
+    commands = ("summary", "why", "ranks", "ranks --collectives", "why --all", "report")
+    more = ("ranks --ask ranks", "summary --rank 1", "export -o all.json")
+    query = ["sql", "select count(*) from events"]
+    for command in (*map(str.split, commands + more), query):
+        name, *rest = command
+        main([name, address, *rest])
         assert "Traceback" not in capsys.readouterr().err, command
     assert (tmp_path / "job.html").exists()
     assert json.loads((tmp_path / "all.json").read_text())
@@ -158,7 +160,7 @@ def test_what_cannot_be_read_is_said_with_its_address(store, job, monkeypatch):
 
 def test_people_are_told_of_the_address_and_not_of_the_copy(store, job, capsys):
     address = put(store, job, "bucket/job")
-    main(["stragglers", address])
+    main(["ranks", address])
     main(["summary", address])
     said = capsys.readouterr()
     assert "opscope-scratch" not in said.err + said.out
@@ -223,7 +225,7 @@ def test_nothing_is_written_elsewhere(store, job, tmp_path, monkeypatch):
         lambda: opscope.tensorboard_trace_handler("memory://key:secret@host/log"),
         lambda: choose(Path("memory://key:secret@host/trace"), None, "train"),
         lambda: choose(None, Path("memory://host/trace.json"), "train"),
-        lambda: recover(Path("memory://key:secret@host/trace")),
+        lambda: recover_all(Path("memory://key:secret@host/trace"), Messages()),
     ):
         with pytest.raises(UsageError, match="is not in the file system") as found:
             write()

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from opscope.errors import UsageError
-from opscope.storage import sql_lock
+from opscope.storage import sql
 from support.build_trace import build_trace, span
 
 outside = pa.table({"secret": [42]})
@@ -127,19 +127,19 @@ def test_what_it_may_not_do_is_said(trace):
     ],
 )
 def test_a_query_without_end_is_stopped(trace, monkeypatch, statement):
-    monkeypatch.setattr(sql_lock, "LONGEST_S", 0.3)
+    monkeypatch.setattr(sql, "LONGEST_S", 0.3)
     with pytest.raises(UsageError, match="was stopped after"):
         trace.sql(statement, read_only=True)
 
 
 def test_a_result_without_end_is_refused(trace, monkeypatch):
-    monkeypatch.setattr(sql_lock, "RESULT_BYTES", 1 << 20)
+    monkeypatch.setattr(sql, "RESULT_BYTES", 1 << 20)
     with pytest.raises(UsageError, match=r"more than 1 MiB.*Ask for less"):
         trace.sql("select * from range(1000000000000)", read_only=True)
 
 
 def test_memory_has_an_end(trace, monkeypatch):
-    monkeypatch.setitem(sql_lock.SETTINGS, "memory_limit", "64MiB")
+    monkeypatch.setitem(sql.SETTINGS, "memory_limit", "64MiB")
     with pytest.raises(UsageError, match="Out of Memory"):
         trace.sql("select list(range) from range(1000000000)", read_only=True)
 

@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import duckdb
@@ -18,12 +19,12 @@ import opscope
 from opscope.api.trace import Trace
 from opscope.columns.names import Names
 from opscope.columns.schema import SCHEMA_VERSION, TABLES
-from opscope.errors import TraceFormatError, UsageError
-from opscope.storage import interop, read_parquet, store
-from opscope.storage.manifest import read_manifest
-from opscope.storage.read_part import ranks
-from opscope.storage.store import save
-from support.build_trace import build_trace
+from opscope.errors import InsufficientMemoryError, TraceFormatError, UsageError
+from opscope.storage import interop, parquet, store
+from opscope.storage.manifest import rank_folders, read_manifest
+from opscope.storage.partition import RANK, Partition
+from opscope.storage.store import _LIBRARIES_BYTES, _POOLS_BYTES, save_part
+from support.build_trace import build_trace, span
 from support.loaded import load_trace
 from support.random_trace import assert_same_table, assert_same_trace, random_trace
 from support.repeat_trace import repeat_trace
@@ -31,7 +32,7 @@ from support.saved_trace import edit_manifest, rewrite
 
 
 def test_every_row_of_every_column_has_a_value(small, tmp_path):
-    for file in save(small, tmp_path / "t").glob("*.parquet"):
+    for file in save_part(small, tmp_path / "t").glob("*.parquet"):
         schema = pq.read_schema(file)
         lists = [one.type for one in schema if one.type.num_fields]
         assert not any(one.nullable for one in schema)
@@ -47,10 +48,10 @@ def test_every_row_of_every_column_has_a_value(small, tmp_path):
 def test_what_is_saved_is_loaded(seed, most_rows, at_once, tmp_path_factory):
     path = tmp_path_factory.mktemp("trace") / "t"
     trace = random_trace(seed, most_rows)
-    save(trace, path)
+    save_part(trace, path)
     with pytest.MonkeyPatch.context() as changed:
         if not at_once:  # as in long tables
-            changed.setattr(read_parquet, "FEW_ROWS", -1)
+            changed.setattr(parquet, "FEW_ROWS", -1)
             changed.setattr(interop, "_MANY", 16)
         assert_same_trace(load_trace(path), trace)
 
@@ -82,27 +83,27 @@ def test_few_events_take_little_room(small, tmp_path):
 
 
 def test_an_empty_trace_survives(tmp_path):
-    save(build_trace([]), tmp_path / "t")
+    save_part(build_trace([]), tmp_path / "t")
     assert len(load_trace(tmp_path / "t").events) == 0
     assert sorted(os.listdir(tmp_path / "t/rank=00000")) == ["manifest.json", "names.parquet"]
 
 
 def test_names_that_are_not_utf8_are_stored_as_they_are_shown(tmp_path):
     names = Names(np.array([0, 2, 5], dtype=np.int64), b"\xff\xfeabc")
-    save(Trace({"events": {"name": [0, 1]}}, names), tmp_path / "t")
+    save_part(Trace({"events": {"name": [0, 1]}}, names), tmp_path / "t")
     assert list(load_trace(tmp_path / "t").names) == ["\ufffd\ufffd", "abc"]
 
 
 def test_names_with_lone_surrogates_are_stored(tmp_path):
     trace = Trace({"events": {"name": [0]}}, Names.from_strings(["a\ud800b"]))
-    save(trace, tmp_path / "t")
+    save_part(trace, tmp_path / "t")
     assert list(load_trace(tmp_path / "t").names) == list(trace.names)
 
 
 @pytest.fixture
 def two_ranks(small, tmp_path):
-    save(small, tmp_path / "t", rank=0)
-    save(build_trace([("other", 0, 7)]), tmp_path / "t", rank=1)
+    save_part(small, tmp_path / "t", Partition(RANK, 0))
+    save_part(build_trace([("other", 0, 7)]), tmp_path / "t", Partition(RANK, 1))
     return tmp_path / "t"
 
 
@@ -141,7 +142,7 @@ def test_every_rank_has_the_same_columns(two_ranks):
 
 
 def test_several_ranks_have_to_be_told_apart(two_ranks):
-    assert ranks(two_ranks) == [0, 1]
+    assert sorted(rank_folders(two_ranks)) == [0, 1]
     assert load_trace(two_ranks, rank=1).event_name(0) == "other"
     assert load_trace(two_ranks / "rank=00001").event_name(0) == "other"
     with pytest.raises(UsageError, match=r"several ranks \(0, 1\).*rank=0"):
@@ -153,25 +154,25 @@ def test_several_ranks_have_to_be_told_apart(two_ranks):
 def test_the_rank_comes_from_the_recording(tmp_path):
     for own in range(3):
         info = {"distributedInfo": {"rank": own, "world_size": 3}}
-        save(build_trace([("a", 0, own + 1)], metadata=info), tmp_path / "t")
-    assert ranks(tmp_path / "t") == [0, 1, 2]
+        save_part(build_trace([("a", 0, own + 1)], metadata=info), tmp_path / "t")
+    assert sorted(rank_folders(tmp_path / "t")) == [0, 1, 2]
     assert load_trace(tmp_path / "t", rank=2).events["duration_ns"].tolist() == [3000]
 
 
 @pytest.mark.parametrize("info", [None, [], {"rank": "x"}, {"rank": 5, "world_size": 2}])
 def test_nonsense_about_the_job_means_rank_0(info, tmp_path):
-    save(build_trace([], metadata={"distributedInfo": info}), tmp_path / "t")
-    assert ranks(tmp_path / "t") == [0]
+    save_part(build_trace([], metadata={"distributedInfo": info}), tmp_path / "t")
+    assert sorted(rank_folders(tmp_path / "t")) == [0]
 
 
 def test_a_smaller_run_replaces_all_ranks_of_a_larger_one(two_ranks, small):
-    save(small, two_ranks)
-    assert ranks(two_ranks) == [0]
+    save_part(small, two_ranks)
+    assert sorted(rank_folders(two_ranks)) == [0]
 
 
 def test_saving_again_replaces_the_rank(small, tmp_path):
-    save(small, tmp_path / "t")
-    save(build_trace([("only", 0, 1)]), tmp_path / "t")
+    save_part(small, tmp_path / "t")
+    save_part(build_trace([("only", 0, 1)]), tmp_path / "t")
     assert load_trace(tmp_path / "t").event_name(0) == "only"
     assert sorted(os.listdir(tmp_path / "t")) == ["rank=00000"]
     assert sorted(os.listdir(tmp_path / "t/rank=00000")) == [
@@ -180,24 +181,24 @@ def test_saving_again_replaces_the_rank(small, tmp_path):
 
 
 def test_a_crash_while_writing_keeps_the_earlier_trace(small, tmp_path, monkeypatch):
-    save(small, tmp_path / "t")
+    save_part(small, tmp_path / "t")
 
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(store.pq, "write_table", interrupted)
+    monkeypatch.setattr(parquet.pq, "write_table", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        save(build_trace([("new", 0, 1)]), tmp_path / "t")
+        save_part(build_trace([("new", 0, 1)]), tmp_path / "t")
     assert_same_trace(load_trace(tmp_path / "t"), small)
     assert os.listdir(tmp_path / "t") == ["rank=00000"]
 
 
 def test_files_of_others_in_a_rank_are_kept(small, tmp_path, capsys):
-    rank = save(small, tmp_path / "t")
+    rank = save_part(small, tmp_path / "t")
     (rank / "NOTES.md").write_text("mine")
     (rank / "plots").mkdir()
     (rank / "plots" / "a.png").write_bytes(b"mine too")
-    save(build_trace([("new", 0, 1)]), tmp_path / "t")
+    save_part(build_trace([("new", 0, 1)]), tmp_path / "t")
     assert (rank / "NOTES.md").read_text() == "mine"
     assert (rank / "plots" / "a.png").read_bytes() == b"mine too"
     assert not (rank / "tensors.parquet").exists()  # the new trace has none
@@ -207,9 +208,9 @@ def test_files_of_others_in_a_rank_are_kept(small, tmp_path, capsys):
 
 
 def test_a_file_of_others_in_the_way_of_a_table_is_kept_by_another_name(small, tmp_path, capsys):
-    rank = save(build_trace([("first", 0, 1)]), tmp_path / "t")
+    rank = save_part(build_trace([("first", 0, 1)]), tmp_path / "t")
     (rank / "tensors.parquet").write_text("mine")
-    save(small, tmp_path / "t")
+    save_part(small, tmp_path / "t")
     assert (rank / "tensors.parquet.earlier").read_text() == "mine"
     assert "tensors.parquet.earlier" in capsys.readouterr().err
     assert_same_trace(load_trace(tmp_path / "t"), small)
@@ -218,33 +219,33 @@ def test_a_file_of_others_in_the_way_of_a_table_is_kept_by_another_name(small, t
 def test_files_of_others_in_a_rank_that_is_gone_are_kept(two_ranks, small, capsys):
     (two_ranks / "rank=00001" / "NOTES.md").write_text("mine")
     for _ in range(2):
-        save(small, two_ranks)
-        assert ranks(two_ranks) == [0]
+        save_part(small, two_ranks)
+        assert sorted(rank_folders(two_ranks)) == [0]
         kept = two_ranks / "rank=00000" / "earlier-rank=00001" / "NOTES.md"
         assert kept.read_text() == "mine"
     assert capsys.readouterr().err.count(str(kept)) == 1
 
 
 def test_a_manifest_names_nothing_outside_its_folder(small, tmp_path):
-    rank = save(small, tmp_path / "t")
+    rank = save_part(small, tmp_path / "t")
     (tmp_path / "outside.parquet").write_text("mine")
     edit_manifest(rank, tables={"../../outside": {}, str(tmp_path / "outside"): {}, "events": 3})
-    save(small, tmp_path / "t")
+    save_part(small, tmp_path / "t")
     assert (tmp_path / "outside.parquet").read_text() == "mine"
     assert_same_trace(load_trace(tmp_path / "t"), small)
 
 
 def test_a_rank_that_is_a_link_is_replaced_and_what_it_points_to_is_not(small, tmp_path):
-    elsewhere = save(small, tmp_path / "elsewhere")
+    elsewhere = save_part(small, tmp_path / "elsewhere")
     (tmp_path / "t").mkdir()
     (tmp_path / "t/rank=00000").symlink_to(elsewhere)
-    save(build_trace([("new", 0, 1)]), tmp_path / "t")
+    save_part(build_trace([("new", 0, 1)]), tmp_path / "t")
     assert_same_trace(load_trace(tmp_path / "elsewhere"), small)
     assert load_trace(tmp_path / "t").event_name(0) == "new"
 
 
 def test_a_rank_that_cannot_be_put_in_place_leaves_the_earlier_one(small, tmp_path, monkeypatch):
-    save(small, tmp_path / "t")
+    save_part(small, tmp_path / "t")
     rename = Path.rename
 
     def refuse(path, target):
@@ -256,32 +257,32 @@ def test_a_rank_that_cannot_be_put_in_place_leaves_the_earlier_one(small, tmp_pa
     moved = []
     monkeypatch.setattr(Path, "rename", refuse)
     with pytest.raises(UsageError, match="No space left"):
-        save(build_trace([("new", 0, 1)]), tmp_path / "t")
+        save_part(build_trace([("new", 0, 1)]), tmp_path / "t")
     assert_same_trace(load_trace(tmp_path / "t"), small)
     assert os.listdir(tmp_path / "t") == ["rank=00000"]
 
 
 def test_what_a_killed_writer_left_is_not_read(small, tmp_path):
-    save(small, tmp_path / "t")
+    save_part(small, tmp_path / "t")
     shutil.copytree(tmp_path / "t/rank=00000", tmp_path / "t/.rank=00001.abc")
-    assert ranks(tmp_path / "t") == [0]
-    save(small, tmp_path / "t")
+    assert sorted(rank_folders(tmp_path / "t")) == [0]
+    save_part(small, tmp_path / "t")
 
 
 def test_a_full_disk_is_reported_and_leaves_nothing(small, tmp_path, monkeypatch):
     def no_space(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(store.pq, "write_table", no_space)
+    monkeypatch.setattr(parquet.pq, "write_table", no_space)
     with pytest.raises(UsageError, match=r"No space left on device.*enough space.*save it again"):
-        save(small, tmp_path / "t")
+        save_part(small, tmp_path / "t")
     assert os.listdir(tmp_path / "t") == []
 
 
 def test_folders_of_others_are_refused(small, tmp_path):
     (tmp_path / "precious.txt").write_text("mine")
     with pytest.raises(UsageError, match=r"holds precious\.txt.*nothing was written"):
-        save(small, tmp_path)
+        save_part(small, tmp_path)
     assert os.listdir(tmp_path) == ["precious.txt"]
 
 
@@ -289,34 +290,34 @@ def test_a_partition_written_by_somebody_else_is_refused(small, tmp_path):
     (tmp_path / "t/rank=00000").mkdir(parents=True)
     (tmp_path / "t/rank=00000/data.parquet").write_bytes(b"")
     with pytest.raises(UsageError, match="no part of a trace"):
-        save(small, tmp_path / "t")
+        save_part(small, tmp_path / "t")
     assert (tmp_path / "t/rank=00000/data.parquet").exists()
 
 
 def test_a_file_in_the_way_is_refused(small, tmp_path):
     (tmp_path / "t").write_text("x")
     with pytest.raises(UsageError, match="is a file"):
-        save(small, tmp_path / "t")
+        save_part(small, tmp_path / "t")
     with pytest.raises(UsageError, match=r"cannot be written to .*Not a directory"):
-        save(small, tmp_path / "t/below")
+        save_part(small, tmp_path / "t/below")
 
 
 def test_the_name_of_a_json_is_refused(small, tmp_path):
     with pytest.raises(UsageError, match="export_chrome_trace"):
-        save(small, tmp_path / "trace.json.gz")
+        save_part(small, tmp_path / "trace.json.gz")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes anywhere")
 def test_a_folder_without_permission_is_reported(small, tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(UsageError, match="Permission denied"):
-        save(small, tmp_path / "t")
+        save_part(small, tmp_path / "t")
 
 
 @pytest.mark.parametrize("rank", [-1, 100_000])
 def test_a_rank_out_of_range_is_refused(small, tmp_path, rank):
     with pytest.raises(UsageError, match="0 to 99999"):
-        save(small, tmp_path / "t", rank=rank)
+        save_part(small, tmp_path / "t", Partition(RANK, rank))
 
 
 def test_a_newer_schema_is_refused(saved):
@@ -366,7 +367,7 @@ def test_a_truncated_table_is_reported(saved):
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_flipped_bits_are_reported_or_harmless(data, tmp_path_factory):
-    folder = save(random_trace(1), tmp_path_factory.mktemp("trace") / "t")
+    folder = save_part(random_trace(1), tmp_path_factory.mktemp("trace") / "t")
     file = folder / data.draw(st.sampled_from(["events.parquet", "names.parquet"]))
     damaged = bytearray(file.read_bytes())
     position = data.draw(st.integers(0, len(damaged) - 1))
@@ -409,7 +410,7 @@ def test_columns_from_later_versions_are_ignored_and_missing_ones_filled(saved, 
 
 def test_the_writer_is_known_whatever_the_program_made_of_its_path(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [b"no text", None])
-    folder = save(build_trace([]), tmp_path / "t")
+    folder = save_part(build_trace([]), tmp_path / "t")
     assert read_manifest(folder).opscope_version == opscope.__version__
 
 
@@ -425,3 +426,27 @@ def test_a_folder_of_cycles_says_which_there_are(tmp_path):
         (tmp_path / f"cycle-{number}").mkdir()
     with pytest.raises(TraceFormatError, match=r"Say which: .*cycle-1 to cycle-10\."):
         load_trace(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("left", "is_saved", "is_loaded"),
+    [
+        (None, True, True),
+        (_LIBRARIES_BYTES, False, False),
+        (_LIBRARIES_BYTES, True, True),
+        (_POOLS_BYTES, False, True),
+    ],
+)
+def test_the_libraries_and_every_row_need_some(tmp_path, monkeypatch, left, is_saved, is_loaded):
+    if not is_loaded:
+        monkeypatch.delitem(sys.modules, "pyarrow.parquet", raising=False)
+    else:
+        import_module("pyarrow.parquet")
+    monkeypatch.setattr(store, "process_memory_left", lambda: left)
+    trace = build_trace([span("one", 0, 1)])
+    if is_saved:
+        trace.save(tmp_path / "t")
+    else:
+        with pytest.raises(InsufficientMemoryError, match=r"writing .*t: it needs about"):
+            trace.save(tmp_path / "t")
+    assert (tmp_path / "t").exists() is is_saved

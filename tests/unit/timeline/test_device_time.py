@@ -1,12 +1,12 @@
 """Device time goes to the event that launched the work, and up to what it ran in."""
 
-from opscope.timeline.device_time import (
+from opscope.timeline.listing import (
     ANNOTATION,
     SYNCHRONISATION,
+    TorchListing,
     listed_gpu_rows,
     measure_device_time,
 )
-from opscope.timeline.listing import TorchListing
 from support.build_trace import build_trace, kernel
 
 

@@ -80,7 +80,3 @@ def test_python_calls_and_annotations_have_no_phase_of_their_own():
     )
     assert phase == [NO_PHASE, NO_PHASE]
     assert not any(outermost)
-
-
-def test_an_empty_trace_has_no_phases():
-    assert phases_of([]) == ([], [])

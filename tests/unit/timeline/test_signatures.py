@@ -1,11 +1,19 @@
 """Signatures: equal for equal arguments, different for different ones."""
 
+from __future__ import annotations
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from opscope.analysis.torch_listing.argument_lists import plain_shapes
-from opscope.timeline.signatures import first_of_each, mix, scalar_signatures, shape_signatures
+from opscope.timeline.signatures import (
+    first_of_each,
+    medians,
+    scalar_signatures,
+    shape_signatures,
+)
 from opscope.timeline.tree.arguments import Arguments
 from support.build_trace import build_trace, span, tensor
 
@@ -54,14 +62,16 @@ def test_first_of_each_numbers_keys_by_first_appearance():
     assert first.tolist() == [0, 1, 3]
 
 
-def test_first_of_each_of_nothing():
-    group, first = first_of_each(np.array([], dtype=np.uint64))
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(-9, 9)), max_size=40))
+def test_the_lower_of_the_two_middle_values(rows):
+    group, values = (np.array([row[i] for row in rows], dtype=np.int64) for i in (0, 1))
+    found = medians(values, group, 5)
+    assert found.shape == (5,)
+    for number in set(group.tolist()):
+        own = np.sort(values[group == number])
+        assert found[number] == own[(len(own) - 1) // 2]
 
-    assert group.tolist() == [] and first.tolist() == []
 
-
-def test_mix_spreads_neighbours():
-    mixed = mix(np.arange(10_000))
-
-    assert len(np.unique(mixed)) == 10_000
-    assert len(np.unique(mixed >> np.uint64(48))) > 9000
+def test_a_value_in_no_group_is_refused():
+    with pytest.raises(ValueError, match="not there"):
+        medians(np.array([1, 2]), np.array([0, 3]), 3)

@@ -1,8 +1,10 @@
 """One table says of a name its cause and what it waits for."""
 
+from __future__ import annotations
+
 from opscope.columns.causes import Cause
 from opscope.columns.codes import WaitsFor
-from opscope.timeline.waits import cause_of_name, is_idle, waits_for_device
+from opscope.timeline.waits import TimeKind, cause_of_name, is_idle, time_kind, waits_for_device
 
 
 def test_loops_of_events_idle_and_sleepers_do_not():
@@ -18,3 +20,41 @@ def test_python_that_waits_for_a_device_waits_for_no_lock():
         assert waits_for_device(name)
     assert cause_of_name("cudaMemcpy") == (Cause.DEVICE, WaitsFor.NOTHING)
     assert not waits_for_device("<built-in method acquire of _thread.lock object at 0x7f>")
+
+
+WAITING = (
+    "<built-in method acquire of _thread.lock object at 0x7f>",
+    "<built-in method acquire of _thread.RLock object at 0x7f>",
+    "<built-in method poll of select.epoll object at 0x7f>",
+    "<built-in method get of _queue.SimpleQueue object at 0x7f>",
+    "<built-in method recv_into of _socket.socket object at 0x7f>",
+    "<built-in function sleep>",
+    "<built-in function waitpid>",
+    "threading.py(611): wait",
+    "/usr/lib/python3.11/selectors.py(451): select",
+    "queue.py(154): get",
+    "multiprocessing/connection.py(917): wait",
+    "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__",
+    "cudaDeviceSynchronize",
+    "cudaStreamSynchronize",
+)
+WORK = (
+    "aten::mm",
+    "<built-in method release of _thread.lock object at 0x7f>",
+    "<built-in method get of dict object at 0x7f>",
+    "<built-in function len>",
+    "train.py(3): wait",
+    "my_queue.py(154): get",
+    "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
+    "cudaLaunchKernel",
+    "Optimizer.step#Adam.step",
+)
+
+
+STEPS = ("ProfilerStep#12", "ProfilerStep*")
+HOOKS = ("torch/optim/optimizer.py(502): _optimizer_step_code",)
+
+
+def test_names_are_waiting_work_steps_or_hooks():
+    for kind, names in zip(TimeKind, (WORK, WAITING, STEPS, HOOKS), strict=True):
+        assert [name for name in names if time_kind(name) is not kind] == []

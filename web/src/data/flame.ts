@@ -13,7 +13,16 @@ export interface FlameNode {
   children: FlameNode[]; // most time first
 }
 
-export function buildFlame(spans: Spans, range: TimeRange): FlameNode {
+// What torch runs in Python between what a program calls and what it computes.
+const INTERNALS = /^(.*\/)?torch\/.*\.py(\(|:)/;
+
+export function isInternal(label: string): boolean {
+  return INTERNALS.test(label);
+}
+
+// Without internals, what they call stands under what called them.
+export function buildFlame(spans: Spans, range: TimeRange, internals = true): FlameNode {
+  const isHidden = Uint8Array.from(spans.labels, (label) => (!internals && isInternal(label) ? 1 : 0));
   const root = makeNode(-1, -1, 0, null);
   const nodeOf: FlameNode[] = new Array(spans.count);
   const byStack = new Map<FlameNode, Map<number, FlameNode>>();
@@ -23,6 +32,10 @@ export function buildFlame(spans: Spans, range: TimeRange): FlameNode {
     if (overlaps(spans.lines[line])) return;
     const parentSpan = spans.parent[span];
     const above = parentSpan >= 0 ? nodeOf[parentSpan] : lineNodes[spans.lineOf(span)];
+    if (isHidden[spans.label[span]]) {
+      nodeOf[span] = above;
+      return;
+    }
     let siblings = byStack.get(above);
     if (!siblings) byStack.set(above, (siblings = new Map()));
     const label = spans.merged[spans.label[span]];

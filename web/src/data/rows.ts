@@ -9,6 +9,7 @@ export interface Row {
 }
 
 const NOWHERE = 0xffff;
+const MOST_COMPARED = 16; // spans of one pixel
 
 export class SpanRows {
   readonly depth: Uint16Array; // of every span; meaningless for those left out
@@ -96,6 +97,16 @@ export class SpanRows {
       else high = middle;
     }
     return low;
+  }
+
+  // The span with the most time of its own among some positions: of many, of some spread over them.
+  longest(first: number, last: number): number {
+    const step = Math.max(1, Math.floor((last - first) / MOST_COMPARED));
+    let best = this.order[first];
+    for (let i = first + step; i < last; i += step) {
+      if (this.spans.selfTime(this.order[i]) > this.spans.selfTime(best)) best = this.order[i];
+    }
+    return best;
   }
 
   // The span of a row at a time, or the nearest one within `slack`; -1 for none.

@@ -1,5 +1,6 @@
 // Every span of the trace in typed arrays, ordered by line and by start.
 import { Kind, type Line, type SpanSection } from "../contract";
+import { Activities } from "./activities";
 import { SpanRows } from "./rows";
 import type { Columns } from "./unpack";
 
@@ -25,6 +26,7 @@ export class Spans {
   readonly unranked: Uint8Array; // 1 for a label of a step, or of what recording needs
   readonly unfinished: Set<number>;
   readonly maxTime: number;
+  readonly activities: Activities;
 
   private readonly own: Float64Array;
   private readonly inputs: Float64Array;
@@ -69,6 +71,7 @@ export class Spans {
       this.own[i] += passed;
       if (this.around[i] >= 0) this.own[this.around[i]] -= passed;
     }
+    this.activities = new Activities(this);
     this.all = this.shown = new SpanRows(this);
   }
 
@@ -79,6 +82,13 @@ export class Spans {
   // Calls of Python and C functions are most of the depth of a recording with stacks.
   showPython(show: boolean): void {
     this.shown = show ? this.all : new SpanRows(this, isPython);
+  }
+
+  // -1 for none. Of a line each is made by another call, so that no two start at once.
+  callStartingAt(start: number): number {
+    for (let span = 0; span < this.count; span++)
+      if (this.start[span] === start && isPython(this.kind(span))) return span;
+    return -1;
   }
 
   duration(span: number): number {
@@ -129,6 +139,10 @@ export class Spans {
     for (let above = span; above >= 0 && this.kind(above) === kind; above = this.parent[above])
       if (this.arrowsFrom(above).length || this.arrowsTo(above).length) return above;
     return span;
+  }
+
+  forEachArrow(visit: (source: number, target: number) => void): void {
+    for (let i = 0; i < this.arrowSource.length; i++) visit(this.arrowSource[i], this.arrowTarget[i]);
   }
 
   arrowsFrom(span: number): number[] {

@@ -1,10 +1,11 @@
 // Flame graph of what is selected, or of everything: calls with the same stack merged, root on top.
-import { buildFlame, pathOf, selfValue, type FlameNode } from "../data/flame";
+import { buildFlame, isInternal, pathOf, selfValue, type FlameNode } from "../data/flame";
 import { element, fitCanvas, replace, visible } from "../dom";
 import { formatCount, formatShare, formatTime } from "../format";
 import type { State } from "../state";
 import { lineName } from "../view/lines";
 import { Tooltip } from "../view/tooltip";
+import { toggle } from "./tables";
 
 const ROW_HEIGHT = 20;
 
@@ -17,8 +18,9 @@ class FlameGraph {
   private readonly canvas = element("canvas");
   private readonly scroller = element("div", { class: "flame-scroller" }, this.canvas);
   private readonly crumbs = element("div", { class: "crumbs" });
-  private readonly tree: FlameNode;
-  private focus: FlameNode;
+  private tree!: FlameNode;
+  private focus!: FlameNode;
+  private readonly internalsSwitch: HTMLElement | null;
   private rects: { node: FlameNode; x: number; y: number; width: number }[] = [];
   private hovered: FlameNode | null = null;
 
@@ -26,13 +28,24 @@ class FlameGraph {
     private readonly state: State,
     private readonly tooltip: Tooltip,
   ) {
-    this.tree = buildFlame(state.spans, state.scope);
-    this.focus = this.tree.children.length === 1 ? this.tree.children[0] : this.tree;
+    const hasInternals = state.spans.labels.some(isInternal);
+    this.internalsSwitch = hasInternals
+      ? toggle("torch's internals", false, (shown) => {
+          this.build(shown);
+          this.draw();
+        })
+      : null;
+    this.build(false);
     this.root.append(this.crumbs, this.scroller);
     this.canvas.addEventListener("pointermove", (event) => this.hover(event));
     this.canvas.addEventListener("pointerleave", () => this.leave());
     this.canvas.addEventListener("click", (event) => this.click(event));
     new ResizeObserver(() => this.draw()).observe(this.scroller);
+  }
+
+  private build(internals: boolean): void {
+    this.tree = buildFlame(this.state.spans, this.state.scope, internals);
+    this.focus = this.tree.children.length === 1 ? this.tree.children[0] : this.tree;
   }
 
   private draw(): void {
@@ -56,7 +69,7 @@ class FlameGraph {
       ? state.theme.muted
       : node.label < 0
         ? state.theme.line
-        : state.colors.of(node.label);
+        : state.colors.ofLabel(node.label);
     context.fillRect(x, y, Math.max(width - 0.5, 0.5), ROW_HEIGHT - 1);
     if (node === this.hovered) {
       context.strokeStyle = state.theme.text;
@@ -109,6 +122,7 @@ class FlameGraph {
       more
         ? element("button", { class: "button", on: { click: () => this.zoomTo(this.tree) } }, "Show all")
         : null,
+      this.internalsSwitch,
     );
   }
 

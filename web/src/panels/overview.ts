@@ -25,7 +25,6 @@ interface BarRow {
 export function overviewPanel(state: State): HTMLElement {
   const { report } = state;
   const cards = [
-    verdictCard(state),
     periodCard(state),
     findingsCard(state),
     ...timeCards(state),
@@ -37,18 +36,6 @@ export function overviewPanel(state: State): HTMLElement {
     recordingCard(report),
   ];
   return element("div", { class: "cards" }, ...cards.filter((card) => card !== null));
-}
-
-// The answer, before everything that it is made of.
-function verdictCard(state: State): HTMLElement | null {
-  const [first, ...others] = state.report.verdict;
-  if (!first) return null;
-  return element(
-    "div",
-    { class: "card verdict" },
-    element("h3", {}, first),
-    ...others.map((line) => element("p", { class: "sentence" }, line)),
-  );
 }
 
 // What the page is about, where that is not all of the recording.
@@ -317,7 +304,7 @@ export function bars(rows: BarRow[], empty: string): HTMLElement {
 
 export function colorOf(state: State, name: string): string {
   const label = state.labelOf(name);
-  return label === undefined ? "" : state.colors.of(label);
+  return label === undefined ? "" : state.colors.ofLabel(label);
 }
 
 export function largest(values: number[], count: number): number[] {

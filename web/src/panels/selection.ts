@@ -64,7 +64,7 @@ function rangePanel(state: State, range: TimeRange): HTMLElement {
         width: "minmax(220px, 3fr)",
         numeric: false,
         value: (row) => spans.labels[statistics[row].label] || "(no name)",
-        color: (row) => state.colors.of(statistics[row].label),
+        color: (row) => state.colors.ofLabel(statistics[row].label),
         detail: (row) => (waits(row) ? "waiting" : ""),
       },
       time(
@@ -254,7 +254,7 @@ function longest(state: State, spans: number[]): number {
 
 function swatch(state: State, span: number): HTMLElement {
   const square = element("span", { class: "swatch" });
-  square.style.background = state.colors.of(state.spans.label[span]);
+  square.style.background = state.colors.ofSpan(span);
   return square;
 }
 

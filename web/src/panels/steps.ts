@@ -114,6 +114,7 @@ function drawBars(
   const most = Math.max(...steps.duration, 1);
   const each = stepWidth(steps, width);
   const colors = stack.names.map(stack.color);
+  const tops: number[] = [];
   context.font = "11px system-ui, sans-serif";
   for (let step = 0; step < steps.number.length; step++) {
     const parts = stack.parts(step);
@@ -126,13 +127,21 @@ function drawBars(
       context.fillRect(x, y - part * scale, Math.max(each - (each > 6 ? 3 : 0), 0.8), part * scale);
       y -= part * scale;
     });
-    if (each > 52)
-      writeCentred(context, formatTime(steps.duration[step]), x + each / 2, y - 6, state.theme.dim);
+    tops.push(y);
     if (each > 24 || step % Math.ceil(40 / each) === 0) {
       writeCentred(context, String(steps.number[step]), x + each / 2, BARS_HEIGHT + 13, state.theme.dim);
     }
   }
   drawMedian(context, steps, state, width, most);
+  if (each <= 52) return;
+  context.strokeStyle = state.theme.panel; // around the texts, so that the line of the median ends at them
+  context.lineWidth = 4;
+  tops.forEach((top, step) => {
+    const text = formatTime(steps.duration[step]);
+    const x = NAME_WIDTH + (step + 0.5) * each;
+    context.strokeText(text, x - context.measureText(text).width / 2, top - 6);
+    writeCentred(context, text, x, top - 6, state.theme.dim);
+  });
 }
 
 function drawMedian(

@@ -161,18 +161,26 @@ export function sourcesPanel(state: State): HTMLElement {
         text: (row) => place(shortPath(columns.file[row]), columns.line[row]),
         detail: (row) => columns.function[row],
       },
+      {
+        key: "text",
+        title: "Source",
+        width: "minmax(160px, 3fr)",
+        numeric: false,
+        value: (row) => columns.text[row],
+      },
       ...times("total", "Total", "In the calls made from this line", columns.total, true),
       ...times("self", "Self", "In them, outside the calls they make in turn", columns.self, true),
       ...times("deviceTotal", "Device", "Device work launched in them", columns.deviceTotal),
       count("calls", "Calls", columns.calls),
     ],
     sortBy: "total",
-    filterText: (row) => `${columns.file[row]}:${columns.line[row]} ${columns.function[row]}`,
+    filterText: (row) =>
+      `${columns.file[row]}:${columns.line[row]} ${columns.function[row]} ${columns.text[row]}`,
     placeholder: "Filter lines",
     extras: [librarySwitch],
     hidden: (row) => !library && columns.library[row],
     note: leftOut(section) + about(state),
-    onPick: (row) => state.showAllOf(columns.function[row]),
+    onPick: (row) => state.goToCall(columns.starts[row]),
   });
   return table.root;
 }

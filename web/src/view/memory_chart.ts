@@ -111,7 +111,8 @@ export class MemoryChart {
 
   private markPeak(u: uPlot): void {
     const { accent, text } = this.state.theme;
-    const x = u.valToPos(this.device.peakTime, "x", true);
+    const x = u.valToPos(this.device.time[this.peak], "x", true);
+    const y = u.valToPos(this.device.total[this.peak], "y", true);
     const { top, height, left, width } = u.bbox;
     if (x < left || x > left + width) return;
     u.ctx.save();
@@ -121,6 +122,10 @@ export class MemoryChart {
     u.ctx.moveTo(x, top);
     u.ctx.lineTo(x, top + height);
     u.ctx.stroke();
+    u.ctx.fillStyle = accent;
+    u.ctx.beginPath();
+    u.ctx.arc(x, y, 3.5 * devicePixelRatio, 0, 2 * Math.PI);
+    u.ctx.fill();
     u.ctx.fillStyle = text;
     u.ctx.textAlign = x > left + width - 60 ? "right" : "left";
     u.ctx.fillText(" peak ", x, top + 10 * devicePixelRatio);

@@ -81,7 +81,7 @@ export class Minimap {
         if (first >= last) continue;
         const inside = Math.min(1, (spans.shown.covered[last] - spans.shown.covered[first]) / perPixel);
         context.globalAlpha = 0.35 + 0.65 * inside;
-        context.fillStyle = colors.of(spans.label[spans.shown.order[(first + last) >> 1]]);
+        context.fillStyle = colors.ofSpan(spans.shown.longest(first, last));
         context.fillRect(x, 2 + i * height, 1, height);
       }
     });

@@ -49,7 +49,7 @@ export class SpanPainter {
       // Only the last of those that start in this pixel can be wide; it is drawn as itself.
       if (next - 1 > i && spans.duration(spans.shown.order[next - 1]) / perPixel >= NARROW) next--;
       const share = (spans.shown.covered[next] - spans.shown.covered[i]) / perPixel;
-      const match = this.isMuted(i, next) ? -1 : this.firstMatch(i, next);
+      const match = this.isMuted(i, next) ? -1 : this.shownOf(i, next);
       const shade = Math.min(SHADES - 1, 1 + Math.floor(share * (SHADES - 1)));
       // What was searched for is drawn in full, however short it is.
       const found = this.matchesBefore !== null && match >= 0;
@@ -108,15 +108,15 @@ export class SpanPainter {
   }
 
   private colorOf(span: number): number {
-    return this.state.colors.indexOfLabel[this.state.spans.label[span]];
+    return this.state.colors.indexOf(span);
   }
 
-  // The first of these positions whose span matches; the first of all without a search.
-  private firstMatch(first: number, last: number): number {
-    const { order } = this.state.spans.shown;
+  // Which span gives a pixel its colour: the first that matches; without a search the longest.
+  private shownOf(first: number, last: number): number {
+    const { shown } = this.state.spans;
     const before = this.matchesBefore;
-    if (before) for (let i = first; i < last; i++) if (before[i + 1] > before[i]) return order[i];
-    return order[first];
+    if (before) for (let i = first; i < last; i++) if (before[i + 1] > before[i]) return shown.order[i];
+    return shown.longest(first, last);
   }
 
   private isMuted(first: number, last: number): boolean {

@@ -4,6 +4,9 @@ import { matcher, problemOf } from "../data/search";
 
 const ROW_HEIGHT = 26;
 const MARGIN_ROWS = 8;
+const MOST_LETTERS = 110;
+const LETTER_WIDTH = 6.6; // pixels, of most
+const SPARE_LETTERS = 6; // for the square before a text and the space around it
 
 export interface Column {
   key: string;
@@ -60,7 +63,10 @@ export class Table {
       this.scroller,
     );
     this.scroller.append(this.head, this.body);
-    this.scroller.style.setProperty("--columns", options.columns.map((c) => c.width).join(" "));
+    this.scroller.style.setProperty(
+      "--columns",
+      options.columns.map((column) => this.widthOf(column)).join(" "),
+    );
     this.scroller.addEventListener("scroll", () => this.renderRows());
     this.scroller.addEventListener("keydown", (event) => this.pressed(event));
     new ResizeObserver(() => this.renderRows()).observe(this.scroller);
@@ -89,6 +95,18 @@ export class Table {
     this.body.style.height = `${this.shown.length * ROW_HEIGHT}px`;
     this.scroller.scrollTop = 0;
     this.renderRows();
+  }
+
+  // A column of text is as wide as its longest text, where that fits.
+  private widthOf(column: Column): string {
+    if (column.numeric || !column.width.startsWith("minmax")) return column.width;
+    let longest = column.title.length;
+    for (let row = 0; row < this.options.rows; row++) {
+      const text = column.text?.(row) ?? String(column.value(row));
+      longest = Math.max(longest, text.length + (column.detail?.(row).length ?? 0));
+    }
+    const width = (Math.min(longest, MOST_LETTERS) + SPARE_LETTERS) * LETTER_WIDTH;
+    return column.width.replace(/, *[\d.]+fr\)/, `, ${width}px)`);
   }
 
   private sort(): void {

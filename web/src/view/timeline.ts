@@ -6,13 +6,15 @@ import { MemoryStrip } from "./memory_strip";
 import { LineLayout, ROW_HEIGHT, type PlacedLine } from "./lines";
 import { Minimap } from "./minimap";
 import { SpanPainter } from "./paint";
+import { Legend } from "./legend";
 import { drawRuler } from "./ruler";
 import { Tooltip } from "./tooltip";
 
 export const GUTTER = 168;
 const RULER_HEIGHT = 22;
 const AXIS_HEIGHT = 63; // with the strip above the ruler
-const LEAST_HEIGHT = 220;
+const LEGEND_HEIGHT = 22;
+const LEAST_HEIGHT = 170;
 const CLICK_SLACK = 4; // pixels that a click may miss or move by
 
 export class Timeline {
@@ -47,6 +49,7 @@ export class Timeline {
       element("div", { class: "axis" }, this.corner(), this.minimap.root, this.ruler),
       this.scroller,
       this.memory.root,
+      new Legend(state).root,
     );
     this.placeNames();
     if (!this.layout.lines.length)
@@ -202,8 +205,8 @@ export class Timeline {
 
   // A few lines do not need all the height a timeline usually gets.
   private shrinkToFit(): void {
-    const height = AXIS_HEIGHT + this.layout.height + this.memory.height + 8;
-    this.root.style.flexBasis = `min(44%, ${Math.max(height, LEAST_HEIGHT)}px)`;
+    const height = AXIS_HEIGHT + this.layout.height + this.memory.height + LEGEND_HEIGHT + 8;
+    this.root.style.flexBasis = `min(25%, ${Math.max(height, LEAST_HEIGHT)}px)`;
   }
 
   private rowsChanged(): void {

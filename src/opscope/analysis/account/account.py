@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.base.html_table import html_table
 from opscope.base.quantity_text import share_text, time_text
 from opscope.columns.causes import Cause
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Values
 from opscope.timeline.steps import Steps
-
-Values = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -46,28 +44,18 @@ class Entry:
 
 @dataclass(frozen=True, eq=False)
 class MainTime:
-    """The time of the thread that a program runs on, piece by piece. Arrays have shape (pieces,).
+    """The time of the main thread, piece by piece. Arrays have shape (pieces,)."""
 
-    Attributes:
-        trace: the part looked at.
-        steps: its steps.
-        step: row in ``steps``; -1 outside all steps.
-        event: the innermost span then, row in the part's ``events``; -1 for none.
-        cause: ``Cause``.
-        time_ns: nanoseconds on the clock, somewhere between the two that follow; a stretch of
-            several causes is there once for each.
-        start_ns: when the stretch begins, Unix nanoseconds.
-        end_ns: when it ends.
-    """
-
-    trace: TraceData
-    steps: Steps
-    step: Values
-    event: Values
-    cause: Values
+    trace: TraceData  # the part looked at
+    steps: Steps  # its steps
+    step: Values  # row in ``steps``; -1 outside all steps
+    event: Values  # the innermost span then, row in the part's ``events``; -1 for none
+    cause: Values  # ``Cause``
+    # nanoseconds on the clock, somewhere between the two that follow; a stretch of several causes
+    # is there once for each
     time_ns: Values
-    start_ns: Values
-    end_ns: Values
+    start_ns: Values  # when the stretch begins, Unix nanoseconds
+    end_ns: Values  # when it ends
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,36 +6,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.columns.causes import Cause
 from opscope.columns.codes import GpuKind
 from opscope.columns.labels import DEVICES
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Values
 from opscope.timeline.step_times import covered
 from opscope.timeline.steps import Steps
-
-Values = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 _COLLECTIVE_KERNELS = ("nccl", "rccl")
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceRows:
-    """The time of one device; arrays have shape (rows,).
+    """The time of one device; arrays have shape (rows,)."""
 
-    Attributes:
-        name: ``cuda:0``.
-        step: row in the steps, -1 outside all.
-        cause: ``Cause``.
-        time_ns: of the device.
-    """
-
-    name: str
-    step: Values
-    cause: Values
-    time_ns: Values
+    name: str  # ``cuda:0``
+    step: Values  # row in the steps, -1 outside all
+    cause: Values  # ``Cause``
+    time_ns: Values  # of the device
 
 
 def device_rows(trace: TraceData, steps: Steps, bounds: tuple[int, int]) -> Iterator[DeviceRows]:

@@ -4,39 +4,126 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from opscope import _native
 from opscope.analysis.account.account import Account, MainTime
 from opscope.analysis.account.device_rows import device_rows
-from opscope.analysis.account.divided import divide
+from opscope.analysis.account.helper_threads import passes_of_engine, transfers
+from opscope.analysis.account.pieces import thread_of_operators, time_of_threads
+from opscope.analysis.account.processor import Intervals, intervals_by_thread
 from opscope.analysis.recording_cost import cost_of_an_event_ns
+from opscope.base.cached_property import cached_property
 from opscope.base.reused_memory import reusing_memory
 from opscope.columns.causes import Cause
-from opscope.columns.derived import derive
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derive
+from opscope.timeline.arrays import Amounts, Rows, Values
 from opscope.timeline.period import Period, Which, period_of
-from opscope.timeline.steps import Steps
+from opscope.timeline.steps import Steps, program_steps
 from opscope.timeline.tree.frame_text import python_events
-from opscope.timeline.tree.line_nesting import Line
+from opscope.timeline.tree.line_nesting import Line, line_nesting
 
-Values = npt.NDArray[np.int64]
-Amounts = npt.NDArray[np.float64]
-Columns = dict[str, Values]
+
+@dataclass(frozen=True, eq=False)
+class Divided:
+    """The threads of a part of a trace, with what is needed to divide their time."""
+
+    steps: Steps  # of the program
+    steps_are: str  # what they are where nothing marks them; else empty
+    bounds: tuple[int, int]  # the first moment and the last, Unix nanoseconds
+    threads: tuple[Line, ...]  # one line per thread of the system
+    is_sampled: bool  # whether the kernel was asked about any thread
+    _calls_most: int
+    _time: _native.TimeOfThreads
+
+    @property
+    def sums(self) -> list[tuple[Values, Values]]:
+        """Of each thread the nanoseconds by step and cause, outside of all steps first, and how
+        many of these may be of another cause. Shapes ((steps + 1) * causes,)."""
+        return [(time, error) for time, error, _ in self._sums]
+
+    @property
+    def main(self) -> int:
+        """The thread that calls most operators; where none does, the one that most was seen to run
+        on."""
+        if self._calls_most >= 0:
+            return self._calls_most
+        busy = [busy_ns for _, _, busy_ns in self._sums]
+        return busy.index(max(busy)) if busy else 0
+
+    def pieces_of_main(self, causes: Iterable[Cause]) -> tuple[Values, ...]:
+        """Columns of the pieces of the main thread's time that went to some causes: step, event,
+        cause, nanoseconds, start and end. Shapes (pieces,)."""
+        if not self.threads:
+            return tuple(np.zeros((6, 0), dtype=np.int64))
+        shares = self._time.pieces(self.main, [int(cause) for cause in causes])
+        return tuple(np.concatenate(column) for column in zip(*shares, strict=True))
+
+    def time_of_main(self, group: Rows, groups: int) -> Values:
+        """Nanoseconds of the main thread in its steps, by the number that the innermost span has
+        in ``group`` and by cause; of no span last. Shape (groups + 1, causes)."""
+        if not self.threads:
+            return np.zeros((groups + 1, len(Cause)), dtype=np.int64)
+        sums = self._time.sums_of_groups(self.main, group, groups)
+        return sums.reshape(groups + 1, len(Cause))
+
+    @cached_property
+    def _sums(self) -> list[tuple[Values, Values, int]]:
+        return self._time.sums()
+
+
+def divide(whole: TraceData, period: Period) -> Divided:
+    """Divide the time of a period of ``whole``, which has the samples of threads; made once."""
+    return derive(period.trace, Divided, lambda: _divide(whole, period))
+
+
+def _divide(whole: TraceData, period: Period) -> Divided:
+    trace = period.trace
+    steps, steps_are = program_steps(trace)
+    wall_ns = period.wall_ns if len(trace.events) or len(trace.table("gpu")) else 0
+    bounds = (period.start_ns, period.start_ns + wall_ns)
+    stretches = transfers(trace)
+    samples = dict(intervals_by_thread(whole, stretches))
+    threads = tuple(line_nesting(trace).threads)
+    passes = passes_of_engine(trace)
+    edges = [steps.start_ns, steps.end_ns, stretches.edges_ns, passes.edges_ns]
+    cuts = [
+        (_cuts(edges, samples.get(line.number)), _columns(samples.get(line.number)))
+        for line in threads
+    ]
+    cost_ns = round((cost_of_an_event_ns(trace) or 0.0) / 2)
+    time = time_of_threads(trace, steps, bounds, cuts, stretches.edges_ns, passes.edges_ns, cost_ns)
+    most = thread_of_operators(trace, threads)
+    return Divided(steps, steps_are, bounds, threads, bool(samples), most, time)
+
+
+def _cuts(edges: list[Values], intervals: Intervals | None) -> Values:
+    """When pieces of a thread end, in order."""
+    ends = [] if intervals is None else [intervals.start_ns, np.array([intervals.end_ns])]
+    return np.sort(np.concatenate([*edges, *ends]).astype(np.int64), kind="stable")
+
+
+def _columns(intervals: Intervals | None) -> _native.IntervalColumns | None:
+    """What samples of a thread say, as native code takes it."""
+    if intervals is None:
+        return None
+    start, delayed, blocked, faults, during, beside = (
+        np.ascontiguousarray(getattr(intervals, name), dtype=np.int64)
+        for name in (
+            "start_ns", "delayed_ns", "blocked_ns", "faults_ns", "waits_for", "waits_for_beside",
+        )
+    )  # fmt: skip
+    seen, seen_beside = (
+        np.ascontiguousarray(one) for one in (intervals.is_seen, intervals.is_seen_beside)
+    )
+    return start, intervals.end_ns, delayed, blocked, faults, during, seen, beside, seen_beside
 
 
 @reusing_memory
 def find_account(trace: TraceData, which: Which | str = Which.STEADY) -> Account:
-    """Where the time went: the wall time of every thread and device by cause, without rest.
-
-    Args:
-        trace: any.
-        which: the part to look at: the steady state, the start-up or all.
-
-    Raises:
-        UsageError: there is no such part.
-    """
+    """Wall time of every thread and device of a period by cause; causes sum to the total."""
     period = period_of(trace, which)
     return derive(period.trace, Account, lambda: _account(trace, period))
 
@@ -44,41 +131,17 @@ def find_account(trace: TraceData, which: Which | str = Which.STEADY) -> Account
 def main_time(
     trace: TraceData, which: Which | str = Which.ALL, causes: Iterable[Cause] = tuple(Cause)
 ) -> MainTime:
-    """The time of the main thread piece by piece, for questions about where it went.
-
-    Args:
-        trace: any.
-        which: the part to look at.
-        causes: what is asked for; time of other causes is left out.
-
-    Raises:
-        UsageError: there is no such part.
-    """
+    """The time of the main thread piece by piece, of some causes."""
     period = period_of(trace, which)
     divided = divide(trace, period)
-    step, event, cause, time_ns, start_ns, end_ns = divided.pieces_of_main(causes)
-    return MainTime(
-        trace=period.trace,
-        steps=divided.steps,
-        step=step,
-        event=event,
-        cause=cause,
-        time_ns=time_ns,
-        start_ns=start_ns,
-        end_ns=end_ns,
-    )
+    return MainTime(period.trace, divided.steps, *divided.pieces_of_main(causes))
 
 
-def time_of_groups(trace: TraceData, group: npt.NDArray[np.int32], groups: int) -> Values:
-    """The time of the main thread in its steps, by a number that each event has and by cause.
+def time_of_groups(trace: TraceData, group: Rows, groups: int) -> Values:
+    """The time of the main thread in steps, by the group of the innermost event and by cause.
 
-    Args:
-        trace: any.
-        group: of every event, from 0. Shape (events,).
-        groups: how many numbers there are.
-
-    Returns:
-        Nanoseconds, shape (groups + 1, causes); the last row is of time in which no span ran.
+    ``group`` has a number from 0 for every event. Nanoseconds, shape (groups + 1, causes); the last
+    row is time in which no span ran.
     """
     return divide(trace, period_of(trace, Which.ALL)).time_of_main(group, groups)
 
@@ -126,7 +189,7 @@ def _sums_of_devices(
         yield rows.name, time
 
 
-def _as_rows(sums: list[tuple[Amounts, Amounts]]) -> Columns:
+def _as_rows(sums: list[tuple[Amounts, Amounts]]) -> dict[str, Values]:
     """One row for each step, thread and cause that has time."""
     time, error = (
         np.array([one[which] for one in sums]).reshape(len(sums), -1) for which in range(2)

@@ -5,21 +5,53 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.analysis.account.backward import threads_of_engine
-from opscope.analysis.account.event_causes import causes_of_events
+from opscope.analysis.account.helper_threads import threads_of_engine
 from opscope.columns.codes import EventKind
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Amounts, Flags, Values
 from opscope.timeline.steps import Steps
+from opscope.timeline.tree.frame_text import event_texts
 from opscope.timeline.tree.line_nesting import Line, line_nesting
+from opscope.timeline.waits import cause_of_name
 
-Values = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
-Amounts = npt.NDArray[np.float64]
+Around = npt.NDArray[np.signedinteger[Any]]
+Causes = npt.NDArray[np.int8]
+
+AS_AROUND = -1
+"""An annotation's own time, and a step's, is that of whatever it is in."""
+
+
+def causes_of_events(trace: TraceData, around: Around) -> Causes:
+    """The cause of the own time of every event, ``AS_AROUND`` where it has none of its own.
+
+    ``around``: the span directly around each event by time, -1 for none.
+    """
+    label, texts = event_texts(trace)
+    events, names = trace.events, trace.names
+    by_label = np.array([*map(_of_name, texts), AS_AROUND], dtype=np.int8)
+    is_engine = [text.startswith("autograd::engine::") for text in names]
+    kind, scope, name = (np.ascontiguousarray(events[one]) for one in ("kind", "scope", "name"))
+    return _native.causes_of_events(
+        kind,
+        scope,
+        name,
+        label,
+        np.ascontiguousarray(around, dtype=np.int32),
+        by_label,
+        np.array([*is_engine, False]),
+    )
+
+
+def _of_name(text: str) -> int:
+    cause = cause_of_name(text).cause
+    return AS_AROUND if cause is None else cause
+
 
 _NONE = np.zeros(0, dtype=np.int64)
 _KINDS = 256
@@ -36,27 +68,18 @@ class Pieces:
     """Stretches of time, thread by thread in order of start; together they cover each thread.
 
     Arrays have shape (pieces,) unless said otherwise.
-
-    Attributes:
-        threads: one line per thread of the system.
-        around: of every event the span directly around it by time, -1 for none; of asynchronous
-            ones the parent. Shape (events,).
-        thread: row in ``threads``.
-        start_ns: Unix nanoseconds.
-        length_ns: above 0.
-        event: the innermost span, row in ``events``; -1 where none is open.
-        cause: before anything is known of the processor.
-        is_gap: nothing that was recorded ran there, but perhaps annotations.
     """
 
-    threads: tuple[Line, ...]
+    threads: tuple[Line, ...]  # one line per thread of the system
+    # of every event the span directly around it by time, -1 for none; of asynchronous ones the
+    # parent. Shape (events,)
     around: Values
-    thread: Values
-    start_ns: Values
-    length_ns: Values
-    event: Values
-    cause: Values
-    is_gap: Flags
+    thread: Values  # row in ``threads``
+    start_ns: Values  # Unix nanoseconds
+    length_ns: Values  # above 0
+    event: Values  # the innermost span, row in ``events``; -1 where none is open
+    cause: Values  # before anything is known of the processor
+    is_gap: Flags  # nothing that was recorded ran there, but perhaps annotations
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -75,13 +98,9 @@ class Pieces:
 def pieces_of(
     trace: TraceData, steps: Steps, bounds: tuple[int, int], cuts: Values = _NONE
 ) -> Pieces:
-    """All time between two moments, on every thread.
+    """All time between two moments (Unix nanoseconds), on every thread.
 
-    Args:
-        trace: any.
-        steps: pieces end where these begin and end.
-        bounds: the first moment and the last, Unix nanoseconds; no event counts outside of these.
-        cuts: further moments at which pieces end.
+    Pieces end where steps begin and end, and at ``cuts``.
     """
     edges = np.sort(np.concatenate([steps.start_ns, steps.end_ns, cuts])).astype(np.int64)
     # Calls of the engine keep their cause, whichever thread runs the pass.
@@ -105,16 +124,13 @@ def time_of_threads(
     passes: Values,
     cost_ns: int = 0,
 ) -> _native.TimeOfThreads:
-    """All time between two moments, on every thread, natively.
+    """All time between two moments (Unix nanoseconds), on every thread, natively.
 
     Args:
-        trace: any.
-        steps: of the program.
-        bounds: the first moment and the last, Unix nanoseconds.
-        cuts: of each thread the moments in order at which its pieces end, and what samples say.
-        transfers: when each between ranks began and ended.
-        passes: when each backward pass on a thread of its own did.
-        cost_ns: of recording, wherever a span begins or ends.
+        cuts: of each thread the moments at which its pieces end, in order, and its samples.
+        transfers: when each transfer between ranks began and ended, in order.
+        passes: likewise each backward pass on a thread of its own.
+        cost_ns: of recording the begin or the end of a span.
     """
     nested = line_nesting(trace)
     is_main = main_threads(trace, nested.threads).tolist()
@@ -128,8 +144,8 @@ def time_of_threads(
             for rows, (moments, samples), asked in zip(nested.rows, cuts, is_main, strict=False)
         ],
         steps.in_order(),
-        np.ascontiguousarray(transfers.ravel()),
-        np.ascontiguousarray(passes.ravel()),
+        np.ascontiguousarray(transfers),
+        np.ascontiguousarray(passes),
         int(bounds[0]),
         int(bounds[1]),
         cost_ns,
@@ -137,14 +153,9 @@ def time_of_threads(
 
 
 def main_threads(trace: TraceData, lines: Sequence[Line]) -> Flags:
-    """Those that run the program: the one with most operators, and those with calls of Python.
+    """Threads that run the program: the one with most operators, and those with Python calls.
 
-    Args:
-        trace: any.
-        lines: of its threads.
-
-    Returns:
-        Shape (lines,), and for none one that is none.
+    Shape (lines,), or (1,) without lines.
     """
     result = np.zeros(max(len(lines), 1), dtype=np.bool_)
     all_of, counted, python = _counts(trace, lines)

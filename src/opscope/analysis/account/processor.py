@@ -14,17 +14,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
-from opscope.analysis.account.collectives import is_within
 from opscope.columns.codes import WaitsFor
-from opscope.columns.derived import derived
 from opscope.columns.table import Table
-from opscope.columns.trace_data import TraceData
-
-Values = npt.NDArray[np.int64]
-Amounts = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
+from opscope.columns.trace_data import TraceData, derived
+from opscope.timeline.arrays import Amounts, Flags, Values
+from opscope.timeline.stretches import Stretches, union_of
 
 _NEAR_NS = 100_000_000
 """A wait that no sample fell into is taken for the kind that one as close as this fell into."""
@@ -35,7 +30,7 @@ _LOOKING_NS = 2_000_000
 FOR_ANOTHER = (WaitsFor.LOCK, WaitsFor.PROCESS, WaitsFor.OTHER)
 """What waiting for a thread that talks to other ranks looks like."""
 
-_NO_STRETCHES = np.zeros((0, 2), dtype=np.int64)
+_NO_STRETCHES = union_of(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
 _FAULT_NS = 500.0
 _LEAST_FAULT_NS, _MOST_FAULT_NS = 100.0, 300_000.0
@@ -44,30 +39,20 @@ _ENOUGH_FAULTS, _ENOUGH_SYSTEM_NS = 1_000, 50_000_000
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """Between consecutive samples of one thread; arrays have shape (intervals,).
+    """Between consecutive samples of one thread; arrays have shape (intervals,)."""
 
-    Attributes:
-        start_ns: Unix nanoseconds, in order; each ends where the next begins, the last at end_ns.
-        end_ns: of the last.
-        delayed_ns: able to run, but without a processor.
-        blocked_ns: in a call that waits.
-        faults_ns: of its computing, what the kernel needed to hand out pages, as estimated.
-        waits_for: ``WaitsFor`` of that call, as far as a sample fell into one.
-        is_seen: whether a sample of its own says so.
-        waits_for_beside: the same for what is not in a transfer between ranks: by other samples
-            than those that fell into a wait for one.
-        is_seen_beside: whether one of those says so.
-    """
-
+    # Unix nanoseconds, in order; each ends where the next begins, the last at end_ns
     start_ns: Values
-    end_ns: int
-    delayed_ns: Values
-    blocked_ns: Values
-    faults_ns: Values
-    waits_for: Values
-    is_seen: Flags
+    end_ns: int  # of the last
+    delayed_ns: Values  # able to run, but without a processor
+    blocked_ns: Values  # in a call that waits
+    faults_ns: Values  # of its computing, what the kernel needed to hand out pages, as estimated
+    waits_for: Values  # ``WaitsFor`` of that call, as far as a sample fell into one
+    is_seen: Flags  # whether a sample of its own says so
+    # the same for what is not in a transfer between ranks: by other samples than those that fell
+    # into a wait for one
     waits_for_beside: Values
-    is_seen_beside: Flags
+    is_seen_beside: Flags  # whether one of those says so
 
     @property
     def length_ns(self) -> Values:
@@ -82,13 +67,11 @@ class Intervals:
 
 
 def intervals_by_thread(
-    trace: TraceData, stretches: Values = _NO_STRETCHES
+    trace: TraceData, stretches: Stretches = _NO_STRETCHES
 ) -> Iterator[tuple[int, Intervals]]:
-    """Those of every thread that has two samples, by its number in the system.
+    """The intervals of every thread with two samples, by its number in the system.
 
-    Args:
-        trace: any.
-        stretches: when transfers between ranks were under way, as ``transfers`` has them.
+    ``stretches``: when transfers between ranks ran, as from ``transfers``.
     """
     samples = trace.table("thread_samples")
     order = np.lexsort((samples["time_ns"], samples["system_thread_id"]))
@@ -110,7 +93,7 @@ def sampled_threads(trace: TraceData) -> dict[int, Intervals]:
     return dict(intervals_by_thread(trace))
 
 
-def _intervals(samples: Table, rows: Values, fault_ns: float, stretches: Values) -> Intervals:
+def _intervals(samples: Table, rows: Values, fault_ns: float, stretches: Stretches) -> Intervals:
     time, computed = samples["time_ns"][rows], samples["computed_ns"][rows]
     delayed, waits_for = samples["delayed_ns"][rows], samples["waits_for"][rows].astype(np.int64)
     # A wait for a processor is counted when it is over; until then it looks like any other wait.
@@ -118,7 +101,7 @@ def _intervals(samples: Table, rows: Values, fault_ns: float, stretches: Values)
     took, ran = np.diff(time), np.maximum(np.diff(computed), 0)
     blocked = np.clip(np.diff(away), 0, np.maximum(took - ran, 0))
     kinds, seen = _kinds(time, waits_for, blocked)
-    for_ranks = np.isin(waits_for, FOR_ANOTHER) & is_within(time, stretches)
+    for_ranks = np.isin(waits_for, FOR_ANOTHER) & stretches.contain(time)
     beside = _kinds(time, np.where(for_ranks, WaitsFor.NOTHING, waits_for), blocked)
     faults = np.diff(samples["faults"][rows]) * fault_ns
     idle = np.clip(took - ran - blocked, 0, None)
@@ -159,12 +142,7 @@ def _kinds(time: Values, waits_for: Values, blocked: Values) -> tuple[Values, Fl
 
 
 def _cost_of_a_fault(samples: Table, threads: Sequence[Values]) -> float:
-    """Nanoseconds that the kernel needs for one: its time per fault, where there were many.
-
-    Args:
-        samples: readings.
-        threads: rows of those of each thread.
-    """
+    """Nanoseconds of the kernel per page fault, where there were many; ``threads``: their rows."""
     if not threads:
         return _FAULT_NS
     faults, system = (

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.collectives.kinds import NONE, POINT_TO_POINT
+from opscope.analysis.collectives.calls import NONE, POINT_TO_POINT
 from opscope.columns.schema import Role
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Flags, Values
 
-Values = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 Texts = npt.NDArray[Any]
 
 _SPANS = re.compile(r"(?:gloo|mpi|ucc):(\w+)")
@@ -45,30 +44,19 @@ _MOST_CHANGES, _MOST_IN_PAIRS = 4_096, 128
 
 @dataclass(frozen=True, eq=False)
 class CalledFor:
-    """What a process called for, in order. Arrays have shape (calls,).
+    """What a process called for, in order. Arrays have shape (calls,)."""
 
-    Attributes:
-        begin_ns: when.
-        group: a number for the process group.
-        names: as in ``allreduce``.
-        elements: how many it gives and how many it gets, ``NONE`` where that is not known. Shape
-            (calls, 2).
-    """
-
-    begin_ns: Values
-    group: Values
-    names: Sequence[str]
+    begin_ns: Values  # when
+    group: Values  # a number for the process group
+    names: Sequence[str]  # as in ``allreduce``
+    # how many it gives and how many it gets, ``NONE`` where that is not known. Shape (calls, 2)
     elements: Values
 
 
 def fill_in_spans(trace: TraceData, called: CalledFor, start: Values, end: Values) -> int:
-    """Fill in what backends recorded on their threads; returns the spans that no call began.
+    """Write when the transfer of each call began and ended into ``start`` and ``end``.
 
-    Args:
-        trace: of the process.
-        called: its collectives.
-        start: where to write when the transfer of each began; one that has a time keeps it.
-        end: likewise, when that ended.
+    Calls that have a time keep it. Returns how many spans no call began.
     """
     spans = _spans(trace)
     if spans is None:
@@ -173,14 +161,15 @@ def _alike(spans: _Spans, called: CalledFor, wanted: Texts) -> Iterator[tuple[Va
 
 
 def _exchange(of: Values, may_be: Flags, done: Values, asked: Values) -> None:
-    """Give threads to other groups, as long as these then have more nearly what they asked for:
-    what the busiest group called last is often not what a thread did.
+    """Reassign threads to groups while that brings transfers nearer to what the groups called for.
+
+    What the busiest group called last is often not what a thread did.
 
     Args:
         of: group of each thread, changed in place; ``NONE`` for none. Shape (threads,).
-        may_be: which groups it may be of. Shape (threads, groups).
-        done: transfers of each, by what they are. Shape (threads, titles).
-        asked: the same of each group. Shape (groups, titles).
+        may_be: groups that it may be of. Shape (threads, groups).
+        done: transfers by title. Shape (threads, titles).
+        asked: calls by title. Shape (groups, titles).
     """
     single = [((row, group),) for row, group in np.argwhere(may_be).tolist()[:_MOST_CHANGES]]
     pairs = combinations(single, 2) if len(single) <= _MOST_IN_PAIRS else ()

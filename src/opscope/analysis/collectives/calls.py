@@ -17,8 +17,18 @@ import numpy as np
 from opscope.columns.dtypes import TORCH_NAMES
 from opscope.columns.schema import Role
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.tree.arguments import RowsOfEvent
-from opscope.timeline.tree.keyword_values import keyword_values
+from opscope.timeline.tree.arguments import RowsOfEvent, keyword_values
+
+NONE = -1
+"""In place of a time, number or group that is not known."""
+
+POINT_TO_POINT = ("send", "recv")
+"""Messages from one rank to another, which no other takes part in."""
+
+TO_ALL = ("broadcast", "scatter")
+FROM_ALL = ("reduce", "gather")
+UNEVEN = ("all_to_all",)
+"""Some ranks may get nothing from others, and need not wait for them."""
 
 _NAMES = {
     "Collective name": "collective_name",
@@ -91,29 +101,21 @@ _SIGNATURES = {
 
 @dataclass(frozen=True)
 class Collective:
-    """One collective call.
+    """One collective call."""
 
-    Attributes:
-        event: row in ``events``.
-        attributes: under the names of an execution trace; in_msg_nelems and so on. Calls whose
-            arguments are alike have the same object.
-        ranks: global ranks of the process group; empty if unknown.
-        peer: global rank sent to or received from; -1 if there is none, or it is unknown.
-        tag: of a message from one rank to another.
-        sequence: number of the call in its group, as its backend says it; -1 where it does not.
-        root: global rank that gives to all others or gets from them; -1 if there is none, or it is
-            unknown.
-        address: of the process group, as arguments show it; empty where they do not.
-    """
-
-    event: int
+    event: int  # row in ``events``
+    # under the names of an execution trace; in_msg_nelems and so on. Calls whose arguments are
+    # alike have the same object
     attributes: dict[str, Any]
+    # global ranks of the process group; empty if unknown
     ranks: list[int] = field(default_factory=list)
-    peer: int = -1
-    tag: int = 0
+    peer: int = -1  # global rank sent to or received from; -1 if there is none, or it is unknown
+    tag: int = 0  # of a message from one rank to another
+    # number of the call in its group, as its backend says it; -1 where it does not
     sequence: int = -1
+    # global rank that gives to all others or gets from them; -1 if there is none, or it is unknown
     root: int = -1
-    address: str = ""
+    address: str = ""  # of the process group, as arguments show it; empty where they do not
 
 
 def find_collectives(trace: TraceData) -> list[Collective]:
@@ -182,15 +184,7 @@ def _from_arguments(trace: TraceData) -> Iterator[Collective]:
         found = alike.get(key)
         if found is None:
             found = alike[key] = _from_rows(trace, rows[of_name], groups, *said)
-        yield Collective(
-            event,
-            found.attributes,
-            found.ranks,
-            found.peer,
-            found.tag,
-            root=found.root,
-            address=found.address,
-        )
+        yield replace(found, event=event)
 
 
 def _from_rows(

@@ -7,20 +7,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.account.device_rows import what_work_is
 from opscope.analysis.account.find import main_time
 from opscope.analysis.collectives.backend_spans import CalledFor, fill_in_spans
-from opscope.analysis.collectives.calls import MOST_RANKS, Collective, find_collectives
-from opscope.analysis.collectives.kinds import NONE, POINT_TO_POINT
+from opscope.analysis.collectives.calls import (
+    MOST_RANKS,
+    NONE,
+    POINT_TO_POINT,
+    Collective,
+    find_collectives,
+)
 from opscope.columns.causes import Cause
 from opscope.columns.codes import GpuKind
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.tree.ancestry import nearest_ancestor
-
-Values = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+from opscope.timeline.arrays import Amounts, Flags, Values
+from opscope.timeline.tree.event_tree import nearest_ancestor
 
 _LARGEST = 1 << 62
 
@@ -32,15 +34,10 @@ _BYTES = {
 
 @dataclass(frozen=True, order=True)
 class ProcessGroup:
-    """Ranks that communicate with each other.
+    """Ranks that communicate with each other."""
 
-    Attributes:
-        name: torch's, as in "0"; empty where it is not known.
-        ranks: global ones, in the order of the group; empty where they are not known.
-    """
-
-    name: str
-    ranks: tuple[int, ...]
+    name: str  # torch's, as in "0"; empty where it is not known
+    ranks: tuple[int, ...]  # global ones, in the order of the group; empty where they are not known
 
     def __str__(self) -> str:
         if not self.ranks:
@@ -53,44 +50,25 @@ class ProcessGroup:
 class ProcessCollectives:
     """The collectives that a process began, in their order. Arrays have shape (collectives,); times
     are Unix nanoseconds.
-
-    Attributes:
-        event: row of the call in ``events``.
-        group: row in ``groups``.
-        name: what it is, as in ``allreduce``.
-        number: which of its group, as its backend counts; ``NONE`` where that is not known.
-        peer: the rank sent to or received from; ``NONE`` for all.
-        root: the rank that gives to all others or gets from them; ``NONE`` for none.
-        tag: of a message.
-        begin_ns: when it was called.
-        returned_ns: when the call returned.
-        start_ns: when its transfer began; ``NONE`` where none was recorded.
-        end_ns: when that ended.
-        sent_bytes: what this process gives.
-        received_bytes: what it gets.
-        exposed_ns: how long the program, or the device, had nothing else to do meanwhile.
-        step: as in ``events``.
-        groups: that there are.
-        strays: how many transfers no recorded call began.
     """
 
-    event: Values
-    group: Values
-    name: tuple[str, ...]
-    number: Values
-    peer: Values
-    root: Values
-    tag: Values
-    begin_ns: Values
-    returned_ns: Values
-    start_ns: Values
-    end_ns: Values
-    sent_bytes: Values
-    received_bytes: Values
-    exposed_ns: Values
-    step: Values
-    groups: tuple[ProcessGroup, ...]
-    strays: int
+    event: Values  # row of the call in ``events``
+    group: Values  # row in ``groups``
+    name: tuple[str, ...]  # what it is, as in ``allreduce``
+    number: Values  # which of its group, as its backend counts; ``NONE`` where that is not known
+    peer: Values  # the rank sent to or received from; ``NONE`` for all
+    root: Values  # the rank that gives to all others or gets from them; ``NONE`` for none
+    tag: Values  # of a message
+    begin_ns: Values  # when it was called
+    returned_ns: Values  # when the call returned
+    start_ns: Values  # when its transfer began; ``NONE`` where none was recorded
+    end_ns: Values  # when that ended
+    sent_bytes: Values  # what this process gives
+    received_bytes: Values  # what it gets
+    exposed_ns: Values  # how long the program, or the device, had nothing else to do meanwhile
+    step: Values  # as in ``events``
+    groups: tuple[ProcessGroup, ...]  # that there are
+    strays: int  # how many transfers no recorded call began
 
     @property
     def silent(self) -> int:
@@ -102,13 +80,10 @@ class ProcessCollectives:
 
 
 def process_collectives(trace: TraceData, with_exposed: bool = True) -> ProcessCollectives:
-    """Find them, with the transfers that backends recorded.
+    """Collective calls of a process, with the transfers that backends recorded.
 
-    Calls are recorded by torch, what they move and in which group with their arguments alone.
-
-    Args:
-        trace: of one process.
-        with_exposed: whether to ask for ``exposed_ns``, which takes longest; else it is 0.
+    Sizes and groups are known where arguments were recorded. Without ``with_exposed``, which takes
+    longest, ``exposed_ns`` is 0.
     """
     calls = find_collectives(trace)
     events = trace.events
@@ -347,10 +322,10 @@ def _between(begins: Values, ends: Values, amount: Values, start: Values, end: V
     sums = np.append(0, np.cumsum(amount))
     length = np.maximum(ends - begins, 1)
 
-    def until(moment: Values) -> npt.NDArray[np.float64]:
+    def until(moment: Values) -> Amounts:
         place = np.maximum(np.searchsorted(begins, moment, side="right") - 1, 0)
         share = np.clip((moment - begins[place]) / length[place], 0.0, 1.0)
-        whole: npt.NDArray[np.float64] = sums[place] + share * amount[place]
+        whole: Amounts = sums[place] + share * amount[place]
         return whole
 
     return np.round(until(end) - until(start)).astype(np.int64)

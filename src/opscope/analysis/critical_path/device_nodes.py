@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.account.pieces import Pieces
 from opscope.analysis.critical_path.waits import Waits
 from opscope.columns.causes import Cause
 from opscope.columns.labels import DEVICES
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.device_time import WORK_KINDS
-
-Values = npt.NDArray[np.int64]
+from opscope.timeline.arrays import Values
+from opscope.timeline.listing import WORK_KINDS
 
 _TIGHT_NS = 5_000
 """Work that begins so soon after other work waited for that."""
@@ -27,34 +25,23 @@ _LAUNCH, _STREAM = 0, 1
 
 @dataclass(frozen=True, eq=False)
 class DeviceNodes:
-    """Work in order of start. Shape (work,) unless said otherwise.
+    """Work in order of start. Shape (work,) unless said otherwise."""
 
-    Attributes:
-        row: in ``gpu``.
-        start_ns: Unix nanoseconds.
-        end_ns: likewise.
-        stream: row in ``streams``.
-        launch: the call that launched it, row in events; -1 for none.
-        launched_at: the piece of a thread at whose end it was launched; -1 where that is unknown.
-        earlier: work that it comes after, on its stream and on another; -1 for none. (work, 2)
-        delay_ns: how long after its launch and after each of these. Shape (work, 3).
-        streams: their names.
-        awaited_by: pieces of threads that waited for work, or would have if it had taken longer.
-            Shape (waits,).
-        awaited: the work that ended last before the wait did, and that of another stream where
-            the call waits for all, -1 for none. Shape (waits, 2).
-    """
-
-    row: Values
-    start_ns: Values
-    end_ns: Values
-    stream: Values
-    launch: Values
+    row: Values  # in ``gpu``
+    start_ns: Values  # Unix nanoseconds
+    end_ns: Values  # likewise
+    stream: Values  # row in ``streams``
+    launch: Values  # the call that launched it, row in events; -1 for none
+    # the piece of a thread at whose end it was launched; -1 where that is unknown
     launched_at: Values
+    # work that it comes after, on its stream and on another; -1 for none. (work, 2)
     earlier: Values
-    delay_ns: Values
-    streams: tuple[str, ...]
+    delay_ns: Values  # how long after its launch and after each of these. Shape (work, 3)
+    streams: tuple[str, ...]  # their names
+    # pieces of threads that waited for work, or would have if it had taken longer. Shape (waits,)
     awaited_by: Values
+    # the work that ended last before the wait did, and that of another stream where the call waits
+    # for all, -1 for none. Shape (waits, 2)
     awaited: Values
 
     def before(self, offset: int) -> Values:
@@ -114,12 +101,8 @@ def _before_on_stream(stream: Values) -> Values:
 
 def _before_elsewhere(start: Values, end: Values, stream: Values) -> Values:
     """Work of another stream that ended just before each began."""
-    if not len(start):
-        return np.zeros(0, dtype=np.int64)
-    order = np.argsort(end, kind="stable")
-    place = np.searchsorted(end[order], start, side="right") - 1
-    found = order[np.maximum(place, 0)]
-    tight = (place >= 0) & (start - end[found] < _TIGHT_NS) & (stream[found] != stream)
+    found = last_ended(end, np.arange(len(end)), start)
+    tight = (found >= 0) & (start - end[found] < _TIGHT_NS) & (stream[found] != stream)
     return np.where(tight & (start[found] < start), found, -1)
 
 
@@ -148,7 +131,7 @@ def _awaited(
         return calls[:0], np.zeros((0, 2), dtype=np.int64)
     over = pieces.start_ns[calls] + pieces.length_ns[calls]
     by_stream = np.stack(
-        [_last_ended(end, np.flatnonzero(stream == one), over) for one in np.unique(stream)], axis=1
+        [last_ended(end, np.flatnonzero(stream == one), over) for one in np.unique(stream)], axis=1
     )
     when = np.where(by_stream >= 0, end[by_stream], -1)
     order = np.argsort(-when, axis=1, kind="stable")[:, :2]
@@ -160,8 +143,7 @@ def _awaited(
     return calls[known], work[known]
 
 
-def _last_ended(end: Values, works: Values, moments: Values) -> Values:
-    """Of some work what ended last before each moment, -1 for none."""
-    order = works[np.argsort(end[works], kind="stable")]
-    place = np.searchsorted(end[order], moments, side="right") - 1
-    return np.where(place >= 0, order[np.maximum(place, 0)], -1)
+def last_ended(end: Values, rows: Values, moments: Values) -> Values:
+    """Of some rows of ``end`` what ended last before each moment, -1 for none."""
+    order = rows[np.argsort(end[rows], kind="stable")]
+    return np.append(order, -1)[np.searchsorted(end[order], moments, side="right") - 1]

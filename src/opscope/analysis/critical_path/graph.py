@@ -12,19 +12,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope import _native
 from opscope.analysis.account.pieces import Pieces, pieces_of
 from opscope.analysis.critical_path.device_nodes import DeviceNodes, device_nodes
 from opscope.analysis.critical_path.waits import Waits, find_waits
 from opscope.base.cached_property import cached_property
-from opscope.columns.derived import derive
+from opscope.columns.trace_data import derive
+from opscope.timeline.arrays import Flags, Values
 from opscope.timeline.period import Period
-from opscope.timeline.program_steps import program_steps
-from opscope.timeline.steps import Steps
-
-Values = npt.NDArray[np.int64]
+from opscope.timeline.steps import Steps, program_steps
 
 SLOTS = 3
 """How many other nodes one may come after; ``native/graph/times.h`` has the same number."""
@@ -35,42 +32,28 @@ PROGRAM, WAITED_FOR, _WAITED_FOR_TOO = 0, 1, 2
 
 @dataclass(frozen=True, eq=False)
 class WaitGraph:
-    """Nodes in an order in which what one comes after stands before it. Shape (nodes,) unless said.
+    """Nodes in topological order. Arrays have shape (nodes,) unless said otherwise."""
 
-    Attributes:
-        thread: row of its thread, from the number of threads on of its device's stream.
-        start_ns: when it began, Unix nanoseconds.
-        duration_ns: what it takes by itself: 0 for a wait whose end is known.
-        event: the span it is in, row in ``events``; of a device's work the call that launched it;
-            -1 for none.
-        gpu: row in ``gpu``, -1 for what is no work of a device.
-        before: nodes that it comes after, -1 for none. Shape (nodes, 3).
-        delay_ns: how long after each. Shape (nodes, 3).
-        threads: names of threads, then of streams.
-        around: of every event the one around it by time. Shape (events,).
-        steps: of the program.
-        start_of_time_ns: when the first node begins.
-        wall_ns: until the last ends.
-    """
-
-    thread: Values
-    start_ns: Values
-    duration_ns: Values
+    thread: Values  # row of its thread, from the number of threads on of its device's stream
+    start_ns: Values  # when it began, Unix nanoseconds
+    duration_ns: Values  # what it takes by itself: 0 for a wait whose end is known
+    # the span it is in, row in ``events``; of a device's work the call that launched it; -1 for
+    # none
     event: Values
-    gpu: Values
-    before: Values
-    delay_ns: Values
-    threads: tuple[str, ...]
-    around: Values
-    steps: Steps
-    start_of_time_ns: int
-    wall_ns: int
+    gpu: Values  # row in ``gpu``, -1 for what is no work of a device
+    before: Values  # nodes that it comes after, -1 for none. Shape (nodes, 3)
+    delay_ns: Values  # how long after each. Shape (nodes, 3)
+    threads: tuple[str, ...]  # names of threads, then of streams
+    around: Values  # of every event the one around it by time. Shape (events,)
+    steps: Steps  # of the program
+    start_of_time_ns: int  # when the first node begins
+    wall_ns: int  # until the last ends
 
     def __len__(self) -> int:
         return len(self.start_ns)
 
     @cached_property
-    def is_program(self) -> npt.NDArray[np.bool_]:
+    def is_program(self) -> Flags:
         """Nodes of the thread that most happens on, and of devices. Shape (nodes,).
 
         When these are over the program is: other threads may wait for ever for what never comes.
@@ -148,8 +131,8 @@ def _assembled(
     )
 
 
-def _after_all(pieces: Pieces) -> npt.NDArray[np.bool_]:
-    """Where nothing comes any more on a thread, which holds nobody up."""
+def _after_all(pieces: Pieces) -> Flags:
+    """Where nothing comes any more on a thread, which holds nothing up."""
     last = np.append(np.flatnonzero(np.diff(pieces.thread)), len(pieces) - 1)
     result = np.zeros(len(pieces), dtype=np.bool_)
     for row in last.tolist() if len(pieces) else ():

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope import _native
 from opscope.analysis.critical_path.graph import WaitGraph, wait_graph
@@ -14,11 +13,10 @@ from opscope.base.html_table import html_table
 from opscope.base.quantity_text import share_text, time_text
 from opscope.base.reused_memory import reusing_memory
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Flags, Rows, Values
 from opscope.timeline.period import Which, period_of
+from opscope.timeline.signatures import group_sums
 from opscope.timeline.tree.frame_text import own_texts
-
-Values = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 NOT_IN_GRAPH = -1
 _MOST_NAMES = 12
@@ -54,8 +52,8 @@ class CriticalPath:
     time_ns: Values
     slack_ns: Values
     threads: tuple[str, ...]
-    names: tuple[npt.NDArray[np.int32], tuple[str, ...]]
-    device_names: tuple[npt.NDArray[np.int32], tuple[str, ...]]
+    names: tuple[Rows, tuple[str, ...]]
+    device_names: tuple[Rows, tuple[str, ...]]
     length_ns: int
     wall_ns: int
 
@@ -66,7 +64,7 @@ class CriticalPath:
         of_work = len(texts) + 1 + np.append(works, 0)[self.gpu].astype(np.int64)
         named = (*texts, _NOTHING, *kernels)
         row = np.where(self.gpu >= 0, of_work, of_span)
-        time = np.bincount(row, weights=self.time_ns, minlength=len(named)).astype(np.int64)
+        time = group_sums(self.time_ns, row, len(named))
         order = np.argsort(-time, kind="stable")
         return [(named[one], int(time[one])) for one in order.tolist() if time[one] > 0]
 
@@ -102,11 +100,7 @@ class CriticalPath:
 
 @reusing_memory
 def find_critical_path(trace: TraceData, which: Which | str = Which.STEADY) -> CriticalPath:
-    """What a period took because of what.
-
-    Raises:
-        UsageError: there is no such period.
-    """
+    """The critical path of a period."""
     period = period_of(trace, which)
     graph = wait_graph(period)
     end, binding = graph.ends_with(graph.duration_ns)
@@ -128,7 +122,7 @@ def find_critical_path(trace: TraceData, which: Which | str = Which.STEADY) -> C
     )
 
 
-def _names_of_work(trace: TraceData) -> tuple[npt.NDArray[np.int32], tuple[str, ...]]:
+def _names_of_work(trace: TraceData) -> tuple[Rows, tuple[str, ...]]:
     used, label = np.unique(trace.table("gpu")["name"], return_inverse=True)
     return label.astype(np.int32).reshape(-1), tuple(trace.names[one] for one in used.tolist())
 

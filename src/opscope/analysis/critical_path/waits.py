@@ -5,17 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from opscope.analysis.account.backward import is_node
+from opscope.analysis.account.helper_threads import is_node
 from opscope.analysis.account.pieces import Pieces
 from opscope.columns.causes import WAITS, Cause
 from opscope.columns.schema import RecordScope
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.tree.ancestry import nearest_ancestor
-
-Values = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+from opscope.timeline.arrays import Flags, Values
+from opscope.timeline.stretches import Stretches
+from opscope.timeline.tree.event_tree import nearest_ancestor
 
 _SHORTEST_NS = 20_000
 """Below this a wait moves nothing, and who ended it is anybody's guess."""
@@ -28,18 +26,13 @@ _MOSTLY = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Waits:
-    """Arrays have shape (pieces,) unless said otherwise.
+    """Arrays have shape (pieces,) unless said otherwise."""
 
-    Attributes:
-        after: the piece of another thread at whose end the wait was over; -1 for what is no wait,
-            or where none is known.
-        leads_on: the wait goes on in the next piece, which says what ended it.
-        cuts: moments at which waits ended, where pieces have to end too. Shape (moments,).
-    """
-
+    # the piece of another thread at whose end the wait was over; -1 for what is no wait, or where
+    # none is known
     after: Values
-    leads_on: Flags
-    cuts: Values
+    leads_on: Flags  # the wait goes on in the next piece, which says what ended it
+    cuts: Values  # moments at which waits ended, where pieces have to end too. Shape (moments,)
 
 
 def find_waits(trace: TraceData, pieces: Pieces) -> Waits:
@@ -74,17 +67,14 @@ def find_waits(trace: TraceData, pieces: Pieces) -> Waits:
 def _begun_by_waits(
     pieces: Pieces, busy: Flags, wait: Values, after: Values, leads_on: Flags, ended_by: Values
 ) -> None:
-    """Where a thread did nothing until another began to wait for it: that is what it waited for.
+    """Where a thread idled until another began to wait for it: that call is what it waited for.
 
     The engine of backward passes has threads of its own: each begins when ``backward()`` is called,
-    and that call waits until it is over. ``after`` and ``leads_on`` are written.
+    and that call waits until it is over. Writes ``after`` and ``leads_on``.
 
     Args:
-        pieces: of all threads, one thread after the other.
         busy: where threads do something. Shape (pieces,).
         wait: the first piece of each wait whose end is known. Shape (waits,).
-        after: see :class:`Waits`.
-        leads_on: likewise.
         ended_by: the piece that ended each. Shape (waits,).
     """
     thread, start = pieces.thread, pieces.start_ns
@@ -118,7 +108,7 @@ def _wakers(pieces: Pieces, busy: Flags, last: Values, begun: Values) -> Values:
     """The piece of another thread that was busy when each wait was over, or until just before.
 
     That thread has to have been busy most of the time since ``begun``: one that only passes on what
-    somebody else sent, as threads of queues do, is not what was waited for.
+    another one sent, as threads of queues do, is not what was waited for.
     """
     thread, end = pieces.thread, pieces.end_ns
     best = np.full(len(last), -1, dtype=np.int64)
@@ -128,7 +118,7 @@ def _wakers(pieces: Pieces, busy: Flags, last: Values, begun: Values) -> Values:
         if not len(rows):
             continue
         start, took = pieces.start_ns[rows], pieces.length_ns[rows]
-        covered = _covered_until(start, took, end[last]) - _covered_until(start, took, begun)
+        covered = Stretches(start, start + took).covered(begun, end[last])
         place = np.searchsorted(end[rows], end[last], side="right") - 1
         candidate = rows[np.maximum(place, 0)]
         better = (place >= 0) & (end[candidate] > best_end) & (thread[last] != other)
@@ -156,16 +146,6 @@ def _waits_for(backward: Flags, pieces: Pieces) -> Flags:
     for number in np.flatnonzero(np.bincount(pieces.thread[backward])).tolist():
         chosen = backward & (pieces.thread == number)
         start, took = pieces.start_ns[chosen], pieces.length_ns[chosen]
-        covered = _covered_until(start, took, pieces.end_ns)
-        covered -= _covered_until(start, took, pieces.start_ns)
+        covered = Stretches(start, start + took).covered(pieces.start_ns, pieces.end_ns)
         result |= idle & (pieces.thread != number) & (covered > _MOSTLY * pieces.length_ns)
     return result
-
-
-def _covered_until(start: Values, took: Values, moment: Values) -> Values:
-    """How much of the time before each moment stretches cover, that are in order and apart."""
-    total = np.concatenate([[0], np.cumsum(took)])
-    place = np.searchsorted(start, moment, side="right")
-    last = np.maximum(place - 1, 0)
-    into = np.clip(moment - start[last], 0, took[last])
-    return np.where(place > 0, total[last] + into, 0)

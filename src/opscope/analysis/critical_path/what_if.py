@@ -3,20 +3,165 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from opscope.analysis.critical_path.device_nodes import last_ended
 from opscope.analysis.critical_path.graph import WaitGraph, wait_graph
-from opscope.analysis.critical_path.replay import WhatIf, replay
-from opscope.analysis.critical_path.selection import Selection
+from opscope.base.cached_property import cached_property
+from opscope.base.quantity_text import share_text, time_text
 from opscope.base.reused_memory import reusing_memory
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
+from opscope.timeline.arrays import Amounts, Flags, Values
 from opscope.timeline.period import Which, period_of
+from opscope.timeline.tree.event_tree import nearest_ancestor
+from opscope.timeline.tree.frame_text import event_texts, module_names, own_texts
+from opscope.timeline.tree.links import forward_backward_links
 
-Flags = npt.NDArray[np.bool_]
+
+@dataclass(frozen=True, eq=False)
+class WhatIf:
+    """The recording replayed with other durations.
+
+    Attributes:
+        before_ns: what the time looked at took, replayed without a change.
+        after_ns: what it would take.
+        changed_ns: how much less the changed parts would take themselves; what they hide behind, or
+            what others have to wait for anyway, saves nothing.
+        steps_before_ns: what each step took. Shape (steps,).
+        steps_after_ns: what each would take. Shape (steps,).
+    """
+
+    before_ns: int
+    after_ns: int
+    changed_ns: int
+    steps_before_ns: Values
+    steps_after_ns: Values
+
+    @property
+    def saved_ns(self) -> int:
+        """How much less it would take; below 0 for more."""
+        return self.before_ns - self.after_ns
+
+    @property
+    def saved_share(self) -> float:
+        """The same as a share of the time."""
+        return self.saved_ns / max(self.before_ns, 1)
+
+    def __repr__(self) -> str:
+        step = ""
+        if len(self.steps_before_ns):
+            before, after = (int(np.median(s)) for s in (self.steps_before_ns, self.steps_after_ns))
+            step = f"; a step {time_text(before)} → {time_text(after)}"
+        times = f"{time_text(self.before_ns)} → {time_text(self.after_ns)}"
+        return f"<WhatIf: {times}, saves {share_text(self.saved_share)}{step}>"
+
+
+def replay(graph: WaitGraph, factors: Amounts) -> WhatIf:
+    """The graph with the duration of each node times its factor."""
+    own = graph.duration_ns
+    duration = np.rint(own * factors).astype(np.int64)
+    before, _ = graph.ends_with(own)
+    after, _ = graph.ends_with(duration)
+    start = graph.start_of_time_ns
+    edges = _nodes_at_steps(graph, before)
+    steps = [np.diff(_at(one, edges, start), axis=0).reshape(-1) for one in (before, after)]
+    return WhatIf(
+        before_ns=_length_ns(graph, before),
+        after_ns=_length_ns(graph, after),
+        changed_ns=int((own - duration).sum()),
+        steps_before_ns=steps[0],
+        steps_after_ns=steps[1],
+    )
+
+
+def _length_ns(graph: WaitGraph, end: Values) -> int:
+    start = graph.start_of_time_ns
+    return int(end[graph.is_program].max(initial=start)) - start
+
+
+def _nodes_at_steps(graph: WaitGraph, end: Values) -> Values:
+    """The nodes at whose ends each step begins and ends, on the thread of most nodes. (2, steps)"""
+    if not len(graph):
+        return np.zeros((2, 0), dtype=np.int64)
+    own = np.flatnonzero((graph.gpu < 0) & graph.is_program)
+    moments = np.stack([graph.steps.start_ns, graph.steps.end_ns])
+    return last_ended(end, own, moments)
+
+
+def _at(end: Values, nodes: Values, start_ns: int) -> Values:
+    return np.where(nodes >= 0, end[nodes] if len(end) else 0, start_ns)
+
+
+_LINE = re.compile(r"(?P<file>.+):(?P<line>\d+)")
+
+
+class Selection:
+    """Looks names up in a trace."""
+
+    def __init__(self, trace: TraceData) -> None:
+        self._trace = trace
+
+    @cached_property
+    def known(self) -> list[str]:
+        """Names of spans."""
+        return own_texts(self._trace)[1]
+
+    def inside(self, name: str, around: Values) -> Flags:
+        """Events that a name stands for, and all that runs in them. Shape (events,).
+
+        Of modules and lines also the backward pass of what ran in them.
+        """
+        chosen = self._called(name)
+        within = self._of_line(name) | self._of_module(name)
+        if within.any():
+            within |= nearest_ancestor(around, within) >= 0
+            links = forward_backward_links(self._trace)
+            within[links.target[within[links.source]]] = True
+        chosen |= within
+        return np.asarray(chosen | (nearest_ancestor(around, chosen) >= 0))
+
+    def works(self, name: str) -> Values:
+        """Work of devices with this name, rows in ``gpu``."""
+        row = self._trace.names.find(name)
+        return np.flatnonzero(self._trace.table("gpu")["name"] == row) if row >= 0 else _NO_ROWS
+
+    def _called(self, name: str) -> Flags:
+        result = np.zeros(len(self._trace.events), dtype=np.bool_)
+        for label, texts in (event_texts(self._trace), own_texts(self._trace)):
+            if name in texts:
+                result |= label == texts.index(name)
+        return result
+
+    def _of_module(self, name: str) -> Flags:
+        """Calls of the module with this path."""
+        texts = {one.text for one in module_names(self._trace).values() if one.path == name}
+        result = np.zeros(len(self._trace.events), dtype=np.bool_)
+        for text in texts:
+            result |= self._called(text)
+        return result
+
+    def _of_line(self, name: str) -> Flags:
+        """Calls that a line of the program made itself."""
+        result = np.zeros(len(self._trace.events), dtype=np.bool_)
+        if (match := _LINE.fullmatch(name)) is None:
+            return result
+        frames, names = self._trace.table("frames"), self._trace.names
+        ending = "/" + match["file"].lstrip("/")
+        files = [("/" + names[file]).endswith(ending) for file in frames["file"]]
+        wanted = np.array([*files, False], dtype=np.bool_)
+        for table in ("python_calls", "operator_calls"):
+            calls = self._trace.table(table)
+            at = wanted[calls["caller"]] & (calls["caller_line"] == int(match["line"]))
+            result[calls["event"][at]] = True
+        return result
+
+
+_NO_ROWS = np.zeros(0, dtype=np.int64)
 
 _MOST = 1_000_000
 """Times as long: with more, nanoseconds of a long recording are beyond what a number holds."""
@@ -26,17 +171,10 @@ _MOST = 1_000_000
 def find_what_if(
     trace: TraceData, factors: Mapping[str, float], which: Which | str = Which.STEADY
 ) -> WhatIf:
-    """Replay a part of a recording with parts of it faster or slower.
-
-    Args:
-        trace: any.
-        factors: what each part would take, as a multiple of what it took; parts are named as in
-            :meth:`opscope.Trace.what_if`.
-        which: the part of the recording.
+    """Replay a period with parts of it faster or slower; see :meth:`opscope.Trace.what_if`.
 
     Raises:
-        UsageError: these are no factors, a name matches nothing, a factor is below 0 or no number,
-            or there is no such part.
+        UsageError: a factor is no number from 0 on, or a name matches nothing.
     """
     if not isinstance(factors, Mapping):
         raise UsageError(
@@ -62,11 +200,7 @@ def find_what_if(
 
 
 def _nodes(graph: WaitGraph, selection: Selection, name: str) -> Flags:
-    """Nodes in the spans that a name stands for, and the device's work that these launched.
-
-    Raises:
-        UsageError: it stands for nothing.
-    """
+    """Nodes in the spans that a name stands for, and the device's work that these launched."""
     inside = np.append(selection.inside(name, graph.around), False)[graph.event]
     chosen = np.asarray(inside | np.isin(graph.gpu, selection.works(name)))
     if chosen.any():

@@ -7,28 +7,32 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.account.device_rows import what_work_is
 from opscope.analysis.account.pieces import Pieces, pieces_of
 from opscope.analysis.device_use.idle import Idle, idle_by_cause, idle_of_pieces, next_work
-from opscope.analysis.device_use.owners import ModuleDeviceTime, modules_of, owners_of
-from opscope.analysis.device_use.reserved import ReservedMemory, memory_of
-from opscope.analysis.device_use.streams import StreamUse, streams_of, times_between
-from opscope.analysis.device_use.stretches import Stretches, union_of
+from opscope.analysis.device_use.owners import (
+    ModuleDeviceTime,
+    StreamUse,
+    modules_of,
+    owners_of,
+    streams_of,
+    times_between,
+)
 from opscope.analysis.kernel_occupancy import KernelOccupancy, kernel_occupancy
+from opscope.analysis.memory.counters import ReservedMemory, memory_of
 from opscope.base.quantity_text import share_text
 from opscope.base.reused_memory import reusing_memory
 from opscope.columns.causes import Cause
 from opscope.columns.codes import EventKind, GpuKind
-from opscope.columns.devices import device_name, device_title
+from opscope.columns.labels import device_name, device_title
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.device_time import WORK_KINDS
+from opscope.timeline.arrays import Values
 from opscope.timeline.doubts import require_times
+from opscope.timeline.listing import WORK_KINDS
 from opscope.timeline.period import Period, Which, period_of, wall_bounds
-from opscope.timeline.program_steps import program_steps
-
-Values = npt.NDArray[np.int64]
+from opscope.timeline.steps import program_steps
+from opscope.timeline.stretches import Stretches, union_of
 
 _WORTH_SAYING = 0.1
 """Of the time looked at: what less than that goes to needs no advice."""
@@ -155,13 +159,7 @@ def _hide_unknown(values: dict[str, Any], names: tuple[str, ...]) -> None:
 def find_device_use(trace: TraceData, which: Which | str = Which.STEADY) -> DevicesUse:
     """How busy devices were, why not, and whose work they did.
 
-    Args:
-        trace: any; without device work, and of several processes, the notes say so and nothing
-            else is there.
-        which: the part to look at: the steady state, the start-up or all.
-
-    Raises:
-        UsageError: there is no such part.
+    Without device work, and for several processes together, the notes say so.
     """
     period = period_of(trace, which)
     require_times(trace)
@@ -229,7 +227,7 @@ def _device(
     ended_by = next_work(trace, pieces, rows, gaps)
     by_cause = idle_by_cause(pieces, idle, gaps, ended_by).sum(axis=0)
     owners = owners_of(trace, rows)
-    nobodys = owners.has_launch & ~owners.has_owner
+    no_owner = owners.has_launch & ~owners.has_owner
     return DeviceUse(
         device=name,
         work=len(rows),
@@ -244,8 +242,8 @@ def _device(
         longest_gap_ns=_longest(gaps),
         streams=streams_of(trace, rows, bounds),
         without_launch=int(np.count_nonzero(~owners.has_launch)),
-        without_owner=int(np.count_nonzero(nobodys)),
-        without_owner_ns=int(took[nobodys].sum()),
+        without_owner=int(np.count_nonzero(no_owner)),
+        without_owner_ns=int(took[no_owner].sum()),
         work_ns=int(took.sum()),
         occupancy=_occupancy(trace, rows, occupancy),
     )

@@ -11,18 +11,15 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.account.pieces import Pieces
-from opscope.analysis.device_use.stretches import Stretches
 from opscope.columns.causes import Cause
 from opscope.columns.codes import EventKind
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.device_time import launched_work
-from opscope.timeline.tree.ancestry import outermost_ancestor, subtree_sums
-
-Values = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+from opscope.timeline.arrays import Flags, Values
+from opscope.timeline.listing import launched_work
+from opscope.timeline.stretches import Stretches
+from opscope.timeline.tree.event_tree import outermost_ancestor, subtree_sums
 
 UNKNOWN_THREAD = -1
 
@@ -102,29 +99,19 @@ _BY_HOST = (Idle.LAUNCHING, Idle.HOST, Idle.SYNCHRONISATION, Idle.DATA, Idle.COL
 
 @dataclass(frozen=True, eq=False)
 class NextWork:
-    """What ends each gap. Arrays have shape (gaps,).
+    """What ends each gap. Arrays have shape (gaps,)."""
 
-    Attributes:
-        launched_ns: when its launch began, Unix nanoseconds; anything where ``thread`` is -1.
-        thread: which launched it, row in the threads of the pieces; -1 where that is not known.
-        is_there: there is any.
-        is_slow: its launch took so long that it did more than launch.
-    """
-
-    launched_ns: Values
+    launched_ns: Values  # when its launch began, Unix nanoseconds; anything where ``thread`` is -1
+    # which launched it, row in the threads of the pieces; -1 where that is not known
     thread: Values
-    is_there: Flags
-    is_slow: Flags
+    is_there: Flags  # there is any
+    is_slow: Flags  # its launch took so long that it did more than launch
 
 
 def next_work(trace: TraceData, pieces: Pieces, rows: Values, gaps: Stretches) -> NextWork:
-    """The work that ends each gap, of that which begins then the one launched first.
+    """The work that ends each gap of one device; of several pieces the one launched first.
 
-    Args:
-        trace: any.
-        pieces: the time of its threads.
-        rows: work of one device, rows in ``gpu`` in order of start.
-        gaps: when it did nothing.
+    ``rows``: work of the device, rows in ``gpu`` in order of start.
     """
     gpu, events = trace.table("gpu"), trace.events
     start, launch = gpu["start_ns"][rows], gpu["launch"][rows]
@@ -177,19 +164,10 @@ def _is_long_call(trace: TraceData) -> Flags:
     return np.asarray(is_call & (events["duration_ns"] >= _LONG_CALL_NS))
 
 
-def idle_by_cause(
-    pieces: Pieces, idle: Values, gaps: Stretches, ended_by: NextWork
-) -> npt.NDArray[np.int64]:
-    """How long each gap was for which cause.
+def idle_by_cause(pieces: Pieces, idle: Values, gaps: Stretches, ended_by: NextWork) -> Values:
+    """The time of each gap of a device by cause, shape (gaps, len(Idle)); rows sum to the gaps.
 
-    Args:
-        pieces: the time of all threads, by what they did.
-        idle: :func:`idle_of_pieces` of them.
-        gaps: of one device.
-        ended_by: what ends each.
-
-    Returns:
-        Shape (gaps, len(Idle)); rows add up to the gaps.
+    ``idle``: of :func:`idle_of_pieces`; ``ended_by``: what ends each gap.
     """
     result = np.zeros((len(gaps), len(Idle)), dtype=np.int64)
     length = gaps.end_ns - gaps.start_ns
@@ -212,9 +190,7 @@ def idle_by_cause(
     return result
 
 
-def _host_time(
-    pieces: Pieces, idle: Values, thread: int, start: Values, end: Values
-) -> npt.NDArray[np.int64]:
+def _host_time(pieces: Pieces, idle: Values, thread: int, start: Values, end: Values) -> Values:
     """What one thread did in each stretch, by ``Idle``.
 
     Once the host has waited for the device to be done, launching anew is a consequence of that.

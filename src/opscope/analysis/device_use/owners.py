@@ -1,4 +1,4 @@
-"""Whose work a device does: the modules, forward and backward, and what nobody asked for."""
+"""What streams of a device did, and whose work it was: the modules, forward and backward."""
 
 from __future__ import annotations
 
@@ -7,13 +7,99 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.device_use.streams import times_between
 from opscope.columns.codes import EventKind
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Flags, Values
 from opscope.timeline.module_attribution import ModuleAttribution, attribute_to_modules
+from opscope.timeline.signatures import rows_of
+from opscope.timeline.stretches import union_of
 
-Values = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+
+@dataclass(frozen=True)
+class StreamUse:
+    """One stream of a device.
+
+    Attributes:
+        stream: its number.
+        work: kernels, copies and sets on it.
+        busy_ns: in which it did any.
+        launches: calls that started work on it; a graph counts once.
+        delay_median_ns: from the beginning of such a call until its first work begins, the median;
+            -1 where no launch is known.
+        delay_90_ns: of ten launches one takes longer.
+        delay_max_ns: the longest.
+        begun_early: of ``launches``, those whose work began before them by the clocks of host and
+            device; they count as if it had begun with them.
+        depth_mean: launches that wait to begin, on average over the time looked at.
+        depth_max: at most.
+    """
+
+    stream: int
+    work: int
+    busy_ns: int
+    launches: int
+    delay_median_ns: int
+    delay_90_ns: int
+    delay_max_ns: int
+    begun_early: int
+    depth_mean: float
+    depth_max: int
+
+
+def times_between(trace: TraceData, rows: Values, bounds: tuple[int, int]) -> tuple[Values, Values]:
+    """Beginning and end of work, cut to the time between two moments."""
+    start = trace.table("gpu")["start_ns"][rows]
+    end = start + trace.table("gpu")["duration_ns"][rows]
+    return start.clip(*bounds), end.clip(*bounds)
+
+
+def streams_of(trace: TraceData, rows: Values, bounds: tuple[int, int]) -> tuple[StreamUse, ...]:
+    """The streams of one device, busiest first; ``rows`` in ``gpu`` are in order of start."""
+    streams = trace.table("gpu")["stream"][rows]
+    found = [
+        _stream(trace, rows[streams == stream], stream, bounds)
+        for stream in np.unique(streams).tolist()
+    ]
+    return tuple(sorted(found, key=lambda stream: -stream.busy_ns))
+
+
+def _stream(trace: TraceData, rows: Values, stream: int, bounds: tuple[int, int]) -> StreamUse:
+    gpu, events = trace.table("gpu"), trace.events
+    start = gpu["start_ns"][rows]
+    busy = union_of(*times_between(trace, rows, bounds))
+    launch = gpu["launch"][rows]
+    known = np.flatnonzero(launch >= 0)
+    known = known[events["kind"][launch[known]] == EventKind.RUNTIME_CALL]
+    calls, first = np.unique(launch[known], return_index=True)
+    launched, begun = events["start_ns"][calls], start[known[first]]
+    delay = np.maximum(begun - launched, 0)
+    waits = (launched + delay).clip(*bounds) - launched.clip(*bounds)
+    median, most, longest = (
+        map(int, np.percentile(delay, (50, 90, 100))) if len(delay) else (-1, -1, -1)
+    )
+    return StreamUse(
+        stream=stream,
+        work=len(rows),
+        busy_ns=busy.total_ns,
+        launches=len(calls),
+        delay_median_ns=median,
+        delay_90_ns=most,
+        delay_max_ns=longest,
+        begun_early=int(np.count_nonzero(begun < launched)),
+        depth_mean=float(waits.sum()) / max(bounds[1] - bounds[0], 1),
+        depth_max=_deepest(launched, launched + delay),
+    )
+
+
+def _deepest(launched: Values, begun: Values) -> int:
+    """Most launches that were waiting at once."""
+    if not len(launched):
+        return 0
+    at = np.sort(launched)
+    waiting = np.arange(1, len(at) + 1) - np.searchsorted(np.sort(begun), at, side="right")
+    return int(waiting.max())
+
+
 Path = tuple[str, ...]
 
 
@@ -42,15 +128,11 @@ class ModuleDeviceTime:
 
 @dataclass(frozen=True, eq=False)
 class Owners:
-    """Who asked for each piece of work. Arrays have shape (work,).
+    """Who asked for each piece of work. Arrays have shape (work,)."""
 
-    Attributes:
-        has_launch: the call that launched it is known.
-        has_owner: an operator, module, annotation or Python call is around its launch, or was
-            around the capture of its node.
-    """
-
-    has_launch: Flags
+    has_launch: Flags  # the call that launched it is known
+    # an operator, module, annotation or Python call is around its launch, or was around the capture
+    # of its node
     has_owner: Flags
 
 
@@ -81,14 +163,8 @@ def _asked_for(event: Values, asks: Flags, parent: Values) -> Flags:
 def _node_field(trace: TraceData, rows: Values, field: str) -> Values:
     """What the captured node of each piece of work says: a row in names, -1 for nothing."""
     nodes, wanted = trace.table("gpu_graph_nodes"), trace.table("gpu")["graph_node"][rows]
-    found = np.full(len(rows), -1, dtype=np.int64)
-    if not len(nodes):
-        return found
-    order = np.argsort(nodes["node"], kind="stable")
-    place = np.searchsorted(nodes["node"][order], wanted).clip(0, len(order) - 1)
-    known = (nodes["node"][order[place]] == wanted) & (wanted != 0)
-    found[known] = nodes[field][order[place[known]]]
-    return found
+    node = rows_of(nodes["node"], wanted)
+    return np.where((node >= 0) & (wanted != 0), np.append(nodes[field], -1)[node], -1)
 
 
 def modules_of(
@@ -98,12 +174,7 @@ def modules_of(
 
     Work in a graph counts for the module in which its node was captured, in the pass of that. Of a
     node that an earlier recording captured only the modules around it are known: it counts as
-    forward.
-
-    Args:
-        trace: any.
-        rows: work, rows in ``gpu``.
-        bounds: the time looked at, Unix nanoseconds; work counts as far as it is in that.
+    forward. Work, ``rows`` in ``gpu``, counts as far as it is between ``bounds``.
     """
     found = attribute_to_modules(trace)
     gpu = trace.table("gpu")
@@ -154,9 +225,7 @@ def _with_earlier_captures(
     return result
 
 
-def _rolled_up(
-    paths: list[Path], texts: list[str], own: npt.NDArray[np.int64]
-) -> tuple[ModuleDeviceTime, ...]:
+def _rolled_up(paths: list[Path], texts: list[str], own: Values) -> tuple[ModuleDeviceTime, ...]:
     """With what the modules in each take."""
     row_of = {path: row for row, path in enumerate(paths)}
     total = own.copy()

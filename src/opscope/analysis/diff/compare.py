@@ -3,14 +3,160 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
 
-from opscope.analysis.diff.comparable import Comparable, Despite, find_comparable
 from opscope.analysis.diff.counts import compare_counts
 from opscope.analysis.diff.places import KnownBy
 from opscope.analysis.diff.result import Compared, Diff
-from opscope.analysis.diff.side import Side
-from opscope.analysis.diff.step_costs import StepCosts
+from opscope.analysis.diff.step_costs import Side, StepCosts
 from opscope.analysis.diff.times import compare_start_up, compare_times, why_not
+from opscope.analysis.memory.counters import memory_was_recorded
+from opscope.columns.trace_data import TraceData
+from opscope.errors import UsageError
+from opscope.timeline.doubts import doubts_text
+
+
+class Despite(str, Enum):
+    """Differences between recordings that can be allowed."""
+
+    VERSIONS = "versions"
+    OPTIONS = "options"
+
+
+_COSTS_NOTHING = {"process_ids", "source_lines", "gpu", "gpu_sync", "all_threads"}
+"""Options that do not make operators or calls take longer."""
+
+_SWITCHES = {
+    KnownBy.MODULE: "nn.Module calls (with_modules=True, or --modules)",
+    KnownBy.SHAPES: "argument shapes (record_shapes=True, or --shapes)",
+    KnownBy.LINE: "Python calls (with_stack=True, or --stack)",
+}
+_MEMORY = "memory (profile_memory=True, or --memory)"
+
+
+@dataclass(frozen=True)
+class Comparable:
+    """What can be said of two sides."""
+
+    parts: frozenset[KnownBy]  # what places can be known by on both
+    memory: bool  # whether bytes can be compared
+    against_times: tuple[str, ...]  # why times cannot be; empty where they can
+    lost: tuple[str, ...]  # recordings that some of their events are missing from
+    notes: tuple[str, ...]  # what a reader has to know
+
+
+def find_comparable(a: Side, b: Side, despite: Iterable[Despite | str] = ()) -> Comparable:
+    """What can be compared, by the metadata of the recordings."""
+    allowed = {_despite(one) for one in despite}
+    notes, against = [], []
+    for allows, reasons in ((Despite.VERSIONS, _versions(a, b)), (Despite.OPTIONS, _options(a, b))):
+        for reason in reasons:
+            if allows in allowed:
+                notes.append(f"{reason}; compared all the same")
+            else:
+                against.append(f"{reason} (--despite {allows.value} compares all the same)")
+    notes += _one_sided(a, b)
+    memory = [memory_was_recorded(trace) for side in (a, b) for trace in side.traces]
+    notes += _hosts(a, b)
+    lost = [*_incomplete(a), *_incomplete(b)]
+    notes += [f"{name} has DROPPED events, so that its counts are too low" for name in lost]
+    notes += [*_doubtful(a), *_doubtful(b)]
+    parts = a.parts & b.parts
+    return Comparable(parts, all(memory), tuple(against), tuple(lost), tuple(notes))
+
+
+def _despite(word: Despite | str) -> Despite:
+    try:
+        return Despite(word)
+    except ValueError as error:
+        known = ", ".join(one.value for one in Despite)
+        raise UsageError(f"Recordings cannot differ in {word!r}. Choose from: {known}.") from error
+
+
+def _versions(a: Side, b: Side) -> list[str]:
+    return [
+        f"{what} differs: {_listed(here)} and {_listed(there)}"
+        for key, what in (("torch_version", "torch"), ("python_version", "Python"))
+        if (here := _values(a, key)) != (there := _values(b, key))
+    ]
+
+
+def _options(a: Side, b: Side) -> list[str]:
+    """How the ways of recording differ that cost time."""
+    kinds = {_recorder(trace) for side in (a, b) for trace in side.traces}
+    if len(kinds) > 1:
+        return ["they were recorded by different profilers, whose costs differ"]
+    on = [[_switched_on(trace) for trace in side.traces] for side in (a, b)]
+    first, *others = [*on[0], *on[1]]
+    differing = sorted(first.union(*others) - first.intersection(*others))
+    if not differing:
+        return []
+    return [f"recording options differ, and with them its cost: {', '.join(differing)}"]
+
+
+def _recorder(trace: TraceData) -> bool:
+    return isinstance(trace.metadata.get("options"), dict)
+
+
+def _switched_on(trace: TraceData) -> set[str]:
+    """Options with a cost; of other profilers, what their files hold."""
+    options = trace.metadata.get("options")
+    if isinstance(options, dict):
+        return {str(name) for name, on in options.items() if on} - _COSTS_NOTHING
+    tables = ("tensors", "allocations", "python_calls")
+    return {name for name in tables if len(trace.table(name))}
+
+
+def _one_sided(a: Side, b: Side) -> list[str]:
+    notes = []
+    for part, switch in _SWITCHES.items():
+        if (part in a.parts) != (part in b.parts):
+            notes.append(f"{_which(part in a.parts)} recorded {switch}; compared without")
+        elif part not in a.parts:
+            notes.append(f"not compared, as it was not recorded: {switch}")
+    memory = [all(memory_was_recorded(trace) for trace in side.traces) for side in (a, b)]
+    if memory[0] != memory[1]:
+        notes.append(f"{_which(memory[0])} recorded {_MEMORY}; bytes are not compared")
+    elif not memory[0]:
+        notes.append(f"not compared, as it was not recorded: {_MEMORY}")
+    return notes
+
+
+def _which(first: bool) -> str:
+    return "only A" if first else "only B"
+
+
+def _hosts(a: Side, b: Side) -> list[str]:
+    here, there = _values(a, "host_name"), _values(b, "host_name")
+    if here == there:
+        return []
+    return [f"hosts differ: {_listed(here)} and {_listed(there)}; times of another machine differ"]
+
+
+def _incomplete(side: Side) -> list[str]:
+    """Recordings that lost something."""
+    return [
+        name
+        for name, trace in zip(side.names, side.traces, strict=True)
+        if any(trace.ledger.losses())
+    ]
+
+
+def _doubtful(side: Side) -> list[str]:
+    """What cannot be true of their numbers."""
+    texts = (doubts_text(trace, losses=False) for trace in side.traces)
+    found = zip(side.names, texts, strict=True)
+    return [f"{name}: {said}" for name, said in found if said]
+
+
+def _values(side: Side, key: str) -> list[Any]:
+    return sorted({str(trace.metadata.get(key) or "unknown") for trace in side.traces})
+
+
+def _listed(values: list[Any]) -> str:
+    return ", ".join(map(str, values))
 
 
 def compare(a: Side, b: Side, despite: Iterable[Despite | str] = ()) -> Diff:

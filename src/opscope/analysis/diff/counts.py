@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from functools import reduce
 from math import sqrt
 
-from opscope.analysis.diff.many_tests import FALSE_DISCOVERIES
 from opscope.analysis.diff.places import CallPlace
 from opscope.analysis.diff.result import CountChange, PeakChange, Quantity, ShapeChange
+from opscope.analysis.diff.statistics import FALSE_DISCOVERIES, normal_p
 from opscope.analysis.diff.step_costs import PerStep, StepCosts
-from opscope.analysis.diff.student import normal_p
 
 _BURSTS = 4
 """What varies comes in bursts: its variance is taken to be so many times that of chance alone."""

@@ -45,40 +45,24 @@ class Outcome(str, Enum):
 
 @dataclass(frozen=True)
 class Condition:
-    """One condition.
+    """One condition."""
 
-    Attributes:
-        text: as it was written.
-        what: the quantity.
-        limit: how much more it may be, as a share; None where it must be the same.
-    """
-
-    text: str
-    what: str
-    limit: float | None
+    text: str  # as it was written
+    what: str  # the quantity
+    limit: float | None  # how much more it may be, as a share; None where it must be the same
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """A condition and what became of it.
+    """A condition and what became of it."""
 
-    Attributes:
-        condition: which.
-        outcome: whether it holds.
-        why: in words.
-    """
-
-    condition: Condition
-    outcome: Outcome
-    why: str
+    condition: Condition  # which
+    outcome: Outcome  # whether it holds
+    why: str  # in words
 
 
 def read_gate(text: str) -> list[Condition]:
-    """The conditions that ``text`` lists, with commas between them.
-
-    Raises:
-        UsageError: one of them makes no sense.
-    """
+    """The conditions that ``text`` lists, with commas between them."""
     conditions = [_read(one.strip()) for one in text.split(",") if one.strip()]
     if not conditions:
         raise UsageError("The gate has no condition. Write one, such as step<=+2%.")

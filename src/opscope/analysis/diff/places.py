@@ -14,21 +14,19 @@ from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.sites import Sites
 from opscope.analysis.torch_listing.argument_lists import plain_shapes
 from opscope.columns.codes import EventKind
 from opscope.columns.location import Location, line_texts
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Flags, Values
 from opscope.timeline.listing import TorchListing, averaged_name
 from opscope.timeline.module_attribution import attribute_to_modules
 from opscope.timeline.phases import PHASE_NAMES, find_phases
 from opscope.timeline.signatures import first_of_each, mix, shape_signatures
 from opscope.timeline.tree.arguments import Arguments
 from opscope.timeline.tree.frame_text import own_texts
-
-Values = npt.NDArray[np.int64]
 
 
 class KnownBy(str, Enum):
@@ -40,36 +38,22 @@ class KnownBy(str, Enum):
 
 
 class CallPlace(NamedTuple):
-    """Where in a program calls are that are compared with one another; empty: not known, or none.
+    """Where in a program calls are that are compared; empty: not known, or none."""
 
-    Attributes:
-        module: path of the nn.Module, as in ``blocks.3.mlp.0``.
-        operator: or function, or whatever else it is called.
-        shapes: of its arguments, ``[64, 128], [256, 128]``.
-        phase: of the step.
-        line: of the program, ``train.py: loss = net(x)``.
-        beside: it ran on another thread than the steps.
-    """
-
-    module: str
-    operator: str
-    shapes: str = ""
-    phase: str = ""
-    line: str = ""
-    beside: bool = False
+    module: str  # path of the nn.Module, as in ``blocks.3.mlp.0``
+    operator: str  # or function, or whatever else it is called
+    shapes: str = ""  # of its arguments, ``[64, 128], [256, 128]``
+    phase: str = ""  # of the step
+    line: str = ""  # of the program, ``train.py: loss = net(x)``
+    beside: bool = False  # it ran on another thread than the steps
 
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """The places of a trace's events.
+    """The places of a trace's events."""
 
-    Attributes:
-        places: each once.
-        row: of every event the row in ``places``. Shape (events,).
-    """
-
-    places: list[CallPlace]
-    row: Values
+    places: list[CallPlace]  # each once
+    row: Values  # of every event the row in ``places``. Shape (events,)
 
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -88,9 +72,7 @@ def recorded_parts(trace: TraceData) -> frozenset[KnownBy]:
     return frozenset(part for part, there in found.items() if there)
 
 
-def place_calls(
-    trace: TraceData, beside: npt.NDArray[np.bool_], parts: Iterable[KnownBy]
-) -> Placed:
+def place_calls(trace: TraceData, beside: Flags, parts: Iterable[KnownBy]) -> Placed:
     """The place of every event, by as many ``parts`` as both sides have."""
     parts = frozenset(parts)
     label, texts = _names(trace)

@@ -164,17 +164,11 @@ class PeakChange:
 
 @dataclass(frozen=True)
 class Compared:
-    """What one side consists of.
+    """What one side consists of."""
 
-    Attributes:
-        names: of its recordings.
-        steps: of the steady state, in all recordings.
-        typical: of those, steps that times are means over.
-    """
-
-    names: tuple[str, ...]
-    steps: int
-    typical: int
+    names: tuple[str, ...]  # of its recordings
+    steps: int  # of the steady state, in all recordings
+    typical: int  # of those, steps that times are means over
 
 
 @dataclass(frozen=True)

@@ -5,22 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.account.pieces import pieces_of
-from opscope.analysis.diff.places import CallPlace, KnownBy, Placed, place_calls
-from opscope.analysis.memory.peak_moment import devices_with_memory, find_peak
-from opscope.analysis.memory.recorded import memory_was_recorded
+from opscope.analysis.diff.places import CallPlace, KnownBy, Placed, place_calls, recorded_parts
+from opscope.analysis.memory.counters import memory_was_recorded
+from opscope.analysis.memory.lives import devices_with_memory, find_peak
 from opscope.columns.schema import AllocationAction, EventKind
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.program_steps import program_steps
+from opscope.timeline.arrays import Amounts, Flags, Values
 from opscope.timeline.steady_state import StartUp, find_start_up
-from opscope.timeline.steps import Steps
+from opscope.timeline.steps import Steps, program_steps
 from opscope.timeline.tree.event_tree import event_tree
-
-Values = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
-Times = npt.NDArray[np.float64]
 
 BETWEEN = CallPlace("", "(between what was recorded)")
 """Time of the steps' thread in which nothing ran that was recorded."""
@@ -39,19 +34,12 @@ _COUNTED = (EventKind.OPERATOR, EventKind.ANNOTATION, EventKind.MODULE_CALL)
 
 @dataclass(frozen=True)
 class PerStep:
-    """How much of something every step has.
+    """How much of something every step has."""
 
-    Attributes:
-        least: in any step.
-        most: in any step.
-        total: in all of them.
-        steps: how many there are.
-    """
-
-    least: int
-    most: int
-    total: int
-    steps: int
+    least: int  # in any step
+    most: int  # in any step
+    total: int  # in all of them
+    steps: int  # how many there are
 
     @property
     def is_constant(self) -> bool:
@@ -66,33 +54,22 @@ class PerStep:
 
 @dataclass(frozen=True, eq=False)
 class StepCosts:
-    """One recording, seen as blocks of typical steps.
+    """One recording, seen as blocks of typical steps."""
 
-    Attributes:
-        steps: of the steady state.
-        typical: of those, steps that nothing held up, which times are means over.
-        kind_of_steps: what they are where nothing marks them.
-        step_ns: how long each took, shape (steps,).
-        places: of all that ran in them, each once.
-        time_ns: own time of each in a typical step, shape (places, blocks).
-        whole_ns: all of a typical step, in the mean, with what interrupted it. Shape (blocks,).
-        calls: of each, by place.
-        bytes: allocated by each, by place; None where memory was not recorded.
-        peak_bytes: most memory in use in the steady state, by device.
-        start_up_ns: how long the program took to start; 0 where that could not be told.
-    """
-
-    steps: int
-    typical: int
-    kind_of_steps: str
-    step_ns: Values
-    places: list[CallPlace]
-    time_ns: Times
-    whole_ns: Times
-    calls: dict[CallPlace, PerStep]
+    steps: int  # of the steady state
+    typical: int  # of those, steps that nothing held up, which times are means over
+    kind_of_steps: str  # what they are where nothing marks them
+    step_ns: Values  # how long each took, shape (steps,)
+    places: list[CallPlace]  # of all that ran in them, each once
+    time_ns: Amounts  # own time of each in a typical step, shape (places, blocks)
+    whole_ns: (
+        Amounts  # all of a typical step, in the mean, with what interrupted it. Shape (blocks,)
+    )
+    calls: dict[CallPlace, PerStep]  # of each, by place
+    # allocated by each, by place; None where memory was not recorded
     bytes: dict[CallPlace, PerStep] | None
-    peak_bytes: dict[str, int]
-    start_up_ns: int
+    peak_bytes: dict[str, int]  # most memory in use in the steady state, by device
+    start_up_ns: int  # how long the program took to start; 0 where that could not be told
 
     @property
     def blocks(self) -> int:
@@ -156,12 +133,12 @@ def _blocks(took: Values) -> Values:
     return block
 
 
-def _means(took: Values, block: Values) -> Times:
+def _means(took: Values, block: Values) -> Amounts:
     inside = block >= 0
     return np.asarray(np.bincount(block[inside], took[inside]) / np.bincount(block[inside]))
 
 
-def _times(trace: TraceData, steps: Steps, placed: Placed, block: Values) -> Times:
+def _times(trace: TraceData, steps: Steps, placed: Placed, block: Values) -> Amounts:
     """Own time of every place, then what is between, in a step of each block.
 
     It is the median over the block's steps: where another program takes the processor away, that is
@@ -178,7 +155,7 @@ def _times(trace: TraceData, steps: Steps, placed: Placed, block: Values) -> Tim
     return result
 
 
-def _in_every_step(trace: TraceData, steps: Steps, placed: Placed) -> Times:
+def _in_every_step(trace: TraceData, steps: Steps, placed: Placed) -> Amounts:
     """Own time of every place, then what is between, in each step."""
     shape = len(placed.places), len(steps)
     event, step, time_ns = _in_steps(trace, steps)
@@ -248,3 +225,20 @@ def _peaks(trace: TraceData, start_up: StartUp) -> dict[str, int]:
         if steady.any():
             found[device] = int(peak.in_use_at[steady].max())
     return found
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """Recordings of one version."""
+
+    names: tuple[str, ...]  # what each is called
+    traces: tuple[TraceData, ...]  # of each
+
+    @property
+    def parts(self) -> frozenset[KnownBy]:
+        """What all of them recorded of a place."""
+        return frozenset.intersection(*(recorded_parts(trace) for trace in self.traces))
+
+    def costs(self, parts: frozenset[KnownBy]) -> list[StepCosts]:
+        """Of each recording, with places known by ``parts``."""
+        return [step_costs(trace, parts) for trace in self.traces]

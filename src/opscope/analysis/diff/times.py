@@ -6,25 +6,68 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from opscope.analysis.diff.estimate import (
+from opscope.analysis.diff.places import CallPlace
+from opscope.analysis.diff.result import Level, TimeChange, TimeVerdict
+from opscope.analysis.diff.statistics import (
     ENOUGH_RECORDINGS,
+    FALSE_DISCOVERIES,
     Estimate,
     Sample,
     Unknown,
+    discoveries,
     estimate,
     sample_of,
 )
-from opscope.analysis.diff.many_tests import FALSE_DISCOVERIES, discoveries
-from opscope.analysis.diff.places import CallPlace
-from opscope.analysis.diff.result import Level, TimeChange, TimeVerdict
-from opscope.analysis.diff.shift import moved_times
-from opscope.analysis.diff.speed import speed_factors
 from opscope.analysis.diff.step_costs import BETWEEN, StepCosts
+from opscope.timeline.arrays import Amounts, Values
 
-Times = npt.NDArray[np.float64]
-Groups = npt.NDArray[np.int64]
+_FEWEST_PLACES = 8
+"""Of fewer places none can be told from the rest."""
+
+_WORTH_ASKING = 0.002
+"""Of a step; what is shorter is noise."""
+
+
+def speed_factors(time_ns: Amounts) -> Amounts:
+    """How many times as long as usual everything took in each block: the median over places.
+
+    ``time_ns`` has shape (places, blocks). Shape (blocks,); 1 where there are too few places.
+    """
+    usual = time_ns.mean(axis=1) if time_ns.size else np.zeros(len(time_ns))
+    asked = (usual >= _WORTH_ASKING * usual.sum()) & (time_ns > 0).all(axis=1)
+    if asked.sum() < _FEWEST_PLACES:
+        return np.ones(time_ns.shape[1])
+    ratios = np.log(time_ns[asked] / usual[asked, None])
+    factors = np.median(ratios, axis=0)
+    return np.asarray(np.exp(factors - factors.mean()), dtype=np.float64)
+
+
+def moved_times(places: Sequence[CallPlace], change_ns: Amounts) -> Amounts:
+    """Of every change the part that went to, or came from, another of the places.
+
+    It has the sign of the change and is never larger, and all of them add up to 0: what a step
+    takes longer is the sum of what has not moved.
+    """
+    moved = np.zeros(len(change_ns))
+    for kinship in ([place.operator for place in places], [place.module for place in places]):
+        moved += _matched(kinship, change_ns - moved)
+    return moved
+
+
+def _matched(kinship: Sequence[str], change_ns: Amounts) -> Amounts:
+    """Of each change what others of its kin, of the other sign, make up for; shared alike."""
+    rows: dict[str, int] = {}
+    kin = np.array([rows.setdefault(name, len(rows)) for name in kinship], dtype=np.int64)
+    more, less = np.maximum(change_ns, 0), np.maximum(-change_ns, 0)
+    if not len(kin):
+        return more
+    of_more, of_less = (np.bincount(kin, part, len(rows)) for part in (more, less))
+    common = np.minimum(of_more, of_less)
+    share_of_more = np.divide(common, of_more, out=np.zeros(len(rows)), where=of_more > 0)
+    share_of_less = np.divide(common, of_less, out=np.zeros(len(rows)), where=of_less > 0)
+    return np.asarray(more * share_of_more[kin] - less * share_of_less[kin], dtype=np.float64)
+
 
 _SHARE_WORTH_TESTING = 0.003
 """Of a step on either side; what is shorter is in no table, and makes no other less certain."""
@@ -125,7 +168,7 @@ def compare_start_up(a: Sequence[StepCosts], b: Sequence[StepCosts]) -> TimeChan
     return change if judged else replace(change, verdict=TimeVerdict.NOT_JUDGED)
 
 
-def _stacked(costs: Sequence[StepCosts]) -> tuple[list[CallPlace], list[Times]]:
+def _stacked(costs: Sequence[StepCosts]) -> tuple[list[CallPlace], list[Amounts]]:
     """All places of all recordings, and for each recording the times of all of them."""
     rows: dict[CallPlace, int] = {}
     numbers = [[rows.setdefault(place, len(rows)) for place in one.places] for one in costs]
@@ -137,18 +180,18 @@ def _stacked(costs: Sequence[StepCosts]) -> tuple[list[CallPlace], list[Times]]:
     return list(rows), stacked
 
 
-def _each(every: Times, like: Sequence[Times]) -> list[Times]:
+def _each(every: Amounts, like: Sequence[Amounts]) -> list[Amounts]:
     """Columns of all recordings, cut into those of each."""
     ends = np.cumsum([one.shape[1] for one in like])[:-1]
     return np.split(every, ends, axis=1)
 
 
-def _samples(blocks: Sequence[Times], of_a: int) -> tuple[Sample, Sample]:
+def _samples(blocks: Sequence[Amounts], of_a: int) -> tuple[Sample, Sample]:
     return sample_of(blocks[:of_a]), sample_of(blocks[of_a:])
 
 
 def _level(
-    level: Level, coarse: Sequence[CallPlace], even: Sequence[Times], of_a: int, step: Estimate
+    level: Level, coarse: Sequence[CallPlace], even: Sequence[Amounts], of_a: int, step: Estimate
 ) -> list[tuple[Level, CallPlace, Estimate]]:
     """The places of one level that are worth testing."""
     rows: dict[CallPlace, int] = {}
@@ -177,7 +220,7 @@ def _level(
 
 
 def _whole_modules(
-    places: Sequence[CallPlace], even: Sequence[Times], of_a: int, step: Estimate
+    places: Sequence[CallPlace], even: Sequence[Amounts], of_a: int, step: Estimate
 ) -> list[tuple[Level, CallPlace, Estimate]]:
     """Modules that have others in them, each with all that runs in these."""
     own: dict[str, list[int]] = {}
@@ -203,11 +246,11 @@ def _modules_around(module: str) -> list[str]:
 
 
 def _is_rest(place: CallPlace) -> bool:
-    """It is no place, but all that is in none: of that nobody knows what it depends on."""
+    """It is no place, but all that is in none: what that depends on is unknown."""
     return place in _NOWHERE or place.operator == BETWEEN.operator
 
 
-def _sums(group: Groups, times: Times, groups: int) -> Times:
+def _sums(group: Values, times: Amounts, groups: int) -> Amounts:
     result = np.zeros((groups, times.shape[1]))
     np.add.at(result, group, times)
     return result
@@ -243,7 +286,7 @@ def _change(
 
 
 def _not_judged(step: Estimate) -> TimeChange:
-    """With few recordings nobody knows how much faster the machine was in some."""
+    """With few recordings it is unknown how much faster the machine was in some."""
     change = _change(Level.STEP, CallPlace("", ""), step, False, 0.0)
     return replace(change, verdict=TimeVerdict.NOT_JUDGED)
 

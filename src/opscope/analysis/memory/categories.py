@@ -13,6 +13,7 @@ makes beyond gradients is autograd's own; what one operator makes and frees is t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,17 +21,84 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.analysis.memory.data_flow import DataFlow, MemoryBlocks, data_flow_of
-from opscope.analysis.memory.timeline import Action, Category, MemoryTimeline
-from opscope.analysis.memory.written_arguments import match_signature
-from opscope.columns.codes import ParameterRole
-from opscope.columns.derived import derive
+from opscope.analysis.memory.data_flow import (
+    Action,
+    Category,
+    DataFlow,
+    MemoryBlocks,
+    MemoryTimeline,
+    data_flow_of,
+)
+from opscope.columns.codes import ArgumentAccess, ParameterRole
 from opscope.columns.dtypes import ITEM_SIZES
-from opscope.columns.overloads import kept
+from opscope.columns.overloads import (
+    TENSOR,
+    TENSOR_LIST,
+    Overload,
+    SchemaParameter,
+    kept,
+    overloads_of,
+)
 from opscope.columns.schema import EventKind
 from opscope.columns.table import ListColumn
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derive
 from opscope.errors import UsageError
+from opscope.timeline.arrays import Flags, Values
+
+Access = ArgumentAccess
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What an operator's schemas say of one way to call it."""
+
+    overloads: tuple[str, ...]  # names of the overloads that fit; empty if none does
+    access: tuple[Access, ...]  # of every argument
+
+
+def match_signature(
+    name: str, kinds: str, kept: Mapping[str, tuple[Overload, ...]] | None = None
+) -> Signature:
+    """What is known of operator ``name`` called with arguments of ``kinds``.
+
+    Args:
+        kinds: a letter per argument: T tensor, L list of tensors, b, i, f, c numbers, N any other.
+        kept: the schemas that the recording kept; None or empty to query torch.
+    """
+    known = kept.get(name, ()) if kept else overloads_of(name)
+    fitting = [overload for overload in known if overload.fits(kinds)]
+    for position in (p for p, kind in enumerate(kinds) if kind == TENSOR_LIST):
+        # Between Tensor?[] and Tensor[], as for aten::index, the dispatcher means the former; the
+        # latter is there for TorchScript.
+        optional = [o for o in fitting if o.parameters[position].is_optional_tensors]
+        fitting = optional or fitting
+    access = []
+    for position, kind in enumerate(kinds):
+        parameters = [overload.parameters[position] for overload in fitting]
+        access.append(_access(kind, parameters))
+    return Signature(tuple(overload.name for overload in fitting), tuple(access))
+
+
+def takes_optional_tensors(name: str, position: int) -> bool:
+    """Whether that argument of ``name`` is a list of optional tensors in some overload.
+
+    torch's profiler does not look into such lists.
+    """
+    return any(
+        position < len(overload.parameters) and overload.parameters[position].is_optional_tensors
+        for overload in overloads_of(name)
+    )
+
+
+def _access(kind: str, parameters: list[SchemaParameter]) -> Access:
+    if kind not in (TENSOR, TENSOR_LIST):
+        return Access.NO_TENSOR
+    if not parameters:
+        return Access.UNCLEAR
+    if kind == TENSOR_LIST and parameters[0].is_optional_tensors:
+        return Access.NO_TENSOR
+    return Access.WRITES if any(parameter.writes for parameter in parameters) else Access.READS
+
 
 Codes = npt.NDArray[np.uint8]
 Columns = dict[str, npt.NDArray[Any]]
@@ -51,22 +119,15 @@ class Categories:
 
     A tensor's category holds for all its blocks, a block's for all its versions; only where
     neither is known do versions have their own.
-
-    Attributes:
-        of_tensor: by ``MemoryBlocks.tensor``; 0 where versions differ.
-        of_block: shape (blocks,); 0 where versions differ.
-        own: of every version by itself, shape (versions,).
-        of_version: what holds for every version in the end, shape (versions,).
-        labelled: blocks through which a tensor got its category, shape (blocks,).
-        version_offsets: as in ``DataFlow``.
     """
 
-    of_tensor: Codes
-    of_block: Codes
-    own: Codes
-    of_version: Codes
-    labelled: npt.NDArray[np.bool_]
-    version_offsets: npt.NDArray[np.int64]
+    of_tensor: Codes  # by ``MemoryBlocks.tensor``; 0 where versions differ
+    of_block: Codes  # shape (blocks,); 0 where versions differ
+    own: Codes  # of every version by itself, shape (versions,)
+    of_version: Codes  # what holds for every version in the end, shape (versions,)
+    # blocks through which a tensor got its category, shape (blocks,)
+    labelled: Flags
+    version_offsets: Values  # as in ``DataFlow``
 
     def of(self, block: int, version: int) -> Category:
         """The category of one version of one block."""
@@ -86,9 +147,8 @@ class MemoryAccounts:
 def memory_accounts(trace: TraceData) -> MemoryAccounts:
     """Work out blocks, data flow, categories and timeline; the same object for the same trace.
 
-    Args:
-        trace: recorded with ``record_shapes`` and ``profile_memory``; with ``with_stack`` or
-            ``with_modules`` parameters are known from the modules that hold them.
+    The trace has to have shapes and memory; with stacks or modules parameters are known from the
+    modules that hold them.
 
     Raises:
         UsageError: the trace does not know which tensors are the same.
@@ -147,7 +207,7 @@ def _columns(trace: TraceData) -> Columns:
 
 
 def _add_column(
-    columns: Columns, trace: TraceData, table: str, name: str, rows: npt.NDArray[np.int64] | None
+    columns: Columns, trace: TraceData, table: str, name: str, rows: Values | None
 ) -> None:
     if name in ("sizes", "strides"):
         lists = trace.table(table).lists(name)
@@ -159,14 +219,14 @@ def _add_column(
     columns[f"{table}.{name}"] = column if rows is None else column[rows]
 
 
-def _take(lists: ListColumn, rows: npt.NDArray[np.int64]) -> ListColumn:
+def _take(lists: ListColumn, rows: Values) -> ListColumn:
     parts = [lists.values[lists.offsets[row] : lists.offsets[row + 1]] for row in rows]
     offsets = np.zeros(len(rows) + 1, dtype=np.int64)
     np.cumsum([len(part) for part in parts], out=offsets[1:])
     return ListColumn(offsets, np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64))
 
 
-def held_rows(trace: TraceData) -> npt.NDArray[np.int64]:
+def held_rows(trace: TraceData) -> Values:
     """Rows of ``parameters`` whose module or optimizer was called, with the parameter itself."""
     table, calls = trace.table("parameters"), trace.table("python_calls")
     if not len(table):

@@ -5,31 +5,43 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from opscope.columns.labels import device_name
 from opscope.columns.schema import AllocationAction
 from opscope.columns.trace_data import TraceData
+from opscope.errors import UsageError
+from opscope.timeline.arrays import Values
+
+
+def memory_was_recorded(trace: TraceData) -> bool:
+    """Whether allocations and frees were listened to, even if there was none."""
+    options = trace.metadata.get("options")
+    wanted = isinstance(options, dict) and options.get("memory") is True
+    return wanted or len(trace.table("allocations")) > 0
+
+
+def check_memory_recorded(trace: TraceData) -> None:
+    """Raise UsageError unless it was."""
+    if not memory_was_recorded(trace):
+        raise UsageError(
+            "This trace does not say how much memory was in use, because that was not recorded. "
+            "Record with profile_memory=True (opscope run --memory)."
+        )
+
 
 _DEVICE_NAMES = {0: "CPU", 1: "CUDA", 6: "HIP", 9: "XLA", 12: "XPU", 13: "MPS", 20: "device"}
 
 
 @dataclass(frozen=True)
 class MemoryCounter:
-    """One device.
+    """One device."""
 
-    Attributes:
-        device: as shown, such as ``CPU`` or ``CUDA 0``.
-        rows: rows of ``allocations`` in order of time, failed ones left out.
-        time_ns: Unix time of each, shape (rows,).
-        allocated_bytes: in use after each, shape (rows,).
-        reserved_bytes: held by the allocator's pool after each; empty where there is no pool.
-    """
-
-    device: str
-    rows: npt.NDArray[np.int64]
-    time_ns: npt.NDArray[np.int64]
-    allocated_bytes: npt.NDArray[np.int64]
-    reserved_bytes: npt.NDArray[np.int64]
+    device: str  # as shown, such as ``CPU`` or ``CUDA 0``
+    rows: Values  # rows of ``allocations`` in order of time, failed ones left out
+    time_ns: Values  # Unix time of each, shape (rows,)
+    allocated_bytes: Values  # in use after each, shape (rows,)
+    # held by the allocator's pool after each; empty where there is no pool
+    reserved_bytes: Values
 
 
 def memory_counters(trace: TraceData) -> list[MemoryCounter]:
@@ -41,10 +53,10 @@ def memory_counters(trace: TraceData) -> list[MemoryCounter]:
     rows = np.flatnonzero(table["action"] != AllocationAction.OUT_OF_MEMORY)
     rows = rows[np.argsort(table["time_ns"][rows], kind="stable")]
     device = table["device_type"].astype(np.int64)[rows] * 256 + table["device_index"][rows]
-    return [_counter(trace, rows[device == key], int(key)) for key in np.unique(device)]
+    return [_counter(trace, rows[device == key]) for key in np.unique(device)]
 
 
-def _counter(trace: TraceData, rows: npt.NDArray[np.int64], key: int) -> MemoryCounter:
+def _counter(trace: TraceData, rows: Values) -> MemoryCounter:
     table = trace.table("allocations")
     allocated = table["total_allocated_bytes"][rows]
     if not allocated.any():
@@ -59,3 +71,47 @@ def _counter(trace: TraceData, rows: npt.NDArray[np.int64], key: int) -> MemoryC
         allocated_bytes=allocated.astype(np.int64),
         reserved_bytes=reserved.astype(np.int64) if reserved.any() else reserved[:0],
     )
+
+
+_CPU = 0
+
+
+@dataclass(frozen=True)
+class ReservedMemory:
+    """The memory of one device.
+
+    Attributes:
+        device: ``cuda:0``.
+        peak_used_bytes: in use by tensors, at most.
+        peak_reserved_bytes: held by the allocator, at most; -1 where it reported none.
+        used_then_bytes: in use when most was reserved; -1 likewise.
+        unused_share: of what was reserved, what was not in use on average over time; -1 likewise.
+    """
+
+    device: str
+    peak_used_bytes: int
+    peak_reserved_bytes: int
+    used_then_bytes: int
+    unused_share: float
+
+
+def memory_of(trace: TraceData) -> tuple[ReservedMemory, ...]:
+    """One for each device but the processor that allocated anything."""
+    table = trace.table("allocations")
+    return tuple(
+        _use(counter, device_name(int(table["device_type"][row]), int(table["device_index"][row])))
+        for counter in memory_counters(trace)
+        if int(table["device_type"][row := int(counter.rows[0])]) != _CPU
+    )
+
+
+def _use(counter: MemoryCounter, device: str) -> ReservedMemory:
+    used, reserved = counter.allocated_bytes, counter.reserved_bytes
+    peak = int(used.max(initial=0))
+    if not len(reserved):
+        return ReservedMemory(device, peak, -1, -1, -1.0)
+    fullest = int(np.argmax(reserved))
+    lasted = np.append(np.diff(counter.time_ns), 0).astype(np.float64)
+    held = float((reserved * lasted).sum())
+    unused = 1 - float((used * lasted).sum()) / held if held else 1 - used[-1] / reserved[-1]
+    return ReservedMemory(device, peak, int(reserved[fullest]), int(used[fullest]), float(unused))

@@ -1,4 +1,4 @@
-"""The data flow graph: which blocks of memory operators read, change, make and free.
+"""The data flow graph: which blocks of memory operators read, change, make and free, and when.
 
 A block is one allocation as one tensor uses it; every change of its contents makes a new version.
 Nodes are the outermost operators that have a schema or belong to the backward pass, and the
@@ -13,89 +13,46 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Values = npt.NDArray[np.int64]
-Rows = npt.NDArray[np.int32]
-Flags = npt.NDArray[np.bool_]
+from opscope.columns.codes import MemoryAction, MemoryCategory
+from opscope.columns.labels import device_names, rows_on_device
+from opscope.errors import UsageError
+from opscope.timeline.arrays import Flags, Rows, Values
 
 NONE = -1
 
 
 @dataclass(frozen=True)
 class MemoryBlocks:
-    """Every block that an operator, a module or an optimizer was seen to use, in order of ids.
+    """Every block that an operator, a module or an optimizer was seen to use, in order of ids."""
 
-    Attributes:
-        tensor_id: of the tensor it belongs to, shape (blocks,).
-        allocation_id: of its allocation.
-        device_type: c10::DeviceType.
-        device_index: -1 for the CPU.
-        size_bytes: allocated or, if the allocation was not recorded, as much as its tensors span.
-        tensor: the tensor id without gaps: blocks of one tensor share it.
-        of_tensor: block of every row of ``tensors``, -1 for what is no input of an operator.
-        of_allocation: block of every row of ``allocations``, -1 for none.
-        of_parameter: block of every row of ``parameters``, -1 for none.
-    """
-
-    tensor_id: Values
-    allocation_id: Values
-    device_type: npt.NDArray[np.int8]
-    device_index: npt.NDArray[np.int8]
+    tensor_id: Values  # of the tensor it belongs to, shape (blocks,)
+    allocation_id: Values  # of its allocation
+    device_type: npt.NDArray[np.int8]  # c10::DeviceType
+    device_index: npt.NDArray[np.int8]  # -1 for the CPU
+    # allocated or, if the allocation was not recorded, as much as its tensors span
     size_bytes: Values
-    tensor: Rows
-    of_tensor: Rows
-    of_allocation: Rows
-    of_parameter: Rows
+    tensor: Rows  # the tensor id without gaps: blocks of one tensor share it
+    of_tensor: Rows  # block of every row of ``tensors``, -1 for what is no input of an operator
+    of_allocation: Rows  # block of every row of ``allocations``, -1 for none
+    of_parameter: Rows  # block of every row of ``parameters``, -1 for none
 
     def __len__(self) -> int:
         return len(self.tensor_id)
 
 
 @dataclass(frozen=True)
-class FlowNode:
-    """One node of the graph; versions are those of the node's inputs and outputs.
-
-    Attributes:
-        event: row in events; -1 for an allocation.
-        allocation: row in allocations; -1 for an event.
-        inputs: (block, version) of what it used or freed.
-        outputs: (block, version) of what it made or changed.
-        intermediates: blocks it made and freed.
-        freed: blocks it freed.
-    """
-
-    event: int
-    allocation: int
-    inputs: tuple[tuple[int, int], ...]
-    outputs: tuple[tuple[int, int], ...]
-    intermediates: tuple[int, ...]
-    freed: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class DataFlow:
-    """The graph as arrays; node i has edges ``edge_offsets[i]`` to ``edge_offsets[i + 1]``.
+    """The graph as arrays; node i has edges ``edge_offsets[i]`` to ``edge_offsets[i + 1]``."""
 
-    Attributes:
-        node_event: row in events, -1 for an allocation; nodes are in order of start.
-        node_allocation: row in allocations, -1 for an event.
-        in_backward: whether the node is part of the backward pass.
-        edge_offsets: shape (nodes + 1,).
-        block: of every edge, ascending within a node.
-        input_version: version before the node; -1 if the node allocates the block.
-        mutated: whether the node changes it.
-        freed: whether the node frees it.
-        version_offsets: version v of block b is number ``version_offsets[b] + v`` among all
-            versions, shape (blocks + 1,).
-    """
-
-    node_event: Rows
-    node_allocation: Rows
-    in_backward: Flags
-    edge_offsets: Values
-    block: Rows
-    input_version: Rows
-    mutated: Flags
-    freed: Flags
+    node_event: Rows  # row in events, -1 for an allocation; nodes are in order of start
+    node_allocation: Rows  # row in allocations, -1 for an event
+    in_backward: Flags  # whether the node is part of the backward pass
+    edge_offsets: Values  # shape (nodes + 1,)
+    block: Rows  # of every edge, ascending within a node
+    input_version: Rows  # version before the node; -1 if the node allocates the block
+    mutated: Flags  # whether the node changes it
+    freed: Flags  # whether the node frees it
+    # version v of block b is number ``version_offsets[b] + v``; shape (blocks + 1,)
     version_offsets: Values
 
     def __len__(self) -> int:
@@ -106,27 +63,6 @@ class DataFlow:
         """Edges that leave a version behind. Shape (edges,)."""
         made: Flags = (self.input_version < 0) | self.mutated
         return made & ~self.freed
-
-    def node(self, number: int) -> FlowNode:
-        """One node as an object.
-
-        Raises:
-            IndexError: there is no such node.
-        """
-        if not 0 <= number < len(self):
-            raise IndexError(f"node {number}, but the graph has {len(self)}")
-        edges = slice(self.edge_offsets[number], self.edge_offsets[number + 1])
-        blocks, before = self.block[edges].tolist(), self.input_version[edges].tolist()
-        freed, leaves = self.freed[edges].tolist(), self.is_output[edges].tolist()
-        each = list(zip(blocks, before, freed, leaves, strict=True))
-        return FlowNode(
-            event=int(self.node_event[number]),
-            allocation=int(self.node_allocation[number]),
-            inputs=tuple((b, v) for b, v, _, _ in each if v >= 0),
-            outputs=tuple((b, v + 1) for b, v, _, leaves in each if leaves),
-            intermediates=tuple(b for b, v, freed, _ in each if v < 0 and freed),
-            freed=tuple(b for b, _, freed, _ in each if freed),
-        )
 
 
 def data_flow_of(columns: dict[str, Any], events: int) -> DataFlow:
@@ -143,3 +79,89 @@ def data_flow_of(columns: dict[str, Any], events: int) -> DataFlow:
         freed=columns["deleted"].astype(bool),
         version_offsets=columns["version_offsets"],
     )
+
+
+BEFORE_RECORDING = -1
+
+Category = MemoryCategory
+Action = MemoryAction
+
+SHOWN_CATEGORIES = (
+    Category.PARAMETER,
+    Category.OPTIMIZER_STATE,
+    Category.INPUT,
+    Category.TEMPORARY,
+    Category.ACTIVATION,
+    Category.GRADIENT,
+    Category.AUTOGRAD_DETAIL,
+    Category.UNKNOWN,
+)
+"""In the order in which torch's memory timelines list them."""
+
+_COLUMN = np.argsort(np.array(SHOWN_CATEGORIES))
+
+
+@dataclass(frozen=True)
+class MemoryTimeline:
+    """Actions in order of time; all arrays have shape (actions,)."""
+
+    time_ns: Values  # Unix time; -1 for what was there before the recording
+    action: npt.NDArray[np.uint8]  # ``Action``
+    block: Rows  # row of ``MemoryBlocks``; -1 for memory that no recorded tensor used
+    version: Rows  # of the block, before the action
+    size_bytes: Values  # of the block
+    category: npt.NDArray[np.uint8]  # ``Category`` of that version; 0 unknown
+    # of the version after an INCREMENT_VERSION, else as ``category``
+    category_after: npt.NDArray[np.uint8]
+    device_type: npt.NDArray[np.int8]  # c10::DeviceType
+    device_index: npt.NDArray[np.int8]  # -1 for the CPU
+
+    def __len__(self) -> int:
+        return len(self.time_ns)
+
+    @property
+    def devices(self) -> list[str]:
+        """Devices that any action is on, as torch names them."""
+        return device_names(self.device_type, self.device_index)
+
+    def on(self, device: str) -> MemoryTimeline:
+        """The actions on one device, such as ``cpu`` or ``cuda:0``; ``cuda`` means its first."""
+        wanted = rows_on_device(self.device_type, self.device_index, device)
+        if not wanted.any():
+            seen = ", ".join(self.devices) or "no device at all"
+            raise UsageError(
+                f"The recording has no memory events on {device!r}, but on: {seen}. Name one of "
+                "these, or record a program that allocates memory there."
+            )
+        return MemoryTimeline(**{name: column[wanted] for name, column in vars(self).items()})
+
+
+@dataclass(frozen=True)
+class SizesByCategory:
+    """Memory in use over time on one device."""
+
+    # Unix microseconds, shape (times,); the first is that of the first action also for what was
+    # there before
+    time_us: list[int]
+    size_bytes: Values  # held by each of :data:`SHOWN_CATEGORIES`, shape (times, 8)
+
+
+def sizes_by_category(timeline: MemoryTimeline) -> SizesByCategory:
+    """Add up a timeline (of one device) by microsecond and category."""
+    if not len(timeline):
+        return SizesByCategory([], np.zeros((0, len(SHOWN_CATEGORIES)), dtype=np.int64))
+    times_ns, group = np.unique(timeline.time_ns, return_inverse=True)
+    # Divided as torch does it: in floating point, which rounds some times up.
+    exact_us = np.array([t if t == BEFORE_RECORDING else int(t / 1000) for t in times_ns.tolist()])
+    times_us, merged = np.unique(exact_us, return_inverse=True)
+    rows = merged[group]
+    column, column_after = _COLUMN[timeline.category], _COLUMN[timeline.category_after]
+    added = np.where(timeline.action <= Action.CREATE, timeline.size_bytes, -timeline.size_bytes)
+    sizes = np.zeros((len(times_us), len(SHOWN_CATEGORIES)), dtype=np.int64)
+    np.add.at(sizes, (rows, column), added)
+    changed = timeline.action == Action.INCREMENT_VERSION
+    np.add.at(sizes, (rows[changed], column_after[changed]), timeline.size_bytes[changed])
+    after_start = times_us[times_us >= 0]
+    first = int(after_start[0]) if len(after_start) else BEFORE_RECORDING
+    shown = [first if t < 0 else t for t in times_us.tolist()]
+    return SizesByCategory(shown, np.cumsum(sizes, axis=0))

@@ -2,19 +2,86 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.memory.categories import MemoryAccounts, memory_accounts
-from opscope.analysis.memory.groups import ALLOCATED_BEFORE, NOT_RECORDED
+from opscope.analysis.memory.data_flow import SHOWN_CATEGORIES, Action, Category
 from opscope.analysis.memory.lives import AllocationLives
-from opscope.analysis.memory.timeline import SHOWN_CATEGORIES, Action, Category
 from opscope.columns.trace_data import TraceData
 from opscope.errors import MissingDependencyError, UsageError
+from opscope.timeline.arrays import Flags, Values
 
-Values = npt.NDArray[np.int64]
+ALLOCATED_BEFORE = "allocated before"
+NOT_RECORDED = "allocated while not recorded"
+
+_FOREIGN = ("torch/", "<built-in", "<method", "nn.Module: ")
+
+
+@dataclass(frozen=True)
+class PeakGroup:
+    """Blocks that have something in common.
+
+    Attributes:
+        name: what they have in common; for stacks the frames from the outermost inwards, with
+            ``;`` between them.
+        size_bytes: in all.
+        blocks: how many.
+        before_bytes: of ``size_bytes``, allocated before the recording.
+    """
+
+    name: str
+    size_bytes: int
+    blocks: int
+    before_bytes: int
+
+
+def group_blocks(
+    names: Iterable[str],
+    size_bytes: Values,
+    is_before: Flags,
+    unseen_bytes: int,
+) -> tuple[PeakGroup, ...]:
+    """Blocks of equal names as one group each, largest first; arrays have shape (blocks,).
+
+    ``is_before``: allocated before the recording; ``unseen_bytes``: likewise, in unknown blocks.
+    """
+    totals: dict[str, list[int]] = {}
+    for name, bytes_, before in zip(names, size_bytes.tolist(), is_before.tolist(), strict=True):
+        group = totals.setdefault(name, [0, 0, 0])
+        group[0] += bytes_
+        group[1] += 1
+        group[2] += bytes_ if before else 0
+    if unseen_bytes:
+        group = totals.setdefault(ALLOCATED_BEFORE, [0, 0, 0])
+        group[0] += unseen_bytes
+        group[2] += unseen_bytes
+    return _ranked(totals)
+
+
+def by_function(stacks: Iterable[PeakGroup]) -> tuple[PeakGroup, ...]:
+    """Stacks that lead to the same function of the program as one group each, largest first."""
+    totals: dict[str, list[int]] = {}
+    for stack in stacks:
+        group = totals.setdefault(_own_frame(stack.name.split(";")), [0, 0, 0])
+        group[0] += stack.size_bytes
+        group[1] += stack.blocks
+        group[2] += stack.before_bytes
+    return _ranked(totals)
+
+
+def _ranked(totals: dict[str, list[int]]) -> tuple[PeakGroup, ...]:
+    ranked = sorted(totals.items(), key=lambda item: -item[1][0])
+    return tuple(PeakGroup(name, *numbers) for name, numbers in ranked)
+
+
+def _own_frame(frames: list[str]) -> str:
+    """The innermost frame that is not torch's own, nor a function of C."""
+    own = [frame for frame in frames if not frame.startswith(_FOREIGN) and "/torch/" not in frame]
+    return own[-1] if own else frames[-1]
+
 
 BEFORE = len(Category)
 UNRECORDED = BEFORE + 1
@@ -30,21 +97,13 @@ SHOWN_CODES = (BEFORE, *SHOWN_CATEGORIES, UNRECORDED)
 
 @dataclass(frozen=True)
 class LifeCategories:
-    """Codes of ``Category``, or ``BEFORE`` or ``UNRECORDED``.
+    """Codes of ``Category``, or ``BEFORE`` or ``UNRECORDED``."""
 
-    Attributes:
-        first: of every block when it was allocated, shape (blocks,).
-        block: of every change, shape (changes,); the changes of a block are in order of time.
-        time_ns: of every change, Unix nanoseconds.
-        code: after every change.
-        unknown_because: why no category is known at all; empty where some are.
-    """
-
-    first: Values
-    block: Values
-    time_ns: Values
-    code: Values
-    unknown_because: str
+    first: Values  # of every block when it was allocated, shape (blocks,)
+    block: Values  # of every change, shape (changes,); the changes of a block are in order of time
+    time_ns: Values  # of every change, Unix nanoseconds
+    code: Values  # after every change
+    unknown_because: str  # why no category is known at all; empty where some are
 
     def at(self, time_ns: int) -> Values:
         """Codes of all blocks at a moment, shape (blocks,)."""

@@ -2,20 +2,102 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from opscope.analysis.memory.groups import ALLOCATED_BEFORE
-from opscope.analysis.memory.life_categories import SHOWN_CODES, categories_of_lives, category_text
-from opscope.analysis.memory.parts import MemoryParts, parts_over_time
-from opscope.analysis.memory.peak_moment import PeakMoment, devices_with_memory, find_peak
-from opscope.analysis.memory.recorded import memory_was_recorded
+from opscope.analysis.memory.counters import memory_was_recorded
+from opscope.analysis.memory.life_categories import (
+    ALLOCATED_BEFORE,
+    SHOWN_CODES,
+    LifeCategories,
+    categories_of_lives,
+    category_text,
+)
+from opscope.analysis.memory.lives import PeakMoment, devices_with_memory, find_peak
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Values
 from opscope.timeline.phases import PHASE_NAMES, find_phases
 
-Values = npt.NDArray[np.int64]
+
+@dataclass(frozen=True)
+class MemoryParts:
+    """What the bytes in use consist of."""
+
+    names: list[str]  # of the parts that ever hold anything
+    size_bytes: Values  # shape (samples, parts); rows add up to what was in use
+
+
+@dataclass(frozen=True)
+class _Changes:
+    """What is added to a part from a row of ``PeakMoment.in_use_at`` on; shape (changes,) each."""
+
+    row: Values
+    code: Values
+    size_bytes: Values
+
+
+def parts_over_time(
+    peak: PeakMoment,
+    samples: Values,
+    names: Mapping[int, str],
+    code: Values,
+    changing: LifeCategories | None = None,
+) -> MemoryParts:
+    """Add up the blocks of a device by what they count as.
+
+    What is in use beyond these blocks was allocated before the recording, so ``names`` has that.
+
+    Args:
+        samples: rows of ``peak.in_use_at``.
+        names: of the parts by their codes, in the order to show them.
+        code: of every block from its allocation on, shape (blocks,).
+        changing: when blocks come to count as something else.
+    """
+    changes = _changes(peak, code, changing)
+    columns = {name: _total(changes, number, peak, samples) for number, name in names.items()}
+    unseen = peak.in_use_at[samples] - np.sum(list(columns.values()), axis=0)
+    columns[ALLOCATED_BEFORE] += unseen
+    held = {name: column for name, column in columns.items() if column.any()}
+    nothing = np.zeros((len(samples), 0), dtype=np.int64)
+    return MemoryParts(list(held), np.column_stack(list(held.values())) if held else nothing)
+
+
+def _total(changes: _Changes, code: int, peak: PeakMoment, samples: Values) -> Values:
+    chosen = changes.code == code
+    size = len(peak.in_use_at) + 1
+    # Sums of bytes are whole numbers far below 2**53, which floats hold exactly.
+    added = np.bincount(changes.row[chosen], changes.size_bytes[chosen], minlength=size)
+    total: Values = np.cumsum(added)[samples].astype(np.int64)
+    return total
+
+
+def _changes(peak: PeakMoment, code: Values, changing: LifeCategories | None) -> _Changes:
+    size, most = peak.lives.size_bytes, len(peak.in_use_at)
+    begin, end = np.minimum(peak.begin + 1, most), np.minimum(peak.end + 1, most)
+    last = code
+    parts = [(begin, code, size)]
+    if changing is not None and len(changing.block):
+        block = changing.block
+        before = _codes_before(code, changing)
+        # A change of category takes effect at the next row, while its block is in use.
+        row = np.searchsorted(peak.row_time_ns[1:], changing.time_ns, side="left") + 1
+        row = np.clip(row, begin[block], np.maximum(begin, end)[block])
+        parts += [(row, before, -size[block]), (row, changing.code, size[block])]
+        last = code.copy()
+        last[block] = changing.code
+    parts.append((end, last, -size))
+    return _Changes(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _codes_before(code: Values, changing: LifeCategories) -> Values:
+    """What each changed block counted as until then; changes of a block are in order of time."""
+    block = changing.block
+    follows = np.append(False, block[1:] == block[:-1])
+    earlier = np.append(0, changing.code[:-1])
+    return np.where(follows, earlier, code[block])
+
 
 OUTSIDE = "outside operators"
 STRETCHES = 1500
@@ -25,28 +107,20 @@ _CATEGORIES = {code: category_text(code) for code in SHOWN_CODES}
 
 @dataclass(frozen=True)
 class MemoryOverTime:
-    """One device. Times are Unix nanoseconds.
+    """One device. Times are Unix nanoseconds."""
 
-    Attributes:
-        device: as torch names it.
-        time_ns: of the samples, shape (samples,); the start of the recording, and the highest and
-            lowest moments of every stretch of it are among them.
-        total_bytes: in use at each, shape (samples,).
-        peak: its fullest moment.
-        by_phase: by the part of a step that allocated: bytes of forward operators are mostly
-            activations, those of backward ones gradients.
-        by_category: by what it was for: parameters, gradients, activations, ...; None where that
-            is not known.
-        uncategorised_because: why it is not; empty where it was not asked for.
-    """
-
-    device: str
+    device: str  # as torch names it
+    # of the samples, shape (samples,); the start of the recording, and the highest and lowest
+    # moments of every stretch of it are among them
     time_ns: Values
-    total_bytes: Values
-    peak: PeakMoment
+    total_bytes: Values  # in use at each, shape (samples,)
+    peak: PeakMoment  # its fullest moment
+    # by the part of a step that allocated: bytes of forward operators are mostly activations, those
+    # of backward ones gradients
     by_phase: MemoryParts
+    # by what it was for: parameters, gradients, activations, ...; None where that is not known
     by_category: MemoryParts | None
-    uncategorised_because: str
+    uncategorised_because: str  # why it is not; empty where it was not asked for
 
     @property
     def at_peak(self) -> int:
@@ -59,10 +133,8 @@ def memory_over_time(
 ) -> list[MemoryOverTime]:
     """One entry per device that allocated or freed anything; none if that was not recorded.
 
-    Args:
-        trace: recorded with memory.
-        stretches: into how many equal times the recording is divided to choose samples.
-        categories: whether to work them out, which takes longer and imports torch.
+    Samples are the extremes of ``stretches`` equal parts of the time. ``categories`` takes longer,
+    and imports torch.
     """
     if not memory_was_recorded(trace):
         return []

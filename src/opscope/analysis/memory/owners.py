@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from opscope.analysis.own_listing import OwnListing
-from opscope.analysis.program_lines import calls_of_program, place_of_call
+from opscope.analysis.source_lines import calls_of_program, place_of_call
 from opscope.columns.codes import ParameterRole
 from opscope.columns.location import line_texts
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.listing import TorchListing
+from opscope.timeline.arrays import Values
+from opscope.timeline.listing import OwnListing, TorchListing
 from opscope.timeline.module_attribution import attribute_to_modules
-from opscope.timeline.signatures import mix
 from opscope.timeline.stacks import Stacks, forward_source
-from opscope.timeline.tree.ancestry import nearest_ancestor
-from opscope.timeline.tree.event_tree import event_tree
+from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor
 from opscope.timeline.tree.frame_text import own_texts
-
-Values = npt.NDArray[np.int64]
 
 ENGINE_PREFIX = "autograd::engine::evaluate_function: "
 OUTSIDE_MODULES = "outside modules"
@@ -89,12 +84,11 @@ def stacks_of_events(trace: TraceData, events: Values) -> list[tuple[str, ...]]:
 
     What the backward pass does has the stack of the forward operator it belongs to.
     """
-    listing = OwnListing(trace)
-    stacks = Stacks(listing, of_makers=True)
+    stacks = Stacks(OwnListing(trace), of_makers=True)
     if not stacks:
         return [NO_STACK] * len(events)
     innermost = np.where(events >= 0, np.append(stacks.innermost, -1)[events], -1)
-    signature = _stack_signatures(listing.label, stacks.caller, innermost)
+    signature = stacks.signatures(_MOST_FRAMES, innermost)
     _, first, group = np.unique(signature, return_index=True, return_inverse=True)
     texts = [
         tuple(reversed(stacks.of(int(events[row]), _MOST_FRAMES)))
@@ -124,21 +118,3 @@ def lines_of_events(trace: TraceData, events: Values) -> list[str]:
     used = [call for call in np.unique(found).tolist() if call >= 0]
     names = {call: place_of_call(trace, calls, call, texts) for call in used}
     return [names.get(call, "") for call in found.tolist()]
-
-
-def _stack_signatures(
-    label: npt.NDArray[np.int32],
-    caller: npt.NDArray[np.signedinteger[npt.NBitBase]],
-    innermost: Values,
-) -> npt.NDArray[np.uint64]:
-    """One number per stack, equal for equal texts of its frames."""
-    total = np.zeros(len(innermost), dtype=np.uint64)
-    frame = np.array(innermost)
-    for depth in range(_MOST_FRAMES):
-        rows = np.flatnonzero(frame >= 0)
-        if not rows.size:
-            break
-        place = np.uint64(mix(np.array([depth]))[0])
-        total[rows] += mix(mix(label[frame[rows]]) ^ place)
-        frame[rows] = caller[frame[rows]]
-    return total

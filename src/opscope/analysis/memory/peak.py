@@ -6,10 +6,17 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from opscope.analysis.memory.groups import ALLOCATED_BEFORE, NOT_RECORDED, PeakGroup, group_blocks
-from opscope.analysis.memory.life_categories import categories_of_lives, category_text
+from opscope.analysis.memory.counters import check_memory_recorded
+from opscope.analysis.memory.life_categories import (
+    ALLOCATED_BEFORE,
+    NOT_RECORDED,
+    PeakGroup,
+    categories_of_lives,
+    category_text,
+    group_blocks,
+)
+from opscope.analysis.memory.lives import PeakMoment, alive_at, devices_with_memory, find_peak
 from opscope.analysis.memory.owners import (
     OUTSIDE_MODULES,
     lines_of_events,
@@ -18,13 +25,10 @@ from opscope.analysis.memory.owners import (
     operators_of_events,
     stacks_of_events,
 )
-from opscope.analysis.memory.peak_moment import PeakMoment, alive_at, devices_with_memory, find_peak
-from opscope.analysis.memory.recorded import check_memory_recorded
 from opscope.base.quantity_text import bytes_text
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
-
-Values = npt.NDArray[np.int64]
+from opscope.timeline.arrays import Values
 
 NO_STACK = "no Python stack"
 NO_LINE = "no line of the program"
@@ -111,17 +115,9 @@ class PeakMemory:
 
 
 def memory_at_peak(trace: TraceData, device: str | None = None) -> PeakMemory:
-    """Find the fullest moment of a device and account for every byte in use then.
+    """Peak memory of a device, broken down by owner; see :meth:`opscope.Trace.peak_memory`.
 
-    Args:
-        trace: recorded with ``profile_memory``; with ``record_shapes`` categories are known and
-            memory from before is found by its use; with ``with_modules`` modules, with
-            ``with_stack`` stacks too.
-        device: such as ``cpu`` or ``cuda:0``; None is the fullest accelerator or, without one,
-            the CPU.
-
-    Raises:
-        UsageError: memory was not recorded, or nothing was allocated, freed or used there.
+    ``device`` None is the fullest accelerator or, without one, the CPU.
     """
     check_memory_recorded(trace)
     if device is None:

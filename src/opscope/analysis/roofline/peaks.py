@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from opscope.base.unfinished import unfinished_name
+from opscope.base.artefacts import unfinished_name
 from opscope.errors import MissingDependencyError
 
 DTYPES = ("float32", "float64", "bfloat16", "float16")
@@ -64,18 +64,15 @@ class Peaks:
 def measured_peaks(
     dtypes: Iterable[str] = ("float32",), again: bool = False, known: Peaks | None = None
 ) -> Peaks:
-    """Those of this machine; measured the first time they are asked for, which takes seconds.
+    """Peaks of this machine; measured the first time, which takes seconds.
 
-    What is measured while others have the processor is not kept.
+    What is measured while other programs have the processor is not kept.
 
     Args:
-        dtypes: that products of matrices are wanted in; those of no floating point are left out.
+        dtypes: of products of matrices; others than floating point are left out.
         again: measure even if the cache has them.
-        known: what it gave before, to which only what is missing is added: what is compared
-            with each other has to be compared with the same, also where nothing is kept.
-
-    Raises:
-        MissingDependencyError: torch cannot be imported.
+        known: an earlier result, to which only what is missing is added: what is compared with each
+            other needs the same peaks, also where nothing is kept.
     """
     torch = _torch()
     machine, threads = _machine(torch), torch.get_num_threads()

@@ -13,10 +13,8 @@ from enum import Enum
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from opscope.analysis.computed_inside import is_computed_inside
-from opscope.analysis.flops import count_flops
+from opscope.analysis.flops import count_flops, is_computed_inside
 from opscope.analysis.roofline.peaks import Peaks, measured_peaks
 from opscope.analysis.roofline.traffic import TRAFFIC, bytes_moved, tensors_in
 from opscope.base.reused_memory import reusing_memory
@@ -24,16 +22,13 @@ from opscope.columns.codes import DeviceType
 from opscope.columns.schema import EventKind, Role
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
-from opscope.timeline.device_time import launched_work
+from opscope.timeline.arrays import Flags, Values
 from opscope.timeline.doubts import doubts_text, require_times
+from opscope.timeline.listing import launched_work
 from opscope.timeline.period import Which, period_of
 from opscope.timeline.signatures import Signature, first_of_each, mix, shape_signatures
-from opscope.timeline.tree.ancestry import nearest_ancestor, subtree_sums
 from opscope.timeline.tree.arguments import Arguments
-from opscope.timeline.tree.event_tree import event_tree
-
-Values = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor, subtree_sums
 
 _CALL_NS = 15_000
 _LITTLE = 0.25
@@ -128,17 +123,10 @@ def find_roofline(
     which: Which | str = Which.STEADY,
     known: Peaks | None = None,
 ) -> Roofline:
-    """Compare operators on the CPU with what the machine can do.
+    """Roofline: achieved and peak FLOP/s and bandwidth of operators on the CPU.
 
-    Args:
-        trace: recorded with argument shapes.
-        peaks: of the machine it was recorded on; measured here unless given.
-        which: period of it.
-        known: what was measured here for another trace that this one is compared with.
-
-    Raises:
-        UsageError: no shapes were recorded, or there is no such period.
-        MissingDependencyError: nothing can be measured without torch.
+    ``peaks`` are those of the machine that was recorded, measured here unless given; ``known``
+    those measured here for a trace that this one is compared with.
     """
     part = period_of(trace, which).trace
     require_times(part)
@@ -164,23 +152,14 @@ def find_roofline(
 
 @dataclass(frozen=True, eq=False)
 class _Work:
-    """What is known of events. Arrays have one entry per event of ``event``.
+    """What is known of events. Arrays have one entry per event of ``event``."""
 
-    Attributes:
-        event: outermost ones that something is known of.
-        flops: that they compute.
-        moved: bytes.
-        dtype: number of the type they compute in, in ``dtypes``.
-        dtypes: names of those.
-        elsewhere: operators whose tensors are on a device.
-    """
-
-    event: Values
-    flops: Values
-    moved: Values
-    dtype: Values
-    dtypes: list[str]
-    elsewhere: int
+    event: Values  # outermost ones that something is known of
+    flops: Values  # that they compute
+    moved: Values  # bytes
+    dtype: Values  # number of the type they compute in, in ``dtypes``
+    dtypes: list[str]  # names of those
+    elsewhere: int  # operators whose tensors are on a device
 
 
 def _work(trace: TraceData) -> _Work:

@@ -55,18 +55,13 @@ def _like_largest(inputs: Inputs) -> int:
 
 
 def _first_written(inputs: Inputs) -> int:
-    """All are read, and the first one is written."""
+    """All are read; the first one is written, or a result as large as it."""
     return _read(inputs) + size_of(tensors_in(inputs)[0])
 
 
 def _all_written(inputs: Inputs) -> int:
     """The result holds all of them."""
     return 2 * _read(inputs)
-
-
-def _first_like_it(inputs: Inputs) -> int:
-    """The result is as large as the first; the others are small, or as large."""
-    return _first_written(inputs)
 
 
 def _first_list_written(inputs: Inputs) -> int:
@@ -82,75 +77,29 @@ def _matrix_product(inputs: Inputs, first: int = 0) -> int:
 
 
 _POINTWISE = (
-    *(
-        "add",
-        "sub",
-        "rsub",
-        "mul",
-        "div",
-        "pow",
-        "neg",
-        "abs",
-        "exp",
-        "log",
-        "sqrt",
-        "rsqrt",
-        "sin",
-    ),
-    *(
-        "cos",
-        "reciprocal",
-        "square",
-        "sigmoid",
-        "tanh",
-        "relu",
-        "gelu",
-        "silu",
-        "elu",
-        "leaky_relu",
-    ),
-    *("hardtanh", "hardswish", "softplus", "clamp", "clamp_min", "clamp_max", "maximum", "minimum"),
-    *("addcmul", "addcdiv", "lerp", "where", "masked_fill", "threshold_backward", "gelu_backward"),
-    *(
-        "sigmoid_backward",
-        "tanh_backward",
-        "silu_backward",
-        "elu_backward",
-        "floor",
-        "ceil",
-        "round",
-    ),
-)
+    "add", "sub", "rsub", "mul", "div", "pow", "neg", "abs", "exp", "log", "sqrt", "rsqrt", "sin",
+    "cos", "reciprocal", "square", "sigmoid", "tanh", "relu", "gelu", "silu", "elu", "leaky_relu",
+    "hardtanh", "hardswish", "softplus", "clamp", "clamp_min", "clamp_max", "maximum", "minimum",
+    "addcmul", "addcdiv", "lerp", "where", "masked_fill", "threshold_backward", "gelu_backward",
+    "sigmoid_backward", "tanh_backward", "silu_backward", "elu_backward", "floor", "ceil", "round",
+)  # fmt: skip
 _SHAPE_OF_FIRST = (
-    *("_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data"),
-    *("native_layer_norm", "native_group_norm", "native_batch_norm", "native_dropout", "clone"),
-    *("cumsum", "flip", "roll", "contiguous"),
-)
+    "_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data",
+    "native_layer_norm", "native_group_norm", "native_batch_norm", "native_dropout", "clone",
+    "cumsum", "flip", "roll", "contiguous",
+)  # fmt: skip
 _READING = (
-    *(
-        "sum",
-        "mean",
-        "amax",
-        "amin",
-        "max",
-        "min",
-        "argmax",
-        "argmin",
-        "prod",
-        "all",
-        "any",
-        "norm",
-    ),
-    *("linalg_vector_norm", "var", "std", "logsumexp", "zero_", "fill_", "copy_", "normal_"),
-    *("uniform_", "random_", "bernoulli_"),
-)
+    "sum", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "prod", "all", "any", "norm",
+    "linalg_vector_norm", "var", "std", "logsumexp", "zero_", "fill_", "copy_", "normal_",
+    "uniform_", "random_", "bernoulli_",
+)  # fmt: skip
 """Of ``copy_`` one is read and one written; what fills a tensor writes it and reads nothing."""
 
 TRAFFIC: dict[str, Traffic] = {
     **{f"aten::{name}": _like_largest for name in _POINTWISE},
     **{f"aten::{name}_": _first_written for name in _POINTWISE},
     **{f"aten::_foreach_{name}_": _first_list_written for name in _POINTWISE},
-    **{f"aten::{name}": _first_like_it for name in _SHAPE_OF_FIRST},
+    **{f"aten::{name}": _first_written for name in _SHAPE_OF_FIRST},
     **{f"aten::{name}": _read for name in _READING},
     **{f"aten::{name}": _all_written for name in ("cat", "stack")},
     **{f"aten::{name}": _matrix_product for name in ("mm", "bmm", "mv", "dot")},

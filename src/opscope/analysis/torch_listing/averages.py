@@ -1,4 +1,4 @@
-"""Events averaged by name: the table everybody looks at first, as columns."""
+"""Events averaged by name, as columns."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ import numpy.typing as npt
 from opscope.analysis.flops import FlopCounts
 from opscope.analysis.torch_listing.argument_lists import plain_shapes
 from opscope.analysis.torch_listing.rows import ListedRows, Quantities, RowSource, list_rows
-from opscope.base.reused_memory import reusing_memory
-from opscope.base.row_blocks import row_blocks
+from opscope.base.reused_memory import reusing_memory, row_blocks
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Values
 from opscope.timeline.listing import TorchListing
-from opscope.timeline.signatures import Signature, first_of_each, mix, shape_signatures
+from opscope.timeline.signatures import Signature, first_of_each, group_sums, mix, shape_signatures
 from opscope.timeline.stacks import Stacks
 from opscope.timeline.tree.arguments import Arguments
 
 Value = TypeVar("Value")
-Values = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.signedinteger[Any]]
 
 
@@ -29,29 +28,26 @@ class Averages:
     """One row per group of events with the same key, in order of first appearance.
 
     Arrays have shape (groups,); times are nanoseconds, memory is bytes.
-
-    Attributes:
-        names: what the events are called, ``ProfilerStep#N`` as ``ProfilerStep*``.
-        count: events in the group.
-        quantities: sums over the group; see :class:`Quantities`.
-        first: position of the group's first event in ``rows``.
-        rows: the listed rows the groups were made from.
-        overload_names: per group; None unless grouped by it.
-        input_shapes: as lists of lists, per group; None unless grouped by it.
-        stacks: innermost frames, per group; None unless grouped by them.
     """
 
-    names: list[str]
-    count: Values
-    quantities: Quantities
-    first: Values
-    rows: ListedRows
-    overload_names: list[str] | None = None
+    names: list[str]  # what the events are called, ``ProfilerStep#N`` as ``ProfilerStep*``
+    count: Values  # events in the group
+    quantities: Quantities  # sums over the group; see :class:`Quantities`
+    first: Values  # position of the group's first event in ``rows``
+    rows: ListedRows  # the listed rows the groups were made from
+    overload_names: list[str] | None = None  # per group; None unless grouped by it
+    # as lists of lists, per group; None unless grouped by it
     input_shapes: list[list[list[int]]] | None = None
+    # innermost frames, per group; None unless grouped by them
     stacks: list[list[str]] | None = None
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def quantity(self, name: str) -> Values:
+        """One of ``quantities``; zeros where it was not recorded."""
+        values: Values | None = getattr(self.quantities, name)
+        return np.zeros(len(self), dtype=np.int64) if values is None else values
 
     def of(self, groups: Values) -> Averages:
         """The given groups alone."""
@@ -80,17 +76,10 @@ def key_averages(
     listing: TorchListing | None = None,
     rows: ListedRows | None = None,
 ) -> Averages:
-    """Sum times, memory and operations of all events of a name.
+    """Sum times, memory and operations (``flops``, where given) of all events of a name.
 
-    Args:
-        trace: the recording.
-        group_by_input_shape: events with other argument shapes are another group.
-        group_by_stack_n: events with another stack, as far as its innermost ``n`` frames, are
-            another group.
-        group_by_overload_name: events of another operator overload are another group.
-        flops: operations per event, where they are wanted.
-        listing: the listing of ``trace``, where it has been made already.
-        rows: its rows, where they have been made already.
+    ``group_by_stack_n`` is how many innermost frames have to be equal. ``listing`` and ``rows`` are
+    of ``trace``, where they exist already.
     """
     listing = listing or TorchListing(trace)
     rows = rows or list_rows(listing, flops)
@@ -169,9 +158,10 @@ def _count(group: Labels, groups: int) -> Values:
 
 def _sum(values: Values | None, group: Labels, groups: int) -> Values:
     total = np.zeros(groups, dtype=np.int64)
-    for block in row_blocks(len(group) if values is not None else 0):
-        weights = None if values is None else values[block]
-        total += np.bincount(group[block], weights, groups).astype(np.int64)
+    if values is None:
+        return total
+    for block in row_blocks(len(group)):
+        total += group_sums(values[block], group[block], groups)
     return total
 
 

@@ -10,18 +10,60 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.flops import FlopCounts
-from opscope.analysis.torch_listing.memory_use import (
-    CPU_TYPES,
-    DEVICE_TYPES,
-    allocation_bytes,
-    measure_memory,
-)
+from opscope.columns.codes import DeviceType
 from opscope.columns.schema import AllocationAction, EventKind
-from opscope.timeline.device_time import ANNOTATION as GPU_ANNOTATION
-from opscope.timeline.device_time import listed_gpu_rows, measure_device_time
-from opscope.timeline.listing import MEMORY_NAME, OUT_OF_MEMORY_NAME, TorchListing, averaged_name
+from opscope.timeline.arrays import Values
+from opscope.timeline.listing import ANNOTATION as GPU_ANNOTATION
+from opscope.timeline.listing import (
+    MEMORY_NAME,
+    OUT_OF_MEMORY_NAME,
+    TorchListing,
+    averaged_name,
+    listed_gpu_rows,
+    measure_device_time,
+)
+from opscope.timeline.signatures import group_sums
+from opscope.timeline.tree.event_tree import subtree_sums
 
-Values = npt.NDArray[np.int64]
+CPU_TYPES = (DeviceType.CPU, DeviceType.MKLDNN, DeviceType.IDEEP)
+"""Of host memory."""
+
+DEVICE_TYPES = (DeviceType.CUDA, DeviceType.HIP, DeviceType.XPU, DeviceType.PrivateUse1)
+"""Of accelerators that torch counts."""
+
+
+@dataclass(frozen=True)
+class MemoryUse:
+    """Net bytes per event, shape (events,): total with everything inside it, and its own."""
+
+    total_bytes: Values  # allocated minus freed during the event
+    self_bytes: Values  # that outside its listed children; 0 for asynchronous events
+
+
+def measure_memory(listing: TorchListing, device_types: tuple[int, ...]) -> MemoryUse:
+    """Memory of one group of devices, :data:`CPU_TYPES` or :data:`DEVICE_TYPES`, per event."""
+    table = listing.trace.table("allocations")
+    event = listing.trace.table("allocations")["event"]
+    counted = np.isin(table["device_type"], device_types) & (event >= 0)
+    counted &= table["action"] != AllocationAction.OUT_OF_MEMORY
+    events = len(listing.trace.events)
+    if not counted.any():
+        nothing = np.zeros(events, dtype=np.int64)
+        return MemoryUse(nothing, nothing)
+    size = table["size_bytes"][counted]
+    own = group_sums(size, event[counted], events)
+    total = subtree_sums(listing.tree.parent, own)
+    return MemoryUse(total, listing.minus_children(total))
+
+
+def allocation_bytes(listing: TorchListing, rows: Values, device_types: tuple[int, ...]) -> Values:
+    """Size of the given allocations where they are on one group of devices and happened, else 0."""
+    table = listing.trace.table("allocations")
+    on_device = np.isin(table["device_type"][rows], device_types)
+    on_device &= table["action"][rows] != AllocationAction.OUT_OF_MEMORY
+    return np.where(on_device, table["size_bytes"][rows], 0)
+
+
 Labels = npt.NDArray[np.signedinteger[Any]]
 
 
@@ -53,23 +95,15 @@ class Quantities:
 
 @dataclass(frozen=True)
 class ListedRows:
-    """Rows in order of start. Arrays have shape (rows,).
+    """Rows in order of start. Arrays have shape (rows,)."""
 
-    Attributes:
-        source: RowSource.
-        row: row in the table it is from.
-        label: row in ``texts``.
-        key: number of the group torch averages the row in: name, device or not, annotation or not.
-        texts: names as averages show them.
-        quantities: of each row.
-    """
-
-    source: npt.NDArray[np.int8]
-    row: Values
-    label: Labels
+    source: npt.NDArray[np.int8]  # RowSource
+    row: Values  # row in the table it is from
+    label: Labels  # row in ``texts``
+    # number of the group torch averages the row in: name, device or not, annotation or not
     key: Labels
-    texts: list[str]
-    quantities: Quantities
+    texts: list[str]  # names as averages show them
+    quantities: Quantities  # of each row
 
     def __len__(self) -> int:
         return len(self.row)

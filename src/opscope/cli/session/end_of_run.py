@@ -18,25 +18,24 @@ from shlex import quote
 from opscope.analysis.device_account import describe_devices
 from opscope.analysis.top_operators import find_top_operators, ran_anything
 from opscope.base.artefacts import at, remove, shared
-from opscope.cli.destination import free_folder
-from opscope.cli.session.end_request import EndRequest, JobRequest
-from opscope.cli.session.run_results import draw, reason, write_said
+from opscope.cli.destination import free_folder, reason
+from opscope.cli.session.job_results import JobResults, draw, write_said
+from opscope.cli.session.options import EndRequest, JobRequest
 from opscope.cli.shown.completeness import describe_completeness
 from opscope.cli.shown.console import Messages
-from opscope.cli.shown.headline import headline, what_to_change
-from opscope.cli.shown.job_results import JobResults
+from opscope.cli.shown.findings import headline, what_to_change
 from opscope.cli.shown.operator_table import operator_text
 from opscope.columns.trace_data import TraceData
 from opscope.errors import OpscopeError
 from opscope.jobs.saving import save_trace
-from opscope.live.children.recovery import recover_ended
+from opscope.live.recovery import recover_ended
 from opscope.recording.facts.program_facts import NO_FACTS, ProgramFacts
 from opscope.recording.recovered import about_ended, is_long, is_of_another_run, recover, save_long
 from opscope.storage.long_trace import LongTrace
 from opscope.storage.partition import asked_partition, cycle_folders
-from opscope.storage.read_part import load_folder, load_part
+from opscope.storage.read_part import load_part
 from opscope.timeline.period import period_of
-from opscope.timeline.share_of_program import what_passes_between
+from opscope.timeline.steps import what_passes_between
 
 _NEVER_FIRST = 1000
 """Of two processes, the kernel ends this one first where it has no memory left: nothing is lost
@@ -45,15 +44,10 @@ with it, as the recording is in its file."""
 
 @dataclass(frozen=True)
 class _Made:
-    """A trace on disk.
+    """A trace on disk."""
 
-    Attributes:
-        folder: of the trace.
-        trace: in memory; None where it is too long for that.
-    """
-
-    folder: Path
-    trace: TraceData | None
+    folder: Path  # of the trace
+    trace: TraceData | None  # in memory; None where it is too long for that
 
 
 def end_of_run(request: EndRequest, messages: Messages) -> None:
@@ -107,7 +101,7 @@ class _EndOfRun:
             facts = {} if asked.facts is None else asked.facts["metadata"]
             trace = trace.with_metadata(facts)
             save_trace(trace, asked.destination.trace, part)
-            if self._is_shown and (between := what_passes_between(trace)):
+            if self._is_shown and (between := what_passes_between(period_of(trace).trace)):
                 self._messages.say(f"of what was recorded: {between}")
 
     def show_job(self, job: JobRequest) -> None:
@@ -125,7 +119,7 @@ class _EndOfRun:
         asked = self._asked
         try:
             if asked.saved is not None:
-                return _Made(asked.saved.parent, load_folder(asked.saved))
+                return _Made(asked.saved.parent, load_part(asked.saved))
             if asked.recording is None:
                 return None
             files = [one for file in (asked.recording, *asked.superseded) if (one := at(file))]
@@ -137,8 +131,8 @@ class _EndOfRun:
         except (OpscopeError, OSError, MemoryError) as error:
             self._messages.fail(f"The recording could not be written: {reason(error)}")
             self._messages.say(
-                "what was recorded is kept, and "
-                f"`opscope recover {quote(str(asked.destination.trace))}` makes its trace of it"
+                "what was recorded is kept, and `opscope doctor --recover "
+                f"{quote(str(asked.destination.trace))}` makes its trace of it"
             )
             return None
 
@@ -151,7 +145,7 @@ class _EndOfRun:
             save = partial(save_long, recording, facts=facts)
             return _Made(write_said("trace", save, place, self._messages), None)
         with self._messages.progress("reading what was recorded"):
-            trace = recover(recording, facts=facts).trace
+            trace = recover(recording, facts=facts)
         part = asked_partition(asked.rank, asked.process)
         save = partial(save_trace, trace, asked=part)
         return _Made(write_said("trace", save, place, self._messages), trace)
@@ -185,7 +179,7 @@ class _EndOfRun:
         if asked.why and self._is_shown:
             with self._said_if_failing("summary"):
                 with self._messages.progress("looking for what to change"):
-                    found = what_to_change(load_part(saved, long_part))
+                    found = what_to_change(load_part(saved, long_part), self._messages.wraps)
                 self._messages.show(found)
         self._say_where_to_look(saved)
 
@@ -207,7 +201,7 @@ class _EndOfRun:
         for line in headline(trace)[: 1 if self._asked.why else None]:
             self._messages.say(line)
         if self._asked.why:
-            self._messages.show(what_to_change(trace))
+            self._messages.show(what_to_change(trace, self._messages.wraps))
 
     def _say_where_to_look(self, saved: Path) -> None:
         if not self._asked.with_children:  # else it is said of all of them

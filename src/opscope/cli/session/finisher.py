@@ -11,7 +11,7 @@ from pathlib import Path
 from shlex import quote
 
 from opscope.base.own_file import OwnSocket
-from opscope.cli.session.end_request import EndRequest
+from opscope.cli.session.options import EndRequest
 from opscope.cli.session.termination import leaving_at_once
 from opscope.cli.shown.console import Messages
 from opscope.launch.keeper_process import DONE
@@ -54,6 +54,16 @@ class Finisher:
         """Something that was asked for is not done, as far as is known."""
         return self._running is not None
 
+    def is_working(self) -> bool:
+        """Whether another process is at what was asked for; in one system call."""
+        if self._running is None or not self._running.is_ours():
+            return False
+        try:
+            self._running.socket.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK)
+        except OSError as error:
+            return isinstance(error, BlockingIOError)
+        return False
+
     def ask(self, request: EndRequest) -> bool:
         """Have this done; False, with a message, if it cannot be.
 
@@ -67,7 +77,7 @@ class Finisher:
             kept = ""
             if request.recording is not None:
                 kept = (
-                    " What was recorded is kept, and `opscope recover "
+                    " What was recorded is kept, and `opscope doctor --recover "
                     f"{quote(str(self._folder))}` makes its trace of it."
                 )
             self._messages.fail(
@@ -112,7 +122,7 @@ class Finisher:
             self._messages.fail(
                 "The process that makes the trace was killed, perhaps for want of memory. What it "
                 "had not written is kept: "
-                f"`opscope recover {quote(str(self._folder))}` makes a trace of it."
+                f"`opscope doctor --recover {quote(str(self._folder))}` makes a trace of it."
             )
         self._leave()
         return True

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from opscope.cli.shown.console import Messages
+from opscope.errors import UsageError
 from opscope.live.flight.dumps import Dumps
 from opscope.live.flight.recorder import flight_recorder
 from opscope.live.flight.settings import triggers_of_a_program
 from opscope.torch_api.drop_in.install import install_and_answer
 
 if TYPE_CHECKING:
-    from opscope.cli.session.run_options import FlightOptions, RunOptions
-    from opscope.live.children.flight_job import FlightJob
+    from opscope.cli.session.options import RunOptions
+    from opscope.live.children.job import FlightJob
+
+
+_OF_WHOLE_PROGRAMS = ("with_flops", "source_lines")
+_OPTIONS = {"last": "--flight-recorder", "max_memory": "--max-memory", "budget": "--budget"}
 
 
 class FlightSession:
@@ -25,31 +31,31 @@ class FlightSession:
     def __init__(
         self,
         options: RunOptions,
-        flight: FlightOptions,
+        flight: dict[str, Any],
         messages: Messages,
         has_children: bool = False,
     ) -> None:
         """Check the options; reach the processes that the program starts, if it ``has_children``.
 
-        Raises:
-            UsageError: one of the options makes no sense.
+        Args:
+            options: what to record.
+            flight: ``last``, ``max_memory``, ``budget`` and ``directory``, as for the recorder.
+            messages: says what was dumped.
+            has_children: the program's processes are recorded, too.
         """
-        record = {name: on for name, on in options.settings.arguments.items() if on}
-        arguments: dict[str, Any] = {
-            "last": flight.last,
-            "max_memory": flight.max_memory,
-            "budget": flight.budget,
-            "directory": os.fspath(flight.directory),
-            "keeper": options.keeper,
-            **_recordable(record),
-        }
-        self._recorder = flight_recorder(**arguments, triggers=triggers_of_a_program())
+        switches = options.settings.arguments.items()
+        record = {name: on for name, on in switches if on and name not in _OF_WHOLE_PROGRAMS}
+        arguments = {**flight, "keeper": options.keeper, **record}
+        try:
+            self._recorder = flight_recorder(**arguments, triggers=triggers_of_a_program())
+        except UsageError as error:
+            raise type(error)(_as_typed(str(error))) from None
         self._has_begun = False
         self._messages = messages
-        self._directory = flight.directory
+        self._directory = Path(flight["directory"])
         self._job: FlightJob | None = None
         if has_children:
-            from opscope.live.children.flight_job import FlightJob
+            from opscope.live.children.job import FlightJob
 
             self._job = FlightJob.begin(arguments)
 
@@ -103,5 +109,6 @@ class FlightSession:
             self._messages.fail(f"{error} {otherwise}")
 
 
-def _recordable(record: dict[str, Any]) -> dict[str, bool]:
-    return {name: on for name, on in record.items() if name not in ("with_flops", "source_lines")}
+def _as_typed(message: str) -> str:
+    """With the options that the user typed in the place of parameters."""
+    return re.sub(r"\b(last|max_memory|budget)= ?", lambda one: f"{_OPTIONS[one[1]]} ", message)

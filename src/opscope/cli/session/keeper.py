@@ -4,7 +4,6 @@ beside it while one is long."""
 from __future__ import annotations
 
 import errno
-import os
 import select
 import socket
 import sys
@@ -12,15 +11,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from opscope.cli.recover import recover_all
-from opscope.cli.session.end_request import EndRequest
+from opscope.cli.session.options import EndRequest
+from opscope.cli.session.recover import recover_all
 from opscope.cli.shown.console import Messages
 from opscope.errors import OpscopeError
 from opscope.launch.keeper_process import DONE, NO_ROOM, is_unfinished
-from opscope.live.children.recovery import recover_ended
+from opscope.live.recovery import recover_ended
 
 _BETWEEN_LOOKS_S = 0.05
-_NICENESS = 10
 
 
 def finish(folder: str, owner: str, how: str) -> None:
@@ -34,8 +32,8 @@ def finish(folder: str, owner: str, how: str) -> None:
         messages.fail(str(error))
     except Exception as error:
         messages.fail(
-            f"The recording in {folder} could not be recovered: {error}. Try `opscope recover "
-            f"{folder}`."
+            f"The recording in {folder} could not be recovered: {error}. Try `opscope "
+            f"doctor --recover {folder}`."
         )
 
 
@@ -54,17 +52,17 @@ def end_of_run(pipe: str, folder: str, owner: str) -> None:
 
 
 def job(folder: str) -> None:
-    """Recover what the processes of a job have left; what cannot be stays for ``opscope recover``.
+    """Recover what the processes of a job have left; what cannot be stays for ``opscope doctor
+    --recover``.
 
     To watch costs nothing, but a keeper that comes late does not see how processes ended.
     """
-    os.nice(_NICENESS)
     recover_ended(Path(folder))
 
 
 def drain(pidfd: str, *files: str) -> None:
     """Move what a process records from its file to segments, until it has ended or stopped."""
-    from opscope.recording.streams.drain import drain_while
+    from opscope.recording.recovered import drain_while
 
     poll = select.poll()
     poll.register(int(pidfd), select.POLLIN)

@@ -11,30 +11,29 @@ import shlex
 import signal
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from opscope.cli.destination import Destination, write_or_rescue
-from opscope.cli.session.end_request import EndRequest, JobRequest
+from opscope.cli.destination import Destination, reason, write_or_rescue
 from opscope.cli.session.finisher import Finisher
-from opscope.cli.session.run_options import RunOptions
-from opscope.cli.session.steps_of_run import StepsOfRun
+from opscope.cli.session.options import EndRequest, JobRequest, RunOptions
 from opscope.cli.session.termination import interrupts_wait
 from opscope.cli.shown.console import Messages
 from opscope.columns.metadata_kinds import OVER, STEPS, WARM
 from opscope.live.children.job import ChildrenOfRun
 from opscope.live.warm_steps import WarmSteps
-from opscope.recording.facts.distributed_job import is_rank_of_several, launched_rank
+from opscope.recording.facts.process_facts import is_rank_of_several, launched_rank
 from opscope.recording.streams.keeper import dismiss_keepers
 from opscope.recording.streams.stream import Streams
-from opscope.timeline.program_steps import module_calls
+from opscope.timeline.steps import module_calls
 from opscope.torch_api.drop_in.install import install_and_answer
-from opscope.torch_api.optimizer_steps import after_each_optimizer_step
 from opscope.torch_api.profile_recording import ProfileRecording
 from opscope.torch_api.schedule import schedule
+from opscope.torch_api.steps import after_each_optimizer_step
 
 _FEWEST_CALLS = 3
 """Of a network, so that a program without steps is taken to do that."""
@@ -66,7 +65,7 @@ class RecordingSession:
         self._rank = launched_rank() if children is None else children.rank
         self._process = None if children is None else children.process
         self._finisher = Finisher(destination.trace, messages)
-        self._steps = StepsOfRun()
+        self._steps = StepsOfRun(self._finisher.is_working)
         self._is_ending = False
         self._asked_last: EndRequest | None = None
         self._shown: EndRequest | None = None
@@ -141,7 +140,7 @@ class RecordingSession:
             if self._warm is not None:
                 self._warm.step_ended()
         except Exception as error:  # the program's step must not fail for it
-            self._messages.fail(f"The warm steps could not be recorded: {_reason(error)}")
+            self._messages.fail(f"The warm steps could not be recorded: {reason(error)}")
 
     def program_is_over(self) -> None:
         """What is recorded from now on is of Python's own end."""
@@ -166,7 +165,7 @@ class RecordingSession:
         except KeyboardInterrupt:
             self._say_who_goes_on()
         except Exception as error:
-            self._messages.fail(f"The recording could not be written: {_reason(error)}")
+            self._messages.fail(f"The recording could not be written: {reason(error)}")
         finally:
             sys.setrecursionlimit(recursion_limit)
             dismiss_keepers()
@@ -198,7 +197,7 @@ class RecordingSession:
             folder = shlex.quote(str(self._destination.trace))
             self._messages.fail(
                 "Interrupted; what was recorded is kept, and becomes a trace by itself or by "
-                f"`opscope recover {folder}`."
+                f"`opscope doctor --recover {folder}`."
             )
         else:
             self._messages.fail("Interrupted while writing, so what was recorded last is lost.")
@@ -268,7 +267,7 @@ class RecordingSession:
             self._keep(recording, self._destination)
             self._has_kept = False  # by what is the last that is said
         except Exception as error:  # the program runs on
-            self._messages.fail(f"What was recorded could not be looked at: {_reason(error)}")
+            self._messages.fail(f"What was recorded could not be looked at: {reason(error)}")
             return False
         return True
 
@@ -283,20 +282,19 @@ class RecordingSession:
         try:
             self._keep(profile, self._place_of_cycle())
         except Exception as error:
-            self._messages.fail(f"Cycle {self._cycles} could not be written: {_reason(error)}")
+            self._messages.fail(f"Cycle {self._cycles} could not be written: {reason(error)}")
 
     def _place_of_cycle(self) -> Destination:
         schedule = self._options.schedule
-        if (
-            schedule is not None and schedule.repeat == 1
-        ):  # the only cycle needs no folder of its own
+        if schedule is not None and schedule.repeat == 1:  # it needs no folder of its own
             return self._destination
         return self._destination.of_cycle(self._cycles)
 
     def _keep(self, profile: ProfileRecording, destination: Destination) -> None:
         """Have the trace of what has just been recorded made, and shown."""
         with interrupts_wait():
-            if (seen := self._steps.seen()) is not None:
+            # Of a program that goes on, how many steps there are is known at its end.
+            if self._is_ending and (seen := self._steps.seen()) is not None:
                 profile.trace_facts[STEPS] = seen
             asked = self._request_for(profile, destination)
             self._has_kept = True
@@ -322,13 +320,17 @@ class RecordingSession:
         return replace(self._request(destination), recording=file, superseded=others, facts=facts)
 
     def _request(self, destination: Destination) -> EndRequest:
-        return EndRequest.of(
-            self._options,
-            destination,
-            _current_folder(),
-            self._rank,
-            self._process,
-            self._children is not None,
+        options = self._options
+        return EndRequest(
+            destination=destination,
+            sort_by=options.sort_by,
+            row_limit=options.row_limit,
+            table=options.table,
+            why=options.why,
+            rank=self._rank,
+            process=self._process,
+            with_children=self._children is not None,
+            folder=_current_folder(),
         )
 
     def _other_files(self, chosen: Path) -> tuple[Path, ...]:
@@ -343,11 +345,44 @@ class RecordingSession:
             save = partial(profile.trace.save, rank=self._rank, process=self._process)
             _, refused = write_or_rescue(lambda path: saved.append(save(path)), destination.trace)
         except Exception as error:
-            self._messages.fail(f"The trace could not be written: {_reason(error)}")
+            self._messages.fail(f"The trace could not be written: {reason(error)}")
             return None
         if refused is not None:
             self._messages.fail(f"{refused} It went elsewhere instead:")
         return saved[-1]
+
+
+class StepsOfRun:
+    """The steps of a program, recorded or not: how many ended after the first, and how long they
+    took.
+
+    The clock stands while opscope does something at the end of a step: recordings that it starts,
+    stops and writes are no time of the program. Steps that ``contends`` is true of do not count:
+    another process of opscope's, which makes the trace, has a processor meanwhile.
+    """
+
+    def __init__(self, contends: Callable[[], bool] = lambda: False) -> None:
+        self._contends, self._has_contended = contends, False
+        self._ended = self._passed_ns = 0
+        self._since_ns = 0
+
+    def step_ended(self, then: Callable[[], None]) -> None:
+        """One has; ``then`` is what opscope does about it."""
+        now_ns = time.monotonic_ns()
+        if not self._ended:
+            self._ended = 1
+        elif not self._has_contended:
+            self._ended += 1
+            self._passed_ns += now_ns - self._since_ns
+        try:
+            then()
+        finally:
+            self._has_contended = self._contends()
+            self._since_ns = time.monotonic_ns()
+
+    def seen(self) -> dict[str, Any] | None:
+        """As metadata of a trace has it; None where there were too few to say anything."""
+        return None if self._ended < 2 else {"ended": self._ended, "passed_ns": self._passed_ns}
 
 
 def _current_folder() -> Path:
@@ -368,9 +403,3 @@ def _leave_programs_limits() -> None:
         resource.setrlimit(getattr(resource, name), (hard, hard))
     with suppress(ValueError):  # not the main thread
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, MemoryError):  # of which libraries say no more than a function's name
-        return "there is not enough memory. Free or allow some more, or record less."
-    return str(error)

@@ -8,12 +8,14 @@ from typing import Any
 from opscope.analysis.last_actions import how_it_ended, last_actions
 from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.base.printable import printable
-from opscope.columns.ledger import LOSS, NEWER, Ledger
-from opscope.columns.ledger_rows import (
+from opscope.columns.ledger import (
+    LOSS,
+    NEWER,
     NOT_EXPORTED,
     NOT_KNOWN_MS,
     NOT_SHOWN,
     WITHOUT_DURATION,
+    Ledger,
     recorded_for,
 )
 from opscope.columns.trace_data import TraceData

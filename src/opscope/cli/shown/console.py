@@ -85,6 +85,11 @@ def console_for(stream: TextIO) -> Console:
     return _SignsOnly(file=stream, stderr=stream is sys.stderr, highlight=False, width=width)
 
 
+def wraps(console: Console) -> bool:
+    """Whether sentences are wrapped: in a pipe they stay in one line, unless COLUMNS says more."""
+    return console.is_terminal or "COLUMNS" in os.environ
+
+
 class Messages:
     """Writes lines to standard error as it was when this object was made.
 
@@ -112,6 +117,11 @@ class Messages:
         """Whether somebody watches."""
         return self._console.is_terminal
 
+    @property
+    def wraps(self) -> bool:
+        """Whether sentences are wrapped."""
+        return wraps(self._console)
+
     def say(self, text: str) -> None:
         """One paragraph; lines are never wrapped, so that paths can be copied."""
         self._print(Text.assemble(("opscope: ", "bold cyan"), printable(as_asked(text))))
@@ -128,7 +138,7 @@ class Messages:
     def show(self, what: RenderableType) -> None:
         """Something rich lays out, such as a table."""
         with contextlib.suppress(Exception), broken_pipes_are_errors():
-            self._console.print(what)
+            self._console.print(what, crop=self.wraps)
 
     @contextlib.contextmanager
     def progress(self, what: str) -> Iterator[None]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from opscope.analysis.top_operators import SummaryColumn, TopOperators
 from opscope.cli.shown.results import Section, as_text
-from opscope.columns.ledger_rows import recorded_for
+from opscope.columns.ledger import recorded_for
 from opscope.findings.program_time import busy_text, waited_share
 from opscope.timeline.doubts import NO_TIMES, doubts_text
 from opscope.timeline.period import Period, Which

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -12,7 +12,7 @@ from opscope.analysis.memory.over_time import memory_over_time
 from opscope.api.job import Job
 from opscope.base.quantity_text import bytes_text, time_text
 from opscope.cli.shown.console import Messages
-from opscope.cli.shown.headline import MOST_EVENTS, verdict_section
+from opscope.cli.shown.findings import MOST_EVENTS, verdict_section
 from opscope.cli.shown.results import Result, RowsFormat, Section
 from opscope.cli.whole_job import say_what_is_missing
 from opscope.columns.trace_data import TraceData
@@ -20,11 +20,9 @@ from opscope.errors import OpscopeError
 from opscope.findings.verdict import Verdict
 from opscope.launch.process_end import start_of
 from opscope.recording.recovered import NothingRecorded, unreadable_recordings
-from opscope.storage.manifest import damage_of
+from opscope.storage.manifest import damage_of, unfinished_below
 from opscope.storage.partition import PROCESS, RANK, Partition
-from opscope.storage.process_journal import AGAIN, ProcessEntry
-from opscope.storage.processes import Processes, metadata_of
-from opscope.storage.unfinished_recordings import unfinished_below
+from opscope.storage.processes import AGAIN, ProcessEntry, Processes, metadata_of
 
 _HEADINGS = ("Process", "Parent", "Events", "Time", "Peak memory", "Ended", "Command line")
 _LONGEST_COMMAND = 80
@@ -36,29 +34,18 @@ _PYTHON = "python"
 
 @dataclass(frozen=True)
 class ProcessRow:
-    """What the table says of one; sizes in bytes, times in nanoseconds.
+    """What the table says of one; sizes in bytes, times in nanoseconds."""
 
-    Attributes:
-        process: its id; 0 if unknown.
-        rank: in its job; None without one.
-        parent: id of the process that began it; 0 if unknown.
-        how_begun: ``program``, ``started`` or ``forked``.
-        events: that were recorded; None if nothing was.
-        time_ns: how long was recorded.
-        peak_bytes: most memory of torch's on one device; None where memory was not recorded.
-        ended: how it ended, as far as that is known.
-        command: its command line.
-    """
-
-    process: int
-    rank: int | None
-    parent: int
-    how_begun: str
-    events: int | None
-    time_ns: int | None
+    process: int  # its id; 0 if unknown
+    rank: int | None  # in its job; None without one
+    parent: int  # id of the process that began it; 0 if unknown
+    how_begun: str  # ``program``, ``started`` or ``forked``
+    events: int | None  # that were recorded; None if nothing was
+    time_ns: int | None  # how long was recorded
+    # most memory of torch's on one device; None where memory was not recorded
     peak_bytes: int | None
-    ended: str
-    command: tuple[str, ...]
+    ended: str  # how it ended, as far as that is known
+    command: tuple[str, ...]  # its command line
 
 
 def process_rows(job: Job) -> list[ProcessRow]:
@@ -94,23 +81,13 @@ def _row(processes: Processes, entry: ProcessEntry) -> ProcessRow:
     folder = None if part is None else processes.parts.get(part)
     if part is None or folder is None or damage_of(folder):
         ended = "cannot be read" if folder else entry.refused or entry.ended or _state(entry)
-        return ProcessRow(
-            entry.process_id or _number_of(part),
-            part.number if part is not None and part.kind == RANK else None,
-            entry.parent_id,
-            entry.how_begun,
-            None,
-            None,
-            None,
-            ended,
-            entry.command,
-        )
+        return replace(_row_of(entry, {}, None, None), ended=ended)
     said = metadata_of(folder)
     return _row_of(entry, said, processes.rows_of(part, "events"), _peak_bytes(processes, entry))
 
 
 def _row_of(
-    entry: ProcessEntry, said: dict[str, Any], events: int, peak_bytes: int | None
+    entry: ProcessEntry, said: dict[str, Any], events: int | None, peak_bytes: int | None
 ) -> ProcessRow:
     part = entry.partition
     rank = part.number if part is not None and part.kind == RANK else _rank_of(said)
@@ -202,7 +179,7 @@ def print_processes(job: Job, format: RowsFormat) -> None:
 
 
 def _verdict(job: Job) -> Verdict | None:
-    """Of a job that is quickly compared; of another one `opscope stragglers` says which rank."""
+    """Of a job that is quickly compared; of another one `opscope ranks` says which rank."""
     if len(job.compared) > _FEW or job.unfinished:
         return None
     if job.processes.rows_of(job.most_recorded, "events") > MOST_EVENTS:
@@ -241,8 +218,8 @@ def describe_processes(
     lines += _that_cannot_be_read(processes.folder)
     if unfinished:
         lines.append(
-            f"{len(unfinished)} of these did not end their recordings; `opscope recover "
-            f"{processes.folder}` makes traces of those whose process is gone"
+            f"{len(unfinished)} of these did not end their recordings; `opscope doctor "
+            f"--recover {processes.folder}` makes traces of those whose process is gone"
         )
     rest = [entry for entry in processes.unrecorded if entry.partition not in parts]
     return [*lines, *_about_the_rest(rest)]

@@ -7,10 +7,11 @@ import io
 import json
 import re
 import sys
+from argparse import ArgumentParser
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Annotated, TextIO, TypeAlias
+from typing import TextIO, TypeVar
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -18,9 +19,10 @@ from rich.table import Table
 from rich.text import Text
 
 from opscope.base.printable import in_markdown, printable, spreadsheet_cell
-from opscope.cli.parameters import Option
-from opscope.cli.shown.console import Messages, Output, console_for
+from opscope.cli.parser import one_of
+from opscope.cli.shown.console import Messages, Output, console_for, wraps
 
+_Row = TypeVar("_Row")
 _GAP = 2
 _NARROWEST, _WIDEST = 24, 72
 """Columns of words: so much is kept of each where the terminal is narrow, and shown at most."""
@@ -38,62 +40,48 @@ class RowsFormat(str, Enum):
     CSV = "csv"
 
 
-FormatOption: TypeAlias = Annotated[RowsFormat, Option(help="How to print it.")]
+def add_format(parser: ArgumentParser) -> None:
+    """Declare ``--format``."""
+    parser.add_argument(
+        "--format",
+        default=RowsFormat.TABLE,
+        **one_of(RowsFormat),
+        help="How to print it. [default: table]",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A table and what is said of it, for people.
+    """A table and what is said of it, for people."""
 
-    Attributes:
-        title: above it; may be empty.
-        style: of the title on a terminal.
-        above: what the table speaks of.
-        columns: its headings.
-        rows: its cells.
-        notes: paragraphs below it; those that begin with spaces are so far to the right, and in
-            Markdown items of a list.
-        optional: headings of columns that may go where it is too wide, the first first.
-        wraps: words go on in a next line where it is too wide; otherwise they are cut.
-    """
-
-    title: str = ""
-    style: str = "bold"
-    above: Sequence[str] = ()
-    columns: Sequence[str] = ()
-    rows: Sequence[Sequence[object]] = ()
+    title: str = ""  # above it; may be empty
+    style: str = "bold"  # of the title on a terminal
+    above: Sequence[str] = ()  # what the table speaks of
+    columns: Sequence[str] = ()  # its headings
+    rows: Sequence[Sequence[object]] = ()  # its cells
+    # paragraphs below it; those that begin with spaces are so far to the right, and in Markdown
+    # items of a list
     notes: Sequence[str] = ()
+    # headings of columns that may go where it is too wide, the first first
     optional: Sequence[str] = ()
-    wraps: bool = False
+    wraps: bool = False  # words go on in a next line where it is too wide; otherwise they are cut
 
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What a command found in one process, or in all of them.
+    """What a command found in one process, or in all of them."""
 
-    Attributes:
-        sections: for people.
-        content: for JSON.
-        columns: of CSV.
-        rows: likewise; values, not texts.
-        lines: sentences about all of it, at the end; with CSV, which has no room for them, on
-            standard error.
-        about: what is said on standard error beside any format.
-        notes: likewise; the same of several processes is said once.
-        overview: rows for a table of several processes, by heading.
-        weight: those that weigh most come first there.
-        shares: what is compared with other processes', by what it is of.
-    """
-
-    sections: Sequence[Section]
-    content: object
-    columns: Sequence[str] = ()
-    rows: Iterable[Sequence[object]] = ()
+    sections: Sequence[Section] = ()  # for people
+    content: object = field(default_factory=dict)  # for JSON
+    columns: Sequence[str] = ()  # of CSV
+    rows: Iterable[Sequence[object]] = ()  # likewise; values, not texts
+    # sentences about all of it, at the end; with CSV, which has no room for them, on standard error
     lines: Sequence[str] = ()
-    about: Sequence[str] = ()
-    notes: Sequence[str] = ()
-    overview: Sequence[Mapping[str, str]] = ()
-    weight: float = 0.0
+    about: Sequence[str] = ()  # what is said on standard error beside any format
+    notes: Sequence[str] = ()  # likewise; the same of several processes is said once
+    overview: Sequence[Mapping[str, str]] = ()  # rows for a table of several processes, by heading
+    weight: float = 0.0  # those that weigh most come first there
+    # what is compared with other processes', by what it is of
     shares: Mapping[str, float] = field(default_factory=dict)
 
     def show(self, format: RowsFormat) -> None:
@@ -109,22 +97,37 @@ class Result:
             Output().show(as_markdown(self.sections, self.lines))
         elif self.sections or self.lines:
             console = console_for(sys.stdout)
-            console.print(as_text(self.sections, console.width, self.lines))
+            text = as_text(self.sections, console.width, self.lines, wraps(console))
+            console.print(text, crop=wraps(console))
         for line in (*self.about, *self.notes):
             messages.say(line)
 
 
-def as_text(sections: Sequence[Section], width: int, lines: Sequence[str] = ()) -> RenderableType:
-    """For a terminal of this width, with an empty line between sections."""
+def limited(
+    rows: Sequence[_Row], limit: int, what: str = "rows"
+) -> tuple[Sequence[_Row], list[str]]:
+    """The first ``limit`` rows (-1: all), and a sentence about those that are left out, if any."""
+    shown = rows if limit < 0 else rows[:limit]
+    more = len(rows) - len(shown)
+    return shown, [f"{more:,} more {what}: --row-limit -1 shows all"] if more else []
+
+
+def as_text(
+    sections: Sequence[Section], width: int, lines: Sequence[str] = (), is_wrapped: bool = True
+) -> RenderableType:
+    """For a terminal of this width, with an empty line between sections.
+
+    Unless ``is_wrapped``, sentences stay in one line, for programs that read them from a pipe.
+    """
     shown: list[RenderableType] = []
     for section in (*sections, *([Section(notes=lines)] if lines else [])):
         shown += [Text("")] if shown else []
         if section.title:
             shown.append(Text(printable(section.title), section.style))
-        shown += [Text(printable(line), "dim") for line in section.above]
+        shown += [_paragraph(line, is_wrapped, "dim") for line in section.above]
         if section.rows:
             shown.append(table_of(section, width))
-        shown += map(_paragraph, section.notes)
+        shown += [_paragraph(line, is_wrapped) for line in section.notes]
     return Group(*shown)
 
 
@@ -217,9 +220,11 @@ def _rooms(columns: Sequence[tuple[str, Sequence[str]]], width: int) -> dict[str
     return rooms
 
 
-def _paragraph(text: str) -> RenderableType:
+def _paragraph(text: str, is_wrapped: bool, style: str = "") -> RenderableType:
+    if not is_wrapped:
+        return Text(printable(text), style, no_wrap=True, overflow="ignore")
     plain = text.lstrip(" ")
-    return Padding(Text(printable(plain)), (0, 0, 0, len(text) - len(plain)), expand=False)
+    return Padding(Text(printable(plain), style), (0, 0, 0, len(text) - len(plain)), expand=False)
 
 
 def _paragraphs(notes: Iterable[str]) -> list[str]:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from opscope.base.quantity_text import share_text
-from opscope.cli.part_option import PartOption
 from opscope.cli.shown.console import Messages
 from opscope.cli.shown.results import Result, Section
 from opscope.cli.trace_argument import Chosen, each_process, load_chosen, said_once
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError, UsageError
-from opscope.jobs.compared_shares import ComparedShares, compare_shares_of
+from opscope.jobs.compared_accounts import ComparedShares, compare_shares_of
 from opscope.storage.partition import Partition
 
 _MOST_DIFFERENCES, _MOST_NOTES = 5, 8
@@ -21,47 +19,28 @@ _MOST_DIFFERENCES, _MOST_NOTES = 5, 8
 Found = TypeVar("Found")
 
 
-@dataclass(frozen=True, kw_only=True)
-class OfAll:
-    """What is said of several processes besides what is said of each.
-
-    Attributes:
-        sections: instead of the table of processes.
-        lines: sentences, before those about differences.
-        content: for JSON.
-    """
-
-    sections: Sequence[Section] | None = None
-    lines: Sequence[str] = ()
-    content: Mapping[str, Any] = field(default_factory=dict)
-
-
 def answer(
     chosen: Chosen,
-    part: PartOption,
     doing: str,
     find: Callable[[TraceData], Found],
     result_of: Callable[[Found], Result],
-    of_all: Callable[[Mapping[Partition, Found]], OfAll] = lambda _: OfAll(),
+    of_all: Callable[[Mapping[Partition, Found]], Result] = lambda _: Result(),
 ) -> Result:
     """Of the process that was chosen, or of all of them.
 
     Args:
         chosen: what is looked at.
-        part: of it.
         doing: what is shown to be going on.
         find: looks at one process; called for each.
         result_of: what is shown of it.
-        of_all: what is said of several besides.
-
-    Raises:
-        TraceFormatError, UsageError: there is no answer.
+        of_all: what is said of several besides: sections in the place of the table of processes,
+            lines before those about differences, content for JSON.
     """
-    if chosen.is_of_several and part.is_all:
+    if chosen.is_of_several:
         found = _find_in_each(chosen, doing, find)
         results = {part: result_of(one) for part, one in found.items()}
         return side_by_side(results, chosen, of_all(found))
-    loaded = load_chosen(chosen, part)
+    loaded = load_chosen(chosen)
     if loaded.is_empty:
         raise TraceFormatError(
             f"{chosen.path} holds no event, so there is nothing to look at. Record a program that "
@@ -71,7 +50,7 @@ def answer(
         return result_of(find(loaded))
 
 
-def side_by_side(results: Mapping[Partition, Result], chosen: Chosen, of_all: OfAll) -> Result:
+def side_by_side(results: Mapping[Partition, Result], chosen: Chosen, of_all: Result) -> Result:
     """One result of those of several processes."""
     ranked = sorted(results.items(), key=lambda one: -one[1].weight)
     rows = [(str(part), row) for part, result in ranked for row in result.overview]
@@ -87,12 +66,11 @@ def side_by_side(results: Mapping[Partition, Result], chosen: Chosen, of_all: Of
     compared = compare_shares_of(by_what, chosen.job.only(results).compared)
     content = {
         "processes": [{p.kind: p.number, **_plain(r.content)} for p, r in results.items()],
-        **of_all.content,
+        **_plain(of_all.content),
         **({"differences": [one.as_dict() for one in compared.differing]} if by_what else {}),
     }
-    some_table = [table] if rows else []
     return Result(
-        sections=some_table if of_all.sections is None else of_all.sections,
+        sections=of_all.sections or ([table] if rows else []),
         content=content,
         columns=("process", *next(iter(results.values())).columns),
         rows=((str(part), *row) for part, result in results.items() for row in result.rows),
@@ -102,7 +80,7 @@ def side_by_side(results: Mapping[Partition, Result], chosen: Chosen, of_all: Of
 
 
 def difference_text(what: str, share: float, process: object, middle: float, compared: int) -> str:
-    """That a share is another in one process than in the middle one of those compared."""
+    """That a share is another in one process than in the median."""
     return (
         f"{what}: {share_text(share)} in {process}, {share_text(middle)} in the middle one of "
         f"{compared}."

@@ -11,16 +11,16 @@ import numpy as np
 from opscope.analysis.account.find import find_account
 from opscope.analysis.memory.over_time import memory_over_time
 from opscope.analysis.module_times import module_times
-from opscope.analysis.program_lines import program_lines
+from opscope.analysis.source_lines import program_lines
 from opscope.base.quantity_text import bytes_text, time_text
-from opscope.cli.shown.finding_sections import (
+from opscope.cli.shown.findings import (
     below_here,
     foremost_section,
     line_here,
     state_of,
 )
 from opscope.cli.shown.results import Section
-from opscope.columns.devices import device_title
+from opscope.columns.labels import device_title
 from opscope.columns.location import LineTexts, line_texts
 from opscope.columns.trace_data import TraceData
 from opscope.findings.find import find_findings
@@ -38,23 +38,16 @@ _MOST_CATEGORIES = 4
 
 @dataclass(frozen=True)
 class Sections:
-    """Values by keys that stay the same; times in nanoseconds, sizes in bytes.
+    """Values by keys that stay the same; times in nanoseconds, sizes in bytes."""
 
-    Attributes:
-        modules: those with most time of their own, forward and backward; empty if none recorded.
-        lines: those of the program at which most time went by; empty if no calls were recorded.
-        memory: one entry per device; empty if none recorded.
-        findings: all; None where no times were recorded.
-        texts: what lines of the program say.
-        verdict: what it comes to; None where no times were recorded.
-    """
-
+    # those with most time of their own, forward and backward; empty if none recorded
     modules: list[dict[str, Any]]
+    # those of the program at which most time went by; empty if no calls were recorded
     lines: list[dict[str, Any]]
-    memory: list[dict[str, Any]]
-    findings: Findings | None
-    texts: LineTexts
-    verdict: Verdict | None = None
+    memory: list[dict[str, Any]]  # one entry per device; empty if none recorded
+    findings: Findings | None  # all; None where no times were recorded
+    texts: LineTexts  # what lines of the program say
+    verdict: Verdict | None = None  # what it comes to; None where no times were recorded
 
     def as_dict(self) -> dict[str, Any]:
         """What the JSON of a summary holds."""

@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from opscope.columns.codes import FlowEnd
+from opscope.columns.names import Names
 from opscope.columns.row_groups import group_rows
-from opscope.columns.schema import Role
+from opscope.columns.schema import Role, ScalarType
 from opscope.columns.trace_data import TraceData
-from opscope.export.chrome.backward import backward_numbers
-from opscope.export.chrome.keywords import keyword_fragment
 from opscope.export.chrome.tracks import ChromeTracks
 from opscope.export.native_columns import Columns, Rows, flat, row_ranges, within
-from opscope.storage.chrome.categories import BESIDE
+from opscope.export.output_file import to_json
+from opscope.storage.chrome.vocabulary import BESIDE
+from opscope.timeline.tree.arguments import list_of_strings
 from opscope.timeline.tree.frame_text import is_python
 from opscope.timeline.tree.links import Links, forward_backward_links, rank_links
+
+_EVENTS = (
+    "name", "overload", "parent", "kind", "start_ns", "duration_ns", "unfinished",
+    "record_function_id",
+)  # fmt: skip
+_ALLOCATIONS = (
+    "action", "time_ns", "address", "size_bytes", "total_allocated_bytes", "total_reserved_bytes",
+    "device_type", "device_index",
+)  # fmt: skip
 
 
 @dataclass
@@ -64,14 +76,9 @@ def event_order(trace: TraceData, with_python: bool) -> npt.NDArray[np.int32]:
 
 def event_columns(trace: TraceData) -> Columns:
     """``events.*`` except ``order`` and ``track``."""
-    names: tuple[str, ...] = (
-        *("name", "overload", "parent", "kind", "start_ns", "duration_ns", "unfinished"),
-        "record_function_id",
-    )
     number, thread = backward_numbers(trace)
-    if trace.events.has("category"):
-        names += ("category",)
-    columns = flat("events", trace.events, names)
+    has_category = trace.events.has("category")
+    columns = flat("events", trace.events, (*_EVENTS, *["category"] * has_category))
     return columns | {"events.sequence_number": number, "events.forward_thread": thread}
 
 
@@ -175,14 +182,80 @@ def _sound(links: Links, count: int) -> Links:
 
 def allocation_columns(trace: TraceData) -> Columns:
     """``allocations.*`` except ``track``."""
-    names = (
-        "action",
-        "time_ns",
-        "address",
-        "size_bytes",
-        "total_allocated_bytes",
-        "total_reserved_bytes",
-        "device_type",
-        "device_index",
+    return flat("allocations", trace.table("allocations"), _ALLOCATIONS)
+
+
+_PREFIX = b"autograd::engine::evaluate_function: "
+
+
+def backward_numbers(trace: TraceData) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    """``events.sequence_number`` and ``events.forward_thread``, also for autograd's evaluations.
+
+    torch records them on the node in ``autograd::engine::evaluate_function: MmBackward0`` only;
+    Kineto's files have them on both, and readers tell forward from backward by that.
+    """
+    events = trace.events
+    number, thread, parent = (
+        events[name] for name in ("sequence_number", "forward_thread", "parent")
     )
-    return flat("allocations", trace.table("allocations"), names)
+    is_evaluation = _names_with_prefix(trace.names)[events["name"]]
+    is_evaluation &= number < 0
+    if not is_evaluation.any():
+        return number, thread
+    nodes = np.flatnonzero((number >= 0) & (parent >= 0) & (parent < len(events)))
+    nodes = nodes[is_evaluation[parent[nodes]]][::-1]  # of several, the first one is written last
+    number, thread = number.copy(), thread.copy()
+    number[parent[nodes]] = number[nodes]
+    thread[parent[nodes]] = thread[nodes]
+    return number, thread
+
+
+def _names_with_prefix(names: Names) -> npt.NDArray[np.bool_]:
+    """For every name, and then for -1, whether it begins with the prefix."""
+    found = np.zeros(len(names) + 1, dtype=np.bool_)
+    offsets, position = names.offsets, -1
+    while (position := names.blob.find(_PREFIX, position + 1)) >= 0:
+        # The name that holds this byte; empty names begin there too, before it.
+        row = int(np.searchsorted(offsets, position, side="right")) - 1
+        found[row] = offsets[row] == position and position + len(_PREFIX) <= offsets[row + 1]
+    return found
+
+
+RESERVED = frozenset({
+    "External id", "Record function id", "Sequence number", "Fwd thread id", "Concrete Inputs",
+    "Input type", "Input Strides", "Input Dims", "Ev Idx", "finished",
+})  # fmt: skip
+"""Keys that mean something to readers; a keyword of the same name is left out."""
+
+_REQUIRED_TYPE = {"stream": ScalarType.INT, "grid": ScalarType.STRING}
+
+
+def keyword_fragment(keyword: str, kind: int, text: str) -> str | None:
+    """``"keyword":value``, or None for what torch leaves out.
+
+    torch writes integers, floats, booleans, strings and lists of strings; ``stream`` only as an
+    integer and ``grid`` only as a string, because readers rely on it. A string with a quote in it
+    becomes "None".
+    """
+    if keyword in RESERVED or _REQUIRED_TYPE.get(keyword, kind) != kind:
+        return None
+    value = _value(kind, text)
+    return None if value is None else f"{to_json(keyword)}:{to_json(value)}"
+
+
+def _value(kind: int, text: str) -> Any:
+    if kind == ScalarType.STRING:
+        return "None" if '"' in text else text
+    if kind == ScalarType.BOOL:
+        return text == "True"
+    try:
+        if kind == ScalarType.INT:
+            return int(text)
+        if kind == ScalarType.FLOAT:
+            number = float(text)
+            return number if math.isfinite(number) else text
+        if kind == ScalarType.OTHER_LIST:
+            return list_of_strings(text)
+    except ValueError:
+        pass  # the text does not fit its type, so torch did not write it
+    return None

@@ -11,44 +11,28 @@ from opscope.columns.codes import OVERHEAD_NAMES, GpuKind
 from opscope.columns.trace_data import TraceData
 from opscope.export.native_columns import Columns, flat, list_columns, within
 from opscope.export.window import Window
-from opscope.timeline.tree.ancestry import nearest_ancestor
-from opscope.timeline.tree.event_tree import event_tree
+from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor
 
 _COLLECTIVE = "record_param_comms"
 """The span in which torch's communication backends describe a collective."""
 
 _OVERHEAD_PROCESS = -1
 
+_GPU = (
+    "kind", "name", "start_ns", "duration_ns", "device_index", "context", "stream",
+    "correlation_id", "launch", "size_bytes", "registers_per_thread", "shared_memory_bytes",
+    "queued_ns", "graph", "graph_node", "peer_device", "target_device",
+    "wait_on_cuda_event_record_corr_id", "wait_on_stream",
+)  # fmt: skip
+
 
 def gpu_columns(trace: TraceData) -> Columns:
     """``gpu.*`` except ``track``."""
-    names = (
-        "kind",
-        "name",
-        "start_ns",
-        "duration_ns",
-        "device_index",
-        "context",
-        "stream",
-        "correlation_id",
-        "launch",
-        "size_bytes",
-        "registers_per_thread",
-        "shared_memory_bytes",
-        "queued_ns",
-        "graph",
-        "graph_node",
-        "peer_device",
-        "target_device",
-        "wait_on_cuda_event_record_corr_id",
-        "wait_on_stream",
-    )
     table = trace.table("gpu")
-    lists = (list_columns(f"gpu.{name}", table.lists(name)) for name in ("grid", "block"))
     return {
-        **flat("gpu", table, (*names, "category") if table.has("category") else names),
-        **next(lists),
-        **next(lists),
+        **flat("gpu", table, (*_GPU, *["category"] * table.has("category"))),
+        **list_columns("gpu.grid", table.lists("grid")),
+        **list_columns("gpu.block", table.lists("block")),
         **_occupancy(trace),
         **_collectives(trace),
     }

@@ -1,4 +1,4 @@
-"""What stands before and after the events of a Chrome trace, as Kineto writes it.
+"""The text before and after the events of a Chrome trace, as Kineto writes it.
 
 From the metadata of a recording: ``process_id``, ``process_name``, ``host_name``, ``trace_id``,
 ``start_ns``, ``end_ns``, ``device_properties``, the options Kineto names (``with_stack``, ...) and
@@ -12,10 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from opscope.export.chrome.tracks import Track
-from opscope.export.json_text import to_json
+from opscope.export.output_file import to_json
 from opscope.export.window import Window, process_name_of
-from opscope.storage.chrome.categories import BESIDE
-from opscope.storage.chrome.no_room import KEY
+from opscope.storage.chrome.vocabulary import BESIDE, KEY
 
 _OWN_KEYS = frozenset({
     "schemaVersion", "deviceProperties", "trace_id", "host_name", "displayTimeUnit",
@@ -48,7 +47,7 @@ def header(metadata: Mapping[str, Any], window: Window, tracks: Iterable[Track])
 
 
 def _added(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the program put into the trace, wherever the trace came from."""
+    """What the program added to the trace."""
     if "imported_from" not in metadata:
         job = {key: metadata[key] for key in ("distributedInfo",) if metadata.get(key)}
         user = metadata.get("user")
@@ -77,7 +76,7 @@ def footer(window: Window) -> str:
 
 
 def end_of_file(trace_name: str, of_ours: Mapping[str, Any]) -> str:
-    """What follows the rows; ``of_ours`` stands beside the name if there is any."""
+    """The text after the rows, with ``of_ours`` if there is any."""
     ours = f"{to_json(KEY)}: {to_json(of_ours)},\n" if of_ours else ""
     return f'{ours}"traceName": {to_json(trace_name)}\n}}\n'
 

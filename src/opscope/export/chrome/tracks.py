@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from opscope import _native
 from opscope.columns.row_groups import group_rows
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.timeline import Yields, yields
+from opscope.timeline.timeline import Yields, on_lanes, yields
 
 Indices = npt.NDArray[np.int32]
 
@@ -84,7 +83,6 @@ def place_on_tracks(
 
 
 def _thread_tracks(trace: TraceData, process_id: int, name: str) -> tuple[list[Track], Indices]:
-    """One track per system thread, and the track of every row of ``threads``."""
     threads = trace.table("threads")
     if not len(threads):  # traces of other tools may have no threads: all rows are on one track
         return [Track(process_id, process_id, f"thread {process_id} ({name})", process_id)], (
@@ -102,7 +100,6 @@ def _thread_tracks(trace: TraceData, process_id: int, name: str) -> tuple[list[T
 
 
 def _stream_tracks(trace: TraceData) -> tuple[list[Track], Indices]:
-    """One track per device and stream, and the track of every row of ``gpu``."""
     gpu = trace.table("gpu")
     streams = group_rows(gpu["device_index"], gpu["stream"])
     tracks = [Track(device, s, f"stream {s} ", s, device) for device, s in streams.rows()]
@@ -113,24 +110,11 @@ def _spread(
     tracks: list[Track], track: Indices, order: Indices, table: Table, yielding: Yields
 ) -> Indices:
     """Move spans that partly overlap what is around them to further tracks, appended here."""
-    columns = {
-        "track": track,
-        "start_ns": table["start_ns"],
-        "duration_ns": table["duration_ns"],
-        "yields": yielding,
-        "order": order,
-    }
-    lanes = _native.assign_lanes(columns, tracks=len(tracks))
-    if lanes is None:
-        return track
-    moved = np.flatnonzero(lanes)
-    groups = group_rows(track[moved], lanes[moved])
-    free = max(_FIRST_FREE_TID, *(t.tid for t in tracks)) + 1
-    base = len(tracks)
-    for i, (home, lane) in enumerate(groups.rows()):
+    start, duration = table["start_ns"], table["duration_ns"]
+    spread, beside = on_lanes(len(tracks), track, start, duration, order, yielding)
+    free = max(_FIRST_FREE_TID, *(t.tid for t in tracks)) + 1 if beside else 0
+    for i, (home, lane) in enumerate(beside):
         name = f"{tracks[home].name.rstrip()} (overlap {lane})"
         tid = tracks[home].tid
         tracks.append(replace(tracks[home], tid=free + i, name=name, beside=tid))
-    spread = track.copy()
-    spread[moved] = base + groups.group
     return spread

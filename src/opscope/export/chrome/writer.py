@@ -17,11 +17,10 @@ from opscope.export.chrome import columns, device_work
 from opscope.export.chrome.header import end_of_file, footer, header
 from opscope.export.chrome.tracks import place_on_tracks
 from opscope.export.format import Format
-from opscope.export.native_blocks import blocks_of
-from opscope.export.native_columns import argument_columns, name_columns
+from opscope.export.native_columns import argument_columns, blocks_of, name_columns
 from opscope.export.output_file import Block, write_file
 from opscope.export.window import process_id_of, process_name_of, window_of
-from opscope.storage.chrome.no_room import said_of
+from opscope.storage.chrome.vocabulary import said_of
 
 BLOCK_BYTES = 4 << 20
 """Large enough that threads seldom meet, small enough to stay in cache while it is compressed."""
@@ -35,16 +34,8 @@ def write_chrome_trace(
 
     Times are microseconds with three decimals, exact to the nanosecond, from
     ``baseTimeNanoseconds`` on. Spans that overlap without nesting are put on lines of their own,
-    named "(overlap N)", because viewers drop them otherwise. How many rows of which tables have no
-    place in such a file stands at its end (``storage/chrome/no_room.py``).
-
-    Args:
-        trace: any, also one read from a file.
-        path: replaced once the new file is complete, and untouched if that fails.
-        with_python: write Python calls (category ``python_function``).
-
-    Raises:
-        UsageError: ``path`` cannot be written.
+    named "(overlap N)", because viewers drop them otherwise. The end of the file counts the rows
+    of tables that such a file cannot hold (``storage/chrome/vocabulary.py``).
     """
     write_file(path, chrome_blocks(trace, os.fspath(path), with_python=with_python))
 

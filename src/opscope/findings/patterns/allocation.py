@@ -28,12 +28,9 @@ def _find_churn(subject: Subject) -> Evidence | None:
         return None
     took = subject.operator_self_ns[makers]
     total, size = int(took.sum()), int(table["size_bytes"][taken].sum())
-    if total < _WORTH_SAYING * subject.wall_ns:
-        return None
     return Evidence(
         events=makers.astype(np.int64),
         event_time_ns=took,
-        time_ns=total,
         explanation=(
             f"{len(makers):,} blocks of {bytes_text(_LARGE)} or more were taken, "
             f"{bytes_text(size)} in all, and {time_text(total)} was spent on taking them alone. "
@@ -58,12 +55,11 @@ def _find_device_growth(subject: Subject) -> Evidence | None:
     events = np.unique(table["event"][by_device[grew]]).astype(np.int64)
     took = subject.operator_self_ns[events]
     total = int(took.sum())
-    if len(events) < 2 or total < _WORTH_SAYING * subject.wall_ns:
+    if len(events) < 2:
         return None
     return Evidence(
         events=events,
         event_time_ns=took,
-        time_ns=total,
         explanation=(
             f"The GPU's memory pool had to grow {len(events):,} times, {time_text(total)} in all. "
             "Every time the driver is asked, which waits for the device."
@@ -84,6 +80,7 @@ CHURN = Pattern(
     ),
     find=_find_churn,
     needs=(Needs.SHAPES, Needs.MEMORY),
+    worth_saying=_WORTH_SAYING,
 )
 
 DEVICE_GROWTH = Pattern(
@@ -96,4 +93,5 @@ DEVICE_GROWTH = Pattern(
     ),
     find=_find_device_growth,
     needs=(Needs.DEVICE, Needs.MEMORY),
+    worth_saying=_WORTH_SAYING,
 )

@@ -10,22 +10,15 @@ from functools import partial
 
 import numpy as np
 
-from opscope.base.quantity_text import share_text
 from opscope.columns.row_groups import group_rows
-from opscope.findings.pattern import Evidence, Needs, Pattern
+from opscope.findings.pattern import TENSORS, Evidence, Needs, Pattern
 from opscope.findings.patterns.matmul import PRODUCTS
 from opscope.findings.subject import Flags, Subject, Values
-from opscope.findings.values import ComputedValues, computed_values
+from opscope.findings.values import computed_values
 
 _WORTH_SAYING, _LONGEST_CHAIN = 0.01, 64
 _COPIES = ("aten::contiguous", "aten::clone", "aten::to", "aten::_to_copy", "aten::type_as")
-_BUFFERS = (
-    "aten::zeros",
-    "aten::zeros_like",
-    "aten::new_zeros",
-    "aten::detach",
-    "aten::lift_fresh",
-)
+_BUFFERS = tuple(f"aten::{n}" for n in ("zeros", "zeros_like", "new_zeros", "detach", "lift_fresh"))
 """A result of these is there to be written to, or none of its own."""
 
 _Alike = tuple[Values, Values]
@@ -35,80 +28,70 @@ _Alike = tuple[Values, Values]
 def _find(what: str, select: Callable[[Subject], _Alike], subject: Subject) -> Evidence | None:
     """All but the first of the events that have the same value."""
     rows, number = select(subject)
-    _, first, group = np.unique(number, return_index=True, return_inverse=True)
-    again = np.setdiff1d(rows, rows[first])
+    alike = group_rows(number)
+    again = np.setdiff1d(rows, rows[alike.first])
     if not len(again):
         return None
     saved = subject.with_callers_ns(again)
-    if saved < _WORTH_SAYING * subject.wall_ns:
-        return None
-    results = int((np.bincount(group) > 1).sum())
     return Evidence(
         events=again,
-        time_ns=int(subject.duration_ns[again].sum()),
         explanation=(
-            f"{len(again):,} operators {what}: {results:,} different results, "
-            f"{share_text(saved / subject.wall_ns)} of the time for those that were there already."
+            f"{len(again):,} operators {what}: {int((alike.count > 1).sum()):,} different results, "
+            f"{subject.share(saved)} of the time for those that were there already."
         ),
         saved_ns=saved,
         saved_by="about all but the first computation of each result, with the calls around them",
     )
 
 
-def _number(values: ComputedValues, rows: Values) -> Values:
-    return values.number[rows].view(np.int64)
-
-
-def _alike(values: ComputedValues, wanted: Flags, fewest: int) -> Values:
+def _alike(subject: Subject, wanted: Flags, fewest: int) -> _Alike:
     """Those of ``wanted`` whose value is there ``fewest`` times."""
     rows = np.flatnonzero(wanted)
-    _, group, count = np.unique(values.number[rows], return_inverse=True, return_counts=True)
-    return rows[count[group] >= fewest]
+    number = computed_values(subject).number[rows].view(np.int64)
+    alike = group_rows(number)
+    often = alike.count[alike.group] >= fewest
+    return rows[often], number[often]
 
 
 def _again(subject: Subject, fewest: int) -> Flags:
     """Outermost operators whose value is there so often, and not written to by others."""
-    values, again = computed_values(subject), np.zeros(len(subject.parent), dtype=np.bool_)
-    again[_alike(values, subject.is_operator & (subject.operator_parent < 0), fewest)] = True
-    return again & ~values.overwritten(again)
+    rows, _ = _alike(subject, subject.is_outermost, fewest)
+    again = subject.flags(rows)[:-1]
+    return again & ~computed_values(subject).overwritten(again)
 
 
 def _constants(subject: Subject) -> _Alike:
-    values = computed_values(subject)
-    wanted = _again(subject, 3) & values.from_nothing & ~subject.named(*_BUFFERS)
-    rows = _alike(values, wanted, 3)
-    return rows, _number(values, rows)
+    wanted = computed_values(subject).from_nothing & ~subject.named(*_BUFFERS)
+    return _alike(subject, _again(subject, 3) & wanted, 3)
 
 
 def _copies(subject: Subject) -> _Alike:
     values = computed_values(subject)
     copying = subject.named("aten::copy_", "aten::_to_copy", "aten::clone")
-    has_copy = np.zeros(len(subject.parent) + 1, dtype=np.bool_)
-    has_copy[subject.outermost_operator[copying]] = True
-    wanted = subject.named(*_COPIES) & has_copy[:-1] & (subject.operator_parent < 0)
-    rows = _alike(values, wanted & ~values.is_written & ~values.from_nothing, 2)
+    wanted = subject.flags(subject.outermost_operator[copying])[:-1]
+    wanted &= subject.named(*_COPIES) & subject.is_outermost
+    rows, number = _alike(subject, wanted & ~values.is_written & ~values.from_nothing, 2)
     inner, tensor = _copied_for_products(subject)
-    return np.append(rows, inner), np.append(_number(values, rows), tensor)
+    return np.append(rows, inner), np.append(number, tensor)
 
 
 def _copied_for_products(subject: Subject) -> _Alike:
     """Copies that a product makes of a tensor whose strides it cannot take, of the same again."""
     products = np.append(subject.named(*PRODUCTS), False)
-    copies = np.flatnonzero(subject.named("aten::clone") & products[subject.operator_parent])
-    tensor = subject.tensor_argument(0)[copies]
-    copies, tensor = copies[tensor >= 0], tensor[tensor >= 0]
-    table = subject.trace.table("tensors")
+    tensor, table = subject.tensor_argument(0), subject.trace.table("tensors")
+    copying = subject.named("aten::clone") & products[subject.operator_parent] & (tensor >= 0)
+    copies = np.flatnonzero(copying)
     identity = ("storage", "storage_offset", "allocation_id", "version")
-    found = group_rows(*(table[name][tensor].astype(np.int64) for name in identity))
+    found = group_rows(*(table[name][tensor[copies]].astype(np.int64) for name in identity))
     again = found.count[found.group] >= 3
     return copies[again], found.group[again]
 
 
 def _long(subject: Subject) -> Flags:
     """Results that take longer to compute than to call, neither copies nor constants."""
-    values = computed_values(subject)
     found = subject.duration_ns > subject.fixed_cost_ns
-    return found & ~values.from_nothing & ~subject.named(*_COPIES, *_BUFFERS)
+    constant = computed_values(subject).from_nothing
+    return found & ~constant & ~subject.named(*_COPIES, *_BUFFERS)
 
 
 def _results(subject: Subject) -> _Alike:
@@ -117,62 +100,37 @@ def _results(subject: Subject) -> _Alike:
     Where nothing differs, as in a benchmark, doing it again is what the program is for.
     """
     values, again = computed_values(subject), _again(subject, 2)
-    rows = _alike(values, again & _long(subject) & ~values.rests_on_numbers, 3)
-    used = values.number[_used_by_others(values, again)]
-    rows = rows[np.isin(values.number[rows], used)]
-    # Constants and copies have findings of their own.
+    wanted = again & _long(subject) & ~values.rests_on_numbers
+    rows, number = _alike(subject, wanted, 3)
+    # Those whose result goes into others, at last into one that is not of them.
+    known = np.where(values.is_deep[values.event], -1, values.source)
+    useful = again & values.feeds(~again, again, known, _LONGEST_CHAIN)
+    used = values.number[useful].view(np.int64)
+    going = subject.flags(rows[np.isin(number, used)])[:-1]
+    # What is computed for these alone goes too. Constants and copies have findings of their own.
     others = ~subject.named(*_COPIES) & (~values.from_nothing | subject.named(*_BUFFERS))
-    rows = np.flatnonzero(_with_what_is_for(values, rows, again & others))
-    return rows, _number(values, rows)
-
-
-def _used_by_others(values: ComputedValues, again: Flags) -> Flags:
-    """Of ``again``, those whose result goes into another, at last into one that is not of them."""
-    useful = np.zeros(len(again), dtype=np.bool_)
-    known = (values.source >= 0) & ~values.is_deep[values.event]
-    event, source = values.event[known], values.source[known]
-    for _ in range(_LONGEST_CHAIN):
-        before = int(useful.sum())
-        useful[source[~again[event] | useful[event]]] = True
-        if int(useful.sum()) == before:
-            break
-    return useful & again
-
-
-def _with_what_is_for(values: ComputedValues, rows: Values, again: Flags) -> Flags:
-    """These operators, and those of ``again`` whose result no others than these get."""
-    going = np.zeros(len(again), dtype=np.bool_)
-    going[rows] = True
     known = values.source >= 0
     event, source = values.event[known], values.source[known]
     for _ in range(_LONGEST_CHAIN):
-        before = int(going.sum())
         wanted = np.zeros_like(going)
         wanted[source[going[event]]] = True
         wanted[source[~going[event] & (event != source)]] = False
-        going |= wanted & again
-        if int(going.sum()) == before:
+        wanted &= again & others & ~going
+        if not wanted.any():
             break
-    return going
+        going |= wanted
+    return _alike(subject, going, 1)
 
 
 def _twice(subject: Subject) -> _Alike:
     """The same value at more than one line, of each line once: for each one line is enough."""
-    values = computed_values(subject)
-    rows = _alike(values, _again(subject, 2) & _long(subject), 2)
-    frame, line = (column.astype(np.int64) for column in subject.sites.at)
+    rows, number = _alike(subject, _again(subject, 2) & _long(subject), 2)
+    frame, line = (column[rows] for column in subject.sites.at)
     # With the line that called its function: a function may compute for two.
-    pairs = group_rows(
-        values.number[rows].view(np.int64),
-        frame[rows],
-        line[rows],
-        subject.sites.outer_lines()[rows],
-    )
-    rows = rows[np.sort(pairs.first)]
-    return rows, _number(values, rows)
+    pairs = group_rows(number, frame, line, subject.sites.outer_lines()[rows])
+    first = np.sort(pairs.first)
+    return rows[first], number[first]
 
-
-_IDENTITY = (Needs.SHAPES, Needs.IDENTITY, Needs.MEMORY)
 
 CONSTANTS = Pattern(
     id="repeated-constants",
@@ -182,7 +140,8 @@ CONSTANTS = Pattern(
         "the tensor."
     ),
     find=partial(_find, "compute constants, with the same result every time", _constants),
-    needs=_IDENTITY,
+    needs=TENSORS,
+    worth_saying=_WORTH_SAYING,
 )
 
 COPIES = Pattern(
@@ -193,7 +152,8 @@ COPIES = Pattern(
         "copy because of its strides); leave out a clone that is only read."
     ),
     find=partial(_find, "copy or convert a tensor again that has not changed since", _copies),
-    needs=_IDENTITY,
+    needs=TENSORS,
+    worth_saying=_WORTH_SAYING,
 )
 
 RESULTS = Pattern(
@@ -208,7 +168,8 @@ RESULTS = Pattern(
         "compute what an earlier round computed, from tensors that have not changed since",
         _results,
     ),
-    needs=_IDENTITY,
+    needs=TENSORS,
+    worth_saying=_WORTH_SAYING,
 )
 
 TWICE = Pattern(
@@ -216,5 +177,6 @@ TWICE = Pattern(
     title="Two lines compute the same from the same tensors",
     advice="Keep the first result and use it again; detach() it where no gradient is wanted.",
     find=partial(_find, "compute what another line computed from the same tensors", _twice),
-    needs=(*_IDENTITY, Needs.STACKS),
+    needs=(*TENSORS, Needs.STACKS),
+    worth_saying=_WORTH_SAYING,
 )

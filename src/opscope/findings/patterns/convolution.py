@@ -25,31 +25,30 @@ and writes one gradient. The gradient of a bias takes one more, reading the grad
 
 
 def _find(subject: Subject) -> Evidence | None:
-    biased = _with_bias(subject)
-    follower = _next_operator(subject, biased)
+    follower = _following(subject)
+    rows = _with_bias(subject)
+    norms = follower[rows]
     # nn.BatchNorm counts its batches in between.
-    counting = (follower >= 0) & subject.named("aten::add_")[follower]
-    follower = np.where(counting, _next_operator(subject, follower), follower)
-    known = follower >= 0
-    normalised = _of_batches(subject)[follower] & known
-    rows, norms = biased[normalised], follower[normalised]
+    counting = subject.named("aten::add_")
+    norms = np.where(counting[norms], follower[norms], norms)
+    normalised = (norms >= 0) & _of_batches(subject)[norms]
+    rows, norms = rows[normalised], norms[normalised]
     if not len(rows):
         return None
-    backward = _normalisation_backward(subject, norms)
-    saved = backward // _NORMALISATION_PASSES if backward else None
+    nodes, norm = _backward_nodes(subject)
+    backward = subject.time_ns(nodes[np.isin(norm, norms)])
     return Evidence(
         events=rows,
-        time_ns=int(subject.duration_ns[rows].sum()),
         explanation=(
             f"{len(rows):,} convolutions added a bias, and batch normalisation, called right "
             "after, subtracted it again with the mean. The result does not depend on it; its "
             "parameters, their gradients and the optimizer's work on them are for nothing."
         ),
-        saved_ns=saved,
+        saved_ns=backward // _NORMALISATION_PASSES if backward else None,
         saved_by=(
             f"a fifth of batch normalisation's backward ({time_text(backward)}): the gradient of "
             "a bias reads the activations' gradient once, where that takes five passes"
-            if saved is not None
+            if backward
             else "no backward pass was recorded; in inference, fold the two instead"
         ),
     )
@@ -61,14 +60,10 @@ def _of_batches(subject: Subject) -> Flags:
     In evaluation it is the running mean, which is the same whatever the bias is. Where the argument
     was not recorded, one that has a backward pass is taken for one in training.
     """
-    argument = subject.scalar_argument(_TRAINING)
-    values, names = subject.trace.table("scalars")["value"], subject.trace.names
-    value = np.where(argument >= 0, values[argument], -1) if len(values) else argument
-    said = np.unique(value[value >= 0]).tolist()
-    true = [row for row in said if names[row] in _TRUE]
-    has_backward: Flags = np.zeros(len(argument), dtype=np.bool_)
-    has_backward[_backward_nodes(subject)[1]] = True
-    in_training = np.where(argument >= 0, np.isin(value, true), has_backward)
+    said, names = subject.scalar_argument(_TRAINING), subject.trace.names
+    true = [row for row in np.unique(said[said >= 0]).tolist() if names[row] in _TRUE]
+    has_backward = subject.flags(_backward_nodes(subject)[1])[:-1]
+    in_training = np.where(said >= 0, np.isin(said, true), has_backward)
     return np.asarray(subject.named("aten::batch_norm") & in_training)
 
 
@@ -83,38 +78,25 @@ def _with_bias(subject: Subject) -> Values:
     return np.flatnonzero(subject.named(*_CONVOLUTIONS) & defined)
 
 
-def _next_operator(subject: Subject, rows: Values) -> Values:
-    """The operator at the same level that its thread began next, -1 for none."""
-    order = _siblings_in_order(subject)
-    position = np.full(len(subject.parent), -1, dtype=np.int64)
-    position[order] = np.arange(len(order))
-    after = position[rows] + 1
-    follower = order[np.minimum(after, len(order) - 1)] if len(order) else after
-    same = (after < len(order)) & (
-        subject.operator_parent[follower] == subject.operator_parent[rows]
-    )
-    same &= subject.events["thread"][follower] == subject.events["thread"][rows]
-    return np.where(same, follower, -1)
+def _following(subject: Subject) -> Values:
+    """Of each operator the one at the same level that its thread began next, -1 for none.
 
-
-def _siblings_in_order(subject: Subject) -> Values:
-    """All operators: those of one thread and operator together, in order of start."""
+    Shape (events + 1,): the last is for row -1.
+    """
+    parent, thread = subject.operator_parent, subject.events["thread"]
     rows = np.flatnonzero(subject.is_operator)
-    return rows[np.lexsort((rows, subject.operator_parent[rows], subject.events["thread"][rows]))]
-
-
-def _normalisation_backward(subject: Subject, norms: Values) -> int:
-    """Time of the backward nodes of the given normalisations."""
-    nodes, norm = _backward_nodes(subject)
-    return int(subject.duration_ns[nodes[np.isin(norm, norms)]].sum())
+    rows = rows[np.lexsort((rows, parent[rows], thread[rows]))]
+    same = (np.diff(parent[rows]) == 0) & (np.diff(thread[rows]) == 0)
+    result = np.full(len(parent) + 1, -1, dtype=np.int64)
+    result[rows[:-1][same]] = rows[1:][same]
+    return result
 
 
 def _backward_nodes(subject: Subject) -> tuple[Values, Values]:
     """The backward nodes of batch normalisations, and the normalisation of each."""
     is_norm = subject.named("aten::batch_norm")
     links = forward_backward_links(subject.trace)
-    around = np.where(is_norm, np.arange(len(is_norm)), subject.inside(is_norm))
-    norm = around[links.source]
+    norm = np.where(is_norm, np.arange(len(is_norm)), subject.inside(is_norm))[links.source]
     return links.target[norm >= 0], norm[norm >= 0]
 
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.base.quantity_text import share_text, time_text
+from opscope.base.quantity_text import time_text
 from opscope.findings.pattern import Evidence, Pattern
 from opscope.findings.status import Status
-from opscope.findings.subject import Flags, Subject, Values
+from opscope.findings.subject import Subject, Values
 from opscope.findings.time_split import LOADED_BY_WORKERS
-from opscope.timeline.tree.ancestry import nearest_ancestor
 
 _IN_PROCESS = "enumerate(DataLoader)#_SingleProcessDataLoaderIter"
-_WORTH_SAYING = 0.01
-_WORKERS = 2
-"""What the advice begins with."""
+_WORTH_SAYING, _WORKERS = 0.01, 2
+"""The advice begins with so many workers."""
 
 _OF_TOLIST = ("aten::resolve_conj", "aten::resolve_neg")
 _FEWEST_PASSES, _OF_BATCHES = 5, 0.75
@@ -32,55 +30,34 @@ _FEW_WAITS = (
 
 def _loads(subject: Subject, name: str) -> Values:
     """Spans of one kind of loader, but the one inside another. Rows."""
-    loading = subject.named_like(name)
-    return np.flatnonzero(loading & (subject.inside(loading) < 0))
-
-
-def _between(subject: Subject, loads: Values) -> Values:
-    """Time from the end of each load to the start of the next. Shape (loads - 1,)."""
-    gaps: Values = subject.start_ns[loads][1:] - subject.end_ns[loads][:-1]
-    return np.maximum(gaps, 0)
+    return np.flatnonzero(subject.outermost_of(subject.named_like(name)))
 
 
 def _shuffling_ns(subject: Subject, loads: Values) -> Values:
-    """Of each load, how long the order of the whole data set was made, before the first sample.
+    """Of each load, how long the order of the whole data set was made, before the first sample, and
+    freed.
 
-    Shape (loads,).
+    Zeros where not nearly every load begins a pass. Shape (loads,).
     """
-    around = subject.inside(_flags(subject, loads))
+    around = subject.inside(subject.flags(loads))
     shuffles = np.flatnonzero(subject.named("aten::randperm") & (around >= 0))
     last = np.zeros(len(around), dtype=np.int64)
     np.maximum.at(last, around[shuffles], shuffles)
-    sampling = subject.is_operator & (subject.operator_parent < 0)
-    sampling = (sampling & ~subject.named(*_OF_TOLIST)) | subject.sites.defined_here
+    sampling = (subject.is_outermost & ~subject.named(*_OF_TOLIST)) | subject.sites.defined_here
     rows = np.flatnonzero(sampling & (around >= 0))
     rows = rows[(rows > last[around[rows]]) & (last[around[rows]] > 0)]
-    never = np.iinfo(np.int64).max
-    first = np.full(len(around), never)
+    first = subject.end_ns.copy()
     np.minimum.at(first, around[rows], subject.start_ns[rows])
-    begins = (last[loads] > 0) & (first[loads] < never)  # a load that ends a pass shuffles too
-    return np.where(begins, first[loads] - subject.start_ns[loads], 0)
-
-
-def _flags(subject: Subject, rows: Values) -> Flags:
-    flags = np.zeros(len(subject.parent), dtype=np.bool_)
-    flags[rows] = True
-    return flags
-
-
-def _begun_again_ns(subject: Subject, loads: Values) -> Values:
-    """The same where nearly every load begins a pass, with letting go of the order; else zeros."""
-    shuffling = _shuffling_ns(subject, loads)
-    begun = int((shuffling > 0).sum())
-    if begun < max(_FEWEST_PASSES, _OF_BATCHES * len(loads)):
-        return np.zeros_like(shuffling)
+    begins = subject.flags(around[rows])[loads]  # a load that ends a pass shuffles, too
+    if begins.sum() < max(_FEWEST_PASSES, _OF_BATCHES * len(loads)):
+        return np.zeros(len(loads), dtype=np.int64)
+    shuffling = np.where(begins, first[loads] - subject.start_ns[loads], 0)
     # The iterator goes when the call that the program made has returned.
     is_call = subject.line_calls.row >= 0
-    outer = nearest_ancestor(subject.parent, is_call)[loads]
+    outer = subject.inside(is_call)[loads]
     ends = subject.end_ns[np.where(is_call[loads] | (outer < 0), loads, outer)]
-    # Closing its generators, which run once more for that, lets go of the order.
     loading = subject.calls_of("torch/utils/data/")
-    others = subject.is_main & ~loading & (subject.inside(loading) < 0)
+    others = subject.is_main & ~loading & ~subject.within(loading)
     starts = np.append(np.sort(subject.start_ns[others]), ends.max())
     after = starts[np.searchsorted(starts[:-1], ends)] - ends
     return shuffling + np.clip(after, 0, shuffling)
@@ -89,19 +66,17 @@ def _begun_again_ns(subject: Subject, loads: Values) -> Values:
 def _find_begun_again(subject: Subject) -> Evidence | None:
     """A new pass over shuffled data for every batch, which is all that is taken from it."""
     loads = _loads(subject, _IN_PROCESS)
-    took = _begun_again_ns(subject, loads)
+    took = _shuffling_ns(subject, loads)
     passes, total = loads[took > 0], int(took.sum())
-    if not len(passes) or total < _WORTH_SAYING * subject.wall_ns:
+    if total < _WORTH_SAYING * subject.wall_ns or not len(passes):
         return None
     return Evidence(
         events=passes,
         event_time_ns=took[took > 0],
-        time_ns=total,
         explanation=(
             f"{len(passes):,} of {len(loads):,} batches were the first of a new pass over the "
             "data: for each of them the DataLoader shuffled all of the data set anew, "
-            f"{time_text(total // len(passes))} each, {share_text(total / subject.wall_ns)} of "
-            "the time."
+            f"{time_text(total // len(passes))} each, {subject.share(total)} of the time."
         ),
         saved_ns=total - total // len(passes),
         saved_by="shuffling, up to the first sample, and freeing that order, of all passes but one",
@@ -110,20 +85,17 @@ def _find_begun_again(subject: Subject) -> Evidence | None:
 
 def _find_in_process(subject: Subject) -> Evidence | None:
     loads = _loads(subject, _IN_PROCESS)
-    total = int(subject.duration_ns[loads].sum())
-    if len(loads) < 2 or total < _WORTH_SAYING * subject.wall_ns:
-        return None
-    if _find_begun_again(subject) is not None:  # workers would be started for every batch
-        return None
-    took, step = subject.duration_ns[loads][1:], _between(subject, loads)
+    if len(loads) < 2 or _find_begun_again(subject) is not None:
+        return None  # workers would be started for every batch
+    took, total = subject.duration_ns[loads][1:], subject.time_ns(loads)
+    step = np.maximum(subject.start_ns[loads][1:] - subject.end_ns[loads][:-1], 0)
     hidden = took + step - np.maximum(step, took // _WORKERS)
     return Evidence(
         events=loads,
-        time_ns=total,
         explanation=(
             f"The DataLoader made {len(loads):,} batches in the training process (num_workers=0), "
-            f"{time_text(total // len(loads))} each: {share_text(total / subject.wall_ns)} of the "
-            "time, in which nothing else happened."
+            f"{time_text(total // len(loads))} each: {subject.share(total)} of the time, in which "
+            "nothing else happened."
         ),
         saved_ns=int(hidden.sum()),
         saved_by=(
@@ -136,18 +108,17 @@ def _find_in_process(subject: Subject) -> Evidence | None:
 
 def _find_stalls(subject: Subject) -> Evidence | None:
     loads = _loads(subject, LOADED_BY_WORKERS)
-    waited = subject.duration_ns[loads]
-    total = int(waited[1:].sum())  # nothing could be computed while the first was loaded
-    if len(loads) < 2 or total < _WORTH_SAYING * subject.wall_ns:
+    if len(loads) < 2:
         return None
-    later = waited[1:]
+    waited = subject.duration_ns[loads]
+    later = waited[1:]  # nothing could be computed while the first was loaded
     long = later > _LONG * max(int(np.median(later)), 1)
     are_few = long.any() and long.sum() <= _FEW * len(later)
-    if are_few and later[long].sum() >= _MOSTLY * total:
-        of_long = time_text(int(later[long].mean()))
+    if are_few and later[long].sum() >= _MOSTLY * later.sum():
         said = (
             f"Workers load the data and keep up, but for {int(long.sum()):,} of {len(loads):,} "
-            f"batches, which the program waited {of_long} for on average."
+            f"batches, which the program waited {time_text(int(later[long].mean()))} for on "
+            "average."
         )
         advice = _FEW_WAITS
     else:
@@ -158,10 +129,9 @@ def _find_stalls(subject: Subject) -> Evidence | None:
         advice = ""
     return Evidence(
         events=loads,
-        time_ns=int(waited.sum()),
         explanation=said,
         advice=advice,
-        saved_ns=total,
+        saved_ns=int(later.sum()),
         saved_by="the waiting for all batches but the first",
     )
 
@@ -176,6 +146,7 @@ IN_PROCESS = Pattern(
         "and index whole batches instead of collating samples."
     ),
     find=_find_in_process,
+    worth_saying=_WORTH_SAYING,
     link="https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#enable-asynchronous-data-loading-and-augmentation",
 )
 
@@ -200,4 +171,5 @@ STALLS = Pattern(
         "smaller images), and keep workers alive between epochs with persistent_workers=True."
     ),
     find=_find_stalls,
+    worth_saying=_WORTH_SAYING,
 )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.sites import Place
 from opscope.base.quantity_text import time_text
 from opscope.columns.row_groups import group_rows
+from opscope.findings.gaps import own_place
 from opscope.findings.pattern import Evidence, Pattern
 from opscope.findings.status import Status
-from opscope.findings.subject import Subject, Values
+from opscope.findings.subject import Flags, Subject, Values
 
 _BLOCKED_NS = 10_000_000
 """A tenth of what asyncio warns of in its debug mode: a request waits for all of it."""
@@ -27,7 +27,6 @@ def _find(subject: Subject) -> Evidence | None:
     name = subject.trace.event_name(int(longest))
     return Evidence(
         events=events,
-        time_ns=int(took.sum()),
         explanation=(
             f"A task ran for {time_text(_BLOCKED_NS)} or more without an await "
             f"{len(events):,} times, {time_text(int(np.median(took)))} in the middle and "
@@ -40,7 +39,7 @@ def _find(subject: Subject) -> Evidence | None:
     )
 
 
-def _others_are_there(subject: Subject) -> npt.NDArray[np.bool_]:
+def _others_are_there(subject: Subject) -> Flags:
     """Of each run, whether a task ran before it that runs again after it. Shape (task runs,)."""
     runs = subject.trace.table("task_runs")
     start, task = subject.start_ns[runs["event"]], group_rows(runs["task"]).group
@@ -58,10 +57,17 @@ def _others_are_there(subject: Subject) -> npt.NDArray[np.bool_]:
 
 def _inside(subject: Subject, runs: Values) -> tuple[Place, ...]:
     """The lines of the program that take the time of these runs."""
-    is_run = np.zeros(len(subject.parent), dtype=np.bool_)
-    is_run[runs] = True
-    within = np.flatnonzero(subject.inside(is_run) >= 0)
-    return subject.sites.places(within, subject.own_ns[within], with_modules=False)
+    within = np.flatnonzero(subject.within(subject.flags(runs)))
+    places = subject.sites.places(within, subject.own_ns[within], with_modules=False)
+    # Of a function of the program that waits or computes by itself: the line, not where it begins.
+    functions = within[subject.sites.defined_here[within]]
+    own = functions[subject.own_ns[functions] > 0]
+    if not len(own) or subject.own_ns[own].sum() < max((one.time_ns for one in places), default=0):
+        return places
+    frame = subject.sites.frame[own]
+    total = np.bincount(frame, weights=subject.own_ns[own]).astype(np.int64)
+    most = int(np.argmax(total))
+    return (own_place(subject, most, own[frame == most], int(total[most])), *places[1:])
 
 
 EVENT_LOOP = Pattern(

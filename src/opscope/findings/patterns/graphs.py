@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.base.quantity_text import bytes_text, share_text
-from opscope.columns.schema import EventKind, RecordScope
+from opscope.base.quantity_text import bytes_text
+from opscope.columns.schema import RecordScope
+from opscope.findings.backward_passes import has_backward
 from opscope.findings.pattern import Evidence, Needs, Pattern, has_calls_of_libraries
-from opscope.findings.patterns.gradients import has_backward
 from opscope.findings.status import Status
-from opscope.findings.subject import Flags, Subject, Values
-from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.findings.subject import Subject, Values
 
 _WORTH_SAYING, _FEWEST = 0.02, 8
 _GROWS, _RISES = 2.0, 0.9
@@ -33,86 +32,67 @@ def _find_growing(subject: Subject) -> Evidence | None:
         return None
     first = nodes[np.searchsorted(of_pass, np.arange(len(count)))]
     called_here = subject.sites.called_here
-    asked = nearest_ancestor(subject.parent, called_here).astype(np.int64)[first]
-    asked[called_here[first]] = -1  # the line has the nodes themselves
+    # Where the line has the nodes themselves, these are the pass.
+    asked = np.where(called_here[first], -1, subject.inside(called_here)[first])
     events = np.where(asked >= 0, asked, first)
     took = np.bincount(of_pass, weights=subject.duration_ns[nodes]).astype(np.int64)
     took = np.where(asked >= 0, subject.duration_ns[events], took)
     each = int(np.median(took / count))
-    saved = int((took - np.minimum(each * count[0], took)).sum())
-    if saved < _WORTH_SAYING * subject.wall_ns:
-        return None
     return Evidence(
         events=events,
         event_time_ns=took,
-        time_ns=int(took.sum()),
         explanation=(
             f"The graph that backward passes go through grows: {count[0]:,} nodes in the first of "
             f"{len(count):,}, {count[-1]:,} in the last. Something that one step hands to the next "
             "(a hidden state, a running loss) brings its whole history along, so that every step "
             "takes longer than the one before."
         ),
-        saved_ns=saved,
+        saved_ns=int((took - np.minimum(each * count[0], took)).sum()),
         saved_by=f"all nodes but as many as the first pass had, {each / 1e3:.1f} µs each",
     )
 
 
 def _passes(subject: Subject, nodes: Values) -> Values:
     """Which backward pass each node is of: a pass ends where the program calls an operator."""
-    called = subject.outermost
-    called = called[~np.isin(called, nodes)]
-    after = np.searchsorted(called, nodes)
-    _, number = np.unique(after, return_inverse=True)
+    called = subject.outermost[~np.isin(subject.outermost, nodes)]
+    _, number = np.unique(np.searchsorted(called, nodes), return_inverse=True)
     return np.asarray(number.reshape(-1), dtype=np.int64)
 
 
 def _find_of_gradients(subject: Subject) -> Evidence | None:
-    events = subject.events
-    is_node = subject.named_like(_NODE) & subject.is_operator
-    inside = nearest_ancestor(subject.parent, is_node) >= 0
-    inside &= nearest_ancestor(subject.parent, subject.calls_of(_CHECKPOINT)) < 0
-    made = inside & subject.is_operator & (events["sequence_number"] >= 0)
-    made &= (events["scope"] == RecordScope.FUNCTION) & _wants_gradients(subject)
-    rows = np.flatnonzero(made)
+    inside = subject.within(subject.named_like(_NODE) & subject.is_operator)
+    inside &= ~subject.within(subject.calls_of(_CHECKPOINT))
+    made = inside & subject.is_operator & subject.wants_gradients
+    made &= subject.events["sequence_number"] >= 0
+    rows = np.flatnonzero(made & (subject.events["scope"] == RecordScope.FUNCTION))
     # Operators that the graph of a graph has a node for: some of them one, most none.
     if len(rows) < _FEWEST or has_backward(subject, rows).any():
         return None
-    saved = len(rows) * _NODE_NS // 2
-    if saved < _WORTH_SAYING * subject.wall_ns:
-        return None
-    asked = nearest_ancestor(subject.parent, subject.sites.called_here).astype(np.int64)[rows]
+    asked = subject.inside(subject.sites.called_here)[rows]
     passes = np.unique(asked[asked >= 0])
     return Evidence(
         events=passes if len(passes) else rows,
-        time_ns=int(subject.duration_ns[passes if len(passes) else rows].sum()),
         explanation=(
             f"{len(rows):,} operators of backward passes were recorded by autograd in their turn, "
             "for gradients of gradients that were not asked for. What they need is kept too."
         ),
-        saved_ns=saved,
+        saved_ns=len(rows) * _NODE_NS // 2,
         saved_by="half a node of the graph for each, as many only look at a tensor in another way; "
         "an estimate by rule of thumb",
     )
 
 
-def _wants_gradients(subject: Subject) -> Flags:
-    tensors = subject.trace.table("tensors")
-    wants = np.zeros(len(subject.parent), dtype=np.bool_)
-    wants[tensors["event"][tensors["requires_grad"]]] = True
-    return wants
-
-
 def _find_recomputation(subject: Subject) -> Evidence | None:
-    is_node = subject.named_like(_NODE) & subject.is_operator
-    inside = nearest_ancestor(subject.parent, is_node) >= 0
+    inside = subject.within(subject.named_like(_NODE) & subject.is_operator)
     # Without the calls of libraries: what calls modules in a backward pass is checkpointing.
     knows_calls = has_calls_of_libraries(subject)
-    is_module = subject.events["kind"] == EventKind.MODULE_CALL
-    own = subject.calls_of(_CHECKPOINT) if knows_calls else np.asarray(is_module, dtype=np.bool_)
-    outer = own & inside & ~(nearest_ancestor(subject.parent, own & inside) >= 0)
+    own = subject.calls_of(_CHECKPOINT) if knows_calls else subject.is_module_call
+    outer = subject.outermost_of(own & inside)
     again = np.flatnonzero(outer)
-    total = int(subject.duration_ns[again].sum()) - _backward_within(subject, outer)
-    if not len(again) or total < _WORTH_SAYING * subject.wall_ns:
+    # Backward passes that reentrant checkpointing runs inside the outer one.
+    runs = subject.outermost_of(subject.named_like("run_backward")) & subject.within(outer)
+    total = subject.time_ns(again) - subject.time_ns(runs)
+    if not len(again):
         return None
     asked = own & ~inside
     if knows_calls:
@@ -120,7 +100,6 @@ def _find_recomputation(subject: Subject) -> Evidence | None:
     else:
         asked &= np.isin(subject.events["name"], subject.events["name"][again])
     forward = np.flatnonzero(asked)
-    places = subject.sites.places(forward, subject.duration_ns[forward])
     peak = int(subject.trace.table("allocations")["total_allocated_bytes"].max(initial=0))
     of_memory = f", of which {bytes_text(peak)} were in use at the peak" if peak else ""
     return Evidence(
@@ -128,21 +107,13 @@ def _find_recomputation(subject: Subject) -> Evidence | None:
         time_ns=total,
         explanation=(
             "Checkpointing threw activations away and computed them again in the backward pass, "
-            f"{share_text(total / subject.wall_ns)} of the time. That is the price of needing less "
+            f"{subject.share(total)} of the time. That is the price of needing less "
             f"memory{of_memory}."
         ),
         saved_ns=total,
         saved_by="the second computation; more memory is in use instead",
-        places=places,
+        places=subject.sites.places(forward, subject.duration_ns[forward]),
     )
-
-
-def _backward_within(subject: Subject, outer: Flags) -> int:
-    """Time of backward passes that reentrant checkpointing runs inside the outer one."""
-    runs = subject.named_like("run_backward")
-    runs &= nearest_ancestor(subject.parent, outer) >= 0
-    runs &= nearest_ancestor(subject.parent, runs) < 0
-    return int(subject.duration_ns[runs].sum())
 
 
 GROWING_GRAPH = Pattern(
@@ -154,6 +125,7 @@ GROWING_GRAPH = Pattern(
         "retain_graph=True is then not needed either."
     ),
     find=_find_growing,
+    worth_saying=_WORTH_SAYING,
 )
 
 GRAPH_OF_GRADIENTS = Pattern(
@@ -161,6 +133,7 @@ GRAPH_OF_GRADIENTS = Pattern(
     title="The backward pass is recorded for a second one that does not come",
     advice="Leave out create_graph=True where no gradient of a gradient is taken.",
     find=_find_of_gradients,
+    worth_saying=_WORTH_SAYING,
     needs=(Needs.SHAPES,),
 )
 
@@ -172,5 +145,6 @@ RECOMPUTATION = Pattern(
         "those whose activations are large and quick to compute."
     ),
     find=_find_recomputation,
+    worth_saying=_WORTH_SAYING,
     needs=(Needs.STACKS, Needs.LAYERS),
 )

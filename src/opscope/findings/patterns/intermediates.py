@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.base.quantity_text import bytes_text, share_text
+from opscope.base.quantity_text import bytes_text
+from opscope.columns.schema import Role
 from opscope.findings.backward_passes import backward_steps, steps_take_ns
-from opscope.findings.bytes_made import FLOAT_BYTES, bytes_given, bytes_made
-from opscope.findings.pattern import Evidence, Needs, Pattern
+from opscope.findings.pattern import TENSORS, Evidence, Pattern
 from opscope.findings.patterns.matmul import HALF, PRODUCT_CALLS
-from opscope.findings.subject import FLOPS_A_NS, HOST, Flags, Subject, Values
+from opscope.findings.subject import FLOAT_BYTES, FLOPS_A_NS, HOST, Flags, Subject
 from opscope.findings.values import computed_values
 
-_WORTH_SAYING = 0.02
 _SCORING = (
     "aten::div", "aten::mul", "aten::add", "aten::div_", "aten::mul_", "aten::add_",
     "aten::masked_fill", "aten::masked_fill_", "aten::where", "aten::softmax", "aten::dropout",
@@ -46,43 +45,37 @@ _TIMES_ITS_ARGUMENTS = 8
 def _find_attention(subject: Subject) -> Evidence | None:
     """A product, softmax and another product, each with the scores in memory."""
     values, scoring = computed_values(subject), subject.named(*_SCORING)
-    product = subject.named(*PRODUCT_CALLS) & ~subject.named(*_OF_A_LAYER)
-    product &= subject.operator_parent < 0
-    scores = values.leads_to(product, scoring & ~subject.named("aten::softmax"))
-    weights = scores & subject.named("aten::softmax") & (subject.operator_parent < 0)
+    softmax = subject.named("aten::softmax")
+    product = subject.named(*PRODUCT_CALLS) & ~subject.named(*_OF_A_LAYER) & subject.is_outermost
+    scores = values.leads_to(product, scoring & ~softmax)
+    weights = scores & softmax & subject.is_outermost
     second = values.leads_to(weights, subject.named("aten::dropout", "aten::to")) & product
     second &= ~values.leads_to(_drops_on_cpu(subject), subject.named("aten::to"))
+    weights &= values.feeds(second, ~weights)
     if not second.any() or not weights.any():
         return None
-    weights &= _has_user(subject, weights, second)
-    found = np.flatnonzero(weights)
     # An activation by hand also multiplies and adds what a product made, but no softmax gets it.
-    scaled = scores & values.behind(weights, scoring)
-    between = np.flatnonzero(
-        (weights | scaled | (values.leads_to(weights, scoring) & scoring))
-        & (subject.operator_parent < 0)
-    )
-    total = int(subject.duration_ns[between].sum())
-    if total < _WORTH_SAYING * subject.wall_ns:
-        return None
-    events = np.unique(np.concatenate([between, np.flatnonzero(second)]))
-    first = values.behind(weights | scaled, product) & product
-    back, back_ns = _backward_of(subject, between)
+    scaled = scores & scoring & values.feeds(weights, scoring)
+    between = weights | scaled | (values.leads_to(weights, scoring) & scoring)
+    between &= subject.is_outermost
+    events = np.flatnonzero(between | second)
+    first = values.feeds(weights | scaled, product) & product
+    _, source = backward_steps(subject)
+    made = np.where(source >= 0, subject.outermost_operator[source], -1)
+    back_ns = int(steps_take_ns(subject)[np.append(between, False)[made]].sum())
     of_products = _OF_KERNELS if _in_half_on_device(subject, first | second) else _OF_PRODUCTS
-    products_ns = int(2 * (1 - of_products) * subject.duration_ns[second].sum())
+    products_ns = int(2 * (1 - of_products) * subject.time_ns(second))
     return Evidence(
         events=events,
-        event_time_ns=subject.duration_ns[events],
-        time_ns=int(subject.duration_ns[events].sum()),
         explanation=(
-            f"{len(found):,} times attention was put together from a product, softmax and another "
-            "product: the scores, as many as the sequence's length squared, are written to memory "
-            f"and read again by each step in between, {share_text(total / subject.wall_ns)} of the "
-            "time."
+            f"{int(weights.sum()):,} times attention was put together from a product, softmax and "
+            "another product: the scores, as many as the sequence's length squared, are written to "
+            "memory and read again by each step in between, "
+            f"{subject.share(subject.time_ns(between))} of the time."
         ),
-        saved_ns=subject.with_callers_ns(between) + back_ns + products_ns,
+        saved_ns=subject.with_callers_ns(np.flatnonzero(between)) + back_ns + products_ns,
         saved_by=(
-            f"what stands between the two products{' and its backward pass' if len(back) else ''}: "
+            f"what stands between the two products{' and its backward pass' if back_ns else ''}: "
             f"a fused call does it in the cache, and takes about {of_products} of what they take"
         ),
     )
@@ -90,67 +83,39 @@ def _find_attention(subject: Subject) -> Evidence | None:
 
 def _drops_on_cpu(subject: Subject) -> Flags:
     """Outermost operators that drop values at random on the CPU, where fused attention does not."""
-    drops = np.zeros(len(subject.parent), dtype=np.bool_)
-    around = subject.outermost_operator[subject.named(*_DRAWING)]
-    drops[around[around >= 0]] = True
+    drops = subject.flags(subject.outermost_operator[subject.named(*_DRAWING)])[:-1]
     device = subject.tensor_column("device_type", subject.tensor_argument(0))
     return np.asarray(drops & subject.named("aten::dropout") & (device == HOST))
 
 
-def _backward_of(subject: Subject, forward: Values) -> tuple[Values, int]:
-    """Outermost operators of the backward pass of some, and what they take with the engine."""
-    steps, source = backward_steps(subject)
-    made = np.where(source >= 0, subject.outermost_operator[source], -1)
-    of_these = np.isin(made, forward)
-    return steps[of_these], int(steps_take_ns(subject)[of_these].sum())
-
-
 def _in_half_on_device(subject: Subject, products: Flags) -> bool:
     """Whether these products run on a device, all of them in half precision."""
-    work = subject.work_in(products)
     tensor = subject.tensor_argument(0)[np.flatnonzero(products)]
     is_half = np.isin(subject.tensor_column("dtype", tensor), HALF)
-    return len(work) > 0 and bool(is_half.all())
-
-
-def _has_user(subject: Subject, weights: Flags, second: Flags) -> Flags:
-    """Of ``weights``, those whose result one of ``second`` gets, directly or made into another."""
-    values = computed_values(subject)
-    used = np.zeros(len(weights), dtype=np.bool_)
-    known = values.producer >= 0
-    event, producer = values.event[known], values.producer[known]
-    wanted = second.copy()
-    for _ in range(3):
-        used[producer[wanted[event]]] = True
-        wanted = second | (used & ~weights)
-    return used
+    return len(subject.work_in(products)) > 0 and bool(is_half.all())
 
 
 def _find_broadcast(subject: Subject) -> Evidence | None:
-    values = computed_values(subject)
-    outermost = subject.is_operator & (subject.operator_parent < 0)
-    spreading = subject.named("aten::sub", "aten::mul", "aten::add") & outermost
-    spreading &= bytes_made(subject) > _TIMES_ITS_ARGUMENTS * bytes_given(subject)
-    between = subject.named(*_BETWEEN) & outermost
+    values, made = computed_values(subject), subject.bytes_made
+    tensors = subject.trace.table("tensors")
+    inputs = np.where(tensors["role"] == Role.INPUT, subject.elements[:-1], 0)
+    given = FLOAT_BYTES * np.bincount(tensors["event"], inputs, len(made))
+    spreading = subject.named("aten::sub", "aten::mul", "aten::add") & subject.is_outermost
+    spreading &= made > _TIMES_ITS_ARGUMENTS * given
+    between = subject.named(*_BETWEEN) & subject.is_outermost
     gets = values.leads_to(spreading, between)
-    reducing = gets & subject.named(*_REDUCTIONS) & outermost
+    reducing = gets & subject.named(*_REDUCTIONS) & subject.is_outermost
     if not reducing.any():
         return None
     events = np.flatnonzero(spreading | reducing | (gets & between))
-    total = int(subject.duration_ns[events].sum())
-    if total < _WORTH_SAYING * subject.wall_ns:
-        return None
-    made = int(bytes_made(subject)[spreading].max())
-    flops = 2 * int(bytes_made(subject)[spreading].sum()) // FLOAT_BYTES
-    product_ns = int(flops / FLOPS_A_NS)
+    product_ns = 2 * int(made[spreading].sum()) // FLOAT_BYTES // FLOPS_A_NS
     return Evidence(
         events=events,
-        time_ns=total,
         explanation=(
             f"{int(spreading.sum()):,} operators combine all elements of one tensor with all of "
-            f"another, up to {bytes_text(made)} at a time, and what they make is added up at once: "
-            f"{share_text(total / subject.wall_ns)} of the time goes into writing it and reading "
-            "it again."
+            f"another, up to {bytes_text(int(made[spreading].max()))} at a time, and what they "
+            f"make is added up at once: {subject.share(subject.time_ns(events))} of the time goes "
+            "into writing it and reading it again."
         ),
         saved_ns=max(subject.with_callers_ns(events) - product_ns, 0),
         saved_by=(
@@ -168,7 +133,8 @@ ATTENTION = Pattern(
         "or is_causal where there is a mask; with nn.MultiheadAttention pass need_weights=False."
     ),
     find=_find_attention,
-    needs=(Needs.SHAPES, Needs.IDENTITY, Needs.MEMORY),
+    needs=TENSORS,
+    worth_saying=0.02,
     link="https://pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html",
 )
 
@@ -180,5 +146,6 @@ BROADCAST = Pattern(
         "products, torch.nn.functional.linear for weighted sums."
     ),
     find=_find_broadcast,
-    needs=(Needs.SHAPES, Needs.IDENTITY, Needs.MEMORY),
+    needs=TENSORS,
+    worth_saying=0.02,
 )

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.base.quantity_text import share_text, time_text
+from opscope.base.quantity_text import time_text
+from opscope.columns.causes import Cause
 from opscope.columns.schema import EventKind, RecordScope
 from opscope.findings.pattern import Evidence, Pattern
 from opscope.findings.patterns.launches import is_on_device
 from opscope.findings.saving import share_of_one_thread
 from opscope.findings.status import Status
 from opscope.findings.subject import Flags, Subject, Values
-from opscope.timeline.tree.ancestry import nearest_ancestor
 
-_COMPILE = "_compile.compile_inner"
-_REGION = "Torch-Compiled Region: "
+_COMPILE, _REGION = "_compile.compile_inner", "Torch-Compiled Region: "
+_COLLECT = "<built-in function collect>"
 
-_TINY = 3
+_TINY, _MANY = 3, 500
 """An operator is tiny if it takes less than so many times the fixed cost."""
 
-_MANY = 500
-_COLLECT = "<built-in function collect>"
 _LULL_NS = 100_000_000
 """Without an operator for so long, a program is starting, importing or waiting."""
 
@@ -33,18 +31,22 @@ def _find_collections(subject: Subject) -> Evidence | None:
     total = int(took.sum())
     if not len(pauses) or total < _COLLECTIONS_WORTH_SAYING * subject.wall_ns:
         return None
-    again = _comes_again(subject, pauses)
-    saved, alone = int(took[again].sum()) - _once(subject, pauses[again]), int(took[~again].sum())
+    # One alone of its generation is no rate.
+    generation, count = np.unique(subject.events["name"][pauses], return_counts=True)
+    again = np.isin(subject.events["name"][pauses], generation[count > 1])
+    # The program may still want one of those that it asked for, at its end.
+    asked = took[again & subject.within(subject.named_like(_COLLECT))[pauses]]
+    once = int(np.median(asked)) if len(asked) else 0
+    alone = int(took[~again].sum())
     return Evidence(
         events=pauses,
-        time_ns=total,
         explanation=(
             f"Python's garbage collector stopped the program {len(pauses):,} times, for "
             f"{time_text(total)} in all and {time_text(int(took.max()))} at the longest. "
             "Nothing else runs meanwhile, and in a distributed job every other rank waits. Pauses "
             "while the program imported or waited, with no operator in sight, are not counted."
         ),
-        saved_ns=saved,
+        saved_ns=int(took[again].sum()) - once,
         saved_by="the pauses themselves"
         + (
             f", without the {time_text(alone)} of one that came only once: how often one of its "
@@ -55,28 +57,13 @@ def _find_collections(subject: Subject) -> Evidence | None:
     )
 
 
-def _once(subject: Subject, pauses: Values) -> int:
-    """An ordinary one of those that the program asked for: it may still want one, at the end."""
-    asked = nearest_ancestor(subject.parent, subject.named_like(_COLLECT))[pauses] >= 0
-    took = subject.duration_ns[pauses[asked]]
-    return int(np.median(took)) if len(took) else 0
-
-
-def _comes_again(subject: Subject, pauses: Values) -> Flags:
-    """Which of these pauses are not the only one of their generation: one alone is no rate."""
-    name = subject.events["name"][pauses]
-    generation, count = np.unique(name, return_counts=True)
-    return np.asarray(np.isin(name, generation[count > 1]))
-
-
 def _while_working(subject: Subject, pauses: Values) -> Values:
     """The pauses in no import, inside an operator or with one less than a lull away.
 
     Shape (kept pauses,).
     """
-    importing = nearest_ancestor(subject.parent, subject.calls_of("importlib._bootstrap>")) >= 0
-    pauses = pauses[~importing[pauses]]
-    rows = subject.outermost
+    importing = subject.within(subject.calls_of("importlib._bootstrap>"))
+    pauses, rows = pauses[~importing[pauses]], subject.outermost
     if not len(rows):
         return pauses
     starts, busy_until = subject.start_ns[rows], np.maximum.accumulate(subject.end_ns[rows])
@@ -89,11 +76,10 @@ def _while_working(subject: Subject, pauses: Values) -> Values:
 
 
 def _find_recompilations(subject: Subject) -> Evidence | None:
-    compiling = subject.named_like(_COMPILE)
-    compiled = np.flatnonzero(compiling & (subject.inside(compiling) < 0))
+    compiled = np.flatnonzero(subject.outermost_of(subject.named_like(_COMPILE)))
     if not len(compiled):
         return None
-    total = int(subject.duration_ns[compiled].sum())
+    total = subject.time_ns(compiled)
     again = sorted(
         text.removeprefix(_REGION)
         for text in subject.names_used
@@ -104,7 +90,6 @@ def _find_recompilations(subject: Subject) -> Evidence | None:
     )
     return Evidence(
         events=compiled,
-        time_ns=total,
         explanation=(
             f"torch.compile compiled {len(compiled):,} times while this was recorded, "
             f"{time_text(total)} in all.{which}"
@@ -115,7 +100,7 @@ def _find_recompilations(subject: Subject) -> Evidence | None:
 
 
 def _find_tiny_operators(subject: Subject) -> Evidence | None:
-    fixed, calls = subject.fixed_cost_ns, _called_by_the_program(subject)
+    fixed, calls = subject.fixed_cost_ns, np.flatnonzero(_called_by_the_program(subject))
     calls = calls[~is_on_device(subject, calls)]
     tiny = calls[subject.duration_ns[calls] <= _TINY * fixed]
     between = _from_one_to_the_next(subject, tiny)
@@ -125,12 +110,11 @@ def _find_tiny_operators(subject: Subject) -> Evidence | None:
         return None
     return Evidence(
         events=tiny,
-        time_ns=int(subject.duration_ns[tiny].sum()),
         explanation=(
             f"{len(tiny):,} of {len(calls):,} operators take at most {time_text(_TINY * fixed)}, "
             f"where getting from one operator to the next takes Python {time_text(fixed)} at its "
-            f"fastest and {time_text(each)} with these: {share_text(cost / subject.wall_ns)} of "
-            "the time goes into calling them."
+            f"fastest and {time_text(each)} with these: {subject.share(cost)} of the time goes "
+            "into calling them."
         ),
         saved_ns=int(fixed * len(tiny)),
         saved_by=(
@@ -141,23 +125,17 @@ def _find_tiny_operators(subject: Subject) -> Evidence | None:
     )
 
 
-def _called_by_the_program(subject: Subject) -> Values:
+def _called_by_the_program(subject: Subject) -> Flags:
     """Outermost operators, without what autograd calls from C++ that the program did not call.
 
     The layers of a recurrent network are one call of the program's; autograd goes through all of
     what that did. It also stores a gradient for each parameter.
     """
-    forward = subject.sites.source
-    inner = np.flatnonzero(
-        (subject.events["scope"] == RecordScope.BACKWARD_FUNCTION)
-        & (forward >= 0) & (subject.operator_parent[forward] >= 0)
-        & (subject.events["scope"][forward] == RecordScope.FUNCTION)
-    )  # fmt: skip
-    is_inner = np.zeros(len(subject.parent) + 1, dtype=np.bool_)
-    is_inner[subject.outermost_operator[inner]] = True
-    is_inner[:-1] |= subject.named_like("AccumulateGrad")
-    rows = subject.outermost
-    return np.asarray(rows[~is_inner[rows]], dtype=np.int64)
+    forward, scope = subject.sites.source, subject.events["scope"]
+    inner = (scope == RecordScope.BACKWARD_FUNCTION) & (forward >= 0)
+    inner &= (subject.operator_parent[forward] >= 0) & (scope[forward] == RecordScope.FUNCTION)
+    is_inner = subject.flags(subject.outermost_operator[inner])[:-1]
+    return subject.is_outermost & ~is_inner & ~subject.named_like("AccumulateGrad")
 
 
 def _from_one_to_the_next(subject: Subject, tiny: Values) -> Values:
@@ -167,16 +145,16 @@ def _from_one_to_the_next(subject: Subject, tiny: Values) -> Values:
     """
     rows, thread = subject.outermost, subject.events["thread"]
     order = rows[np.lexsort((rows, thread[rows]))]
-    apart = np.diff(subject.start_ns[order])[np.diff(thread[order]) == 0]
-    begins = order[:-1][np.diff(thread[order]) == 0]
-    is_tiny = np.isin(begins, tiny)
-    between: Values = np.minimum(apart[is_tiny], _TINY * subject.fixed_cost_ns)
+    follows = np.diff(thread[order]) == 0
+    apart, begins = np.diff(subject.start_ns[order])[follows], order[:-1][follows]
+    between: Values = np.minimum(apart[np.isin(begins, tiny)], _TINY * subject.fixed_cost_ns)
     return between
 
 
 COLLECTIONS = Pattern(
     id="garbage-collections",
     status=Status.PYTHON,
+    cause=Cause.COLLECTION,
     title="Garbage collections interrupt the program",
     advice=(
         "Call gc.collect() and gc.freeze() once after set-up; then gc.disable() and collect at a "
@@ -200,6 +178,7 @@ RECOMPILATIONS = Pattern(
 TINY_OPERATORS = Pattern(
     id="many-small-operators",
     status=Status.SMALL_OPERATORS,
+    cause=Cause.DISPATCH,
     title="The program calls very many very small operators",
     advice=(
         "torch.compile(model) fuses them; so do larger batches, foreach/fused optimizers and "

@@ -1,18 +1,17 @@
-"""A GPU that waits for the host: what it is asked for is sooner done than launched."""
+"""A GPU that waits for the host: its work is sooner done than launched."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from opscope.analysis.device_use.stretches import union_of
 from opscope.base.quantity_text import share_text
 from opscope.findings.pattern import Evidence, Needs, Pattern
 from opscope.findings.patterns.synchronisation import waiting_calls
 from opscope.findings.saving import Saves
 from opscope.findings.status import Status
 from opscope.findings.subject import CUDA, Flags, Subject, Values
-from opscope.timeline.device_time import launched_work
-from opscope.timeline.tree.ancestry import nearest_ancestor
+from opscope.timeline.listing import launched_work
+from opscope.timeline.stretches import union_of
 
 _MANY, _WORTH_SAYING = 100, 0.08
 """Operators; share of the time in which the GPU has nothing to do."""
@@ -24,32 +23,29 @@ def _find(subject: Subject) -> Evidence | None:
     A graph launches all of it at once. It cannot hold what the host waits for.
     """
     outermost, took = subject.outermost, subject.duration_ns
-    work, waits = _launched_ns(subject), np.zeros(len(took) + 1, dtype=np.bool_)
-    waits[subject.outermost_operator[waiting_calls(subject)]] = True
+    waits = subject.flags(subject.outermost_operator[waiting_calls(subject)])
     on_device = is_on_device(subject, outermost)
     # What a line of the program calls goes as a whole, with the Python of the libraries in it.
-    above = nearest_ancestor(subject.parent, subject.sites.called_here).astype(np.int64)
-    called = subject.sites.called_here[outermost] | (above[outermost] < 0)
+    above, called = subject.inside(subject.sites.called_here), subject.sites.called_here[outermost]
+    called |= above[outermost] < 0
     call, group = np.unique(np.where(called, outermost, above[outermost]), return_inverse=True)
-    count, within = np.bincount(group), np.bincount(group, weights=work[outermost])
+    count = np.bincount(group)
+    within = np.bincount(group, weights=_launched_ns(subject)[outermost])
     held = np.bincount(group, weights=on_device & ~waits[outermost]) == count
     chosen = held & (within < took[call]) if len(call) else held
     launches = int(count[chosen].sum())
-    start, end = subject.device_work
-    busy = int(union_of(start, end).total_ns)
-    waiting = 1 - busy / subject.wall_ns
+    waiting = 1 - int(union_of(*subject.device_work).total_ns) / subject.wall_ns
     if launches < _MANY or waiting < _WORTH_SAYING:
         return None
     events = call[chosen]
     return Evidence(
         events=events,
-        time_ns=int(took[events].sum()),
         explanation=(
             f"{launches:,} operators of the GPU are sooner done than called, from "
             f"{len(events):,} calls of the program: it waits for the host to launch the next. It "
             f"has nothing to do {share_text(waiting)} of the time, for this and other reasons."
         ),
-        saved_ns=int(took[events].sum()),
+        saved_ns=subject.time_ns(events),
         saved_by=(
             "what the GPU waits for these calls: a CUDA graph launches all of its work in one; it "
             "holds what is the same in every step, shapes included"

@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from opscope.base.quantity_text import share_text, time_text
 from opscope.columns.row_groups import group_rows
-from opscope.columns.schema import EventKind, Role
-from opscope.columns.shapes import element_counts
+from opscope.columns.schema import Role
 from opscope.findings.line_calls import FEWEST_ROUNDS, LineCalls
 from opscope.findings.loop_lines import (
     CHOOSING,
@@ -29,11 +28,11 @@ from opscope.findings.loop_lines import (
 from opscope.findings.pattern import Evidence, Needs, Pattern
 from opscope.findings.status import Status
 from opscope.findings.subject import Flags, Subject, Values
-from opscope.timeline.device_time import launched_work
-from opscope.timeline.tree.ancestry import nearest_ancestor, subtree_sums
+from opscope.timeline.listing import launched_work
 
-_ALIKE = 2.5
-"""Lines of one loop are run about equally often: by no more than this factor apart."""
+_ALIKE, _OF_NAMES = 2.5, 10.0
+"""Lines of one loop are run about equally often: by no more than this factor apart. Where lines are
+not known, operators are: a round may call one several times."""
 
 _OF_CALLS = 0.25
 """Of a line's calls, those on tensors: else the line is something else."""
@@ -61,7 +60,10 @@ _TOGETHER = tuple(f"aten::{name}" for name in (
 ))  # fmt: skip
 """Operators that have a form for lists of tensors."""
 
-_INDEXING, _TENSOR = ("aten::select",), "torch/_tensor.py"
+_SPLITTING, _LONGEST_ROUND = ("aten::unbind", "aten::split", "aten::chunk"), 16
+"""What begins a loop over the parts of a tensor, and operators in a round of it."""
+
+_TENSOR = "torch/_tensor.py"
 _PLACES, _NUMBERS = 1_000_003, (1 << 62) - 1
 """A number for a place in some memory."""
 
@@ -77,7 +79,6 @@ class _Kind:
         seen: what was seen, in words.
         work_ns: what remains of each event, in place of what the lines compute.
         mostly: of a loop's time, what must be calling and not that.
-        worth_saying: share of the time saved.
     """
 
     find: Callable[[Subject, LineCalls], Values]
@@ -85,16 +86,18 @@ class _Kind:
     seen: str
     work_ns: Callable[[Subject], Values] | None = None
     mostly: float = 0.5
-    worth_saying: float = 0.02
 
 
 def _find(kind: _Kind, subject: Subject) -> Evidence | None:
     calls = calls_in_loops(subject)
     if not len(calls.events):
         return None
-    lines = _measured(subject, calls, kind)
-    sizes = kind.find(subject, calls)
-    chosen, in_order = _loops(lines, sizes, kind)
+    lines = subject.once(measure_lines)
+    if kind.work_ns is not None:
+        work = subject.sums(kind.work_ns(subject))[calls.events]
+        lines = replace(lines, work_ns=sum_by_line(calls, work))
+    alike = _ALIKE if subject.sites.knows_lines else _OF_NAMES
+    chosen, in_order = _loops(lines, kind.find(subject, calls), kind, alike)
     chosen = _without_outer(subject, calls, lines, chosen)
     in_order &= chosen
     backward = calling_backward_ns(subject, calls, chosen[calls.group])
@@ -104,7 +107,7 @@ def _find(kind: _Kind, subject: Subject) -> Evidence | None:
     saved = saved * np.where(rounds < kind.fewest, 1.0, 1 - 1 / rounds)
     saved *= np.where(in_order, np.where(_all_linear(lines, chosen), _LINEAR, _IN_ORDER), 1.0)
     total = int(saved.sum())
-    if not chosen.any() or total <= kind.worth_saying * subject.wall_ns:
+    if not chosen.any() or total <= 0:
         return None
     first = int(np.argmax(np.where(chosen, lines.time_ns, -1)))
     took = min(int(lines.time_ns[chosen].sum()), subject.wall_ns)
@@ -134,15 +137,7 @@ def _find(kind: _Kind, subject: Subject) -> Evidence | None:
     )
 
 
-def _measured(subject: Subject, calls: LineCalls, kind: _Kind) -> LoopLines:
-    lines = subject.once(measure_lines)
-    if kind.work_ns is None:
-        return lines
-    work = subtree_sums(subject.parent, kind.work_ns(subject))[calls.events]
-    return replace(lines, work_ns=sum_by_line(calls, work))
-
-
-def _loops(lines: LoopLines, sizes: Values, kind: _Kind) -> tuple[Flags, Flags]:
+def _loops(lines: LoopLines, sizes: Values, kind: _Kind, alike: float) -> tuple[Flags, Flags]:
     """Which lines are in a loop over such parts that mostly calls, and which in one whose rounds
     need the one before."""
     chosen, in_order = (np.zeros(len(lines.rounds), dtype=np.bool_) for _ in range(2))
@@ -150,7 +145,7 @@ def _loops(lines: LoopLines, sizes: Values, kind: _Kind) -> tuple[Flags, Flags]:
     for anchor in np.flatnonzero((sizes > 0) & looping).tolist():
         ratio = lines.rounds / max(int(lines.rounds[anchor]), 1)
         of_function = lines.frame == lines.frame[anchor]
-        loop = looping & of_function & (ratio <= _ALIKE) & (ratio >= 1 / _ALIKE)
+        loop = looping & of_function & (ratio <= alike) & (ratio >= 1 / alike)
         time_ns = lines.time_ns[loop].sum()
         if lines.is_step[loop].any() or lines.work_ns[loop].sum() > (1 - kind.mostly) * time_ns:
             continue
@@ -170,12 +165,11 @@ def _all_linear(lines: LoopLines, chosen: Flags) -> Flags:
 
 def _without_outer(subject: Subject, calls: LineCalls, lines: LoopLines, chosen: Flags) -> Flags:
     """Chosen lines, without those around others that are chosen."""
-    flagged = np.zeros(len(subject.parent), dtype=np.bool_)
-    flagged[calls.events[chosen[calls.group]]] = True
+    flagged = subject.flags(calls.events[chosen[calls.group]])[:-1]
     inside = subject.inside(flagged)
     rows = np.flatnonzero(flagged & (inside >= 0))
-    row = calls.row[inside[rows]]
-    within = np.bincount(calls.group[row], weights=subject.duration_ns[rows], minlength=len(chosen))
+    line = calls.group[calls.row[inside[rows]]]
+    within = np.bincount(line, weights=subject.duration_ns[rows], minlength=len(chosen))
     kept = chosen & (within < _OF_INNER * lines.time_ns)
     return kept if kept.any() else chosen
 
@@ -189,11 +183,12 @@ def _parts(subject: Subject, calls: LineCalls) -> Values:
     would tell its copies to be one tensor.
     """
     found = np.zeros(len(calls.lines), dtype=np.int64)
-    above = nearest_ancestor(subject.parent, calls.row >= 0).astype(np.int64)
-    event, part = _parts_given(subject)
+    above = subject.inside(calls.row >= 0)
+    has_tensors = len(subject.trace.table("tensors")) > 0
+    event, part = _parts_given(subject) if has_tensors else _parts_by_sequence(subject, calls)
     at = np.where(calls.row[event] >= 0, event, above[event])
     # Without arguments nothing tells which part a call further in is about.
-    for _ in range(_LEVELS if len(subject.trace.table("tensors")) else 1):
+    for _ in range(_LEVELS if has_tensors else 1):
         known = at >= 0
         part, at = part[known], at[known]
         if not len(at):
@@ -211,24 +206,40 @@ def _parts(subject: Subject, calls: LineCalls) -> Values:
 
 def _parts_given(subject: Subject) -> tuple[Values, npt.NDArray[np.int64]]:
     """Outermost operators that got a tensor, with the size of the part as above, the memory that it
-    is chosen from by another tensor (0: by its place), and where in it the part begins.
-
-    Where arguments were not recorded: those that index, each with a part of its own.
-    """
+    is chosen from by another tensor (0: by its place), and where in it the part begins."""
     tensors = subject.trace.table("tensors")
-    if not len(tensors):
-        rows = np.flatnonzero(subject.named(*_INDEXING) & (subject.operator_parent < 0))
-        return rows, np.stack([np.full_like(rows, 2), np.zeros_like(rows), rows], axis=1)
     event = tensors["event"].astype(np.int64)
     # To print a tensor torch goes over its parts, and not the program.
-    printing = subject.calls_of(_TENSOR, "__repr__") | subject.calls_of(_TENSOR, "__format__")
-    wanted = (subject.operator_parent < 0) & (subject.inside(printing) < 0)
-    wanted &= subject.inside(subject.named_like("enumerate(DataLoader)")) < 0
+    other = subject.calls_of(_TENSOR, name="__repr__") | subject.calls_of(
+        _TENSOR, name="__format__"
+    )
+    other |= subject.named_like("enumerate(DataLoader)")
+    wanted = subject.is_outermost & ~subject.within(other)
     rows = np.flatnonzero(wanted[event] & (tensors["storage"] != 0))
     memory, at = tensors["storage"][rows].astype(np.int64), tensors["storage_offset"][rows]
     memory[~subject.named(*CHOOSING)[event[rows]]] = 0
-    size = np.where(element_counts(tensors.lists("sizes"))[rows] > 1, 2, 1)
+    size = np.where(subject.elements[rows] > 1, 2, 1)
     return event[rows], np.stack([size, memory, _chosen(subject, rows, at)], axis=1)
+
+
+def _parts_by_sequence(subject: Subject, calls: LineCalls) -> tuple[Values, npt.NDArray[np.int64]]:
+    """The same where arguments were not recorded: operators that index, each with a part of its
+    own, and sequences of operators that come again and again after a tensor was taken apart."""
+    found = [np.flatnonzero(subject.named("aten::select") & subject.is_outermost)]
+    owner = calls.function[calls.row]  # of what no line calls, any
+    splitting = subject.named(*_SPLITTING) & subject.is_outermost & (calls.row >= 0)
+    for at in np.flatnonzero(splitting[subject.outermost]).tolist():
+        after = subject.outermost[at + 1 : at + 1 + _LONGEST_ROUND * FEWEST_ROUNDS]
+        after = after[owner[after] == owner[subject.outermost[at]]]
+        name = subject.events["name"][after]
+        lengths = np.flatnonzero(name[1 : _LONGEST_ROUND + 1] == name[:1]) + 1
+        for length in lengths[lengths * FEWEST_ROUNDS <= len(after)].tolist():
+            rounds = name[: length * FEWEST_ROUNDS].reshape(FEWEST_ROUNDS, length)
+            if (rounds == rounds[0]).all():
+                found.append(after[: rounds.size])
+                break
+    rows = np.concatenate(found)
+    return rows, np.stack([np.full_like(rows, 2), np.zeros_like(rows), rows], axis=1)
 
 
 def _chosen(subject: Subject, rows: Values, begin: Values) -> Values:
@@ -247,22 +258,20 @@ def _chosen(subject: Subject, rows: Values, begin: Values) -> Values:
 
 def _tensors(subject: Subject, calls: LineCalls) -> Values:
     """Lines where operators that have a form for lists get many tensors, each with its memory."""
-    operators = np.flatnonzero(subject.named(*_TOGETHER) & (subject.operator_parent < 0))
+    operators = np.flatnonzero(subject.named(*_TOGETHER) & subject.is_outermost)
     site = subject.sites.around[operators]
     # Where a function of a library stands in between, the loop is that one's; but not where it
     # is a method of a tensor that torch has in Python, such as norm().
     own = (subject.sites.frame < 0) | subject.calls_of(_TENSOR)
     row = np.where((site >= 0) & own[site], calls.row[site], -1)
-    is_call = (subject.events["kind"] == EventKind.MODULE_CALL) | subject.is_training
     # What a network or an optimizer does that the line calls is no loop of the line.
-    called = (row >= 0) & (subject.inside(is_call)[operators] <= calls.function[row])
+    calling = subject.inside(subject.is_module_call | subject.is_training)[operators]
+    called = (row >= 0) & (calling <= calls.function[row])
     operators, row = operators[called], row[called]
     count = len(calls.lines)
-    mostly = np.bincount(calls.group[row], minlength=count) >= _OF_CALLS * np.bincount(
-        calls.group, minlength=count
-    )
-    tensor = subject.tensor_argument(0)[operators]
-    memory = subject.tensor_column("storage", tensor)
+    every = np.bincount(calls.group, minlength=count)
+    mostly = np.bincount(calls.group[row], minlength=count) >= _OF_CALLS * every
+    memory = subject.tensor_column("storage", subject.tensor_argument(0)[operators])
     pairs = group_rows(calls.group[row], calls.function[row], memory)
     tensors = group_rows(*pairs.columns[:2])
     many = np.zeros(count, dtype=np.int64)
@@ -278,37 +287,46 @@ def _in_lists_ns(subject: Subject) -> Values:
         beyond = np.maximum(gpu["duration_ns"][launched] - _ALONE_NS, 0)
         np.add.at(result, gpu["launch"][launched], beyond)
         return result
-    rows = subject.outermost
+    rows, tensor = subject.outermost, subject.tensor_argument(0)
     result[rows] = _OF_LISTS * subject.duration_ns[rows]
+    # Multiplied, and then added to, is one lerp.
+    memory = subject.tensor_column("storage", tensor[rows])
+    averaged = subject.named("aten::mul_")[rows[:-1]] & subject.named("aten::add_")[rows[1:]]
+    result[rows[:-1][averaged & (memory[1:] == memory[:-1]) & (memory[1:] > 0)]] = 0
     return result
 
 
 def _modules(subject: Subject, calls: LineCalls) -> Values:
     """Lines that call many modules of one class on the same tensor."""
-    is_module, called = subject.events["kind"] == EventKind.MODULE_CALL, calls.row >= 0
-    modules = np.flatnonzero(is_module)
+    called = calls.row >= 0
+    modules, outermost = np.flatnonzero(subject.is_module_call), subject.outermost
     by = np.where(called[modules], modules, subject.inside(called)[modules])
     # What such a module calls by itself, such as the layers of nn.Sequential, is not among them.
-    own = (by >= 0) & (subject.inside(is_module)[modules] < by)
+    own = (by >= 0) & (subject.inside(subject.is_module_call)[modules] < by)
     modules, row = modules[own], calls.row[by[own]]
     found = np.zeros(len(calls.lines), dtype=np.int64)
-    if not len(modules) or not len(subject.outermost):
+    if not len(modules) or not len(outermost):
         return found
-    after = np.searchsorted(subject.outermost, modules)
-    first = subject.outermost[np.minimum(after, len(subject.outermost) - 1)]
+    after = np.searchsorted(outermost, modules)
+    first = outermost[np.minimum(after, len(outermost) - 1)]
     memory = subject.tensor_column("storage", subject.tensor_argument(0)[first])
     inside = (first > modules) & (subject.start_ns[first] < subject.end_ns[modules])
     inside &= subject.events["thread"][first] == subject.events["thread"][modules]
-    memory = np.where(inside, memory, 0)
-    keys = (calls.group[row], calls.function[row], subject.kind_of_name[modules], memory)
-    given = memory > 0
-    names = group_rows(*(key[given] for key in keys), subject.events["name"][modules][given])
+    given = inside & (memory > 0)
+    keys = (
+        calls.group[row],
+        calls.function[row],
+        subject.kind_of_name[modules],
+        memory,
+        subject.events["name"][modules],
+    )
+    names = group_rows(*(key[given] for key in keys))
     alike = group_rows(*names.columns[:4])
     found[alike.columns[0][alike.count >= _MODULES.fewest]] = 2
     return found
 
 
-_PARTS = _Kind(_parts, FEWEST_ROUNDS, "A loop goes over the parts of a tensor", worth_saying=0.0)
+_PARTS = _Kind(_parts, FEWEST_ROUNDS, "A loop goes over the parts of a tensor")
 _LISTS = _Kind(_tensors, 8, "A loop changes many tensors one by one", _in_lists_ns, 0.0)
 _MODULES = _Kind(_modules, 4, "Modules of one class get the same tensor one after the other")
 
@@ -339,6 +357,7 @@ TENSOR_BY_TENSOR = Pattern(
     ),
     find=partial(_find, _LISTS),
     needs=(Needs.SHAPES, Needs.IDENTITY, Needs.STACKS),
+    worth_saying=0.02,
 )
 
 MODULES_ONE_BY_ONE = Pattern(
@@ -352,5 +371,6 @@ MODULES_ONE_BY_ONE = Pattern(
     ),
     find=partial(_find, _MODULES),
     needs=(Needs.SHAPES, Needs.IDENTITY, Needs.MODULES, Needs.STACKS),
+    worth_saying=0.02,
     link="https://pytorch.org/tutorials/intermediate/ensembling.html",
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.base.quantity_text import share_text
 from opscope.columns.dtypes import TORCH_NAMES
 from opscope.findings.measure import measure_alignment, measure_tf32
 from opscope.findings.pattern import Evidence, Needs, Pattern
@@ -45,14 +44,12 @@ def _find_unaligned(subject: Subject) -> Evidence | None:
     unaligned, others = rows[is_half & ~aligned], rows[is_half & aligned]
     if not len(unaligned):
         return None
-    total = int(subject.duration_ns[unaligned].sum())
     return Evidence(
         events=unaligned,
-        time_ns=total,
         explanation=(
             f"{len(unaligned):,} of {len(unaligned) + len(others):,} products in half precision "
             f"have a dimension that is no multiple of {_ALIGNMENT}, so the matrix units cannot be "
-            f"fed in full; they take {share_text(total / subject.wall_ns)} of the time."
+            f"fed in full; they take {subject.share(subject.time_ns(unaligned))} of the time."
         ),
         saved_ns=None,
         saved_by="it depends on the library and the device; --benchmark measures it here",
@@ -79,28 +76,24 @@ def _find_full_precision(subject: Subject) -> Evidence | None:
     gpu, names = subject.trace.table("gpu"), subject.trace.names
     launch = gpu["launch"]
     around = np.where(product[launch], launch, subject.inside(product)[launch])
-    full = {
+    full = [
         row
         for row in np.unique(gpu["name"]).tolist()
         if any(part in names[row] for part in _FULL_PRECISION_KERNELS) and "tf32" not in names[row]
-    }
-    kernels = np.flatnonzero((launch >= 0) & (around >= 0) & np.isin(gpu["name"], list(full)))
-    if not len(kernels):
-        return None
+    ]
+    kernels = np.flatnonzero((launch >= 0) & (around >= 0) & np.isin(gpu["name"], full))
     speedup = _tf32_speedup(subject)
-    if speedup <= 1:
+    if not len(kernels) or speedup <= 1:
         return None
     took = gpu["duration_ns"][kernels]
     total = int(took.sum())
-    least = _LEAST_KERNEL_NS
-    left = int(np.minimum(np.maximum(took / speedup, least), took).sum())
+    left = int(np.minimum(np.maximum(took / speedup, _LEAST_KERNEL_NS), took).sum())
     return Evidence(
         events=around[kernels],
         event_time_ns=took,
-        time_ns=total,
         explanation=(
             f"{len(kernels):,} products of float32 matrices ran in full precision on the GPU, "
-            f"{share_text(total / subject.wall_ns)} of the time. From compute capability 8.0 "
+            f"{subject.share(total)} of the time. From compute capability 8.0 "
             "on, TF32 computes them on the matrix units, with 10 bits of mantissa."
         ),
         saved_ns=total - left,

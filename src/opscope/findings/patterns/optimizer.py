@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from opscope.base.quantity_text import bytes_text, share_text, time_text
-from opscope.columns.codes import RecordScope
-from opscope.columns.shapes import element_counts
+from opscope.base.quantity_text import bytes_text, time_text
 from opscope.findings.loop_lines import part_work_ns
 from opscope.findings.measure import measure_single_tensor
 from opscope.findings.pattern import Evidence, Pattern
 from opscope.findings.status import Status
-from opscope.findings.subject import CUDA, Flags, Subject, Values
+from opscope.findings.subject import CUDA, FLOAT_BYTES, Flags, Subject, Values
 
 _STEP = "Optimizer.step#"
 _ZERO_GRAD = ("Optimizer.zero_grad#", ": zero_grad")
 _TOGETHER = ("_foreach_", "_fused_")
-_LARGE_BYTES, _FLOAT_BYTES = 1 << 17, 4
-_FEWEST = 8
+_LARGE_BYTES, _FEWEST = 1 << 17, 8
 """Operators in a step below which there is nothing to group."""
 
 _WITHOUT_LISTS = ("LBFGS", "Muon", "SparseAdam")
@@ -38,81 +33,47 @@ tiny parameters (SGD without momentum 43 to 51 %); Adadelta, RMSprop, NAdam and 
 """
 
 
-@dataclass(frozen=True)
-class _Steps:
-    """Steps without an operator on lists of tensors.
-
-    Attributes:
-        rows: of the steps, in events.
-        operators: outermost ones in them, rows in events.
-        step: of each operator its step, position in ``rows``.
-        took_ns: of each step the time after the closure that it was given, if it was.
-    """
-
-    rows: Values
-    operators: Values
-    step: Values
-    took_ns: Values
-
-    def sum(self, of_operators: Values) -> Values:
-        """Of each step the sum over its operators."""
-        total = np.bincount(self.step, weights=of_operators, minlength=len(self.rows))
-        return total.astype(np.int64)
-
-
-def _single_tensor_steps(subject: Subject) -> _Steps:
+def _single_tensor_steps(subject: Subject) -> tuple[Values, Values, Values]:
+    """Steps without an operator on lists of tensors (rows), how long each takes after the closure
+    that it was given, and of each event the step that it is in, -1 for none."""
     step = subject.named_like(_STEP)
-    without = _steps_of(subject, _WITHOUT_LISTS)
     around = subject.during(np.flatnonzero(step))
-    since_ns = _after_closures(subject, step, around)
-    around = np.where(subject.start_ns >= since_ns[around], around, -1)
-    is_single = step & ~without
-    together = subject.named_like(*_TOGETHER) & subject.is_operator & (around >= 0)
-    is_single[around[together]] = False
-    outermost = subject.is_operator & (subject.operator_parent < 0) & (around >= 0)
-    count = np.bincount(around[outermost], minlength=len(step))
-    is_single &= count >= _FEWEST
-    operators = np.flatnonzero(outermost & is_single[around])
-    rows = np.flatnonzero(is_single)
-    took_ns = subject.end_ns[rows] - since_ns[rows]
-    return _Steps(rows, operators, np.searchsorted(rows, around[operators]), took_ns)
-
-
-def _after_closures(subject: Subject, step: Flags, around: Values) -> Values:
-    """Of each event when it began; of a step that ran a closure, when that was over.
-
-    ``step(closure)``, as Lightning and LBFGS have it, runs forward and backward pass before it
-    updates anything: what follows the last operator of a backward pass is the optimizer's own.
-    """
+    # `step(closure)`, as Lightning and LBFGS have it, runs forward and backward pass before it
+    # updates anything: what follows the last operator of a backward pass is the optimizer's own.
     since_ns = subject.start_ns.copy()
-    backward = subject.is_operator & (subject.events["scope"] == RecordScope.BACKWARD_FUNCTION)
-    inside = np.flatnonzero(backward & (around >= 0))
+    inside = np.flatnonzero(subject.is_backward & (around >= 0))
     np.maximum.at(since_ns, around[inside], subject.end_ns[inside])
-    return np.minimum(since_ns, np.where(step, subject.end_ns, since_ns))
+    since_ns = np.where(step, np.minimum(since_ns, subject.end_ns), subject.start_ns)
+    around = np.where(subject.start_ns >= since_ns[around], around, -1)
+    together = subject.named_like(*_TOGETHER) & subject.is_operator
+    outermost = subject.is_outermost & (around >= 0)
+    many = np.bincount(around[outermost], minlength=len(step)) >= _FEWEST
+    single = step & many & ~_steps_of(subject, _WITHOUT_LISTS)
+    single &= ~subject.flags(around[together])[:-1]
+    rows = np.flatnonzero(single)
+    return rows, (subject.end_ns - since_ns)[rows], np.where(single[around], around, -1)
 
 
 def _find_single_tensor(subject: Subject) -> Evidence | None:
-    steps = _single_tensor_steps(subject)
-    count = len(steps.rows)
-    if not count:
+    rows, took, around = _single_tensor_steps(subject)
+    if not len(rows):
         return None
-    took, of_operators = steps.took_ns, subject.duration_ns[steps.operators]
-    work = np.clip(part_work_ns(subject)[steps.operators], 0, of_operators)
-    fused = _steps_of(subject, _FUSED)[steps.rows] | subject.has_device
+    operators = np.flatnonzero(subject.is_outermost & (around >= 0))
+    work = np.clip(part_work_ns(subject)[operators], 0, subject.duration_ns[operators])
+    work = np.bincount(around[operators], work, len(subject.parent)).astype(np.int64)[rows]
+    fused = _steps_of(subject, _FUSED)[rows] | subject.has_device
     left = np.where(fused, _FUSED_LEAVES, _LISTS_LEAVE)
-    saved = np.maximum(took - steps.sum(work), 0) * (1 - left)
     most = int(np.argmax(took))
-    name = subject.trace.event_name(int(steps.rows[most])).removeprefix(_STEP)
+    name = subject.trace.event_name(int(rows[most])).removeprefix(_STEP)
     return Evidence(
-        events=steps.rows,
+        events=rows,
         event_time_ns=took,
-        time_ns=int(took.sum()),
         explanation=(
-            f"{name} updates one parameter at a time: {len(steps.operators) // count:,} operator "
-            f"calls from Python in each of {count:,} steps, "
-            f"{share_text(took.sum() / subject.wall_ns)} of the time."
+            f"{name} updates one parameter at a time: {len(operators) // len(rows):,} operator "
+            f"calls from Python in each of {len(rows):,} steps, {subject.share(took.sum())} of the "
+            "time."
         ),
-        saved_ns=int(saved.sum()),
+        saved_ns=int((np.maximum(took - work, 0) * (1 - left)).sum()),
         saved_by=(
             "about the time of the steps but what their operators compute, of which calls for all "
             f"parameters leave {left[most]:.0%}: these are still collected one by one"
@@ -135,33 +96,26 @@ def _advice(name: str) -> str:
 
 
 def _find_zeroed_gradients(subject: Subject) -> Evidence | None:
-    zeroing = subject.named_like(*_ZERO_GRAD)
-    around = subject.during(np.flatnonzero(zeroing))
+    around = subject.during(np.flatnonzero(subject.named_like(*_ZERO_GRAD)))
     zero = subject.named("aten::zero_", "aten::_foreach_zero_") & (around >= 0)
-    zero &= ~zero[subject.operator_parent] | (subject.operator_parent < 0)
-    zeros = np.flatnonzero(zero)
+    zeros = np.flatnonzero(zero & ~np.append(zero, False)[subject.operator_parent])
     if not len(zeros):
         return None
     events, counted = np.unique(around[zeros]), _of_small_blocks(subject)
-    cleared, added = int(subject.duration_ns[zeros].sum()), _additions(subject)
-    small = int(subject.duration_ns[zeros[counted[zeros]]].sum())
-    large = cleared + added - small - _additions(subject, counted)
-    # With the Python around each, in as far as it is for those that count.
-    calling = int(subject.duration_ns[events].sum()) - cleared
-    # It goes through all parameters in either case: about half of that Python stays.
-    saved = cleared + added - large + int(max(calling, 0) * counted[zeros].mean()) // 2
+    cleared, added = subject.time_ns(zeros), _additions_ns(subject)
+    small = subject.time_ns(zeros[counted[zeros]])
+    large = cleared + added - small - _additions_ns(subject, counted)
+    took = np.bincount(np.searchsorted(events, around[zeros]), subject.duration_ns[zeros])
     return Evidence(
         events=events,
-        event_time_ns=np.bincount(
-            np.searchsorted(events, around[zeros]), subject.duration_ns[zeros]
-        ).astype(np.int64),
+        event_time_ns=took.astype(np.int64),
         time_ns=cleared + added,
         explanation=(
             f"{len(events):,} calls of zero_grad() filled gradients with zeros "
             f"({len(zeros):,} operators, {time_text(cleared)}), so that the backward pass had to "
             f"add to them instead of storing its result ({time_text(added)})."
         ),
-        saved_ns=saved,
+        saved_ns=cleared + added - large,
         saved_by="zero_grad(), and the additions in AccumulateGrad"
         + (
             f", without {time_text(large)} for gradients of more than {bytes_text(_LARGE_BYTES)}: "
@@ -174,24 +128,19 @@ def _find_zeroed_gradients(subject: Subject) -> Evidence | None:
 
 def _of_small_blocks(subject: Subject) -> Flags:
     """Operators whose first tensor is not a large one on the CPU; all where none was recorded."""
-    tensors, tensor = subject.trace.table("tensors"), subject.tensor_argument(0)
-    if not len(tensors):
-        return tensor < 0
-    large = _FLOAT_BYTES * element_counts(tensors.lists("sizes")) > _LARGE_BYTES
-    large &= tensors["device_type"] != CUDA
-    return np.asarray((tensor < 0) | ~large[tensor])
+    tensor = subject.tensor_argument(0)
+    large = FLOAT_BYTES * subject.elements[tensor] > _LARGE_BYTES
+    return np.asarray(~large | (subject.tensor_column("device_type", tensor) == CUDA))
 
 
-def _additions(subject: Subject, wanted: Flags | None = None) -> int:
+def _additions_ns(subject: Subject, wanted: Flags | None = None) -> int:
     """Time of nodes that accumulate gradients with ``add_``, and not by keeping what they got.
 
     With what such a node does around the addition: one that only keeps takes next to nothing.
     """
     storing = subject.inside(subject.named("torch::autograd::AccumulateGrad"))
     adding = subject.named("aten::add_") & (storing >= 0)
-    if wanted is not None:
-        adding &= wanted
-    return int(subject.duration_ns[np.unique(storing[adding])].sum())
+    return subject.time_ns(np.unique(storing[adding if wanted is None else adding & wanted]))
 
 
 SINGLE_TENSOR = Pattern(

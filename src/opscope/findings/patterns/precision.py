@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.base.quantity_text import share_text
 from opscope.columns.dtypes import TORCH_NAMES
-from opscope.columns.shapes import element_counts
 from opscope.findings.loop_lines import FEW_ELEMENTS, part_work_ns
 from opscope.findings.pattern import Evidence, Needs, Pattern
-from opscope.findings.subject import Subject, Values
+from opscope.findings.subject import Flags, Subject, Values
 
 _DOUBLE = next(code for code, name in TORCH_NAMES.items() if name == "float64")
 _SINGLE = next(code for code, name in TORCH_NAMES.items() if name == "float32")
@@ -34,26 +32,21 @@ elements as they come 1.9 to 2.2, gelu 30 and 6.6.
 
 def _find(subject: Subject) -> Evidence | None:
     tensors = subject.trace.table("tensors")
-    event = tensors["event"].astype(np.int64)
-    large = _elements(subject) >= _SMALL
-    double = np.zeros(len(subject.parent), dtype=np.bool_)
-    double[event[large & (tensors["dtype"] == _DOUBLE)]] = True
-    innermost = subject.is_operator & double
-    rows = np.flatnonzero(innermost)
+    large = subject.elements[:-1] >= _SMALL
+    double = subject.flags(tensors["event"][large & (tensors["dtype"] == _DOUBLE)])[:-1]
+    rows = np.flatnonzero(subject.is_operator & double)
     took = subject.operator_self_ns[rows]
     total = int(took.sum())
     if total < _WORTH_SAYING * subject.wall_ns:
         return None
     origin = _origin(subject, large)
-    places = subject.sites.places(origin, subject.duration_ns[origin]) if len(origin) else ()
     return Evidence(
         events=rows,
         event_time_ns=took,
-        time_ns=total,
         explanation=(
-            f"{len(rows):,} operators work on float64, {share_text(total / subject.wall_ns)} of "
-            "the time. That is twice the memory and half the speed of float32, which torch's own "
-            "functions make unless told otherwise; NumPy makes float64."
+            f"{len(rows):,} operators work on float64, {subject.share(total)} of the time. That is "
+            "twice the memory and half the speed of float32, which torch's own functions make "
+            "unless told otherwise; NumPy makes float64."
         ),
         saved_ns=_saved_ns(subject, rows, took),
         saved_by=(
@@ -61,7 +54,7 @@ def _find(subject: Subject) -> Evidence | None:
             "sums and layer_norm less, as measured; of those with few elements the same of what "
             "these take: calling is no quicker"
         ),
-        places=places,
+        places=subject.sites.places(origin, subject.duration_ns[origin]),
     )
 
 
@@ -74,41 +67,29 @@ def _saved_ns(subject: Subject, rows: Values, took: Values) -> int:
     for name, row in subject.names_used.items():
         times[row] = _TIMES_OF.get(name, _TIMES)
     going = took * (1 - 1 / times[subject.events["name"][rows]])
-    outer = subject.outermost_operator[rows]
-    inside, saved = (
-        np.bincount(outer, weights=weights, minlength=len(subject.parent))
-        for weights in (took, going)
-    )
-    event, elements = subject.trace.table("tensors")["event"], _elements(subject)
-    of_outer = np.bincount(event, weights=elements, minlength=len(inside))
+    outer, size = subject.outermost_operator[rows], len(subject.parent)
+    inside, saved = np.bincount(outer, took, size), np.bincount(outer, going, size)
+    elements = np.bincount(subject.trace.table("tensors")["event"], subject.elements[:-1], size)
     computing = np.clip(part_work_ns(subject), 0, inside)
-    share = np.where(of_outer <= FEW_ELEMENTS, computing / np.maximum(inside, 1), 1.0)
+    share = np.where(elements <= FEW_ELEMENTS, computing / np.maximum(inside, 1), 1.0)
     return int((saved * share).sum())
 
 
-def _elements(subject: Subject) -> Values:
-    """Number of elements of every row of tensors."""
-    return element_counts(subject.trace.table("tensors").lists("sizes"))
-
-
-def _origin(subject: Subject, large: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Values:
+def _origin(subject: Subject, large: Flags) -> Values:
     """Where float64 comes in: an operator that turns others into it, or else its first user."""
     tensors = subject.trace.table("tensors")
-    event = tensors["event"].astype(np.int64)
-    outer = subject.outermost_operator[event]
-    mixed = np.zeros((2, len(subject.parent) + 1), dtype=np.bool_)
-    for row, dtype in enumerate((_SINGLE, _DOUBLE)):
-        mixed[row, event[large & (tensors["dtype"] == dtype)]] = True
-    entry = np.flatnonzero((mixed[0] & mixed[1])[:-1] & subject.is_operator)
+    event, double = tensors["event"], large & (tensors["dtype"] == _DOUBLE)
+    mixed = subject.flags(event[large & (tensors["dtype"] == _SINGLE)])
+    mixed &= subject.flags(event[double])
+    entry = np.flatnonzero(mixed[:-1] & subject.is_operator)
     if len(entry):
         return np.unique(subject.outermost_operator[entry])
     taken = np.flatnonzero(subject.named_like(*_TAKERS) & subject.sites.called_here)
     if len(taken):
         return taken
-    double = large & (tensors["dtype"] == _DOUBLE) & (outer >= 0)
     from_outside = double & (tensors["allocation_id"] < 0) & ~tensors["requires_grad"]
-    users = np.unique(outer[from_outside])
-    return np.asarray(users[subject.operator_parent[users] < 0], dtype=np.int64)
+    users = np.unique(subject.outermost_operator[event[from_outside]])
+    return np.asarray(users[users >= 0], dtype=np.int64)
 
 
 DOUBLE_PRECISION = Pattern(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.base.quantity_text import share_text, time_text
+from opscope.base.quantity_text import time_text
 from opscope.columns.codes import GpuKind
 from opscope.columns.schema import EventKind
 from opscope.findings.pattern import Evidence, Pattern
 from opscope.findings.saving import Saves
 from opscope.findings.status import Status
 from opscope.findings.subject import CUDA, Subject, Values
-from opscope.timeline.tree.ancestry import nearest_ancestor
 
 _READS = ("aten::_local_scalar_dense", "aten::is_nonzero", "aten::nonzero", "aten::masked_select")
 """Operators whose result's value or shape Python needs before it can go on."""
@@ -21,11 +20,8 @@ _ASKED = ("aten::item", "aten::index", "aten::equal")
 
 _WAITS = ("Synchronize", "cudaMemcpy")
 _WORTH_SAYING = 0.005
-_PAGEABLE, _PINNED = 1, 0.25
-"""CUpti_ActivityMemoryKind of memory that the system may move; what a copy of pinned memory takes.
-
-Of 8 MiB on an H100: 0.15 ms in place of 0.8 to 0.9; slower buses differ by less.
-"""
+_PAGEABLE = 1
+"""CUpti_ActivityMemoryKind of memory that the system may move."""
 
 
 def _find(subject: Subject) -> Evidence | None:
@@ -41,8 +37,6 @@ def waiting_calls(subject: Subject) -> Values:
 
 def _on_device(subject: Subject, waits: Values) -> Evidence | None:
     """Each wait holds back what is launched next: the device idles until that arrives."""
-    around = subject.outermost_operator[waits]
-    around = np.where(around >= 0, around, waits)
     start, end = subject.device_work
     idle = np.zeros(len(waits), dtype=np.int64)
     if len(start):
@@ -53,45 +47,45 @@ def _on_device(subject: Subject, waits: Values) -> Evidence | None:
         idle[known] = np.maximum(start[after[known]] - before, 0)
     # After the last there is nothing to launch: the program waits for its end.
     held_up = (subject.outermost_operator[waits] >= 0) | (idle > 0)
-    waits, around, idle = waits[held_up], around[held_up], idle[held_up]
+    waits, idle = waits[held_up], idle[held_up]
     if not len(waits):
         return None
+    around = subject.outermost_operator[waits]
+    around = np.where(around >= 0, around, waits)
     took = (subject.end_ns - subject.start_ns)[waits]
-    saved = int(idle[np.unique(around, return_index=True)[1]].sum())
-    names = _most_frequent(subject, around)
-    pageable, looks = _pageable_copies(subject, around), _looks(subject, around)
-    copying = int(subject.duration_ns[pageable].sum())
+    copies = _pageable_copies(subject, around)
+    copying = subject.time_ns(copies)
+    copied = (
+        f" {len(copies):,} times it copied from or to pageable memory, which the driver copies "
+        f"once more and the host waits for: {time_text(copying)}."
+        if len(copies)
+        else ""
+    )
+    # Looking for where a mask is true, which torch.where does not need.
+    looks = np.flatnonzero(subject.named("aten::nonzero"))
+    looks = looks[np.isin(subject.outermost_operator[looks], around)]
     looking = int((subject.duration_ns - subject.host_ns)[looks].sum())
+    idled = int(idle[np.unique(around, return_index=True)[1]].sum())
     return Evidence(
         events=around,
         event_time_ns=took,
         time_ns=int(took.sum()) + copying,
         explanation=(
-            f"{len(waits):,} times an operator ({names}) waited for the device, {_each(took)}. "
-            "Until it returns Python launches nothing, and the device runs out of work."
-            f"{_copied_text(subject, pageable)}"
+            f"{len(waits):,} times an operator ({_most_frequent(subject, around)}) waited for the "
+            f"device, {_each(took)}. Until it returns Python launches nothing, and the device runs "
+            f"out of work.{copied}"
         ),
-        saved_ns=saved + copying + looking if len(start) else None,
+        saved_ns=idled + copying + looking if len(start) else None,
         saved_by=(
             (
                 "the time the device then stood idle, until the next work reached it"
                 if len(start)
                 else "what the device did was not recorded, nor then how long it stood idle"
             )
-            + ("; the host's part of copies from pageable memory" if len(pageable) else "")
+            + ("; the host's part of copies from pageable memory" if len(copies) else "")
             + ("; looking for where a mask is true" if len(looks) else "")
         ),
         saves=Saves.WALL,
-    )
-
-
-def _copied_text(subject: Subject, pageable: Values) -> str:
-    if not len(pageable):
-        return ""
-    took = int(subject.duration_ns[pageable].sum())
-    return (
-        f" {len(pageable):,} times it copied from or to pageable memory, which the driver copies "
-        f"once more and the host waits for: {time_text(took)}."
     )
 
 
@@ -104,35 +98,26 @@ def _pageable_copies(subject: Subject, around: Values) -> Values:
     return calls[np.isin(subject.outermost_operator[calls], around)]
 
 
-def _looks(subject: Subject, around: Values) -> Values:
-    """Operators in these that find out where a mask is true, which torch.where does not need."""
-    looks = np.flatnonzero(subject.named("aten::nonzero")).astype(np.int64)
-    return looks[np.isin(subject.outermost_operator[looks], around)]
-
-
 def _on_host(subject: Subject) -> Evidence | None:
     reads = np.flatnonzero(subject.named(*_READS))
     where = subject.tensor_argument(0)[reads]
     on_device = subject.tensor_column("device_type", where) == CUDA
-    if on_device.any():
-        reads = reads[on_device]
-    around = np.unique(subject.outermost_operator[reads])
+    has_device = bool(on_device.any())
+    around = np.unique(subject.outermost_operator[reads[on_device] if has_device else reads])
     around = around[around >= 0]
-    if not on_device.any():
+    if not has_device:
         # Without a device an operator that looks at a value inside has something else to do too.
         around = around[subject.named(*_READS, *_ASKED)[around]]
-    around = around[nearest_ancestor(subject.parent, subject.is_training)[around] < 0]
-    took = subject.duration_ns[around]
-    total = int(took.sum())
-    if len(around) < 2 or (total < _WORTH_SAYING * subject.wall_ns and not on_device.any()):
+    around = around[~subject.within(subject.is_training)[around]]
+    total = subject.time_ns(around)
+    if len(around) < 2 or (total < _WORTH_SAYING * subject.wall_ns and not has_device):
         return None
     return Evidence(
         events=around,
-        time_ns=total,
         explanation=(
             f"{len(around):,} times ({_most_frequent(subject, around)}) Python waited for the "
-            f"value of a tensor, {_each(took)}: {share_text(total / subject.wall_ns)} of the "
-            "time. On a GPU each of these stops the program until the device is done."
+            f"value of a tensor, {_each(subject.duration_ns[around])}: {subject.share(total)} of "
+            "the time. On a GPU each of these stops the program until the device is done."
         ),
         saved_ns=total,
         saved_by="the time in these calls",

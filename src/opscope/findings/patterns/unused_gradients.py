@@ -6,15 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opscope.base.quantity_text import share_text
 from opscope.columns.row_groups import group_rows, order_rows, places_in
-from opscope.columns.schema import AllocationAction, RecordScope, Role
+from opscope.columns.schema import AllocationAction, RecordScope
 from opscope.findings.backward_passes import backward_steps, steps_take_ns
-from opscope.findings.pattern import Evidence, Needs, Pattern
+from opscope.findings.pattern import TENSORS, Evidence, Pattern
 from opscope.findings.subject import EVALUATING, Flags, Subject, Values
-from opscope.timeline.tree.ancestry import nearest_ancestor, subtree_sums
+from opscope.findings.values import GIVEN
 
-_WORTH_SAYING, _FEWEST = 0.02, 10
+_FEWEST = 10
 _STORING, _STORES = "AccumulateGrad", ("aten::detach", "aten::add_")
 """A copy of what it is given keeps that of another tensor, which is not known."""
 
@@ -26,7 +25,6 @@ _VIEWING = tuple(
 )  # fmt: skip
 """What only looks at memory anew: what is computed with it has that memory as well."""
 
-_GIVEN = (Role.INPUT, Role.KEYWORD, Role.INPUT_PART)
 _DEPTH = 256
 """Of what is computed in a backward pass, one from another."""
 
@@ -49,72 +47,66 @@ class _Uses:
 
 
 def _find(subject: Subject) -> Evidence | None:
-    storing = _storing(subject)
+    # A hook that a program has there may update the parameter: that reads the gradient.
+    node = np.append(subject.named_like(_STORING), False)[subject.parent]
+    storing = node & subject.named(*_STORES)
     if not storing.any():
         return None
     part, tensors = _parts(subject), subject.trace.table("tensors")
-    stored = np.unique(tensors["allocation_id"][storing[tensors["event"]]])
+    stored = tensors["allocation_id"][storing[tensors["event"]]]
     uses = _uses(subject, part, storing, np.isin(tensors["allocation_id"], stored))
     wasted = _wasted(subject, uses)
     if not wasted.any():
         return None
     lost = np.setdiff1d(uses.by[wasted], uses.by[uses.stores & ~wasted])
-    useless = _useless(subject, part, _uses(subject, part, storing), lost)
+    every = np.ones(len(tensors), dtype=np.bool_)
+    useless = _useless(subject, part, _uses(subject, part, storing, every), lost)
     steps, forward = backward_steps(subject)
-    going, whole, took = _steps_going(subject, part, useless)
-    saved = int(took.sum())
-    if going.sum() < _FEWEST or saved < _WORTH_SAYING * subject.wall_ns:
+    # A step goes altogether where all that it computes is useless.
+    own = (part == np.arange(len(part))) & ~subject.named(*_VIEWING)
+    of_these = subject.sums(own & useless)[steps]
+    inside = subject.sums(np.where(own & useless, subject.duration_ns, 0))[steps]
+    going, whole = of_these > 0, (of_these > 0) & (of_these == subject.sums(own)[steps])
+    took = np.where(whole, steps_take_ns(subject), inside)
+    if going.sum() < _FEWEST:
         return None
     called = going & (forward >= 0)
     return Evidence(
         events=steps[going],
         event_time_ns=took[going],
-        time_ns=saved,
         explanation=(
             f"{len(lost):,} gradients of parameters were computed, together with others that were "
             "used, and cleared before anything had read them, or never read at all: "
             f"{int(whole.sum()):,} steps of backward passes for nothing else, "
-            f"{share_text(saved / subject.wall_ns)} of the time."
+            f"{subject.share(took.sum())} of the time."
         ),
-        saved_ns=saved,
+        saved_ns=int(took.sum()),
         saved_by="what of the backward passes led to these gradients alone",
         places=subject.sites.places(forward[called], took[called]),
     )
 
 
-def _storing(subject: Subject) -> Flags:
-    """Operators that take the first of their arguments as a gradient, or add to it.
-
-    A hook that a program has for that may update the parameter there: that reads the gradient.
-    """
-    node = subject.named_like(_STORING)[subject.parent] & (subject.parent >= 0)
-    return np.asarray(node & subject.named(*_STORES))
-
-
 def _parts(subject: Subject) -> Values:
     """Of each event the operator that a node of the graph runs and it is, or is in; -1 for none."""
-    node = subject.events["scope"] == RecordScope.BACKWARD_FUNCTION
-    runs = (node & subject.is_operator) | subject.named_like(EVALUATING)
+    runs = subject.is_backward | subject.named_like(EVALUATING)
     own = subject.is_operator & ~runs & np.append(runs, False)[subject.operator_parent]
-    above = nearest_ancestor(subject.parent, own)
-    return np.where(own, np.arange(len(own)), above).astype(np.int64)
+    return np.where(own, np.arange(len(own)), subject.inside(own)).astype(np.int64)
 
 
-def _uses(subject: Subject, part: Values, storing: Flags, of: Flags | slice = slice(None)) -> _Uses:
+def _uses(subject: Subject, part: Values, storing: Flags, of: Flags) -> _Uses:
     """Of some rows of ``tensors``. What a node is given its operators get, or it hands it on."""
     tensors = subject.trace.table("tensors")
-    event = tensors["event"].astype(np.int64)
-    wanted = (tensors["allocation_id"] >= 0) & np.isin(tensors["role"], _GIVEN)
-    node = subject.events["scope"] == RecordScope.BACKWARD_FUNCTION
-    wanted &= ~(node | subject.named(*_VIEWING))[event]
-    rows = np.arange(len(event))[of]
-    rows = rows[wanted[rows]]
-    event, memory = event[rows], tensors["allocation_id"][rows].astype(np.int64)
+    passes = subject.events["scope"] == RecordScope.BACKWARD_FUNCTION
+    passes |= subject.named(*_VIEWING)
+    of = of & (tensors["allocation_id"] >= 0) & np.isin(tensors["role"], GIVEN)
+    rows = np.flatnonzero(of)
+    event, memory = (tensors[name][rows].astype(np.int64) for name in ("event", "allocation_id"))
     by = np.where(part[event] >= 0, part[event], subject.outermost_operator[event])
-    known = by >= 0
-    order = order_rows(memory[known], by[known])
-    memory, by = memory[known][order], by[known][order]
-    stored = storing[by] & (tensors["argument"][rows] == 0)[known][order]
+    known = (by >= 0) & ~passes[event]
+    rows, memory, by = rows[known], memory[known], by[known]
+    order = order_rows(memory, by)
+    rows, memory, by = rows[order], memory[order], by[order]
+    stored = storing[by] & (tensors["argument"][rows] == 0)
     return _Uses(memory, by, stored, subject.named(*_CLEARING)[by])
 
 
@@ -152,40 +144,24 @@ def _useless(subject: Subject, part: Values, uses: _Uses, lost: Values) -> Flags
     event = table["event"].astype(np.int64)
     made = (table["action"] == AllocationAction.ALLOCATE) & (event >= 0) & (part[event] >= 0)
     rows = np.flatnonzero(made & np.isin(table["allocation_id"], uses.memory))
+    rows = rows[np.argsort(table["allocation_id"][rows], kind="stable")]
     memory, maker = table["allocation_id"][rows].astype(np.int64), part[event[rows]]
-    order = np.argsort(memory, kind="stable")
-    memory, maker = memory[order], maker[order]
-    at = np.minimum(places_in(memory, uses.memory), max(len(memory) - 1, 0))
-    known = (memory[at] == uses.memory) if len(memory) else np.zeros(len(at), dtype=np.bool_)
-    known[known] = maker[at[known]] != uses.by[known]
+    # Each use of what a part made, by another one.
+    at = places_in(memory, uses.memory)
+    known = np.append(memory, -1)[at] == uses.memory
+    known &= np.append(maker, -1)[at] != uses.by
     by, of = uses.by[known], at[known]
-    useless = np.zeros(len(subject.parent), dtype=np.bool_)
-    useless[lost] = True
+    useless = subject.flags(lost)[:-1]
     needed = np.bincount(of, minlength=len(memory)) > 0
     for _ in range(_DEPTH):
         before = int(useless.sum())
         wanted = np.bincount(of, weights=~useless[by], minlength=len(memory)) > 0
-        makes = np.zeros((2, len(useless)), dtype=np.bool_)
-        makes[0, maker[needed & ~wanted]] = True
-        makes[1, maker[needed & wanted]] = True
-        useless |= makes[0] & ~makes[1]
+        useless |= (
+            subject.flags(maker[needed & ~wanted]) & ~subject.flags(maker[needed & wanted])
+        )[:-1]
         if int(useless.sum()) == before:
             break
     return useless
-
-
-def _steps_going(subject: Subject, part: Values, useless: Flags) -> tuple[Flags, Flags, Values]:
-    """Steps of backward passes with useless operators, which have no others, and what that takes.
-
-    A step goes altogether where all that it computes is useless. Shape (backward steps,).
-    """
-    steps, _ = backward_steps(subject)
-    own = (part == np.arange(len(part))) & ~subject.named(*_VIEWING)
-    every = subtree_sums(subject.parent, own.astype(np.int64))[steps]
-    going = subtree_sums(subject.parent, (own & useless).astype(np.int64))[steps]
-    inside = subtree_sums(subject.parent, np.where(own & useless, subject.duration_ns, 0))[steps]
-    whole = (going > 0) & (going == every)
-    return going > 0, whole, np.where(whole, steps_take_ns(subject), inside)
 
 
 UNUSED_GRADIENTS = Pattern(
@@ -198,6 +174,7 @@ UNUSED_GRADIENTS = Pattern(
         "one gradient alone is wanted, as of an input, take that with torch.autograd.grad()."
     ),
     find=_find,
-    needs=(Needs.SHAPES, Needs.IDENTITY, Needs.MEMORY),
+    needs=TENSORS,
+    worth_saying=0.02,
     link="https://pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation",
 )

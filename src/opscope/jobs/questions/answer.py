@@ -75,18 +75,13 @@ def ask_job(
     limit: int | None = None,
     master: str | None = None,
 ) -> JobAnswer:
-    """Ask about processes that are all of one kind.
+    """Query processes that are all of one kind; ``limit`` None for all rows.
 
-    Args:
-        question: which.
-        rollups: of the processes.
-        engine: that answers.
-        limit: rows at most; None for all.
-        master: of Spark; None for that of the environment, or else this machine.
+    ``master`` of Spark: None for that of the environment, or else this machine.
 
     Raises:
         MissingDependencyError: the engine is not installed.
-        TraceFormatError: a rollup was damaged since it was looked at.
+        TraceFormatError: a rollup was damaged since it was read.
         UsageError: the engine cannot be reached.
     """
     with engine_called(engine, master) as ready:
@@ -106,7 +101,7 @@ def ask_job(
             raise TraceFormatError(
                 f"The engine {engine.value} could not answer: {first}. Check that nobody removes "
                 f"or writes the files called rollup_*.parquet, then make them anew with `opscope "
-                "rollup --again`."
+                "ranks --rollup --again`."
             ) from error
     kind = next(iter(rollups)).kind
     columns = found.column_names

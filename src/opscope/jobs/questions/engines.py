@@ -59,16 +59,7 @@ class Engine(Protocol):
 
 @contextmanager
 def engine_called(name: EngineName, master: str | None = None) -> Iterator[Engine]:
-    """Have an engine ready.
-
-    Args:
-        name: which.
-        master: of Spark; None for that of the environment, or else this machine.
-
-    Raises:
-        MissingDependencyError: it is not installed.
-        UsageError: it cannot be reached, or has no master.
-    """
+    """An engine that is ready; errors and ``master`` as of :func:`ask_job`."""
     if name is EngineName.DUCKDB:
         if master is not None:
             raise UsageError("A master is one of Spark. Ask with engine spark, or leave it out.")

@@ -26,12 +26,10 @@ _OPERATOR, _MODULE, _LINE = ("name", "device"), ("module", "phase"), ("file", "l
 
 
 def expression_of(question: JobQuestion, tables: Tables, of: Sequence[int]) -> Expression:
-    """What answers a question.
+    """The Ibis expression of a question.
 
-    Args:
-        question: which.
-        tables: of all processes, by name: those of :attr:`JobQuestion.tables`.
-        of: their ranks, or the ids of processes without ranks: also of those with no row.
+    ``tables`` are those of :attr:`JobQuestion.tables`; ``of`` the ranks, or ids of processes
+    without ranks, also of those with no row.
     """
     known = {name: _with_of(table) for name, table in tables.items()}
     everybody = ibis.literal(list(of), type="array<int64>").unnest().name("of").as_table()
@@ -43,7 +41,7 @@ def _with_of(table: Expression) -> Expression:
     return table.mutate(of=of).drop("rank", "process")
 
 
-def _place(table: Expression, within: Sequence[str], *order: Expression) -> Expression:
+def _place(within: Sequence[str], *order: Expression) -> Expression:
     """0 for the first of each group, and so on."""
     return ibis.row_number().over(ibis.window(group_by=list(within), order_by=list(order)))
 
@@ -62,8 +60,8 @@ def _totals(table: str, keys: Sequence[str], tables: Tables) -> Expression:
     """Own time by some columns: in all, and of the processes that have most and least of it."""
     by = _per_process(tables[table], keys, "count", "self_ns")
     by = by.mutate(
-        place=_place(by, keys, by["self_ns"].desc(), by["of"]),
-        place_from_end=_place(by, keys, by["self_ns"], by["of"]),
+        place=_place(keys, by["self_ns"].desc(), by["of"]),
+        place_from_end=_place(keys, by["self_ns"], by["of"]),
     )
     found = by.group_by(list(keys)).agg(
         ranks=by["of"].count(),
@@ -103,7 +101,7 @@ def _spread(tables: Tables) -> Expression:
     keys = ("what", "where")
     by = _per_process(everything, keys, "self_ns")
     by = _with_zeros(by, keys, "self_ns", tables[_EVERYBODY])
-    by = by.mutate(place=_place(by, keys, by["self_ns"].desc(), by["of"]))
+    by = by.mutate(place=_place(keys, by["self_ns"].desc(), by["of"]))
     found = by.group_by(list(keys)).agg(
         most_rank=by["of"].max(where=by["place"] == 0),
         most_ns=by["self_ns"].max(),
@@ -115,7 +113,7 @@ def _spread(tables: Tables) -> Expression:
 
 def _steps(tables: Tables) -> Expression:
     steps = tables[STEPS.name]
-    steps = steps.mutate(place=_place(steps, ["step"], steps["own_ns"].desc(), steps["of"]))
+    steps = steps.mutate(place=_place(["step"], steps["own_ns"].desc(), steps["of"]))
     found = steps.group_by("step").agg(
         ranks=steps["of"].count(),
         slowest_rank=steps["of"].max(where=steps["place"] == 0),
@@ -129,7 +127,7 @@ def _steps(tables: Tables) -> Expression:
 
 def _ranks(tables: Tables) -> Expression:
     steps = tables[STEPS.name]
-    steps = steps.mutate(place=_place(steps, ["step"], steps["own_ns"].desc(), steps["of"]))
+    steps = steps.mutate(place=_place(["step"], steps["own_ns"].desc(), steps["of"]))
     by = steps.group_by("of").agg(
         steps=steps["step"].count(),
         median_own_ns=_middle(steps["own_ns"]),
@@ -195,7 +193,7 @@ def _losses(tables: Tables) -> Expression:
     kept = kept.mutate(count=kept["value"].floor().cast("int64"))
     keys = ["source", "what"]
     kept = _per_process(kept, keys, "count")
-    kept = kept.mutate(place=_place(kept, keys, kept["count"].desc(), kept["of"]))
+    kept = kept.mutate(place=_place(keys, kept["count"].desc(), kept["of"]))
     found = kept.group_by(keys).agg(
         dropped=kept["count"].sum(),
         ranks=kept["of"].count(),

@@ -68,11 +68,7 @@ _TABLES = {
 
 
 def one_of(kind: type[_Choice], value: str, what: str) -> _Choice:
-    """That of a kind which has this value.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """The member of an enumeration with this value; UsageError where there is none."""
     try:
         return kind(value)
     except ValueError:

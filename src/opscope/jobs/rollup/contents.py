@@ -8,27 +8,25 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.analysis.account.account import Account
 from opscope.analysis.account.find import find_account
 from opscope.analysis.collectives.process_collectives import ProcessCollectives, process_collectives
-from opscope.analysis.memory.groups import group_blocks
-from opscope.analysis.memory.life_categories import categories_of_lives, category_text
-from opscope.analysis.memory.peak_moment import PeakMoment, alive_at, devices_with_memory, find_peak
-from opscope.analysis.memory.recorded import memory_was_recorded
+from opscope.analysis.memory.counters import memory_was_recorded
+from opscope.analysis.memory.life_categories import categories_of_lives, category_text, group_blocks
+from opscope.analysis.memory.lives import PeakMoment, alive_at, devices_with_memory, find_peak
 from opscope.columns.causes import Cause
 from opscope.columns.column import TableSchema
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 from opscope.findings.subject import Subject
-from opscope.jobs.rollup.collectives import SOURCE, STRAYS, collective_columns
-from opscope.jobs.rollup.operators import line_columns, operator_columns
+from opscope.jobs.rollup.operators import joined, line_columns, operator_columns
 from opscope.jobs.rollup.places import place_columns
 from opscope.jobs.rollup.schema import (
     ALL_CATEGORIES,
     CAUSES,
+    COLLECTIVE_NUMBERS,
     COLLECTIVES,
     LEDGER,
     LINES,
@@ -38,30 +36,24 @@ from opscope.jobs.rollup.schema import (
     PLACES,
     ROLLUP_TABLES,
     STEPS,
+    STRAYS,
+    STRAYS_SOURCE,
     cause_column,
 )
 from opscope.storage.partition import RANK, Partition
 from opscope.timeline.period import Which
 
-Values = npt.NDArray[np.int64]
 Columns = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
 class RollupContents:
-    """What is written.
+    """What is written."""
 
-    Attributes:
-        tables: by name, as ``ROLLUP_TABLES`` has them.
-        events: how many the trace has.
-        steps_are: what a step is, where the program does not mark them; else empty.
-        step_ns: what a step takes on average, by period; -1 without steps.
-    """
-
-    tables: dict[str, Table]
-    events: int
-    steps_are: str
-    step_ns: dict[str, int]
+    tables: dict[str, Table]  # by name, as ``ROLLUP_TABLES`` has them
+    events: int  # how many the trace has
+    steps_are: str  # what a step is, where the program does not mark them; else empty
+    step_ns: dict[str, int]  # what a step takes on average, by period; -1 without steps
 
 
 class TorchNeededError(RuntimeError):
@@ -71,15 +63,12 @@ class TorchNeededError(RuntimeError):
 def contents_of(trace: TraceData, part: Partition, may_import_torch: bool = True) -> RollupContents:
     """Make the rollup of a trace.
 
-    Args:
-        trace: any.
-        part: whose it is.
-        may_import_torch: whether it may be imported, if it is not yet. A process that has none may
-            be one that ends, and torch does not survive being imported then.
+    ``may_import_torch``: torch may be imported, if it is not yet. A process without torch may be
+    about to end, and torch does not survive being imported then.
 
     Raises:
         MemoryError: there is not enough.
-        TorchNeededError: it may not, and would have to be.
+        TorchNeededError: torch may not be imported, and would have to be.
     """
     accounts = {}
     for which in Which:
@@ -89,14 +78,14 @@ def contents_of(trace: TraceData, part: Partition, may_import_torch: bool = True
     operators = operator_columns(trace)
     columns = {
         STEPS.name: _step_columns(accounts[Which.ALL]),
-        CAUSES.name: _joined([_cause_columns(one, which) for which, one in accounts.items()]),
+        CAUSES.name: joined([_cause_columns(one, which) for which, one in accounts.items()]),
         OPERATORS.name: _those_of(OPERATORS, operators),
         OPERATOR_DETAILS.name: _those_of(OPERATOR_DETAILS, operators),
         LINES.name: line_columns(subject),
         PLACES.name: place_columns(subject),
         MEMORY.name: _memory_columns(trace, may_import_torch or "torch" in sys.modules),
         LEDGER.name: _ledger_columns(trace, collectives),
-        COLLECTIVES.name: collective_columns(collectives),
+        COLLECTIVES.name: _collective_columns(collectives),
     }
     return RollupContents(
         tables={name: _table(name, found, part) for name, found in columns.items()},
@@ -177,14 +166,15 @@ def _by_category(trace: TraceData, peak: PeakMoment, has_torch: bool) -> list[tu
 
 def _ledger_columns(trace: TraceData, collectives: ProcessCollectives) -> Columns:
     ledger = trace.table("ledger")
-    more = {"source": SOURCE, "what": STRAYS, "value": float(collectives.strays)}
+    more = {"source": STRAYS_SOURCE, "what": STRAYS, "value": float(collectives.strays)}
     return {name: [*ledger[name].tolist(), value] for name, value in more.items()}
 
 
-def _joined(parts: list[Columns]) -> Columns:
+def _collective_columns(found: ProcessCollectives) -> Columns:
+    of = [found.groups[row] for row in found.group.tolist()]
     return {
-        name: [value for part in parts for value in part[name]]
-        if isinstance(values, list)
-        else np.concatenate([part[name] for part in parts])
-        for name, values in parts[0].items()
+        **{name: getattr(found, name) for name in COLLECTIVE_NUMBERS},
+        "name": list(found.name),
+        "group_name": [group.name for group in of],
+        "group_ranks": [",".join(map(str, group.ranks)) for group in of],
     }

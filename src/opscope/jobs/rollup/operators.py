@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope import _native
-from opscope.analysis.memory.recorded import memory_was_recorded
-from opscope.columns.devices import device_name
+from opscope.analysis.memory.counters import memory_was_recorded
+from opscope.columns.labels import device_name
 from opscope.columns.row_groups import RowGroups, group_rows
 from opscope.columns.trace_data import TraceData
 from opscope.findings.subject import Subject
-from opscope.timeline.grouped_medians import medians
+from opscope.timeline.arrays import Values
 from opscope.timeline.module_attribution import attribute_to_modules
 from opscope.timeline.phases import NO_PHASE, PHASE_NAMES, find_phases
-from opscope.timeline.program_steps import program_steps
-from opscope.timeline.tree.event_tree import event_tree
-from opscope.timeline.tree.native_events import event_arrays, numbers_of_threads
-from opscope.timeline.tree.own_time import own_times
+from opscope.timeline.signatures import group_sums, medians
+from opscope.timeline.steps import program_steps
+from opscope.timeline.tree.event_tree import event_arrays, event_tree, numbers_of_threads
+from opscope.timeline.tree.line_nesting import own_times
 
-Values = npt.NDArray[np.int64]
 Columns = dict[str, Any]
 
 HOST = "cpu"
@@ -33,14 +32,16 @@ def operator_columns(trace: TraceData) -> Columns:
     """The columns of ``rollup_operators`` and of ``rollup_operator_details``, without whose they
     are: rows are the same."""
     host = _of_host(trace)
-    if not len(trace.table("gpu")):
-        return host
-    devices = _of_devices(trace)
+    return joined([host, _of_devices(trace)]) if len(trace.table("gpu")) else host
+
+
+def joined(parts: Sequence[Columns]) -> Columns:
+    """Columns of several parts, one after the other."""
     return {
-        name: [*values, *devices[name]]
+        name: [value for part in parts for value in part[name]]
         if isinstance(values, list)
-        else np.concatenate([values, devices[name]])
-        for name, values in host.items()
+        else np.concatenate([part[name] for part in parts])
+        for name, values in parts[0].items()
     }
 
 
@@ -60,8 +61,8 @@ def line_columns(subject: Subject) -> Columns:
         "file": [names[row] for row in found.columns[0].tolist()],
         "line": found.columns[1],
         "function": [names[row] for row in found.columns[2].tolist()],
-        "count": _sums(found.group, count, len(found)),
-        "self_ns": _sums(found.group, own_ns, len(found)),
+        "count": group_sums(count, found.group, len(found)),
+        "self_ns": group_sums(own_ns, found.group, len(found)),
     }
 
 
@@ -96,7 +97,7 @@ def _of_devices(trace: TraceData) -> Columns:
     device = gpu["device_type"].astype(np.int64) * 256 + gpu["device_index"]
     found = _groups(trace, launch, gpu["name"], device)
     pairs = [divmod(code + 128, 256) for code in found.columns[3].tolist()]
-    took_ns = _sums(found.group, gpu["duration_ns"], len(found))
+    took_ns = group_sums(gpu["duration_ns"], found.group, len(found))
     return {
         **_texts(trace, *found.columns[:3]),
         "device": [device_name(kind, index - 128) for kind, index in pairs],
@@ -131,7 +132,7 @@ def _of_steps(trace: TraceData, found: RowGroups, start_ns: Values, own_ns: Valu
     inside = np.flatnonzero(step >= 0)
     cells = group_rows(found.group[inside], step[inside])
     of = cells.columns[0]
-    times = _sums(cells.group, own_ns[inside], len(cells))
+    times = group_sums(own_ns[inside], cells.group, len(cells))
     least, most = np.full((2, groups), _FEWEST, dtype=np.int64)
     least[of] = np.iinfo(np.int64).max
     np.minimum.at(least, of, times)
@@ -155,8 +156,3 @@ def _allocations(trace: TraceData) -> _native.AllocationArrays | None:
         np.ascontiguousarray(table[name]) for name in ("event", "action", "size_bytes")
     )
     return event, action, size
-
-
-def _sums(group: Values, values: Values, groups: int) -> Values:
-    # Exact: in the 53 bits of a float, nanoseconds of a hundred days fit.
-    return np.bincount(group, weights=values, minlength=groups).astype(np.int64)

@@ -4,11 +4,10 @@ module and operator, so that two processes can be laid beside each other without
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope import _native
 from opscope.analysis.account.find import time_of_groups
@@ -17,11 +16,11 @@ from opscope.columns.location import Location
 from opscope.columns.table import Table
 from opscope.findings.gaps import gap_lines
 from opscope.findings.subject import Subject
+from opscope.timeline.arrays import Rows
 from opscope.timeline.module_attribution import attribute_to_modules
 from opscope.timeline.phases import PHASE_NAMES, Phase, find_phases
-from opscope.timeline.tree.native_events import event_arrays, numbers_of_threads
+from opscope.timeline.tree.event_tree import event_arrays, numbers_of_threads
 
-Values = npt.NDArray[np.int64]
 Columns = dict[str, Any]
 
 _CAUSES = {cause.name.lower(): cause for cause in Cause}
@@ -30,32 +29,22 @@ _PLACE = ("file", "line", "function", "phase", "module", "operator")
 
 @dataclass(frozen=True, order=True)
 class ProgramPlace(Location):
-    """A place that two processes of a program have in common.
+    """A place that two processes of a program have in common."""
 
-    Attributes:
-        phase: part of a step, as in :data:`PHASE_NAMES`; empty for what is between them.
-        module: path and class; empty for none.
-        operator: the outermost one; empty for none.
-    """
-
-    phase: str = ""
-    module: str = ""
-    operator: str = ""
+    phase: str = ""  # part of a step, as in :data:`PHASE_NAMES`; empty for what is between them
+    module: str = ""  # path and class; empty for none
+    operator: str = ""  # the outermost one; empty for none
 
 
 @dataclass(frozen=True, eq=False)
 class ProcessPlaces:
-    """The time of a process by place.
+    """The time of a process by place."""
 
-    Attributes:
-        steps: how many it has.
-        time_ns: of a cause, of each place that it passed at, in the steps of the thread that the
-            program runs on.
-        own_line: of places where a function computes itself the line that most of that is at.
-    """
-
-    steps: int
+    steps: int  # how many it has
+    # of a cause, of each place that it passed at, in the steps of the thread that the program runs
+    # on
     time_ns: Mapping[Cause, Mapping[ProgramPlace, int]]
+    # of places where a function computes itself the line that most of that is at
     own_line: Mapping[ProgramPlace, int]
 
 
@@ -100,7 +89,7 @@ def places_of_table(table: Table, steps: int) -> ProcessPlaces:
 
 def _places_of_events(
     subject: Subject,
-) -> tuple[npt.NDArray[np.int32], list[ProgramPlace]]:
+) -> tuple[Rows, list[ProgramPlace]]:
     """Of every event a number, and the place that each number is."""
     trace, sites = subject.recorded, subject.sites
     frame, line = sites.at
@@ -130,9 +119,89 @@ def _places_of_events(
     return group, places
 
 
-def _own_lines(
-    subject: Subject, place: npt.NDArray[np.int32], places: list[ProgramPlace]
-) -> dict[int, int]:
+def _own_lines(subject: Subject, place: Rows, places: list[ProgramPlace]) -> dict[int, int]:
     """Of places at which a function computes itself the line that most of that is at, by number."""
     where = [(one.file, one.line) for one in places]
     return gap_lines(subject, subject.sites.defined_here, place, where)
+
+
+_BETWEEN = "between them"
+
+
+@dataclass(frozen=True)
+class Excess:
+    """The part of a step in which a rank differs most, and the place there.
+
+    Attributes:
+        phase: ``forward``, ``backward``, ``optimizer``, ``data loading``, ``garbage collection``;
+            empty for what is between them.
+        phase_ns: how much longer it takes there, a step.
+        place: ``file:line`` of the program; empty where that was not recorded.
+        function: of the program, at that place.
+        module: path of the module; empty for none.
+        operator: the outermost one that it is in; empty for none.
+        place_ns: how much longer it takes at that place, a step.
+    """
+
+    phase: str
+    phase_ns: float
+    place: str
+    function: str
+    module: str
+    operator: str
+    place_ns: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """What JSON can hold."""
+        return {
+            "phase": self.phase or _BETWEEN,
+            "phase_ns": round(self.phase_ns),
+            "place": self.place,
+            "function": self.function,
+            "module": self.module,
+            "operator": self.operator,
+            "place_ns": round(self.place_ns),
+        }
+
+    def __str__(self) -> str:
+        words = [f"in {self.phase}" if self.phase else ""]
+        if self.place:
+            words.append(f"at {self.place}" + (f" ({self.function})" if self.function else ""))
+        words.append(f"in module {self.module}" if self.module else "")
+        words.append(f"in {self.operator}" if self.operator else "")
+        return ", ".join(word for word in words if word)
+
+
+def find_excess(slow: ProcessPlaces, other: ProcessPlaces, cause: Cause) -> Excess | None:
+    """Where the slow process spends more time of a cause than the other; None where it does not.
+
+    Of waiting for a processor, which strikes anywhere, only the phase.
+    """
+    more = _of_a_step(slow, cause)
+    for place, time in _of_a_step(other, cause).items():
+        more[place] = more.get(place, 0.0) - time
+    by_phase: dict[str, float] = {}
+    for place, time in more.items():
+        by_phase[place.phase] = by_phase.get(place.phase, 0.0) + time
+    if not by_phase or max(by_phase.values()) <= 0:
+        return None
+    phase = max(by_phase, key=lambda one: by_phase[one])
+    if cause is Cause.DESCHEDULED:
+        return Excess(phase, by_phase[phase], "", "", "", "", 0.0)
+    places = {place: time for place, time in more.items() if place.phase == phase}
+    best = max(places, key=lambda place: places[place])
+    at = replace(best, line=slow.own_line.get(best, best.line))
+    return Excess(
+        phase=phase,
+        phase_ns=by_phase[phase],
+        place=str(at),
+        function=best.function,
+        module=best.module,
+        operator=best.operator,
+        place_ns=places[best],
+    )
+
+
+def _of_a_step(places: ProcessPlaces, cause: Cause) -> dict[ProgramPlace, float]:
+    found = places.time_ns.get(cause, {})
+    return {place: time_ns / max(places.steps, 1) for place, time_ns in found.items()}

@@ -2,53 +2,144 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from opscope.analysis.collectives.process_collectives import ProcessCollectives
+from opscope.analysis.collectives.process_collectives import ProcessCollectives, ProcessGroup
 from opscope.base.arrow import pa
+from opscope.base.artefacts import unfinished_name
 from opscope.base.input_file import checked_in_folder, open_in_folder, shown_path
 from opscope.columns.causes import Cause
 from opscope.columns.table import Table
-from opscope.errors import UnreadableProcessError
-from opscope.jobs.rollup.collectives import collectives_of_table
-from opscope.jobs.rollup.mark import RollupMark, right_mark
+from opscope.errors import TraceFormatError, UnreadableProcessError
 from opscope.jobs.rollup.places import ProcessPlaces, places_of_table
-from opscope.jobs.rollup.schema import CAUSES, COLLECTIVES, LEDGER, PLACES, ROLLUP_TABLES, STEPS
+from opscope.jobs.rollup.schema import (
+    CAUSES,
+    COLLECTIVE_NUMBERS,
+    COLLECTIVES,
+    LEDGER,
+    PLACES,
+    ROLLUP_TABLES,
+    STEPS,
+    STRAYS,
+    STRAYS_SOURCE,
+    VERSION,
+)
 from opscope.storage.interop import table_from_arrow
+from opscope.storage.manifest import MANIFEST, ROLLUP, opscope_version
+from opscope.storage.parquet import ParquetColumns
 from opscope.storage.partition import part_of_folder
-from opscope.storage.read_parquet import ParquetColumns
+from opscope.timeline.arrays import Values
 from opscope.timeline.period import Which
 
-Values = npt.NDArray[np.int64]
+FORMAT = "opscope-rollup"
+_MOST_BYTES = 1 << 20
+_MANIFEST_BYTES = 1 << 22
+
+
+@dataclass(frozen=True, kw_only=True)
+class RollupMark:
+    """What a rollup says about itself."""
+
+    of: str  # hash of the manifest of the trace, SHA-256
+    part: str  # name of the folder of the trace
+    events: int  # how many it has
+    lost: int  # how much its ledger says was dropped, or is known to a newer opscope alone
+    steps_are: str  # what a step is, where the program does not mark them; else empty
+    step_ns: Mapping[str, int]  # what a step takes on average, by period; -1 without steps
+    tables: Mapping[str, Mapping[str, int]]  # rows and bytes of every file, by table name
+    version: int = VERSION  # ``schema.VERSION`` of the writer
+    opscope_version: str = field(default_factory=opscope_version)  # of the writer
+    format: str = FORMAT  # always "opscope-rollup"
+
+    def write(self, folder: Path) -> None:
+        """Put it into the folder, in place of an earlier one."""
+        unfinished = folder / unfinished_name(ROLLUP)
+        unfinished.write_text(json.dumps(asdict(self), indent=1, sort_keys=True) + "\n")
+        unfinished.replace(folder / ROLLUP)
+
+
+def content_of(folder: Path) -> str:
+    """A hash of the manifest in a part's folder; empty where there is none that can be read."""
+    try:
+        with open_in_folder(folder / MANIFEST) as file:
+            return hashlib.sha256(file.read(_MANIFEST_BYTES)).hexdigest()
+    except (OSError, TraceFormatError):
+        return ""
+
+
+def right_mark(folder: Path, of: Path) -> RollupMark | None:
+    """The mark of the rollup in ``folder`` if it is valid for the trace in ``of``, else None."""
+    mark = _read(folder)
+    if mark is None or mark.tables.keys() != ROLLUP_TABLES.keys():
+        return None
+    if mark.part != of.name or not mark.of or mark.of != content_of(of):
+        return None
+    return mark if _has_files(folder, mark) else None
+
+
+def _read(folder: Path) -> RollupMark | None:
+    try:
+        with open_in_folder(folder / ROLLUP) as file:
+            said: dict[str, Any] = json.loads(file.read(_MOST_BYTES))
+        if said["format"] != FORMAT or said["version"] != VERSION:
+            return None
+        tables = {
+            str(name): {"rows": _count(table["rows"]), "bytes": _count(table["bytes"])}
+            for name, table in said["tables"].items()
+        }
+        return RollupMark(
+            of=str(said["of"]),
+            part=str(said["part"]),
+            events=_count(said["events"]),
+            lost=_count(said["lost"]),
+            steps_are=str(said["steps_are"]),
+            step_ns={str(which): int(took) for which, took in said["step_ns"].items()},
+            tables=tables,
+            opscope_version=str(said["opscope_version"]),
+        )
+    except (OSError, TraceFormatError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    except RecursionError:
+        return None
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError("no number of rows or bytes")
+    return value
+
+
+def _has_files(folder: Path, mark: RollupMark) -> bool:
+    try:
+        return all(
+            os.lstat(folder / f"{name}.parquet").st_size == table["bytes"]
+            for name, table in mark.tables.items()
+        )
+    except OSError:
+        return False
+
 
 _CAUSES = {cause.name.lower(): cause for cause in Cause}
 
 
 @dataclass(frozen=True)
 class Rollup:
-    """The rollup of a process.
+    """The rollup of a process."""
 
-    Attributes:
-        folder: where it lies.
-        mark: what it says of itself.
-    """
-
-    folder: Path
-    mark: RollupMark
+    folder: Path  # where it lies
+    mark: RollupMark  # what it says of itself
 
     @classmethod
     def of(cls, part: Path, folder: Path | None = None) -> Rollup | None:
-        """That of a trace, if it is there and right.
-
-        Args:
-            part: folder of the trace.
-            folder: where its rollup would be; None for the same.
-        """
+        """The rollup of the trace in ``part``, if it is valid; ``folder`` where it is elsewhere."""
         mark = right_mark(folder or part, part)
         return None if mark is None else cls(folder or part, mark)
 
@@ -57,11 +148,7 @@ class Rollup:
         return checked_in_folder(self.folder / f"{table}.parquet")
 
     def table(self, name: str) -> Table:
-        """One of those that it has.
-
-        Raises:
-            UnreadableProcessError: it is damaged, as in all that follows.
-        """
+        """One of its tables; UnreadableProcessError where it is damaged, also below."""
         schema, rows = ROLLUP_TABLES[name], self.mark.tables[name]["rows"]
         try:
             with open_in_folder(self.folder / f"{name}.parquet") as file:
@@ -76,7 +163,7 @@ class Rollup:
     def collectives(self) -> ProcessCollectives:
         """The collectives of the process."""
         try:
-            return collectives_of_table(self.table(COLLECTIVES.name), self.table(LEDGER.name))
+            return _collectives_of(self.table(COLLECTIVES.name), self.table(LEDGER.name))
         except ValueError as error:
             raise self._damaged(COLLECTIVES.name) from error
 
@@ -93,5 +180,24 @@ class Rollup:
     def _damaged(self, table: str) -> UnreadableProcessError:
         part = part_of_folder(Path(self.mark.part))
         file = shown_path(self.folder / f"{table}.parquet")
-        why = f"{file} is damaged. Make it anew: `opscope rollup --again`."
+        why = f"{file} is damaged. Make it anew: `opscope ranks --rollup --again`."
         return UnreadableProcessError(why, part, why)
+
+
+def _collectives_of(table: Table, ledger: Table) -> ProcessCollectives:
+    """What was written; ValueError where it is damaged."""
+    texts = zip(table["group_name"].tolist(), table["group_ranks"].tolist(), strict=True)
+    of = [
+        ProcessGroup(name, tuple(map(int, ranks.split(","))) if ranks else ())
+        for name, ranks in texts
+    ]
+    groups = tuple(sorted(set(of)))
+    place = {group: row for row, group in enumerate(groups)}
+    is_row = (ledger["source"] == STRAYS_SOURCE) & (ledger["what"] == STRAYS)
+    return ProcessCollectives(
+        **{name: table[name] for name in COLLECTIVE_NUMBERS},
+        name=tuple(table["name"].tolist()),
+        group=np.array([place[group] for group in of], dtype=np.int64),
+        groups=groups,
+        strays=int(ledger["value"][is_row].sum()),
+    )

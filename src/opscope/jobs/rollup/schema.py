@@ -15,6 +15,15 @@ VERSION = 7
 ALL_CATEGORIES = "all"
 """The category of ``rollup_memory`` that is the whole."""
 
+STRAYS_SOURCE, STRAYS = "collectives", "transfers without a call"
+"""The row of ``rollup_ledger`` that says how many there are."""
+
+COLLECTIVE_NUMBERS = (
+    "event", "number", "peer", "root", "tag", "begin_ns", "returned_ns", "start_ns", "end_ns",
+    "sent_bytes", "received_bytes", "exposed_ns", "step",
+)  # fmt: skip
+"""Columns of ``rollup_collectives`` that ``ProcessCollectives`` has too."""
+
 _OF = (
     Column("rank", "int64", "of the process; -1 of one without a rank", -1),
     Column("process", "int64", "its id where it has no rank; else -1", -1),

@@ -1,4 +1,4 @@
-"""Does what it is told to on standard input, one after the other, in a process of its own.
+"""Runs the tasks on its standard input one after the other, in a process of its own.
 
 Each line is a task and what it is about; each answer why that failed, or empty.
 """

@@ -30,14 +30,9 @@ _ENDS_S = 5
 
 
 def in_workers(tasks: Sequence[Sequence[str]], largest_bytes: int) -> Iterator[str]:
-    """Have tasks done, as many at a time as there are processors and memory for.
+    """Run tasks of ``worker``, as many at a time as there are processors and memory for.
 
-    Args:
-        tasks: what to do and with what, as ``worker`` takes it.
-        largest_bytes: memory that the largest of them needs.
-
-    Yields:
-        Why each failed, in order; empty where it did not.
+    ``largest_bytes``: memory of the largest. Yields why each failed, in order; empty for success.
     """
     idle: SimpleQueue[_Worker] = SimpleQueue()
     with ExitStack() as stack:
@@ -70,7 +65,7 @@ def _at_once(tasks: int, largest_bytes: int) -> int:
 
 
 class _Worker:
-    """A process that does one task after the other, as it is told."""
+    """A process that does one task after the other."""
 
     def __init__(self) -> None:
         self._process = _begin()

@@ -6,18 +6,17 @@ from contextlib import nullcontext, suppress
 from math import ceil
 from pathlib import Path
 
+from opscope.base.artefacts import unfinished_name
 from opscope.base.input_file import shown_path
 from opscope.base.memory_limit import require_memory
-from opscope.base.unfinished import unfinished_name
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError
 from opscope.jobs.rollup.contents import contents_of
-from opscope.jobs.rollup.mark import RollupMark, content_of
-from opscope.storage.arrow_parquet import pq
-from opscope.storage.encoding import writer_options
+from opscope.jobs.rollup.read import RollupMark, content_of
 from opscope.storage.interop import table_to_arrow
 from opscope.storage.manifest import ROLLUP
+from opscope.storage.parquet import pq, writer_options
 from opscope.storage.partition import part_of_folder
 from opscope.storage.read_part import part_as_needed
 
@@ -32,13 +31,8 @@ _MOST_LOST = 1 << 53
 def roll_up_saved(folder: Path, trace: TraceData) -> None:
     """Write the rollup of a trace that was saved just now; without one where that fails.
 
-    The trace is there and whole, and whoever needs the rollup makes it again, so nothing that goes
-    wrong here is worth an error in a program that saves. Torch is not imported for it: the process
-    may be one that starts others, and about to end.
-
-    Args:
-        folder: of the part.
-        trace: what is in it.
+    The first question makes it again, so nothing that goes wrong here is worth an error in a
+    program that saves. torch is not imported: the process may be about to end.
     """
     try:
         write_rollup(folder, folder, trace, may_import_torch=False)
@@ -53,16 +47,10 @@ def write_rollup(
     trace: TraceData | None = None,
     may_import_torch: bool = True,
 ) -> RollupMark:
-    """Make the rollup of a part.
-
-    Args:
-        folder: of the part.
-        into: where to write; mostly the same.
-        trace: what is in it, where that is in memory.
-        may_import_torch: whether it may be imported, if it is not yet.
+    """Make the rollup of the part in ``folder``; ``trace``: its trace, where that is in memory.
 
     Raises:
-        TorchNeededError: it may not, and would have to be.
+        TorchNeededError: see :func:`contents_of`.
         TraceFormatError: it cannot be read.
         InsufficientMemoryError: it does not fit in memory.
         OSError: it cannot be written.

@@ -18,9 +18,9 @@ from opscope.launch.torch_import import when_imported
 from opscope.live.children.own_recording import OwnRecording, way_of_recording
 from opscope.live.children.settings import ChildSettings
 from opscope.live.children.start_hook.opscope_children import ANCESTOR_WITH_RANK, note
-from opscope.recording.facts.distributed_job import launched_rank
+from opscope.recording.facts.process_facts import launched_rank
 from opscope.recording.streams.stream import Streams
-from opscope.storage.process_journal import reserve_number
+from opscope.storage.processes import reserve_number
 from opscope.torch_api.drop_in.install import install_and_answer
 
 _FINALIZERS_LAST = -1000

@@ -1,15 +1,20 @@
-"""The processes of one ``opscope run --children``: its folder, and what it takes to reach them."""
+"""The processes of one opscope run --children: its folder, and what it takes to reach them."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from opscope.base.files import open_inside, remove_inside
 from opscope.errors import UsageError
-from opscope.live.children import keeper_process, start_hook
+from opscope.launch import keeper_process
+from opscope.live.children import start_hook
 from opscope.live.children.child import ChildRecording, own_rank, take_rank
 from opscope.live.children.settings import ChildSettings
 from opscope.live.children.start_hook.opscope_children import (
@@ -23,7 +28,7 @@ from opscope.live.children.start_hook.opscope_children import (
 from opscope.recording.streams.keeper import begin_watching
 from opscope.storage.manifest import is_opscope_rank
 from opscope.storage.partition import cycle_folders, partition_folders
-from opscope.storage.process_journal import PROCESSES, begin_job
+from opscope.storage.processes import PROCESSES, begin_job, read_journal
 
 
 class ChildrenOfRun:
@@ -40,11 +45,7 @@ class ChildrenOfRun:
         return os.getpid() if self.rank is None else None
 
     def prepare(self) -> None:
-        """Make the folder ready, and have processes reached from now on.
-
-        Raises:
-            UsageError: nothing can be written there.
-        """
+        """Make the folder ready, and have processes reached from now on."""
         folder = self._settings.folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -113,4 +114,34 @@ def _clear(folder: Path) -> None:
 def _begin_keeper(folder: Path) -> None:
     """Without one, how processes ended is not known, and what outlives this is not finished."""
     with suppress(OSError, ValueError):
-        begin_watching(keeper_process.__file__, [str(folder / PROCESSES)])
+        begin_watching(keeper_process.__file__, ["job", str(folder / PROCESSES)])
+
+
+class FlightJob(ChildrenOfRun):
+    """Nothing of it is in the folder of the dumps, which several programs may share.
+
+    The processes are listed in a folder of its own, which goes with the program: processes that are
+    still there then keep their flight recorders, and those that they begin have none.
+    """
+
+    @classmethod
+    def begin(cls, arguments: Mapping[str, Any]) -> FlightJob:
+        """Have processes reached from now on."""
+        job = cls(
+            ChildSettings(
+                folder=Path(tempfile.mkdtemp(prefix="opscope-job-")),
+                drop_in=os.environ.get("OPSCOPE_DROP_IN") != "0",
+                flight=arguments,
+            ),
+            keeper=False,
+        )
+        job.prepare()
+        return job
+
+    def processes(self) -> list[int]:
+        """Those that there were so far, in the order in which they began."""
+        return list(dict.fromkeys(entry.process_id for entry in read_journal(self.folder)))
+
+    def end(self) -> None:
+        """The program has ended."""
+        shutil.rmtree(self.folder, ignore_errors=True)

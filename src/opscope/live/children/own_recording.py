@@ -16,11 +16,11 @@ from typing import Any, Protocol, TypeAlias
 from opscope.columns.metadata_kinds import WARM
 from opscope.live.children.settings import ChildSettings
 from opscope.live.warm_steps import WarmSteps
-from opscope.recording.facts.distributed_job import is_rank_of_several
+from opscope.recording.facts.process_facts import is_rank_of_several
 from opscope.recording.streams.stream import Streams
-from opscope.torch_api.optimizer_steps import after_each_optimizer_step
 from opscope.torch_api.profile_recording import ProfileRecording
 from opscope.torch_api.schedule import schedule
+from opscope.torch_api.steps import after_each_optimizer_step
 
 WhenFailed: TypeAlias = Callable[[Exception], None]
 
@@ -38,14 +38,12 @@ class OwnRecording(Protocol):
 def way_of_recording(settings: ChildSettings) -> Callable[[Streams, WhenFailed], OwnRecording]:
     """What makes the recording of a process; whatever it needs is imported now, not after a fork.
 
-    It is given where to record to, and what is told of an error at a step of the program, which
-    must not fail for it.
+    It takes where to record to, and a callback for an error at a step of the program, which must
+    not fail for it.
     """
     if settings.flight is not None:
         return _flight_recorders(settings.flight)
-    if settings.why:
-        return partial(_WarmPart, settings)
-    return partial(_SomeSteps if settings.schedule is not None else _Everything, settings)
+    return partial(_WarmPart if settings.why else _WholeOrSomeSteps, settings)
 
 
 def _flight_recorders(
@@ -58,51 +56,38 @@ def _flight_recorders(
     return lambda *_: flight_recorder(**arguments, triggers=triggers_of_a_program())
 
 
-class _Everything:
-    def __init__(self, settings: ChildSettings, streams: Streams, _: WhenFailed) -> None:
-        self._profile = ProfileRecording(**settings.arguments)
+class _WholeOrSomeSteps:
+    """All of the process, or the steps that a schedule says, of the optimizer in this process."""
+
+    def __init__(self, settings: ChildSettings, streams: Streams, when_failed: WhenFailed) -> None:
+        steps: dict[str, Any] = {}
+        if settings.schedule is not None:
+            with warnings.catch_warnings():  # the program that was begun first has said them
+                warnings.simplefilter("ignore")
+                steps["schedule"] = schedule(**settings.schedule)
+            steps["on_trace_ready"] = _save_if_devices_were_used
+        self._profile = ProfileRecording(**settings.arguments, **steps)
         self._profile.stream_into(streams)
+        self._folder, self._when_failed = settings.folder, when_failed
+        self._counts_steps = settings.schedule is not None
 
     def start(self) -> None:
         self._profile.start()
+        if self._counts_steps:
+            after_each_optimizer_step(self._step_ended)
 
     def stop(self) -> None:
         self._profile.stop()
         _save_if_devices_were_used(self._profile)
 
-
-class _SomeSteps:
-    """Those that a schedule says, of the optimizer in this process."""
-
-    def __init__(self, settings: ChildSettings, streams: Streams, when_failed: WhenFailed) -> None:
-        assert settings.schedule is not None
-        with warnings.catch_warnings():  # the program that was begun first has said them
-            warnings.simplefilter("ignore")
-            steps = schedule(**settings.schedule)
-        self._profile = ProfileRecording(
-            **settings.arguments,
-            schedule=steps,
-            on_trace_ready=_save_if_devices_were_used,
-        )
-        self._profile.stream_into(streams)
-        self._folder, self._when_failed = settings.folder, when_failed
-        self._goes_on = True
-
-    def start(self) -> None:
-        self._profile.start()
-        after_each_optimizer_step(self._step_ended)
-
-    def stop(self) -> None:
-        self._profile.stop()
-
     def _step_ended(self) -> None:
         # Where the folder was removed, the program is not to make it anew.
-        if not self._goes_on or not self._folder.is_dir():
+        if not self._counts_steps or not self._folder.is_dir():
             return
         try:
             self._profile.step()
         except Exception as error:
-            self._goes_on = False
+            self._counts_steps = False
             self._when_failed(error)
 
 

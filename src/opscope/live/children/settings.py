@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from opscope.base.artefacts import unfinished_name
 from opscope.base.files import read_inside
-from opscope.base.unfinished import unfinished_name
 
 SETTINGS = ".children.json"
 _MOST_BYTES = 1 << 20
@@ -17,25 +17,17 @@ _MOST_BYTES = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class ChildSettings:
-    """How children are recorded.
+    """How children are recorded."""
 
-    Attributes:
-        folder: of the trace; of a flight recorder, where its processes are listed.
-        arguments: of ``ProfileRecording``.
-        max_disk_bytes: of the file of each; None for its share of what is free.
-        drop_in: torch.profiler in them records with opscope, too.
-        schedule: arguments of :func:`opscope.schedule`: which steps of each; None for all.
-        why: the start of each, then a few warm steps.
-        flight: arguments of :class:`opscope.flight_recorder`, where each has one of its own, and
-            is not recorded otherwise.
-    """
-
-    folder: Path
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    max_disk_bytes: int | None = None
-    drop_in: bool = True
+    folder: Path  # of the trace; of a flight recorder, where its processes are listed
+    arguments: Mapping[str, Any] = field(default_factory=dict)  # of ``ProfileRecording``
+    max_disk_bytes: int | None = None  # of the file of each; None for its share of what is free
+    drop_in: bool = True  # torch.profiler in them records with opscope, too
+    # arguments of :func:`opscope.schedule`: which steps of each; None for all
     schedule: Mapping[str, int] | None = None
-    why: bool = False
+    why: bool = False  # the start of each, then a few warm steps
+    # arguments of :class:`opscope.flight_recorder`, where each has one of its own, and is not
+    # recorded otherwise
     flight: Mapping[str, Any] | None = None
 
     @property
@@ -44,11 +36,7 @@ class ChildSettings:
         return self.schedule is not None and self.schedule["repeat"] != 1
 
     def write(self) -> None:
-        """Put it into the folder.
-
-        Raises:
-            OSError: nothing can be written there.
-        """
+        """Put it into the folder."""
         said = asdict(self)
         del said["folder"]
         unfinished = self.folder / unfinished_name(SETTINGS)
@@ -57,9 +45,5 @@ class ChildSettings:
 
     @classmethod
     def read(cls, folder: Path) -> ChildSettings:
-        """What the folder says.
-
-        Raises:
-            OSError, ValueError, TypeError: it is gone, or damaged.
-        """
+        """What the folder says."""
         return cls(folder=folder, **json.loads(read_inside(folder, SETTINGS, _MOST_BYTES)))

@@ -1,4 +1,4 @@
-"""Where processes listen: a folder of one user, with a socket per process."""
+"""Where processes listen, and who is at the other end of a socket."""
 
 from __future__ import annotations
 
@@ -7,12 +7,48 @@ import errno
 import os
 import socket
 import stat
+import struct
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from opscope.base.running_process import is_there
 from opscope.errors import ReachError
+from opscope.launch.process_end import is_there
+
+_CREDENTIALS = struct.Struct("3i")
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A process that connected, or that listens at the socket that was connected to."""
+
+    process: int  # its number as seen from here; 0 where it has none here, as in another container
+    user: int  # of that process
+
+
+def peer_of(connection: socket.socket) -> Peer | None:
+    """None where the kernel does not say."""
+    try:
+        said = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    except OSError:
+        return None
+    process, user, _ = _CREDENTIALS.unpack(said)
+    return Peer(process, user)
+
+
+def may_ask(peer: Peer | None) -> bool:
+    """Whether this process answers that one: it is of the same user, or of root."""
+    return peer is not None and peer.user in (os.getuid(), 0)
+
+
+def is_process(peer: Peer | None, process: int) -> bool:
+    """Whether the one that listens is the process that was meant.
+
+    Sockets lie in folders that the user of that process can write to, and that several containers
+    may share; what else listens there may be anything.
+    """
+    return peer is not None and peer.process == process
+
 
 _SUFFIX = ".sock"
 _LONGEST_PATH = 100
@@ -23,23 +59,14 @@ _BEGINNING_S = 5.0
 
 @dataclass(frozen=True)
 class Address:
-    """Of a process that may listen.
+    """Of a process that may listen."""
 
-    Attributes:
-        process: its id.
-        path: of its socket.
-    """
-
-    process: int
-    path: Path
+    process: int  # its id
+    path: Path  # of its socket
 
 
 def own_folder() -> Path:
-    """This user's folder, made if need be, that nobody else can enter.
-
-    Raises:
-        ReachError: somebody else has put something there.
-    """
+    """This user's folder, made if need be, that nobody else can enter."""
     folder = _folders_of(os.getuid())[0]
     try:
         folder.mkdir(mode=0o700, parents=False, exist_ok=True)
@@ -53,11 +80,7 @@ def own_folder() -> Path:
 
 
 def opened_folder(user: int) -> tuple[Path, int]:
-    """A user's folder under /tmp, made if need be, that nobody else can enter; open.
-
-    Raises:
-        ReachError: it cannot be made, or somebody else has put something there.
-    """
+    """A user's folder under /tmp, made if need be, that nobody else can enter; open."""
     folder = _temporary(user)
     try:
         try:
@@ -85,11 +108,7 @@ def socket_path(process: int) -> Path:
 
 
 def address_of(process: int) -> Address | None:
-    """Where a process listens, whichever user's it is; None if there is no socket of its.
-
-    Raises:
-        ReachError: there is one in a folder that others can change.
-    """
+    """Where a process listens, whichever user's it is; None if there is no socket of its."""
     for owner in {owner_of(process), os.getuid()} - {None}:
         for folder in _folders_of(owner):
             path = folder / f"{process}{_SUFFIX}"
@@ -114,7 +133,7 @@ def addresses() -> list[Address]:
 
 
 def remove_if_stale(address: Address) -> bool:
-    """Remove a socket at which nobody listens any more; whether it was one.
+    """Remove a stale socket; whether it was one.
 
     Numbers of processes alone do not tell: that of one that is gone may be another's by now, and
     one in a container whose folder this is has none here.
@@ -130,7 +149,7 @@ def remove_if_stale(address: Address) -> bool:
 
 
 def _is_refused(path: Path) -> bool:
-    """Whether nobody listens there, by what the kernel says; it does not wait for an answer."""
+    """Whether the kernel refuses a connection; does not wait for an answer."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
         asking.setblocking(False)
         try:
@@ -175,11 +194,7 @@ def owner_of(process: int) -> int | None:
 
 
 def bound(path: Path) -> socket.socket:
-    """A socket that listens at ``path``, for this user alone.
-
-    Raises:
-        ReachError: there can be none.
-    """
+    """A socket that listens at ``path``, for this user alone."""
     with contextlib.suppress(OSError):
         path.unlink()  # of an earlier process that had this number
     try:
@@ -197,7 +212,7 @@ def bound(path: Path) -> socket.socket:
 
 
 def no_socket(path: Path, error: OSError) -> str:
-    """What stands in the way, and what to do."""
+    """Why there is no socket, and what to do."""
     said = f"No socket can be made at {path}: {error.strerror or error}. "
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return f"{said}Close files that are no longer needed, then try again."

@@ -13,7 +13,7 @@ from opscope import _native
 from opscope.base.own_file import OwnFile
 from opscope.errors import OpscopeError, ReachError
 from opscope.live.control.protocol import VERSION
-from opscope.torch_api.step_counter import StepClock
+from opscope.torch_api.steps import StepClock
 
 if TYPE_CHECKING:
     from opscope.live.control.recordings import AskedRecording
@@ -54,7 +54,7 @@ class AskedSession:
             return {"error": f"{type(error).__name__}: {error}. Look at the program's own output."}
 
     def close(self) -> None:
-        """Whoever asked is gone: leave the process as it was."""
+        """The client is gone: leave the process as it was."""
         if self._bound is not None:
             self._bound.discard()
             self._bound = None
@@ -105,7 +105,7 @@ class AskedSession:
     def start(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
         """Record until somebody says stop."""
         if self._started.recording is not None:
-            raise ReachError("It records already. Stop it first: opscope stop PID.")
+            raise ReachError("It records already. Stop it first: opscope attach --stop PID.")
         self._started.recording = _begun(said)
         return {"began_ns": time.time_ns()}
 
@@ -113,7 +113,7 @@ class AskedSession:
         """Hand over what ``start`` has recorded; it is there until somebody has it."""
         recording = self._started.recording
         if recording is None:
-            raise ReachError("Nothing was started in it. Begin with: opscope start PID.")
+            raise ReachError("Nothing was started in it. Begin with: opscope attach --start PID.")
         answer = recording.write(file, str(said.get("folder", "")))
         self._started.recording = None
         return answer

@@ -10,13 +10,11 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
-from opscope.base.running_process import is_there, state_of
 from opscope.errors import ReachError
-from opscope.live.control.address import Address, address_of
-from opscope.live.control.peer import is_process, peer_of
+from opscope.launch.process_end import is_there, state_of
+from opscope.live.control.address import Address, address_of, is_process, peer_of
 from opscope.live.control.protocol import VERSION, ReceivedLines, send
 
 ANSWER_S = 5.0
@@ -36,11 +34,7 @@ class Asking:
     """A connection to one process."""
 
     def __init__(self, address: Address, answer_s: float = ANSWER_S) -> None:
-        """Connect, and hear how it is: ``status``.
-
-        Raises:
-            ReachError: it is not there, or does not answer in time.
-        """
+        """Connect, and hear how it is: ``status``."""
         self._address = address
         try:
             self.status = self._greeted(answer_s)
@@ -52,17 +46,7 @@ class Asking:
     def ask(
         self, do: str, limit_s: float = WORK_S, file: int | None = None, **said: Any
     ) -> dict[str, Any]:
-        """Have something done, and return the answer.
-
-        Args:
-            do: the word for it.
-            limit_s: so long it may take.
-            file: open, to be written to.
-            said: what belongs to it.
-
-        Raises:
-            ReachError: it refuses, does not answer in time, or is gone.
-        """
+        """Have something done, and return the answer."""
         try:
             return self._answered({"do": do, **said}, limit_s, file)
         except TimeoutError:
@@ -71,11 +55,7 @@ class Asking:
             raise self._unreachable(error) from error
 
     def log_of(self, do: str, **said: Any) -> tuple[bytes, dict[str, Any]]:
-        """Have a log written, and return it with the answer; no log where a trace was made there.
-
-        Raises:
-            ReachError: as :meth:`ask`.
-        """
+        """The log and the answer to ``do``; the log is empty where the process made a trace."""
         with tempfile.TemporaryFile() as file:
             answer = self.ask(do, file=file.fileno(), **said)
             file.seek(0)
@@ -92,12 +72,7 @@ class Asking:
     def __enter__(self) -> Asking:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _greeted(self, answer_s: float) -> dict[str, Any]:
@@ -119,7 +94,7 @@ class Asking:
             if not is_process(peer_of(self._socket), self._address.process):
                 raise ReachError(
                     f"Another process listens at {self._address.path} than its name says, so it "
-                    "is not asked. It may be of another container; see with `opscope ps` who can."
+                    "is not asked. It may be of another container; `opscope attach` lists who can."
                 )
             return self._answered({"do": "status"}, answer_s)
         except BaseException:
@@ -186,7 +161,7 @@ class Asking:
                 "to end"
             )
         return ReachError(
-            f"Process {process} cannot be asked: {reason}. See with `opscope ps` who can."
+            f"Process {process} cannot be asked: {reason}. See with `opscope attach` who can."
         )
 
 
@@ -221,7 +196,7 @@ def _wait_for_end(process: int) -> None:
 
 def _not_listening(process: int) -> str:
     if not is_there(process):
-        return f"There is no process {process}. See with `opscope ps` which can be reached."
+        return f"There is no process {process}. See with `opscope attach` which can be reached."
     return (
         f"Process {process} does not listen ({_command_of(process)}). Start it with "
         "OPSCOPE_CONTROL=1 under `opscope run`, or where it imports opscope, or have it call "

@@ -85,7 +85,7 @@ class Connection:
             self.until_s = time.monotonic() + PATIENCE_S
 
     def close(self) -> None:
-        """Whoever asked is gone, or has to be."""
+        """The client is gone, or has to be."""
         try:
             with contextlib.suppress(Exception):  # the next one is to be answered all the same
                 self._session.close()

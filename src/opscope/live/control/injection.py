@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from opscope.base.running_process import is_there, state_of
 from opscope.errors import ReachError
+from opscope.launch.process_end import is_there, state_of
 from opscope.live.control.address import (
     Address,
     address_of,
@@ -123,11 +123,7 @@ def _what_it_does(process: int) -> str:
 
 
 def _check_that_it_can_read(process: int, user: int | None) -> None:
-    """Whether its user may read opscope, and finds it at this place.
-
-    Raises:
-        ReachError: not so; its interpreter would print an error of its own.
-    """
+    """Whether its user may read opscope, and finds it at this place."""
     seen = Path(f"/proc/{process}/root{_SCRIPT}")
     with contextlib.suppress(PermissionError):
         if not seen.exists() or not seen.samefile(_SCRIPT):

@@ -38,17 +38,12 @@ class ReceivedLines:
         self.files: list[OwnFile] = []
 
     def close(self) -> None:
-        """Close files that came along and that nobody has taken."""
+        """Close received files that were not taken."""
         while self.files:
             self.files.pop().close()
 
     def read_some(self) -> bool:
-        """Take what has arrived; False at the end.
-
-        Raises:
-            ValueError: a line is too long, or too many files came.
-            OSError: the connection is gone, or nothing arrived in time.
-        """
+        """Take what has arrived; False at the end."""
         data, files, _, _ = socket.recv_fds(self._connection, _PART, _MOST_FILES)
         self.files += map(OwnFile, files)
         self._received += data
@@ -64,11 +59,7 @@ class ReceivedLines:
         return bool(self._received)
 
     def next(self) -> dict[str, Any] | None:
-        """The next whole line, if it is there.
-
-        Raises:
-            ValueError: it is no JSON object.
-        """
+        """The next whole line, if it is there."""
         end = self._received.find(b"\n", self._looked_to)
         if end < 0:
             self._looked_to = len(self._received)
@@ -94,11 +85,7 @@ def line_of(said: dict[str, Any]) -> bytes:
 
 
 def send(connection: socket.socket, said: dict[str, Any], file: int | None = None) -> None:
-    """Send one line and, with it, an open file.
-
-    Raises:
-        OSError: the connection is gone.
-    """
+    """Send one line and, with it, an open file."""
     data = line_of(said)
     if file is None:
         connection.sendall(data)

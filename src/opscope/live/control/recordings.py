@@ -14,18 +14,14 @@ from opscope.errors import ReachError
 from opscope.jobs.saving import save_trace
 from opscope.recording.cost import cost_by_kind
 from opscope.recording.recorder import Recording
-from opscope.recording.sources import SOURCES, RecordingOptions, native_wants
-from opscope.recording.streams.elsewhere import KnownHere
+from opscope.recording.sources import RecordingOptions, native_wants, prepare_sources
+from opscope.recording.streams.detached_trace import ProcessKnowledge
 from opscope.torch_api.activities import ChosenActivities, devices_are_there
 from opscope.torch_api.settings import ProfileSettings
 
 
 def options_of(recorded: Mapping[str, bool]) -> RecordingOptions:
-    """What is to be recorded, by arguments of a profile.
-
-    Raises:
-        ReachError: the program has not imported torch.
-    """
+    """What is to be recorded, by arguments of a profile."""
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "ops"):
         raise ReachError("The program has not imported torch yet. Ask again when it has.")
@@ -35,32 +31,25 @@ def options_of(recorded: Mapping[str, bool]) -> RecordingOptions:
 
 
 class AskedRecording:
-    """One recording; its log goes to whoever asked, and becomes a trace there.
+    """One recording; its log goes to the client, which makes the trace.
 
     What devices did is known to this process alone, so with devices the trace is made here.
     """
 
     def __init__(self, options: RecordingOptions) -> None:
         self._options = options
-        self._known = KnownHere(options)
+        self._known = ProcessKnowledge(options)
         self._window = 0
         self._here: Recording | None = None
         self._facts: dict[str, Any] | None = None  # once it has stopped
 
     def start(self) -> None:
-        """Record from now on.
-
-        Raises:
-            BridgeError: the recorder cannot be set up.
-            LifecycleError, RuntimeError: torch refused the callbacks.
-        """
+        """Record from now on."""
         if self._options.gpu:
             self._here = Recording(self._options)
             self._here.start()
             return
-        for source in SOURCES:
-            if source.prepare is not None:
-                source.prepare()
+        prepare_sources()
         cost_by_kind(self._options)
         try:
             self._window = self._open()
@@ -70,17 +59,9 @@ class AskedRecording:
             raise
 
     def write(self, file: OwnFile | None, folder: str) -> dict[str, Any]:
-        """Stop, and hand over what was recorded. What raises does so with nothing lost: ask again.
+        """Stop, and hand over ``facts`` and a log in ``file`` or, with devices, a ``trace``.
 
-        Args:
-            file: open, for the log.
-            folder: for the trace, where it is made here.
-
-        Returns:
-            ``facts`` to make a trace of the log with, or ``trace``, where it is.
-
-        Raises:
-            OpscopeError, OSError: it cannot be written.
+        An error loses nothing: the client may ask again.
         """
         if self._here is not None:
             self._here.stop()

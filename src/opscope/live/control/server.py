@@ -1,10 +1,10 @@
 """``listen``: a socket of this process, and a thread that answers at it.
 
-The thread is a daemon: it ends with the program and never keeps it alive. While nobody asks it
-waits for the socket, without the GIL or any lock. Importing this imports nothing of the recorder.
+The thread is a daemon: it ends with the program and never keeps it alive. Between requests it waits
+for the socket, without the GIL or any lock. Importing this imports nothing of the recorder.
 
-A program may close all files that it might have opened, and open others under their numbers. When
-next somebody asks, the socket is found to be gone, and made anew; whoever asked tries again.
+A program may close all files that it might have opened, and open others under their numbers. At the
+next connection the server finds that the socket is gone and makes another; clients try again.
 """
 
 from __future__ import annotations
@@ -22,13 +22,19 @@ from typing import Any
 
 from opscope.base.notice import notice
 from opscope.base.own_file import OwnSocket
-from opscope.base.own_thread import OwnThread
-from opscope.base.short_turns import short_turns
+from opscope.base.own_thread import OwnThread, short_turns
 from opscope.errors import ReachError
 from opscope.launch.torch_import import when_imported
-from opscope.live.control.address import addresses, bound, no_socket, remove_if_stale, socket_path
+from opscope.live.control.address import (
+    addresses,
+    bound,
+    may_ask,
+    no_socket,
+    peer_of,
+    remove_if_stale,
+    socket_path,
+)
 from opscope.live.control.connection import PATIENCE_S, Connection, refuse
-from opscope.live.control.peer import may_ask, peer_of
 
 _MOST_CONNECTIONS = 16
 _FIRST_S = 10.0
@@ -42,7 +48,7 @@ _deciding = threading.RLock()
 
 
 def listen() -> None:
-    """Have this process answer `opscope ps`, `attach`, `start`, `stop`, `dump`, `status` and `top`.
+    """Have this process answer `opscope attach` and `opscope top`.
 
     Only processes of the same user (and root) can ask. Without effect where it listens already; a
     forked child does not, until it calls this itself.
@@ -54,11 +60,7 @@ def listen() -> None:
 
 
 def listen_while_asked() -> None:
-    """As :func:`listen`, until nobody asks any more and nothing is recorded for anybody.
-
-    Raises:
-        ReachError: there is no place for a socket, or no file or thread to spare.
-    """
+    """As :func:`listen`, until no client is connected and no requested recording runs."""
     _begin(is_asked_for=True)
 
 
@@ -97,14 +99,6 @@ class Server:
     """The socket and the thread."""
 
     def __init__(self, is_asked_for: bool = False) -> None:
-        """Open all that it needs.
-
-        Args:
-            is_asked_for: it ends with the last that asks.
-
-        Raises:
-            ReachError: there is no place for a socket, or there are too many open files.
-        """
         self._is_asked_for = is_asked_for
         self._until_s = time.monotonic() + _FIRST_S
         self._forget_torch: Callable[[], None] | None = None
@@ -125,11 +119,7 @@ class Server:
         self._listening_since_ns = time.time_ns()
 
     def _open(self) -> None:
-        """Open the socket, and the pair that wakes the thread.
-
-        Raises:
-            OSError, ReachError: there can be none.
-        """
+        """Open the socket, and the pair that wakes the thread."""
         with contextlib.ExitStack() as files:
             self._socket = OwnSocket(bound(self._path))
             self._is_bound = True
@@ -141,11 +131,7 @@ class Server:
             self._selector.register(own.socket, selectors.EVENT_READ, own)
 
     def begin(self) -> None:
-        """Answer from now on.
-
-        Raises:
-            ReachError: there can be no thread for it.
-        """
+        """Answer from now on."""
         atexit.register(self._remove)
         try:
             self._thread.start()
@@ -206,13 +192,13 @@ class Server:
             self._close()
 
     def watch(self, forget: Callable[[], None]) -> None:
-        """What to call when it ends, so that nobody waits for torch to be imported."""
+        """Call ``forget`` at the end, so that the hook on importing torch goes."""
         self._forget_torch = forget
         if self._ends:
             forget()
 
     def stay(self) -> None:
-        """Be there also when nobody asks any more; whoever calls this holds the lock."""
+        """Listen also without clients; called with the lock held."""
         self._is_asked_for = False
 
     def _end_if_nobody_is_left(self) -> None:
@@ -319,3 +305,11 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+def listen_if_possible() -> None:
+    """As :func:`opscope.listen`; an error becomes a notice."""
+    try:
+        listen()
+    except Exception as error:
+        notice(f"OPSCOPE_CONTROL=1 has no effect: {error}")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from opscope.base.own_thread import OwnThread
-from opscope.live.flight.triggers.trigger import Trigger
+from opscope.live.flight.trigger import Trigger
 
 T = TypeVar("T")
 
@@ -49,11 +49,7 @@ class AskedCondition:
         self._thread = OwnThread(self._run, self._ending.set)
 
     def begin(self) -> None:
-        """Ask from now on.
-
-        Raises:
-            RuntimeError: the system has no thread left.
-        """
+        """Ask from now on."""
         self._thread.start()
 
     def ask_to_end(self) -> None:

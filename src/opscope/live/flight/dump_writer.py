@@ -25,18 +25,12 @@ KIND, TAKEN = "writer", "process"
 """In a spool: which process makes a trace of it, and that one has begun to."""
 _MOST_KIND_BYTES = 1000
 _NICE = 10
-_IMPORTED_ONCE = "opscope.storage.store", "opscope.storage.save_apart", "numpy.ma"
+_IMPORTED_ONCE = "opscope.storage.store", "opscope.storage.parquet", "numpy.ma"
 """What is imported where a trace is saved; to import it takes longer than to make a short trace."""
 
 
 def main(own: socket.socket, folder: str, kind: str) -> None:
-    """Make traces of all dumps of a kind, until there are no more.
-
-    Args:
-        own: of the name that says that this process is there.
-        folder: of the dumps.
-        kind: which of them; that name.
-    """
+    """Make traces of all dumps of a kind, until there are no more."""
     with contextlib.suppress(OSError):
         os.nice(_NICE)
     with contextlib.suppress(ImportError):  # once, and not in every child
@@ -48,14 +42,14 @@ def main(own: socket.socket, folder: str, kind: str) -> None:
         for spool in spools:
             _write_in_child(spool)
     own.close()
-    # Whoever came in the meantime has seen this process, and relies on being seen.
+    # A process that came in the meantime has seen this one, and relies on it.
     left = [spool for spool in _waiting(Path(folder), kind) if spool not in seen]
     if left:
         os.execv(sys.orig_argv[0], [*sys.orig_argv[:-1], str(left[0])])
 
 
 def _waiting(folder: Path, kind: str) -> list[Path]:
-    """Dumps of a kind that are complete and that nobody has taken yet, oldest first."""
+    """Dumps of a kind that are complete and not taken yet, oldest first."""
     with contextlib.suppress(OSError):
         spools = [one.path for one in find(folder, LeftKind.SPOOL)]
         return [one for one in spools if kind_of(one) == kind and not is_taken(one)]
@@ -81,11 +75,7 @@ def is_left(spool: Path) -> bool:
 
 
 def take(spool: Path) -> bool:
-    """Note that this process makes the trace of one; False if another did, or it is there.
-
-    Raises:
-        OSError: there is no room to say so; then it is nobody's.
-    """
+    """Note that this process makes the trace of one; False if another did, or it is there."""
     place = spool / TAKEN
     try:
         with open(place, "x", encoding="ascii") as file:

@@ -18,9 +18,8 @@ from opscope.base.files import remove_inside
 from opscope.base.notice import notice
 from opscope.base.own_python import own_python
 from opscope.base.own_thread import let_others_run
+from opscope.live.flight.dump_request import SPOOL_PREFIX, TRACE_SUFFIX, Reason
 from opscope.live.flight.dump_writer import KIND, is_left, is_taken
-from opscope.live.flight.limits import SPOOL_PREFIX, TRACE_SUFFIX
-from opscope.live.flight.reason import Reason
 from opscope.live.flight.write_dump import place_of
 
 _BEGINS_WRITER = str(Path(__file__).with_name("begin_writer.py"))
@@ -63,19 +62,6 @@ class Dumps:
         """Write what ``window`` has, and start the process that makes a trace of it.
 
         Between its parts the program's threads have the GIL, if they want it.
-
-        Args:
-            watch: whose thread of Python calls.
-            window: that is closed.
-            facts: says what is known of the process.
-            places: in generated code; see ``told_places.py``.
-            reason: of the dump.
-
-        Returns:
-            Where the trace is going to be.
-
-        Raises:
-            OSError: the folder cannot be written to.
         """
         spool = self.spool()
         spool.mkdir(mode=0o700, parents=True)
@@ -104,7 +90,7 @@ class Dumps:
         if error and kind.exists() and kind.stat().st_size:  # all is there
             notice(
                 f"no process makes the trace of a dump now ({os.strerror(error)}). It is made at "
-                f"the next one, or by: opscope recover {quote(str(self.directory))}"
+                f"the next one, or by: opscope doctor --recover {quote(str(self.directory))}"
             )
         else:
             _check(error)
@@ -135,7 +121,7 @@ class Dumps:
         return self._spools()
 
     def left(self) -> list[Path]:
-        """Spools that nobody makes traces of any more."""
+        """Spools that no process makes traces of any more."""
         given_up = self._restarts > _MOST_RESTARTS
         return [s for s in self._spools() if is_left(s) or (given_up and not is_taken(s))]
 

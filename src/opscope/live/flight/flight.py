@@ -14,22 +14,20 @@ from opscope import _native
 from opscope.base.notice import notice
 from opscope.errors import LifecycleError
 from opscope.live.flight.conditions import end_triggers
+from opscope.live.flight.dump_request import DumpLimits, Reason
 from opscope.live.flight.dumps import Dumps
 from opscope.live.flight.governor import Governor
 from opscope.live.flight.keeper import Keeper
-from opscope.live.flight.limits import DumpLimits
-from opscope.live.flight.reason import Reason
-from opscope.live.flight.ring_file import RingFile
+from opscope.live.flight.ring import RingFile, RingWindows
 from opscope.live.flight.settings import FlightSettings
-from opscope.live.flight.triggers.trigger import Trigger, Watched
-from opscope.live.flight.windows import RingWindows
-from opscope.recording.compiled.told_places import ToldPlaces
+from opscope.live.flight.trigger import Trigger, Watched
+from opscope.recording.compiled.listener import LoadedSites
 from opscope.recording.cost import cost_of_an_operator_ns
-from opscope.recording.streams.elsewhere import KnownHere
-from opscope.torch_api.step_counter import StepClock
+from opscope.recording.streams.detached_trace import ProcessKnowledge
+from opscope.torch_api.steps import StepClock
 
 END_S = 60.0
-"""So long whoever asked for a dump may wait for it."""
+"""How long dump() waits."""
 _END_OF_ALL_S, _END_S = 60.0, 5.0
 """So long the end of the program waits for traces of dumps: where it ends all other processes too,
 as in a container, and where the process that makes them outlives it."""
@@ -63,8 +61,8 @@ class Flight:
         )
         self._settings = settings
         self._is_patient = True
-        self._known = KnownHere(settings.options)
-        self._told_places = ToldPlaces()
+        self._known = ProcessKnowledge(settings.options)
+        self._loaded_sites = LoadedSites()
         self.keeper = Keeper(
             self.watch,
             self.windows,
@@ -79,11 +77,7 @@ class Flight:
         )
 
     def begin(self) -> None:
-        """Everything, in an order that ``end`` can undo from anywhere in it.
-
-        Raises:
-            LifecycleError: torch refused the callbacks, or there can be no thread.
-        """
+        """Everything, in an order that ``end`` can undo from anywhere in it."""
         with _threads_may_be_refused():
             self.watch.start()
         self.windows.open()
@@ -97,7 +91,7 @@ class Flight:
     def end(self) -> None:
         """Everything, the other way round; again if it is interrupted."""
         self.leave_program()
-        is_patient, self._is_patient = self._is_patient, False  # whoever interrupts wants to go
+        is_patient, self._is_patient = self._is_patient, False  # an interrupted end hurries
         self.keeper.end(END_S if is_patient else _HURRY_S)
         self._known.end()
         self.windows.close()
@@ -110,7 +104,7 @@ class Flight:
         if left:
             notice(
                 f"dumps that were not finished: {len(left)}. What was recorded is kept; make "
-                f"traces of it with: opscope recover {quote(str(directory))}"
+                f"traces of it with: opscope doctor --recover {quote(str(directory))}"
             )
         if len(begun) > len(left):
             notice(
@@ -133,7 +127,7 @@ class Flight:
         self.keeper.ask(Reason(trigger.name, detail), is_worth_it=is_worth_it)
 
     def _places(self) -> bytes:
-        return b"".join(self._told_places.lines()) if self._settings.options.compiled else b""
+        return self._loaded_sites.text() if self._settings.options.compiled else b""
 
     def _facts(self) -> dict[str, Any]:
         settings = self._settings

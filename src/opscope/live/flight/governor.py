@@ -1,9 +1,9 @@
 """What recording may cost: measured against the time that passes, and kept below a budget.
 
 The cost is that of the events (how many there were, times what one costs on this machine) and of
-the recorder's own threads. Above the budget the governor goes to the next lower level; where the
-cost has been well below for a while, it tries the next higher one, and waits longer each time that
-was too much.
+the recorder's own threads. Above the budget the governor goes to the next lower of some fixed
+levels; where the cost has been well below for a while, it tries the next higher one, and waits
+longer each time that was too much.
 """
 
 from __future__ import annotations
@@ -11,10 +11,46 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
-from opscope.live.flight.levels import EVENT_COST, levels_of
-from opscope.recording.sources import RecordingOptions
+from opscope.recording.sources import RecordingOptions, native_wants
+
+LEVELS = (
+    ("nothing", frozenset[str]()),
+    ("steps", frozenset({"annotations", "modules", "gc_pauses", "asyncio"})),
+    ("outermost", frozenset({"operators", "overloads"})),
+    ("operators", frozenset({"inner_operators"})),
+    ("arguments", frozenset({"shapes", "outputs", "memory"})),
+    ("stacks", frozenset({"functions", "own_functions", "stack"})),
+)
+"""What each level records beside what those before it do."""
+
+EVENT_COST = {
+    "nothing": 0.0,
+    "steps": 1.0,
+    "outermost": 5.0,
+    "operators": 1.0,
+    "arguments": 2.5,
+    "stacks": 1.5,
+}
+"""Of an event, in costs of a plain span: nodes of backward passes get names that are made for
+nobody else, which takes 2 to 4 µs with cold caches; arguments are copied, frames are looked up."""
+
+
+def levels_of(options: RecordingOptions, has_outermost: bool) -> list[tuple[str, int]]:
+    """The levels that ``options`` have something of, each with the recorder's bits."""
+    levels: list[tuple[str, int]] = []
+    kept = {field.name for field in fields(options)} - frozenset().union(*(on for _, on in LEVELS))
+    for name, adds in LEVELS:
+        kept |= adds
+        is_there = any(getattr(options, option) for option in adds)
+        if name in ("outermost", "operators"):
+            is_there &= options.operators and (has_outermost or name != "outermost")
+        if name in ("nothing", "steps") or is_there:
+            off = {field.name: False for field in fields(options) if field.name not in kept}
+            levels.append((name, 0 if name == "nothing" else native_wants(replace(options, **off))))
+    return levels
+
 
 _IN_PROGRAMS = 4.0
 """Events cost so many times what a loop with cold caches says: 1.2 to 4 times were measured, the
@@ -33,36 +69,25 @@ _SECOND_NS = 1_000_000_000
 
 @dataclass(frozen=True)
 class LevelChange:
-    """One decision.
+    """One decision."""
 
-    Attributes:
-        time_ns: Unix time.
-        level: what is recorded from then on.
-        share: of the time, that recording had cost before.
-    """
-
-    time_ns: int
-    level: str
-    share: float
+    time_ns: int  # Unix time
+    level: str  # what is recorded from then on
+    share: float  # of the time, that recording had cost before
 
 
 @dataclass(frozen=True)
 class OwnCost:
-    """What was counted so far.
+    """What was counted so far."""
 
-    Attributes:
-        time_ns: that passed, without what the program's main thread waited for a processor: what
-            recording costs the program, it has to wait for as well.
-        clock_ns: that passed. By this the recorder's own threads count: where others have the
-            processors, it is them that these keep waiting.
-        events: ever recorded.
-        processor_ns: of the recorder's own threads.
-    """
-
+    # that passed, without what the program's main thread waited for a processor: what recording
+    # costs the program, it has to wait for as well
     time_ns: int
+    # that passed. By this the recorder's own threads count: where others have the processors, it is
+    # them that these keep waiting
     clock_ns: int
-    events: int
-    processor_ns: int
+    events: int  # ever recorded
+    processor_ns: int  # of the recorder's own threads
 
 
 class Governor:

@@ -3,51 +3,25 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from opscope import _native
 from opscope.base.notice import notice
-from opscope.base.own_thread import OwnThread, let_others_run
-from opscope.base.short_turns import short_turns
+from opscope.base.own_thread import OwnThread, let_others_run, short_turns
 from opscope.live.flight.conditions import LIMIT_S, AskedCondition, LimitedCalls
+from opscope.live.flight.dump_request import DumpLimits, DumpRequest, Reason
 from opscope.live.flight.dumps import Dumps
 from opscope.live.flight.governor import Governor, OwnCost
-from opscope.live.flight.limits import DumpLimits
-from opscope.live.flight.reason import Reason
-from opscope.live.flight.ring_file import RingFile
-from opscope.live.flight.triggers.trigger import Trigger
-from opscope.live.flight.windows import RingWindows
+from opscope.live.flight.ring import RingFile, RingWindows
+from opscope.live.flight.trigger import Trigger
 from opscope.live.flight.write_dump import place_of
-from opscope.recording.facts.processor_time import processor_counts
+from opscope.recording.listeners import processor_counts
 
 _LOOK_AT_COST_S = 1.0
-
-
-@dataclass
-class DumpRequest:
-    """Somebody wants a dump.
-
-    Attributes:
-        reason: why.
-        is_called_for: by a call or a signal, rather than by what was noticed.
-        is_worth_it: asked, in a thread of its own, before anything is written; None: it is.
-        done: set when it has been dealt with.
-        path: where the trace is going to be; None if there is none.
-        refusal: why there is none.
-    """
-
-    reason: Reason
-    is_called_for: bool = False
-    is_worth_it: Callable[[], bool] | None = None
-    done: threading.Event = field(default_factory=threading.Event)
-    path: Path | None = None
-    refusal: str = ""
 
 
 class Keeper:

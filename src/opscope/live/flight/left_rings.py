@@ -23,10 +23,9 @@ from opscope.base.files import remove_inside
 from opscope.base.left_files import COUNT, Shape, reading, said
 from opscope.errors import TraceFormatError
 from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
+from opscope.live.flight.dump_request import SPOOL_PREFIX, Reason, disk_bytes
 from opscope.live.flight.dump_writer import kind_of, turn_of
-from opscope.live.flight.limits import SPOOL_PREFIX, disk_bytes
-from opscope.live.flight.reason import Reason
-from opscope.live.flight.ring_file import PLACES_NOTE
+from opscope.live.flight.ring import PLACES_NOTE
 from opscope.live.flight.write_dump import PLACES, write_dump
 from opscope.recording.claims import ours
 from opscope.recording.recovered import HOW_UNKNOWN, left_to_be_recovered
@@ -90,7 +89,7 @@ def _refuse_if_full(name: Path, facts: dict[str, Any]) -> None:
     if used >= most:
         raise TraceFormatError(
             f"No dump was made of {name}: dumps fill {used >> 20:,} MiB, the limit is "
-            f"{most >> 20:,} MiB. Remove some, then run `opscope recover {name.parent}`."
+            f"{most >> 20:,} MiB. Remove some, then run `opscope doctor --recover {name.parent}`."
         )
 
 

@@ -8,25 +8,23 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from opscope import _native
-from opscope.base.quantities import count_bytes, nanoseconds
+from opscope.base.quantity_text import count_bytes, nanoseconds
 from opscope.errors import LifecycleError
+from opscope.live.flight.dump_request import DumpRequest, Reason
 from opscope.live.flight.dumps import Dumps
 from opscope.live.flight.flight import END_S, Flight
 from opscope.live.flight.governor import LevelChange
-from opscope.live.flight.keeper import DumpRequest
-from opscope.live.flight.reason import Reason
 from opscope.live.flight.settings import (
     FlightSettings,
     checked_budget,
     checked_record,
     checked_triggers,
 )
-from opscope.live.flight.triggers.trigger import Trigger
-from opscope.live.flight.windows import RingWindows
+from opscope.live.flight.trigger import Trigger
 from opscope.recording.cost import cost_by_kind, cost_of_an_operator_ns
+from opscope.recording.sources import prepare_sources
 from opscope.torch_api.activities import ChosenActivities
 from opscope.torch_api.settings import ProfileSettings
 
@@ -134,7 +132,7 @@ class flight_recorder:
         """
         if self.running:
             return
-        RingWindows.prepare()
+        prepare_sources()
         cost_of_an_operator_ns()
         cost_by_kind(self._settings.options)
         self._settings.make_directory()
@@ -200,12 +198,7 @@ class flight_recorder:
         self.start()
         return self
 
-    def _exit(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _exit(self, *_: object) -> None:
         self.stop()
 
     __enter__ = _native.method(_enter, stop)

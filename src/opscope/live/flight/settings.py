@@ -7,47 +7,29 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opscope.errors import UsageError
-from opscope.live.flight.triggers.hang import Hang
-from opscope.live.flight.triggers.on_signal import OnSignal
-from opscope.live.flight.triggers.out_of_memory import OutOfMemory
-from opscope.live.flight.triggers.slow_step import SlowStep
-from opscope.live.flight.triggers.trigger import Trigger
-from opscope.live.flight.triggers.uncaught import UncaughtException
+from opscope.live.flight.slow_step import SlowStep
+from opscope.live.flight.trigger import Hang, OnSignal, Trigger
+from opscope.live.flight.uncaught import OutOfMemory, UncaughtException
 from opscope.recording.sources import RecordingOptions
 
 
 @dataclass(frozen=True, kw_only=True)
 class FlightSettings:
-    """In the recorder's units.
+    """In the recorder's units."""
 
-    Attributes:
-        last_ns: how far back dumps go.
-        max_bytes: of memory for what is recorded.
-        directory: where dumps go.
-        triggers: what makes them.
-        budget: the share of time that recording may cost; None for whatever it does.
-        interval_ns: between dumps of one trigger.
-        disk_bytes: of all dumps.
-        options: what is recorded.
-        keeper: a process waits for the end of this one, to make a dump if that is a death.
-    """
-
-    last_ns: int
-    max_bytes: int
-    directory: Path
-    triggers: tuple[Trigger, ...]
-    budget: float | None
-    interval_ns: int
-    disk_bytes: int
-    options: RecordingOptions
+    last_ns: int  # how far back dumps go
+    max_bytes: int  # of memory for what is recorded
+    directory: Path  # where dumps go
+    triggers: tuple[Trigger, ...]  # what makes them
+    budget: float | None  # the share of time that recording may cost; None for whatever it does
+    interval_ns: int  # between dumps of one trigger
+    disk_bytes: int  # of all dumps
+    options: RecordingOptions  # what is recorded
+    # a process waits for the end of this one, to make a dump if that is a death
     keeper: bool = True
 
     def make_directory(self) -> None:
-        """Have it there.
-
-        Raises:
-            UsageError: it cannot be made.
-        """
+        """Have it there."""
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -58,7 +40,7 @@ class FlightSettings:
 
 
 def default_triggers() -> list[Trigger]:
-    """What makes dumps where nobody says: nothing that an ordinary program does."""
+    """The default: nothing that an ordinary program does makes a dump."""
     return [SlowStep(), UncaughtException(), OutOfMemory(), Hang()]
 
 
@@ -68,11 +50,7 @@ def triggers_of_a_program() -> list[Trigger]:
 
 
 def checked_triggers(triggers: Iterable[Trigger] | None) -> tuple[Trigger, ...]:
-    """What makes dumps; None: what usually does.
-
-    Raises:
-        UsageError: it is something else.
-    """
+    """What makes dumps; None: what usually does."""
     if triggers is None:
         return tuple(default_triggers())
     found = tuple(triggers) if isinstance(triggers, Iterable) else ()
@@ -98,11 +76,7 @@ _RECORD = frozenset(
 
 
 def checked_record(record: dict[str, bool]) -> dict[str, bool]:
-    """What to record beside operators and annotations.
-
-    Raises:
-        UsageError: there is no such thing.
-    """
+    """What to record beside operators and annotations."""
     unknown = sorted(record.keys() - _RECORD)
     if unknown:
         raise UsageError(
@@ -113,11 +87,7 @@ def checked_record(record: dict[str, bool]) -> dict[str, bool]:
 
 
 def checked_budget(budget: float | None) -> float | None:
-    """A share of the time, or None.
-
-    Raises:
-        UsageError: it is neither.
-    """
+    """A share of the time, or None."""
     if budget is not None and not 0 < budget <= 1:
         raise UsageError(
             f"budget={budget!r} is no share of the time. Give a number between 0 and 1: 0.01 is a "

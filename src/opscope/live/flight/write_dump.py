@@ -1,27 +1,103 @@
-"""The process that makes a trace of a dump: it needs nothing of the program, which may be gone."""
+"""The trace of a dump: made by a process that needs nothing of the program, which may be gone.
+
+A line of the timeline shows what the flight recorder left out to stay below its budget.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from opscope.base.files import open_inside, read_inside, remove_inside
 from opscope.base.left_files import COUNT, TIME_NS, Between, Shape, reading, said
 from opscope.base.memory_limit import require_memory
-from opscope.columns.ledger_rows import NOT_KNOWN_MS
+from opscope.columns.concat import concat_traces, in_order_of_start
+from opscope.columns.ledger import NOT_KNOWN_MS, RECORDER_PREFIX
 from opscope.columns.metadata_kinds import ENDED
+from opscope.columns.names import Names
+from opscope.columns.schema import EventKind, RecordScope
 from opscope.columns.trace_data import TraceData
 from opscope.columns.validate import checked_trace
 from opscope.jobs.saving import save_trace
-from opscope.live.flight.limits import TRACE_SUFFIX
-from opscope.live.flight.reason import Reason
-from opscope.live.flight.recorded_track import periods_of, with_track
-from opscope.recording.compiled.told_places import read_places
-from opscope.recording.streams.elsewhere import trace_elsewhere
+from opscope.live.flight.dump_request import TRACE_SUFFIX, Reason
+from opscope.live.flight.governor import LEVELS
+from opscope.recording.compiled.listener import read_sites
+from opscope.recording.streams.detached_trace import trace_of_log
+
+LINE = "opscope: what was left out"
+
+
+@dataclass(frozen=True)
+class CollectedPeriod:
+    """A time in which the same was collected."""
+
+    from_ns: int  # Unix time
+    to_ns: int  # likewise
+    level: str  # what was collected
+
+
+def periods_of(
+    changes: Iterable[tuple[int, str]], from_ns: int, to_ns: int
+) -> list[CollectedPeriod]:
+    """What :meth:`Governor.collected_since` said, of the time between two moments."""
+    found = []
+    for time_ns, level in reversed(list(changes)):
+        begin = max(int(time_ns), from_ns)
+        if begin < to_ns:
+            found.append(CollectedPeriod(begin, to_ns, level))
+            to_ns = begin
+    return found[::-1]
+
+
+def with_track(trace: TraceData, periods: Sequence[CollectedPeriod]) -> TraceData:
+    """With a span for every period in which less was recorded than in others."""
+    most = max((_rank(period.level) for period in periods), default=0)
+    less = [period for period in periods if _rank(period.level) < most]
+    if not less:
+        return trace
+    joined = concat_traces([trace, _track(less)])
+    tables = {name: trace.table(name) for name in ("ledger", "source_lines")}
+    return TraceData({**in_order_of_start(joined), **tables}, joined.names, trace.metadata)
+
+
+def _rank(level: str) -> int:
+    return [name for name, _ in LEVELS].index(level)
+
+
+def _track(less: Sequence[CollectedPeriod]) -> TraceData:
+    texts = sorted({_text(period.level) for period in less})
+    count = len(less)
+    events = {
+        "thread": np.zeros(count, dtype=np.int32),
+        "parent": np.full(count, -1, dtype=np.int32),
+        "name": np.array([texts.index(_text(p.level)) for p in less], dtype=np.int32),
+        "kind": np.full(count, EventKind.ANNOTATION, dtype=np.uint8),
+        "scope": np.full(count, RecordScope.USER_SCOPE, dtype=np.uint8),
+        "start_ns": np.array([p.from_ns for p in less], dtype=np.int64),
+        "duration_ns": np.array([p.to_ns - p.from_ns for p in less], dtype=np.int64),
+    }
+    threads = {
+        "system_thread_id": np.zeros(1, dtype=np.int64),
+        "name": np.array([len(texts)], dtype=np.int32),
+    }
+    return TraceData({"events": events, "threads": threads}, Names.from_strings([*texts, LINE]), {})
+
+
+def _text(level: str) -> str:
+    what = {
+        "nothing": "nothing recorded",
+        "steps": "no operators",
+        "outermost": "only outermost operators",
+    }.get(level, f"only {level}")
+    return f"{RECORDER_PREFIX}{what} (budget)"
+
 
 _FACTS: Shape = {
     "asked_s": (int, float),
@@ -32,25 +108,19 @@ _FACTS: Shape = {
     "metadata": {"process_id": COUNT},
 }
 _REASON: Shape = {"time_ns": Between(0, 2**62)}
-_NICE = 10
 _MOST_TEXT_BYTES = 64 << 20
 PLACES = "places.jsonl"
-"""In a spool: places in the code that torch.compile generated, see ``told_places.py``."""
+"""In a spool: what graphs of torch.compile call, see ``LoadedSites``."""
 
 
 def write_dump(spool: Path) -> Path:
-    """Make a trace of what a program left in ``spool``, and remove that; returns the trace.
-
-    Raises:
-        OpscopeError: it cannot be written, or is damaged.
-        OSError: there is no dump in ``spool``.
-    """
+    """Make a trace of what a program left in ``spool``, and remove that; returns the trace."""
     with reading(spool):
         facts = said(_bytes(spool, "facts.json"), _FACTS)
         why = said(_bytes(spool, "reason.json"), _REASON)
         reason = _reason(why)
-        places = read_places(_bytes_if_there(spool, PLACES))
-        trace = trace_elsewhere(_log(spool), facts, _rows(facts), places, spool)
+        places = read_sites(_bytes_if_there(spool, PLACES))
+        trace = trace_of_log(_log(spool), facts, _rows(facts), places, spool)
         bounds = trace.metadata["start_ns"], trace.metadata["end_ns"]
         trace = with_track(trace, periods_of(facts["collected"], *bounds))
         trace = _with_end_not_known(trace, facts)
@@ -141,14 +211,3 @@ def _bytes_if_there(spool: Path, name: str) -> bytes:
     with contextlib.suppress(OSError):
         return _bytes(spool, name)
     return b""
-
-
-def main() -> None:
-    """Write the dump whose folder is the last word of the command line."""
-    with contextlib.suppress(OSError):
-        os.nice(_NICE)
-    write_dump(Path(sys.argv[-1]))
-
-
-if __name__ == "__main__":
-    main()

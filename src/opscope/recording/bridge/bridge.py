@@ -1,7 +1,7 @@
 """Finding, compiling and loading the part of the recorder that is built against torch.
 
 The bridge is one C++ file that ships with opscope. For released torches it ships compiled
-(:mod:`~opscope.recording.bridge.prebuilt_bridges`); against others it is compiled at first use
+(:mod:`~opscope.recording.bridge.torch_build`); against others it is compiled at first use
 (some seconds), then kept in a cache. Its key covers everything that decides whether the binary
 fits: torch version and git hash, C++ ABI, platform, compiler flags and source. It is loaded only
 from where nobody but this user and root can write. Ranks that start at once are serialised by a
@@ -29,9 +29,8 @@ from opscope.base.notice import notice
 from opscope.base.replacing import replace_folder
 from opscope.errors import BridgeError
 from opscope.recording.bridge.bridge_compiler import compile_bridge, find_compiler
-from opscope.recording.bridge.prebuilt_bridges import find_prebuilt
 from opscope.recording.bridge.private_places import why_not_private
-from opscope.recording.bridge.torch_build import TorchBuild
+from opscope.recording.bridge.torch_build import TorchBuild, find_prebuilt
 
 LOCK_TIMEOUT_S = 120.0
 """How long a process waits for another one that is building."""
@@ -44,23 +43,14 @@ _loaded: str | None = None
 
 @dataclass(frozen=True)
 class BridgeStatus:
-    """What is known about the bridge without building it.
+    """What is known about the bridge without building it."""
 
-    Attributes:
-        torch_version: of the installed torch; None if torch cannot be imported.
-        compiler: the C++ compiler that would be used; None if there is none.
-        path: where the compiled bridge is or would be; None without torch.
-        built: whether it is there.
-        shipped: whether it came with opscope, and was not compiled here.
-        loaded: whether this process has loaded it.
-    """
-
-    torch_version: str | None
-    compiler: str | None
-    path: Path | None
-    built: bool
-    shipped: bool
-    loaded: bool
+    torch_version: str | None  # of the installed torch; None if torch cannot be imported
+    compiler: str | None  # the C++ compiler that would be used; None if there is none
+    path: Path | None  # where the compiled bridge is or would be; None without torch
+    built: bool  # whether it is there
+    shipped: bool  # whether it came with opscope, and was not compiled here
+    loaded: bool  # whether this process has loaded it
 
 
 @dataclass(frozen=True)
@@ -95,9 +85,6 @@ def build(force: bool = False) -> Path:
 
     Args:
         force: compile even if it ships with opscope or the cache has it.
-
-    Returns:
-        The compiled library.
 
     Raises:
         BridgeError: no torch, no compiler, the compiler failed, or others can write to the cache.
@@ -159,13 +146,13 @@ def _load() -> None:
         built_for = _native.attach_bridge(str(path))
     except RuntimeError as error:
         raise BridgeError(
-            f"The torch bridge at {path} could not be loaded: {error}. Run `opscope build "
+            f"The torch bridge at {path} could not be loaded: {error}. Run `opscope doctor --build "
             "--force` to compile it again for the torch that is installed."
         ) from error
     if built_for != ready.built_for:
         raise BridgeError(
             f"The torch bridge at {path} was compiled for torch {built_for}, but torch "
-            f"{_torch().__version__} is running. Run `opscope build --force`."
+            f"{_torch().__version__} is running. Run `opscope doctor --build --force`."
         )
     _loaded = built_for
 
@@ -248,12 +235,7 @@ def _build_lock(target: Path) -> Iterator[None]:
 
 
 def _make_cache(cache: Path) -> None:
-    """Make the folder and those above it, so that others can read what is in it and only we write.
-
-    Raises:
-        BridgeError: it is there, and others can write to it.
-        OSError: it cannot be made.
-    """
+    """Make the folder and those above it: readable for all, writable for this user alone."""
     for folder in (*reversed(cache.parents), cache):
         if not folder.exists():
             folder.mkdir(mode=0o755, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Compiling the bridge: the compiler, what it is told, and what is said when it does not work."""
+"""Compiling the bridge: the compiler, its options, and the errors where it fails."""
 
 from __future__ import annotations
 
@@ -48,19 +48,15 @@ def _chosen() -> list[str]:
 def compile_bridge(
     torch: TorchBuild, source: Path, library: Path, more: tuple[str, ...] = ()
 ) -> None:
-    """Compile the bridge in ``source`` to ``library``, for this torch; ``more`` are more options.
-
-    Raises:
-        BridgeError: there is no compiler, or it did not make a library.
-    """
+    """Compile the bridge in ``source`` to ``library``; ``more`` are further options."""
     source, library = source.absolute(), library.absolute()
     compiler = find_compiler()
     if compiler is None:
         raise BridgeError(
             "opscope compiles a small bridge to torch at first use, and found no C++ compiler. "
             "Install one (Debian and Ubuntu: apt-get install g++; Fedora: dnf install gcc-c++), or "
-            "set CXX to one, or run `opscope build` where there is one and ship the cache folder. "
-            "Looking at traces that were recorded elsewhere needs none."
+            "set CXX to one, or run `opscope doctor --build` where there is one and ship the cache "
+            "folder. Looking at traces that were recorded elsewhere needs none."
         )
     command = [*_command(compiler, torch, source, library), *more]
     try:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from opscope.recording.compiled.notes import note_calls
+from opscope.recording.compiled.compilations import note_calls
 from opscope.recording.compiled.origin import Origin, origin_of_node
 
 _KEY = "_opscope_emitted"
@@ -19,14 +19,11 @@ _KEY = "_opscope_emitted"
 
 @dataclass
 class Emitted:
-    """What was generated for one graph so far.
+    """What was generated for one graph so far."""
 
-    Attributes:
-        kernels: of every call of a kernel in C++: its name, and what it does.
-        comments: of every comment above another call: what that does.
-    """
-
+    # of every call of a kernel in C++: its name, and what it does
     kernels: list[tuple[str, tuple[Origin, ...]]] = field(default_factory=list)
+    # of every comment above another call: what that does
     comments: list[tuple[Origin, ...]] = field(default_factory=list)
 
 

@@ -1,20 +1,42 @@
-"""What torch.compile did in this process: compilations, why there was another one, graph breaks.
+"""What torch.compile did in this process: compilations, their reasons, graph breaks.
 
 torch keeps the last 64 compilations, and the reasons of graph breaks without their time. So both
 are taken over as each compilation ends, whether anything is recorded or not: most programs compile
-before they record, and what is slow later was decided then.
+before they record.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from opscope.columns.codes import CompilationKind
-from opscope.recording.compiled.notes import note_calls
+
+
+def note_calls(owner: Any, name: str, note: Callable[..., None], is_static: bool = False) -> None:
+    """Call ``note`` with what each call of ``owner.name`` returned, and what it was given.
+
+    Once, however often this is called; where torch has no such function, never. What is noted goes
+    wrong without a word: torch goes on compiling, whatever it has changed.
+    """
+    original = getattr(owner, name, None)
+    if original is None or hasattr(original, "__wrapped__"):
+        return
+
+    @functools.wraps(original)
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        with suppress(Exception):
+            note(result, *args)
+        return result
+
+    setattr(owner, name, staticmethod(noted) if is_static else noted)
+
 
 _UTILITIES = "torch._dynamo.utils"
 _RECORDER = "record_compilation_metrics"
@@ -26,29 +48,17 @@ _LONGEST_REASON = 400
 
 @dataclass(frozen=True)
 class Compilation:
-    """One row of ``compilations``.
+    """One row of ``compilations``, column by column."""
 
-    Attributes:
-        kind: what it was.
-        start_ns: Unix time.
-        duration_ns: what it took; of a graph break 0.
-        compile_id: torch's, of the frame and how often that was compiled: ``0/1``.
-        function: that was compiled.
-        file: of the function, or of the line where the graph breaks.
-        line: the function's first, or that one; -1 if it is not known.
-        reason: why it was compiled again, why the graph breaks, or what failed.
-        from_cache: its code was not generated, but read from inductor's cache.
-    """
-
-    kind: CompilationKind
-    start_ns: int
-    duration_ns: int
-    compile_id: str
-    function: str
-    file: str
-    line: int
-    reason: str
-    from_cache: bool
+    kind: CompilationKind  # what it was
+    start_ns: int  # Unix time
+    duration_ns: int  # what it took; of a graph break 0
+    compile_id: str  # torch's, of the frame and how often that was compiled: ``0/1``
+    function: str  # that was compiled
+    file: str  # of the function, or of the line where the graph breaks
+    line: int  # the function's first, or that one; -1 if it is not known
+    reason: str  # why it was compiled again, why the graph breaks, or what failed
+    from_cache: bool  # its code was not generated, but read from inductor's cache
 
 
 _known: deque[Compilation] = deque(maxlen=_MOST)

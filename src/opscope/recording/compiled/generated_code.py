@@ -1,16 +1,22 @@
-"""What a file says that inductor generated: which lines call kernels and operators, and of what.
+"""What inductor's generated files call, and which lines of the program each call is for.
 
 Above what it calls inductor writes, as comments, which operations of the program that does; not so
-above kernels in C++, whose names still say which operators are in them. A generated file stays as
-it is for as long as the cache has it, so this holds for code that another process compiled, too.
+above kernels in C++, whose names still say which operators are in them. What was noted while the
+code was generated is exact. For code from a cache there are inductor's table of lines, which the
+cache keeps, and these comments: they hold for code that another process compiled, too.
 """
 
 from __future__ import annotations
 
 import ast
+import itertools
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from opscope.columns.codes import OriginsKnownFrom
+from opscope.recording.compiled.code_generation import Emitted
+from opscope.recording.compiled.origin import Origin, place_in_stack, present_place, without_doubles
 
 _CALLERS = re.compile(r"(call|g|partition_\w+|\w*subgraph_\w+)$")
 _GRAPH_IN_CPP = "f"
@@ -28,25 +34,17 @@ _BESIDE = re.compile(
 
 @dataclass(frozen=True)
 class Site:
-    """One line of generated code that calls something.
+    """One line of generated code that calls something."""
 
-    Attributes:
-        line: its number in the file.
-        callee: the kernel, or the function, as it is written there.
-        is_cpp: it is a kernel in C++.
-        nodes: what the comment above says of nodes of the program's graph.
-        operators: likewise of operators.
-        comment: which comment of the file that is, counted from 0; -1: there is none.
-        is_graph: it is all of the graph, as one function in C++.
-    """
-
-    line: int
-    callee: str
-    is_cpp: bool
-    nodes: tuple[str, ...] = ()
-    operators: tuple[str, ...] = ()
-    comment: int = -1
-    is_graph: bool = False
+    line: int  # its number in the file
+    callee: str  # the kernel, or the function, as it is written there
+    is_cpp: bool  # it is a kernel in C++
+    nodes: tuple[str, ...] = ()  # what the comment above says of nodes of the program's graph
+    operators: tuple[str, ...] = ()  # likewise of operators
+    comment: int = -1  # which comment of the file that is, counted from 0; -1: there is none
+    is_graph: bool = False  # it is all of the graph, as one function in C++
+    origins: tuple[Origin, ...] = ()  # the operations of the program that it is for
+    known_from: OriginsKnownFrom = OriginsKnownFrom.NOTHING
 
 
 def sites_in(source: str) -> list[Site]:
@@ -130,3 +128,71 @@ def _dotted(node: ast.expr) -> str:
         base = _dotted(node.value)
         return f"{base}.{node.attr}" if base else ""
     return ""
+
+
+LineTable = Sequence[tuple[int, str]]
+"""Where nodes of the graph begin to be worked on, by line of the generated file; their stacks."""
+
+
+def placed_sites(sites: Sequence[Site], table: LineTable, emitted: Emitted | None) -> list[Site]:
+    """Every call, with its origins: as noted when it was generated, else as the cache has them."""
+    noted = _noted(sites, emitted)
+    stacks = _stacks_of(sites, table)
+    return [
+        replace(site, origins=known, known_from=OriginsKnownFrom.GENERATION)
+        if (known := noted.get(index))
+        else _from_cache(site, stacks[index])
+        for index, site in enumerate(sites)
+    ]
+
+
+def _noted(sites: Sequence[Site], emitted: Emitted | None) -> dict[int, tuple[Origin, ...]]:
+    """By index of the call: what was noted for it. Calls stand in the order they were made in."""
+    if emitted is None:
+        return {}
+    found: dict[int, tuple[Origin, ...]] = {}
+    kernels = iter(emitted.kernels)
+    for index, site in enumerate(sites):
+        if site.is_graph:
+            own = [*(own for _, own in emitted.kernels), *emitted.comments]
+            found[index] = without_doubles(itertools.chain(*own))
+        elif site.is_cpp:
+            found[index] = next((own for name, own in kernels if name == site.callee), ())
+        elif 0 <= site.comment < len(emitted.comments):
+            found[index] = emitted.comments[site.comment]
+    return found
+
+
+def _stacks_of(sites: Sequence[Site], table: LineTable) -> list[list[str]]:
+    """By index of the call: the stacks of the nodes that were worked on for it.
+
+    A kernel in C++ is written once something else is next, whose node the table has first.
+    """
+    stacks: list[list[str]] = [[] for _ in sites]
+    entries = list(table)
+    if sites and sites[0].is_graph:
+        return [[stack for _, stack in entries]]
+    for index, site in enumerate(sites):
+        mine = [stack for line, stack in entries if line <= site.line]
+        del entries[: len(mine)]
+        stacks[index] += mine
+        follower = sites[index + 1] if index + 1 < len(sites) else None
+        if follower is None or follower.is_cpp or not site.is_cpp or len(stacks[index]) < 2:
+            continue
+        if not any(line <= follower.line for line, _ in entries):
+            stacks[index + 1].append(stacks[index].pop())
+    return stacks
+
+
+def _from_cache(site: Site, stacks: Sequence[str]) -> Site:
+    operators = site.operators or (
+        operators_in_name(site.callee) if site.callee.startswith("cpp_") else ()
+    )
+    operator = ", ".join(operators)
+    nodes = ", ".join(site.nodes)
+    places = [present_place(place_in_stack(stack), stack) for stack in stacks if stack]
+    origins = without_doubles(Origin(nodes, operator, *place) for place in places)
+    if not origins and (nodes or operator):
+        origins = (Origin(nodes, operator),)
+    known_from = OriginsKnownFrom.CACHE if origins else OriginsKnownFrom.NOTHING
+    return replace(site, origins=origins, known_from=known_from)

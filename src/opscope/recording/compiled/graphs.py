@@ -14,10 +14,11 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, Modul
 from typing import Any
 
 from opscope import _native
+from opscope.launch.torch_import import when_imported
+from opscope.recording.compiled import code_generation
 from opscope.recording.compiled.code_generation import Emitted, emitted_for_this_graph
-from opscope.recording.compiled.generated_code import graph_name, sites_in
-from opscope.recording.compiled.lines import PlacedSite, placed_sites
-from opscope.recording.compiled.notes import note_calls
+from opscope.recording.compiled.compilations import listen_to_compilations, note_calls
+from opscope.recording.compiled.generated_code import Site, graph_name, placed_sites, sites_in
 
 _CACHE = "torch._inductor.codecache"
 _KERNEL = "cpp_"
@@ -61,12 +62,12 @@ def end_listening(window: int) -> None:
             _hook(module)
 
 
-def sites_of(files: Iterable[str]) -> dict[str, tuple[str, list[PlacedSite]]]:
+def sites_of(files: Iterable[str]) -> dict[str, tuple[str, list[Site]]]:
     """Of those generated files that are loaded here: name of the graph, and what it calls."""
     wanted = set(files)
     cache = getattr(sys.modules.get(_CACHE), "PyCodeCache", None)
     tables = getattr(cache, "linemaps", {})
-    found: dict[str, tuple[str, list[PlacedSite]]] = {}
+    found: dict[str, tuple[str, list[Site]]] = {}
     for module in _loaded_modules():
         file = getattr(module, "__file__", None) or ""
         if file in wanted and file not in found:
@@ -147,7 +148,7 @@ def _copy_of(function: FunctionType) -> FunctionType:
 def _detour(function: FunctionType) -> CodeType:
     """Code for ``function`` that calls what stands in its place.
 
-    Whoever holds the function, as torch does, goes on holding it. Only its code can be exchanged
+    torch holds the function, and goes on holding it. Only its code can be exchanged
     then, for one that uses the same variables of functions around it.
     """
     code = function.__code__
@@ -167,3 +168,12 @@ def _text_of(file: str) -> str:
             return opened.read()
     except OSError:
         return ""
+
+
+def listen_to_compiling() -> None:
+    """Know from now on what is compiled and loaded; dynamo's utilities were imported just now."""
+    listen_to_compilations()
+    when_imported("torch._inductor.codecache", notice_loaded_graphs)
+    when_imported("torch._inductor.codegen.cpp", code_generation.listen_to_cpp)
+    when_imported("torch._inductor.codegen.simd", code_generation.listen_to_device_kernels)
+    when_imported("torch._inductor.ir", code_generation.listen_to_other_calls)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import astuple, fields, replace
-from typing import Any
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import astuple, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,26 +15,102 @@ from opscope.columns.names import Names
 from opscope.columns.schema import COMPILATIONS, COMPILED_ORIGINS, COMPILED_SITES
 from opscope.columns.table import Table
 from opscope.recording.compiled.compilations import Compilation, is_listening, known_compilations
-from opscope.recording.compiled.graphs import begin_listening, end_listening, loaded_files, sites_of
-from opscope.recording.compiled.lines import PlacedSite
-from opscope.recording.compiled.told_places import PlacedFiles, placed_files, told_now
+from opscope.recording.compiled.generated_code import Site
+from opscope.recording.compiled.graphs import (
+    begin_listening,
+    end_listening,
+    loaded_files,
+    sites_of,
+    when_loaded,
+)
+from opscope.recording.compiled.origin import Origin
 from opscope.recording.decoded import Decoded
 from opscope.recording.listeners import Listener
 
+GraphSites: TypeAlias = dict[str, tuple[str, list[Site]]]
+"""By generated file: the name of its graph, and what that calls."""
+
+_NOTE = "generated code"
 _SOURCE = "compiled code"
 _CANNOT_LISTEN = "compilations: not known of this version of torch"
+
+
+def note_sites_of(file: str) -> None:
+    """Into the stream that runs, if one does, for a process that is killed."""
+    _native.note_in_stream(json.dumps({_NOTE: sites_as_json([file])}))
+
+
+when_loaded.append(note_sites_of)
+
+
+def noted_sites(notes: Iterable[str]) -> dict[str, Any]:
+    """What was noted in a stream, as :func:`sites_as_json` gives it."""
+    found: dict[str, Any] = {}
+    for note in notes:
+        found |= json.loads(note).get(_NOTE, {}) if _NOTE in note else {}
+    return found
+
+
+class LoadedSites:
+    """Of all graphs that are loaded in this process, as text: each file is read once."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+        self._text = b""
+
+    def text(self) -> bytes:
+        """A line of JSON for each graph; those that were loaded since the last call come last."""
+        new = loaded_files() - self._known
+        for file, said in sites_as_json(new).items():
+            self._text += json.dumps({file: said}).encode() + b"\n"
+        self._known |= new
+        return self._text
+
+
+def read_sites(text: bytes) -> GraphSites:
+    """What :class:`LoadedSites` wrote; its last line may be cut."""
+    whole, _, _ = text.rpartition(b"\n")
+    found: GraphSites = {}
+    for line in whole.splitlines():
+        found |= sites_from_json(json.loads(line))
+    return found
+
+
+def sites_as_json(files: Iterable[str]) -> dict[str, list[Any]]:
+    """Of those of these generated files that are loaded here, by file."""
+    return {
+        file: [graph, [_as_list(site) for site in sites]]
+        for file, (graph, sites) in sites_of(files).items()
+    }
+
+
+def _as_list(site: Site) -> list[Any]:
+    origins = [list(astuple(one)) for one in site.origins]
+    return [site.line, site.callee, site.is_cpp, origins, int(site.known_from)]
+
+
+def sites_from_json(said: Mapping[str, Any]) -> GraphSites:
+    """What :func:`sites_as_json` gave."""
+    return {file: (graph, list(map(_from_list, sites))) for file, (graph, sites) in said.items()}
+
+
+def _from_list(said: list[Any]) -> Site:
+    line, callee, is_cpp, origins, known_from = said
+    made = tuple(Origin(*one) for one in origins)
+    known = OriginsKnownFrom(known_from)
+    return Site(line, callee, is_cpp, origins=made, known_from=known)
 
 
 class GeneratedCode(Listener):
     """Has graphs and kernels recorded, and knows which lines they are of.
 
-    In a process that only decodes, no graph is loaded, and nothing is known but what it was told.
+    In a process that only decodes, no graph is loaded: it knows what it has learnt.
     """
 
     def __init__(self) -> None:
         self._number = _native.new_number()
         self._compilations: list[Compilation] = []
-        self._placed: PlacedFiles | None = None
+        self._sites: GraphSites | None = None
 
     def begin(self) -> None:
         """Have them recorded."""
@@ -49,38 +126,33 @@ class GeneratedCode(Listener):
 
     def added_to(self, decoded: Decoded) -> Decoded:
         """As the tables ``compiled_sites``, ``compiled_origins`` and ``compilations``."""
-        return with_compilations(with_sites(decoded, self._placed), self._compilations)
+        return with_compilations(with_sites(decoded, self._sites), self._compilations)
 
     def known(self) -> list[list[Any]]:
         """What was compiled."""
         return [list(astuple(one)) for one in self._compilations]
 
     def learn(self, known: Any) -> None:
-        """That."""
+        """From the process that compiled."""
         self._compilations = [Compilation(CompilationKind(kind), *rest) for kind, *rest in known]
 
     def known_of_window(self) -> Any:
-        """Also the places in the files of all graphs that are loaded."""
-        return [self.known(), told_now()]
+        """Also what the graphs call that are loaded."""
+        return [self.known(), sites_as_json(loaded_files())]
 
     def learn_of_window(self, known: Any) -> None:
-        """Those."""
-        compilations, placed = known
+        """From the process that compiled."""
+        compilations, sites = known
         self.learn(compilations)
-        self.learn_places(placed_files(placed))
+        self.learn_sites(sites_from_json(sites))
 
-    def learn_places(self, placed: PlacedFiles) -> None:
+    def learn_sites(self, sites: GraphSites) -> None:
         """Know what these graphs call, instead of those that are loaded here."""
-        self._placed = placed
+        self._sites = sites
 
 
-def with_sites(decoded: Decoded, known: PlacedFiles | None = None) -> Decoded:
-    """With what is known of the generated files that ran.
-
-    Args:
-        decoded: what ran.
-        known: the places in them; None: those of the graphs that are loaded here.
-    """
+def with_sites(decoded: Decoded, known: GraphSites | None = None) -> Decoded:
+    """With what the generated files that ran call; ``known``: None for those loaded here."""
     files = _generated_files(decoded, loaded_files() if known is None else known)
     if not files:
         return decoded
@@ -93,8 +165,8 @@ def with_sites(decoded: Decoded, known: PlacedFiles | None = None) -> Decoded:
         graph, placed = found.get(file, ("", []))
         for one in placed:
             origins += _origin_rows(len(sites), one, texts)
-            place = (row, one.site.line, texts.row(graph), texts.row(one.site.callee))
-            sites.append((*place, one.site.is_cpp, int(one.known_from)))
+            place = (row, one.line, texts.row(graph), texts.row(one.callee))
+            sites.append((*place, one.is_cpp, int(one.known_from)))
     tables = {
         schema.name: Table(schema, _columns(schema.columns, rows))
         for schema, rows in ((COMPILED_SITES, sites), (COMPILED_ORIGINS, origins))
@@ -119,11 +191,7 @@ def with_compilations(decoded: Decoded, compilations: Sequence[Compilation]) -> 
         tuple(texts.row(value) if isinstance(value, str) else value for value in astuple(one))
         for one in compilations
     ]
-    columns = dict(
-        zip((field.name for field in fields(Compilation)), zip(*rows, strict=True), strict=True)
-    )
-    data = {c.name: np.array(columns[c.name], dtype=c.dtype) for c in COMPILATIONS.columns}
-    table = Table(COMPILATIONS, data)
+    table = Table(COMPILATIONS, _columns(COMPILATIONS.columns, rows))
     return replace(decoded.with_tables(compilations=table), names=texts.names)
 
 
@@ -143,7 +211,7 @@ def _generated_files(decoded: Decoded, known: Collection[str]) -> dict[str, int]
     return files if len(kinds) else {file: files[file] for file in files if file in known}
 
 
-def _origin_rows(site: int, placed: PlacedSite, texts: _Texts) -> list[tuple[Any, ...]]:
+def _origin_rows(site: int, placed: Site, texts: _Texts) -> list[tuple[Any, ...]]:
     return [
         (
             site,

@@ -1,4 +1,4 @@
-"""One operation of the program that generated code does, and where it stands in the program."""
+"""One operation of the program that generated code does, and where in the program it is."""
 
 from __future__ import annotations
 
@@ -23,23 +23,15 @@ _MODULE_STEP = re.compile(r"\._modules\['([^']*)'\]|\['([^']*)'\]|\.([^.\[]+)")
 
 @dataclass(frozen=True)
 class Origin:
-    """One node of the graph that was compiled.
+    """One node of the graph that was compiled."""
 
-    Attributes:
-        node: its name there; empty where only its line is known.
-        operator: what the program called, as in ``aten.relu``; empty if that is not known.
-        file: where the program called it; empty if that is not known.
-        line: the line there, -1 if it is not known.
-        function: the function there.
-        module: path of the module that called it, as in ``blocks.3.mlp``; empty if it is the
-            outermost, or not known.
-    """
-
-    node: str = ""
-    operator: str = ""
-    file: str = ""
-    line: int = -1
-    function: str = ""
+    node: str = ""  # its name there; empty where only its line is known
+    operator: str = ""  # what the program called, as in ``aten.relu``; empty if that is not known
+    file: str = ""  # where the program called it; empty if that is not known
+    line: int = -1  # the line there, -1 if it is not known
+    function: str = ""  # the function there
+    # path of the module that called it, as in ``blocks.3.mlp``; empty if it is the outermost, or
+    # not known
     module: str = ""
 
 

@@ -35,19 +35,12 @@ _WRAPPERS = {
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a module is.
+    """Where a module is."""
 
-    Attributes:
-        module: itself.
-        root: address of the outermost module that it was found in; its own if it is that.
-        path: from there; empty for the outermost itself, and for what a wrapper holds.
-        children: what it held then, by name and address.
-    """
-
-    module: weakref.ref[Any]
-    root: int
-    path: str
-    children: _Children
+    module: weakref.ref[Any]  # itself
+    root: int  # address of the outermost module that it was found in; its own if it is that
+    path: str  # from there; empty for the outermost itself, and for what a wrapper holds
+    children: _Children  # what it held then, by name and address
 
 
 _Children: TypeAlias = tuple[tuple[str, ...], tuple[int, ...]]
@@ -146,8 +139,8 @@ def _has_changed(place: _Place) -> bool:
 
 
 def _is_new(address: int, root: int) -> bool:
-    """Whether nobody found a module in a network: not this one, if its place in memory was one's
-    that is gone, or this one when it was called, and taken for an outermost."""
+    """Whether a module was not found in a network yet: its address was that of one that is gone, or
+    it was called first, and so taken for an outermost module."""
     known = _places.get(address)
     return known is None or known.module() is None or known.root == address != root
 

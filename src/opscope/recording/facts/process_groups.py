@@ -18,7 +18,7 @@ from typing import Any
 
 from opscope import _native
 from opscope.recording.decoded import Decoded
-from opscope.recording.facts.distributed_job import JOB_KEY, joined_job
+from opscope.recording.facts.process_facts import JOB_KEY, joined_job
 from opscope.recording.listeners import Listener
 
 Groups = dict[str, dict[str, Any]]
@@ -126,7 +126,7 @@ class ProcessGroups(Listener):
     """The process groups that there were while a window was open."""
 
     def __init__(self) -> None:
-        self._seen: Groups = {}
+        self._known: Groups = {}
 
     def begin(self) -> None:
         """Note those that there are, and from now on those that come and go."""
@@ -139,8 +139,8 @@ class ProcessGroups(Listener):
         """Remember what there is now, also for a recording that will not come to its end."""
         now = read_process_groups()
         if now:
-            self._seen = _joined(self._seen, now)
-            _native.note_in_stream(json.dumps({_NOTE: self._seen, _JOB: joined_job()}))
+            self._known = _joined(self._known, now)
+            _native.note_in_stream(json.dumps({_NOTE: self._known, _JOB: joined_job()}))
 
     def before_end(self) -> None:
         """Note them once more."""
@@ -154,15 +154,7 @@ class ProcessGroups(Listener):
 
     def added_to(self, decoded: Decoded) -> Decoded:
         """As ``process_groups``."""
-        return with_groups(decoded, self._seen)
-
-    def known(self) -> Groups:
-        """All that were seen."""
-        return self._seen
-
-    def learn(self, known: Any) -> None:
-        """Those."""
-        self._seen = dict(known)
+        return with_groups(decoded, self._known)
 
 
 def noted_groups(notes: Iterable[str]) -> Groups:

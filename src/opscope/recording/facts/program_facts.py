@@ -1,24 +1,66 @@
-"""What a process knows of its recording beside what is in the file: said to the one that makes the
-trace, once the recording has ended.
+"""What only the recorded process knows, for the process that makes its trace.
 
-What listeners know is noted in the file itself (``noted.py``); this is what has to be measured or
-looked up while nothing is recorded any more.
+What listeners know is noted in the stream as the recording ends; what they want to survive a kill
+they note sooner. What has to be measured or looked up is said once nothing is recorded any more.
 """
 
 from __future__ import annotations
 
+import json
 import linecache
 import os
 import sys
 import zipimport
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from opscope import _native
 from opscope.columns.overloads import described
+from opscope.recording.assemble import knows_overloads
+from opscope.recording.compiled.listener import GeneratedCode, noted_sites
 from opscope.recording.cost import cost_by_kind
-from opscope.recording.sources import RecordingOptions
+from opscope.recording.decoded import Decoded
+from opscope.recording.listeners import DEVICES, DeviceActivity, Listener
+from opscope.recording.sources import RecordingOptions, listeners_of
+
+_NOTE = "known at the end"
+
+Known = Mapping[str, Any]
+"""By class of the listener."""
+
+
+def note_known(listeners: Sequence[Listener]) -> None:
+    """Into the stream that runs; the window is about to close."""
+    known = {type(one).__name__: one.known_of_window() for one in listeners}
+    _native.note_in_stream(json.dumps({_NOTE: known}))
+
+
+def noted_known(notes: Iterable[str]) -> Known:
+    """What was noted; of a recording that did not come to its end only what it noted sooner."""
+    known: dict[str, Any] = {}
+    sooner: dict[str, Any] = {}
+    notes = list(notes)
+    for note in notes:
+        said = json.loads(note)
+        if DEVICES in said:
+            sooner[DeviceActivity.__name__] = said[DEVICES]
+        known = said.get(_NOTE, known)
+    places = noted_sites(notes)
+    if places:
+        sooner[GeneratedCode.__name__] = [[], places]
+    return {**sooner, **known}
+
+
+def with_known(decoded: Decoded, options: RecordingOptions, known: Known) -> Decoded:
+    """What was decoded, with what its listeners knew."""
+    for listener in listeners_of(options):
+        name = type(listener).__name__
+        if name in known:
+            listener.learn_of_window(known[name])
+            decoded = listener.added_to(decoded)
+    return decoded
+
 
 _MOST_TEXT = 4 << 20
 """Characters of source that is in no file."""
@@ -26,16 +68,14 @@ _MOST_TEXT = 4 << 20
 
 @dataclass(frozen=True)
 class ProgramFacts:
-    """That.
+    """What a process says of its recording beside what is in the file, once that has ended.
 
-    Attributes:
-        cost: of recording, as it was measured there.
-        metadata: more of the trace's.
-        sources: text of code that is in no file, by what Python calls that.
+    What listeners know is noted in the file itself; this is measured or looked up afterwards.
     """
 
-    cost: Mapping[str, float] = field(default_factory=dict)
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    cost: Mapping[str, float] = field(default_factory=dict)  # of recording, as measured there
+    metadata: Mapping[str, Any] = field(default_factory=dict)  # more of the trace's
+    # text of code that is in no file, by what Python calls that
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
@@ -59,15 +99,11 @@ NO_FACTS = ProgramFacts()
 def facts_of_program(options: RecordingOptions) -> ProgramFacts:
     """Those of this process, which recorded with these; takes no longer for a longer recording."""
     sources = _sources() if options.source_lines else {}
-    return ProgramFacts(cost_by_kind(options), _overloads(options), sources)
-
-
-def _overloads(options: RecordingOptions) -> dict[str, Any]:
-    """How the operators can be called, which says what memory was for."""
-    if not (options.memory and options.shapes and "torch" in sys.modules):
-        return {}
-    names = {name for name in _native.names_from(0) if "::" in name}
-    return {"overloads": described(sorted(names))}
+    overloads: dict[str, Any] = {}
+    if knows_overloads(options):
+        names = {name for name in _native.names_from(0) if "::" in name}
+        overloads = {"overloads": described(sorted(names))}
+    return ProgramFacts(cost_by_kind(options), overloads, sources)
 
 
 def _sources() -> dict[str, str]:

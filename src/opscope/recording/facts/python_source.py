@@ -11,8 +11,8 @@ from typing import Any
 
 from opscope import _native
 from opscope.base.program_files import ALWAYS_RECORDED, LIBRARY_ENDINGS, LIBRARY_MARKS
-from opscope.recording.compiled_optimizers import report_optimizer_step
 from opscope.recording.parameters import read_parameters
+from opscope.recording.torch_compile import report_optimizer_step
 
 _set_up = False
 

@@ -32,8 +32,8 @@ def begin_keeper(folder: Path) -> None:
     """Have a process wait for the end of this one, for recordings in ``folder``.
 
     It is no child of this process, has no terminal, and no more of this process's files than its
-    standard error. Without one only ``opscope recover`` is left, so trouble is no error: it is said
-    once, and who calls this again tries again.
+    standard error. Without one only ``opscope doctor --recover`` is left, so trouble is no
+    error: it is said once, and who calls this again tries again.
     """
     process, pipe = _pipes.get(folder, (0, None))
     if pipe is not None and process == os.getpid() and pipe.is_ours():
@@ -71,15 +71,11 @@ def _sent(pipe: OwnSocket, request: str) -> OwnSocket:
 
 
 def _begun(folder: Path) -> OwnFile:
-    """This end of what connects this process to one.
-
-    Raises:
-        OSError, ValueError, TypeError: there can be none.
-    """
+    """This end of what connects this process to one."""
     # Not Python's own sockets, which close whatever has their numbers when they go.
     theirs, ours = (OwnFile(end.detach()) for end in _socket.socketpair())
     try:
-        words = [str(theirs.descriptor), os.fspath(folder), owner()]
+        words = ["program", str(theirs.descriptor), os.fspath(folder), owner()]
         begin_watching(keeper_process.__file__, words, None, theirs.descriptor)
         return ours
     except BaseException:
@@ -99,9 +95,6 @@ def begin_watching(
         words: and what it becomes in the end.
         error: its standard error; None for this process's.
         kept: descriptors that it has, too.
-
-    Raises:
-        OSError, ValueError: there can be none.
     """
     begun = subprocess.run(
         [*bare_python(script, str(os.getpid())), *words, *own_python(str(_BECOMES))],
@@ -122,7 +115,7 @@ def _said(folder: Path, why: str) -> None:
         _was_said = True
         notice(
             f"no process waits for the end of this one ({why}). If this one is killed, what it had "
-            f"recorded becomes a trace by: opscope recover {quote(str(folder))}"
+            f"recorded becomes a trace by: opscope doctor --recover {quote(str(folder))}"
         )
 
 

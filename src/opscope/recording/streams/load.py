@@ -13,9 +13,9 @@ from opscope.base.reused_memory import reusing_memory
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError
 from opscope.storage.file_kind import FileKind, file_kind
+from opscope.storage.manifest import is_later, unfinished_recordings
 from opscope.storage.partition import Partition, asked_partition, in_order, partition_folders
 from opscope.storage.remote import local_path
-from opscope.storage.unfinished_recordings import is_later, unfinished_recordings
 
 _T = TypeVar("_T")
 
@@ -23,9 +23,6 @@ _T = TypeVar("_T")
 def parts_of(path: Path) -> tuple[Partition, ...]:
     """The processes that a folder holds recordings of, those without an end among them; ranks come
     first. Empty for what is no folder of ours.
-
-    Raises:
-        TraceFormatError: it cannot be looked into, or nothing that is in it can be read.
     """
     if not is_folder(path):
         return ()
@@ -45,9 +42,6 @@ def unfinished_part(path: Path, part: Partition | None) -> TraceData | None:
     Args:
         path: of a folder.
         part: which process; None for the only one.
-
-    Raises:
-        TraceFormatError: another version made it.
     """
 
     def newest(begun: list[Path]) -> TraceData | None:

@@ -12,12 +12,17 @@ from typing import Any
 
 import numpy as np
 
+from opscope.columns.concat import joined
 from opscope.columns.names import Names
-from opscope.columns.schema import RECORDED_TABLES, TABLES, EventKind
-from opscope.columns.step_names import step_number
+from opscope.columns.schema import RECORDED_TABLES, TABLES
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
-from opscope.recording.assemble import assemble_trace, engine_names
+from opscope.recording.assemble import (
+    OngoingSteps,
+    assemble_trace,
+    engine_names,
+    with_engine_links,
+)
 from opscope.recording.decoded import Decoded
 from opscope.recording.facts.module_paths import with_paths
 from opscope.recording.facts.process_groups import Groups, with_groups
@@ -25,68 +30,42 @@ from opscope.recording.ledger import Row
 from opscope.recording.segments import Late, RecordingSegment
 from opscope.recording.sources import RecordingOptions
 from opscope.recording.streams.stream import NO_ROOM
-from opscope.storage.long_trace import GROWING, joined
+from opscope.storage.long_trace import GROWING
 from opscope.storage.manifest import Manifest
+from opscope.storage.parquet import RowGroupWriter, write_table
 from opscope.storage.partition import Partition
-from opscope.storage.row_group_files import RowGroupWriter
-from opscope.storage.store import save_files, write_table
+from opscope.storage.store import save_files
 
 _CALLS = ("python_calls", "operator_calls")
 
 
 @dataclass(frozen=True)
 class OwnFacts:
-    """What the process that recorded knows, and its file does not.
+    """What the process that recorded knows, and its file does not."""
 
-    Attributes:
-        added_to: adds what its listeners know to what was decoded.
-        cost: of the recording, as it was measured.
-        metadata: of the trace.
-    """
-
-    added_to: Callable[[Decoded], Decoded]
-    cost: Mapping[str, float]
-    metadata: Mapping[str, Any]
+    added_to: Callable[[Decoded], Decoded]  # adds what its listeners know to what was decoded
+    cost: Mapping[str, float]  # of the recording, as it was measured
+    metadata: Mapping[str, Any]  # of the trace
 
 
 @dataclass
 class Merge:
-    """A recording that is whole, in segments.
+    """A recording that is whole, in segments."""
 
-    Attributes:
-        segments: all of them.
-        options: what was recorded.
-        process: what is known of the process.
-        first_id: of its events, for other tools.
-        rows: more rows of the ledger.
-        paths: of modules, as the program calls them.
-        groups: torch.distributed's.
-        own: None where another process makes the trace.
-        counts: rows found, by name of the table.
-    """
-
-    segments: Sequence[RecordingSegment]
-    options: RecordingOptions
-    process: Mapping[str, Any]
-    first_id: int
-    rows: Sequence[Row] = ()
+    segments: Sequence[RecordingSegment]  # all of them
+    options: RecordingOptions  # what was recorded
+    process: Mapping[str, Any]  # what is known of the process
+    first_id: int  # of its events, for other tools
+    rows: Sequence[Row] = ()  # more rows of the ledger
+    # of modules, as the program calls them
     paths: Mapping[int, tuple[int, str]] = field(default_factory=dict)
-    groups: Groups = field(default_factory=dict)
-    own: OwnFacts | None = None
-    counts: dict[str, int] = field(default_factory=dict)
+    groups: Groups = field(default_factory=dict)  # torch.distributed's
+    own: OwnFacts | None = None  # None where another process makes the trace
+    counts: dict[str, int] = field(default_factory=dict)  # rows found, by name of the table
     _unfinished: int = 0
 
     def save(self, folder: Path, asked: Partition | None, metadata: Mapping[str, Any]) -> Path:
-        """Write the trace as one part of ``folder``; returns that part's folder.
-
-        Args:
-            folder: of the trace.
-            asked: which part; None for the rank that the process had in its job.
-            metadata: of the trace, beside what is known of the process.
-
-        Raises:
-            UsageError: nothing can be written there.
-        """
+        """Write the trace as one part of ``folder``; returns that part's folder."""
 
         def write(unfinished: Path, rank: int) -> None:
             sizes = self._write_row_groups(unfinished)
@@ -121,7 +100,7 @@ class Merge:
             if not len(events):
                 continue
             after = self._first_after(segment)
-            events = _with_engine_links(events, engine, segment.first_event, after)
+            events = with_engine_links(events, engine, segment.first_event, after)
             changed: dict[str, Any] = {"step": steps.of(events)}
             if self.first_id != 1:
                 first = segment.first_event + self.first_id
@@ -197,50 +176,6 @@ def _amended(events: Table, first: int, late: Late) -> Table:
         changed[name] = events[name].copy()
         changed[name][rows] = late[name][begin:end]
     return events.replaced(changed)
-
-
-def _with_engine_links(
-    events: Table, engine: Sequence[int], first: int, after: Table | None
-) -> Table:
-    """As `assemble_trace` has it; ``after``: what comes next, in another segment."""
-    rows = np.flatnonzero(np.isin(events["name"], engine))
-    if not len(rows):
-        return events
-    changed = {}
-    following = {
-        name: np.append(events[name][1:], -1 if after is None else after[name][0])
-        for name in ("parent", "sequence_number", "forward_thread")
-    }
-    rows = rows[following["parent"][rows] == rows + first]
-    for name in ("sequence_number", "forward_thread"):
-        changed[name] = events[name].copy()
-        changed[name][rows] = following[name][rows]
-    return events.replaced(changed)
-
-
-class OngoingSteps:
-    """Which step each event began in, over segments in order."""
-
-    def __init__(self, names: Names) -> None:
-        numbers = ((row, step_number(name)) for row, name in enumerate(names))
-        self._numbers = {row: number for row, number in numbers if number is not None}
-        self._open: list[tuple[int, int]] = []  # when it ends, and its number; outermost first
-
-    def of(self, events: Table) -> np.ndarray[Any, np.dtype[np.int32]]:
-        """Of the next events."""
-        start_ns = events["start_ns"]
-        step = np.full(len(start_ns), -1, dtype=np.int32)
-        for end_ns, number in self._open:
-            step[: np.searchsorted(start_ns, end_ns, side="left")] = number
-        is_step = np.isin(events["name"], list(self._numbers))
-        for event in np.flatnonzero((events["kind"] == EventKind.ANNOTATION) & is_step):
-            end_ns = int(start_ns[event] + events["duration_ns"][event])
-            number = self._numbers[int(events["name"][event])]
-            step[event : np.searchsorted(start_ns, end_ns, side="left")] = number
-            self._open.append((end_ns, number))
-        last = int(start_ns[-1]) if len(start_ns) else 0
-        self._open = [(end_ns, number) for end_ns, number in self._open if end_ns > last]
-        return step
 
 
 def _distinct(calls: Table) -> Table:

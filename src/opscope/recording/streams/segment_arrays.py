@@ -27,11 +27,7 @@ def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
 
 
 def read_arrays(file: BinaryIO, dtypes: Mapping[str, str]) -> Arrays:
-    """The arrays of these names and types.
-
-    Raises:
-        ValueError, KeyError: it is damaged.
-    """
+    """The arrays of these names and types."""
     most = os.fstat(file.fileno()).st_size
     try:
         with zipfile.ZipFile(file) as arrays:

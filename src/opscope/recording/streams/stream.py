@@ -21,13 +21,13 @@ from opscope.recording.facts.process_facts import process_facts
 from opscope.recording.facts.python_source import path_prefixes
 from opscope.recording.sources import RecordingOptions
 from opscope.recording.streams.keeper import begin_keeper
-from opscope.storage.process_journal import job_of
+from opscope.storage.processes import job_of
 
 NO_ROOM = "no room in its file: disk full, or as large as it may be"
 """Why a recording that streams drops something, by the ledger's words."""
 
 _SHARE_OF_FREE = 0.5
-"""Of a disk, for one recording, unless it is told."""
+"""Of a disk, for one recording: the default limit."""
 
 _LITTLE_BYTES = 4 << 20
 """With less free, its limit is smaller than what a file grows by."""
@@ -35,38 +35,24 @@ _LITTLE_BYTES = 4 << 20
 
 @dataclass
 class Stream:
-    """Where one recording goes.
+    """Where one recording goes."""
 
-    Attributes:
-        folder: of the trace that it will be.
-        max_disk_bytes: of its file; None for half of what is free.
-        rank: as which it will be saved; None for that of its job.
-        process: likewise, of one without a rank among several processes.
-        metadata: of the trace.
-        is_left_to_others: another process makes the trace, also if the recording ends well.
-        when_refused: told why nothing can be written there, and then the recording is in memory
-            only; None raises it.
-        path: of the file, once there is one.
-        is_discarded: the file is gone, if there was one, because the trace is elsewhere.
-    """
-
-    folder: Path
-    max_disk_bytes: int | None = None
-    rank: int | None = None
-    process: int | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    folder: Path  # of the trace that it will be
+    max_disk_bytes: int | None = None  # of its file; None for half of what is free
+    rank: int | None = None  # as which it will be saved; None for that of its job
+    process: int | None = None  # likewise, of one without a rank among several processes
+    metadata: Mapping[str, Any] = field(default_factory=dict)  # of the trace
+    # another process makes the trace, also if the recording ends well
     is_left_to_others: bool = False
+    # told why nothing can be written there, and then the recording is in memory only; None raises
+    # it
     when_refused: Callable[[str], object] | None = None
-    path: Path | None = None
-    is_discarded: bool = False
+    path: Path | None = None  # of the file, once there is one
+    is_discarded: bool = False  # the file is gone, if there was one, because the trace is elsewhere
     _owner: str = ""
 
     def begin(self, window: int, about: Mapping[str, Any]) -> None:
-        """Have what this window records go there.
-
-        Raises:
-            UsageError: nothing can be written to the folder.
-        """
+        """Have what this window records go there."""
         path = self.folder / new_name(".recording-", window, ".opscope")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -125,29 +111,20 @@ class Stream:
 
 @dataclass
 class Streams:
-    """Where the recordings of a profile go, one after the other.
+    """Where the recordings of a profile go, one after the other."""
 
-    Attributes:
-        folder: of the trace; of all traces if each has a folder in it.
-        by_cycle: each has: ``cycle-1`` and so on.
-        max_disk_bytes: of a file; None for half of what is free.
-        keeper: a process waits for the end of this one, to write the trace if that does not.
-        saves: the profile writes each trace as it ends; otherwise whoever made the profile does.
-        rank: as which traces are saved; None for that of the job.
-        process: likewise, of one without a rank among several processes.
-        is_left_to_others: another process makes the traces, also of recordings that end well.
-        when_refused: as of :class:`Stream`.
-    """
-
-    folder: Path
-    by_cycle: bool = False
-    max_disk_bytes: int | None = None
+    folder: Path  # of the trace; of all traces if each has a folder in it
+    by_cycle: bool = False  # each has: ``cycle-1`` and so on
+    max_disk_bytes: int | None = None  # of a file; None for half of what is free
+    # a process waits for the end of this one, to write the trace if that does not
     keeper: bool = True
+    # the profile writes each trace as it ends; otherwise its owner does
     saves: bool = True
-    rank: int | None = None
-    process: int | None = None
+    rank: int | None = None  # as which traces are saved; None for that of the job
+    process: int | None = None  # likewise, of one without a rank among several processes
+    # another process makes the traces, also of recordings that end well
     is_left_to_others: bool = False
-    when_refused: Callable[[str], object] | None = None
+    when_refused: Callable[[str], object] | None = None  # as of :class:`Stream`
     _begun: int = 0
     _owner: str = ""
 

@@ -13,14 +13,15 @@ import numpy.typing as npt
 
 from opscope.columns.column import DURATION
 from opscope.columns.device_rules import check_device_rules
-from opscope.columns.doubts import Doubt, doubt_rows
-from opscope.columns.ledger_rows import (
+from opscope.columns.ledger import (
     END_MISSING,
     NOT_EXPORTED,
     NOT_SHOWN,
     OVERLAP_NS,
     OVERLAPS,
     WITHOUT_DURATION,
+    Doubt,
+    doubt_rows,
 )
 from opscope.columns.metadata_kinds import sound_metadata
 from opscope.columns.names import Names
@@ -42,13 +43,11 @@ from opscope.storage.chrome.connections import (
     unmatched_arrows,
 )
 from opscope.storage.chrome.devices import hardware_counters, place_on_devices
-from opscope.storage.chrome.meaning import add_meaning
-from opscope.storage.chrome.no_room import KEY, dropped, left_out
-from opscope.storage.chrome.numbers import TIME_LIMIT, integer
+from opscope.storage.chrome.meaning import add_meaning, python_tables
 from opscope.storage.chrome.plausibility import judge_times, overrun_doubts
 from opscope.storage.chrome.processes import processes_in
-from opscope.storage.chrome.python_calls import python_tables
 from opscope.storage.chrome.read_json import read_json
+from opscope.storage.chrome.vocabulary import KEY, TIME_LIMIT, dropped, integer, left_out
 from opscope.storage.partition import Partition, listed
 
 Int32 = npt.NDArray[np.int32]
@@ -103,11 +102,7 @@ def load_chrome_trace(path: str | Path, asked: Partition | None = None) -> Trace
 
 
 def load_chrome_processes(path: str | Path) -> dict[Partition | None, TraceData]:
-    """The traces of all processes in a Chrome JSON; mostly one, under None.
-
-    Raises:
-        TraceFormatError: as :func:`load_chrome_trace`.
-    """
+    """The traces of all processes in a Chrome JSON; mostly one, under None."""
     path = Path(path)
     reader, others = read_json(path)
     collector = CollectedEvents(reader)
@@ -133,7 +128,6 @@ def load_chrome_processes(path: str | Path) -> dict[Partition | None, TraceData]
 def _trace_of(
     collector: CollectedEvents, base: int, metadata: Mapping[str, Any], source: str
 ) -> TraceData:
-    """The trace of one process."""
     judge_times(collector)
     if counters := hardware_counters(collector, base):
         metadata = {**metadata, "hardware_counters": counters}
@@ -177,7 +171,7 @@ def _assemble(collector: CollectedEvents, base: int, metadata: Mapping[str, Any]
 
 
 def _events(collector: CollectedEvents, base: int) -> tuple[Columns, Int64]:
-    """The columns of ``events`` in start order (and ids needed further on), and that order."""
+    """The columns of ``events`` in start order, with ids used later, and that order."""
     spans = collector.spans
     last = int(np.max(spans["start_ns"] + spans["duration_ns"], initial=0))
     open_ended = spans["unfinished"] == 1
@@ -215,8 +209,7 @@ def _nest(events: Columns, rounding_ns: int) -> None:
 
 
 def _part_equal_names(parent: Int32, name: Int32, is_empty: npt.NDArray[np.bool_]) -> None:
-    """Take what has no length out of a call of its own name: one after another in one microsecond,
-    they would be counted once."""
+    """Move spans of no length out of calls of the same name, in which they would count once."""
     rows = np.flatnonzero(is_empty & (parent >= 0))
     while len(rows := rows[(parent[rows] >= 0) & (name[parent[rows]] == name[rows])]):
         parent[rows] = parent[parent[rows]]
@@ -254,10 +247,7 @@ def _threads(collector: CollectedEvents, events: Columns) -> Columns:
 
 
 def _thread_numbers(collector: CollectedEvents) -> list[int]:
-    """Ids of threads, each of one thread alone, as times of threads are told apart by them.
-
-    Threads of two processes or hosts may have equal ids, and a name is no id.
-    """
+    """A distinct id per thread: two processes or hosts may have equal ones, and names are none."""
     numbers: dict[int, None] = {}
     others = count(_NO_ID_OF_A_SYSTEM)
     for _, thread in collector.threads:

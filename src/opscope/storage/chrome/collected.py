@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.columns.doubts import Doubt
+from opscope.columns.ledger import Doubt
 from opscope.columns.table import ListColumn
 from opscope.storage.chrome.vocabulary import parsed
 
@@ -30,24 +30,18 @@ class CollectedEvents:
     Attributes:
         texts: name to row of the name table.
         threads: (process, thread) as in the file, of every row of ``threads``.
-        thread_names: what the file calls each of them, "" where it says nothing.
+        thread_names: in the file, "" where there is none.
         processes: names of processes.
-        labels: what the file calls them otherwise, as in "GPU 0".
+        labels: other names of theirs, as in "GPU 0".
         owners: processes of device activities, of which ``gpu["process"]`` is the row.
-        categories: that there are.
         spans: columns of them; also of ``allocations``, ``gpu``, ``overheads``, ``tensors`` and
             ``scalars``, of which ``event`` is the row of a span.
         flows: ends of arrows between spans: id, thread, time, 1 for the target, 1 between ranks.
         launch_arrows: ids of ends of arrows from launches to what they launched.
         skipped: how many events were left out, by reason.
-        not_shown: how many were that no table is for, by what they are; nothing is lost by it.
+        not_shown: how many no table is for, by what they are.
         not_exported: rows of tables that the recording had and the file has no room for.
-        doubts: what of it cannot be true.
-        seen: how many events there were.
-        mended: how many names had to be mended before the file was JSON.
-        marks: how many rows say where the profiler that wrote the file began and ended.
-        overlaps: how many spans overlap others of their thread.
-        overlap_ns: for how long.
+        marks: rows that say where the profiler that wrote the file began and ended.
         is_cut: the end of the file is missing.
     """
 
@@ -95,30 +89,20 @@ class CollectedEvents:
         return self.texts.setdefault(text, len(self.texts))
 
     def keep(self, name: str, keep: npt.NDArray[np.bool_]) -> None:
-        """Leave out rows of columns, and what is of them.
-
-        Args:
-            name: of the attribute that has the columns.
-            keep: shape (rows,).
-        """
-        setattr(self, name, _kept(getattr(self, name), keep))
+        """Leave out rows of columns, and what is of them."""
+        setattr(self, name, rows_of(getattr(self, name), np.flatnonzero(keep)))
         if name != "spans":
             return
         new_row = np.cumsum(keep, dtype=np.int32) - 1
         for of_spans in ("tensors", "scalars"):
             columns = getattr(self, of_spans)
-            columns = _kept(columns, keep[columns["event"]])
+            columns = rows_of(columns, np.flatnonzero(keep[columns["event"]]))
             setattr(self, of_spans, {**columns, "event": new_row[columns["event"]]})
 
     def of_process(
         self, threads: npt.NDArray[np.bool_], work: npt.NDArray[np.bool_]
     ) -> CollectedEvents:
-        """The same, of one process.
-
-        Args:
-            threads: which are its own, shape (threads,).
-            work: which device activities are, shape (activities,).
-        """
+        """The same, of one process."""
         found = copy(self)
         found.texts, found.skipped = dict(self.texts), self.skipped.copy()
         found.not_shown, found.doubts = self.not_shown.copy(), [*self.doubts]
@@ -137,8 +121,8 @@ class CollectedEvents:
         return found
 
 
-def _kept(columns: Columns, keep: npt.NDArray[np.bool_]) -> Columns:
-    rows = np.flatnonzero(keep)
+def rows_of(columns: Columns, rows: npt.NDArray[np.int64]) -> Columns:
+    """The given rows of all columns, in the given order."""
     return {
         name: column.take(rows) if isinstance(column, ListColumn) else column[rows]
         for name, column in columns.items()
@@ -153,7 +137,7 @@ def _columns(taken: Mapping[str, Any]) -> Columns:
 
 
 def _label(label: tuple[str, bool]) -> Any:
-    """What names a process or a thread: JSON, or a text that was made of a list or an object."""
+    """A process or thread as the file names it: JSON, or text made of a list or an object."""
     text, is_json = label
     return parsed(text) if is_json else text
 

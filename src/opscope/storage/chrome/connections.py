@@ -11,13 +11,12 @@ import numpy.typing as npt
 
 from opscope import _native
 from opscope.columns.codes import LinkKind
-from opscope.columns.doubts import Doubt
+from opscope.columns.ledger import Doubt
 from opscope.columns.nesting import enclosing
 from opscope.columns.row_groups import group_rows
 from opscope.columns.schema import EventKind
-from opscope.columns.table import ListColumn
-from opscope.storage.chrome.collected import CollectedEvents
-from opscope.storage.chrome.numbers import integer
+from opscope.storage.chrome.collected import CollectedEvents, rows_of
+from opscope.storage.chrome.vocabulary import integer
 
 Int64 = npt.NDArray[np.int64]
 Columns = dict[str, Any]
@@ -27,8 +26,7 @@ def allocations(collector: CollectedEvents, base: int, nested: Any) -> Columns:
     """The ``allocations`` table in time order, each in the span it happened in."""
     columns = collector.allocations
     columns["time_ns"] += base
-    order = np.argsort(columns["time_ns"], kind="stable")
-    columns = {name: column[order] for name, column in columns.items()}
+    columns = rows_of(columns, np.argsort(columns["time_ns"], kind="stable"))
     columns["event"] = enclosing(nested, columns["thread"], columns["time_ns"])
     names = ("action", "device_type", "device_index", "address")
     columns["allocation_id"] = _native.pair_allocations({name: columns[name] for name in names})
@@ -39,11 +37,7 @@ def device_activities(collector: CollectedEvents, base: int, events: Columns) ->
     """The ``gpu`` table in time order, with the event that launched each activity."""
     columns = collector.gpu
     columns["start_ns"] += base
-    order = np.argsort(columns["start_ns"], kind="stable")
-    columns = {
-        name: column.take(order) if isinstance(column, ListColumn) else column[order]
-        for name, column in columns.items()
-    }
+    columns = rows_of(columns, np.argsort(columns["start_ns"], kind="stable"))
     external = columns.pop("external_id")
     is_runtime = events["kind"] == EventKind.RUNTIME_CALL
     earlier = np.searchsorted(events["start_ns"], columns["start_ns"], side="right")
@@ -65,8 +59,7 @@ def overheads(collector: CollectedEvents, base: int) -> Columns:
     threads = {integer(thread, -1): row for row, (_, thread) in enumerate(collector.threads)}
     named = columns.pop("system_thread_id").tolist()
     columns["thread"] = np.array([threads.get(thread, -1) for thread in named], dtype=np.int32)
-    order = np.argsort(columns["start_ns"], kind="stable")
-    return {name: column[order] for name, column in columns.items()}
+    return rows_of(columns, np.argsort(columns["start_ns"], kind="stable"))
 
 
 def unmatched_arrows(collector: CollectedEvents) -> int:
@@ -129,7 +122,7 @@ def launch_doubts(gpu: Columns, events: Columns, texts: Iterable[str]) -> list[D
 
 
 def _is_captured(events: Columns, texts: list[str]) -> npt.NDArray[np.bool_]:
-    """What happens while a graph is captured: launches are noted then, and no work is done."""
+    """Calls while a graph is captured: launches are noted then, and no work is done."""
     change = np.array(
         [text.endswith("StreamBeginCapture") - text.endswith("StreamEndCapture") for text in texts],
         dtype=np.int64,

@@ -12,9 +12,8 @@ import numpy.typing as npt
 from opscope.columns.codes import DeviceType, EventKind, GpuKind
 from opscope.columns.schema import UNKNOWN_KIND
 from opscope.columns.table import ListColumn
-from opscope.storage.chrome.categories import file_device_type, labelled_device_type
 from opscope.storage.chrome.collected import CollectedEvents
-from opscope.storage.chrome.numbers import integer
+from opscope.storage.chrome.vocabulary import file_device_type, integer, labelled_device_type
 
 _NONE = (
     *("external_id", "counters", "peer_device", "target_device", "wait_on_stream"),
@@ -59,7 +58,7 @@ def _number_devices(collected: CollectedEvents) -> None:
 
 
 def _number(given: int, owner: Any) -> int:
-    """Of a device: what the event says, or else what its process ends with."""
+    """The number in the event, or else at the end of the name of its process."""
     match = _AT_END.search(str(owner)) if given == _UNKNOWN else None
     return int(match[0]) if match and int(match[0]) < _LAST else given
 
@@ -85,7 +84,7 @@ def hardware_counters(collected: CollectedEvents, base: int) -> list[dict[str, A
 
 
 def _move_spans(collected: CollectedEvents) -> None:
-    """Of categories that nothing is known of, in a process that is labelled as a device."""
+    """Move spans of unknown categories to the device that their process is labelled as."""
     if not collected.labels:
         return
     spans = collected.spans

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.columns.codes import AllocationAction, DeviceType, EventKind, GpuKind
-from opscope.columns.doubts import Doubt
+from opscope.columns.ledger import Doubt
 from opscope.columns.nesting import enclosing
 from opscope.storage.chrome.collected import CollectedEvents
 
@@ -102,7 +102,7 @@ def _leave_out_sizes(collected: CollectedEvents) -> None:
 
 
 def _leave_out_lost(collected: CollectedEvents, columns: dict[str, Int64]) -> int:
-    """Rows at 0 that last nothing, if all others are far from 0: how far."""
+    """Leave out rows at 0 without duration if all others are far from 0; how far."""
     lost = {name: _is_lost(collected, name, times) for name, times in columns.items()}
     if not any(found.any() for found in lost.values()):
         return 0
@@ -125,7 +125,7 @@ def _is_lost(collected: CollectedEvents, name: str, times: Int64) -> Flags:
 
 
 def _believed(times: Int64) -> _Believed:
-    """Between which moments times are believed: where the most are, without a large hole."""
+    """The range in which most times are, without a large hole."""
     low, high = int(times.min(initial=0)), int(times.max(initial=0))
     low = int(times.min()) if len(times) else low
     whole = _Believed(low, high, 0, 0, 0)
@@ -151,7 +151,7 @@ def _believed(times: Int64) -> _Believed:
 
 
 def _is_crowded(times: Int64, low: int, high: int) -> bool:
-    """Most of them are in a small part of the time, as they are beside a few that are far away."""
+    """Most times are in a small part of the range, as beside a few outliers."""
     part = (times - low) // ((high - low) // (_FAR // 2) + 1)
     return bool(np.bincount(part).max() * 2 >= len(times))
 
@@ -173,8 +173,7 @@ def _cut_spans(collected: CollectedEvents, believed: _Believed) -> None:
 
 
 def _doubt_ends(collected: CollectedEvents, of: str, ends: Int64, believed: _Believed) -> None:
-    """Say of what computes that it goes on when nothing has begun for a thousand times as long as
-    all the rest took: a wait may do so, and work hardly."""
+    """Doubt work that ends a thousand times later than all else took: only waits may."""
     limit = believed.high + max(_FAR * (believed.high - believed.low), _WAITS_NS)
     late = ends[ends > limit]
     if len(ends) > _FEW:
@@ -183,7 +182,7 @@ def _doubt_ends(collected: CollectedEvents, of: str, ends: Int64, believed: _Bel
 
 
 def _cut_work(collected: CollectedEvents) -> None:
-    """Of CUDA devices, whose streams do one thing after another, but for branches of graphs."""
+    """Cut durations on CUDA streams, which do one thing at a time, but for branches of graphs."""
     gpu = collected.gpu
     if not (gpu["duration_ns"] > _TOO_LONG_NS).any():
         return

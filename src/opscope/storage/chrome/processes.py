@@ -26,11 +26,7 @@ _MOST = 4096
 
 
 def processes_in(collected: CollectedEvents, path: str) -> dict[Partition | None, CollectedEvents]:
-    """Its events by process; all of them under None where they are of one.
-
-    Raises:
-        TraceFormatError: it is not known of which process some of the device work is.
-    """
+    """Its events by process; all of them under None where they are of one."""
     ours = {
         label: Partition(match[1], int(match[2]))
         for label, name in collected.processes.items()
@@ -59,8 +55,7 @@ def processes_in(collected: CollectedEvents, path: str) -> dict[Partition | None
 def _of_ours(
     collected: CollectedEvents, ours: dict[Any, Partition]
 ) -> dict[Partition | None, CollectedEvents]:
-    """By the names that opscope gave its processes. Devices of several have one number there: what
-    they did is of whose call has its id."""
+    """By opscope's names of processes; device work is of the process whose call has its id."""
     parts = list(dict.fromkeys(ours.values()))
     of_thread = np.array(
         [parts.index(ours[process]) if process in ours else 0 for process, _ in collected.threads]
@@ -78,7 +73,6 @@ def _of_ours(
 
 
 def _hosts(collected: CollectedEvents) -> list[Any]:
-    """The processes that called operators or a device's runtime, in the file's order."""
     kind = collected.spans["kind"]
     of_torch = (kind == EventKind.OPERATOR) | (kind == EventKind.RUNTIME_CALL)
     threads = np.unique(collected.spans["thread"][of_torch]).tolist()
@@ -86,7 +80,7 @@ def _hosts(collected: CollectedEvents) -> list[Any]:
 
 
 def _prefix(label: Any) -> str:
-    """What precedes the number of a process: ``[TP00]`` of ``[TP00] 40``; empty for a number."""
+    """``[TP00]`` of ``[TP00] 40``; empty for a number."""
     match = _NUMBERED.match(label) if isinstance(label, str) else None
     return match[1] if match else ""
 
@@ -94,7 +88,7 @@ def _prefix(label: Any) -> str:
 def _groups_by_prefix(
     labels: list[Any], hosts: list[Any], owners: list[Any]
 ) -> dict[Any, str] | None:
-    """By label, the text that all of one process begin with; None where they are no groups."""
+    """By label the common prefix of a process; None where labels form no groups."""
     groups = {label: _prefix(label) for label in labels}
     of_hosts, of_devices = ({groups[label] for label in some} for some in (hosts, owners))
     is_several = 1 < len(of_hosts | of_devices) <= _MOST
@@ -104,17 +98,13 @@ def _groups_by_prefix(
 
 
 def _group_of(process: Any, groups: dict[Any, str], names: list[str]) -> int:
-    """Of a process; the first where one without operators has a name that says nothing."""
+    """The group of a process; the first for one without operators and a name without a prefix."""
     group = groups.get(process) or _prefix(process) or str(process)
     return names.index(group) if group in names else 0
 
 
 def _check_launches(collected: CollectedEvents, hosts: list[Any], path: str) -> None:
-    """That of each device activity one process at most has a call with its correlation id.
-
-    Raises:
-        TraceFormatError: of some, several have.
-    """
+    """Check that at most one process has a call with the correlation id of each piece of work."""
     spans, wanted = collected.spans, collected.gpu["correlation_id"]
     host_of_thread = np.array(
         [hosts.index(process) if process in hosts else -1 for process, _ in collected.threads]
@@ -134,7 +124,7 @@ def _check_launches(collected: CollectedEvents, hosts: list[Any], path: str) -> 
 
 
 def _parts(names: list[str]) -> list[Partition]:
-    """By the number that each name has, or else their order."""
+    """Ranks by the number in each name, or else in order."""
     numbers = [_NUMBER.findall(name) for name in names]
     own = [int(found[0]) for found in numbers if len(found) == 1 and len(found[0]) < 6]
     ranks = own if len(set(own)) == len(names) else range(len(names))

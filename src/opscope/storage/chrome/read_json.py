@@ -31,9 +31,6 @@ def read_json(path: Path) -> tuple[_native.ChromeReader, dict[str, Any]]:
     Of a file that was cut, what is whole is read. One fault is mended: names with quotes in them
     that Kineto did not escape (``"name": "f.py(0): "x""``).
 
-    Returns:
-        What holds the events, and the file's other keys.
-
     Raises:
         TraceFormatError: the file is missing, damaged, truncated or not a Chrome trace.
         InsufficientMemoryError: it does not fit in memory.
@@ -69,7 +66,7 @@ def _read(path: Path, mends: bool) -> _native.ChromeReader:
 
 
 def _utf8_pieces(path: Path) -> Iterator[bytes]:
-    """The text of a file in whatever encoding, with replacements where it is none."""
+    """The text of a file as UTF-8, with replacements for what is not text."""
     decoder: codecs.IncrementalDecoder | None = None
     is_plain = False
     for piece in pieces_of(path, PIECE_BYTES):
@@ -86,7 +83,7 @@ def _utf8_pieces(path: Path) -> Iterator[bytes]:
 
 
 def _without_padding(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The same without zeros behind the text, as a file has that was cut by its machine's end."""
+    """Drop zeros at the end, which a file has that a crash of its machine cut."""
     zeros = 0
     for piece in pieces:
         text = piece.rstrip(b"\0")
@@ -110,6 +107,8 @@ def _what_is_wrong(path: Path, problem: _native.JsonProblem) -> str:
             f"{path} goes on behind the end of its JSON, at {place}. If it holds several traces, "
             "put each into a file of its own: their times may have different beginnings."
         )
+    if path.suffix == ".py":
+        return f"{path} is a program. `opscope run {path}` records it, and makes a trace to load."
     return (
         f"{path} is not JSON: {problem['what']} at {place}. opscope.load() takes trace folders "
         "written by opscope and Chrome JSON (.json, .json.gz)."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from opscope.columns.dtypes import TORCH_NAMES
 from opscope.columns.schema import Role, ScalarType
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Rows, Values
 
 
 @dataclass(frozen=True)
@@ -125,23 +126,23 @@ class RowsOfEvent:
         self.table = table
 
     @cached_property
-    def _order(self) -> npt.NDArray[np.int64] | None:
+    def _order(self) -> Values | None:
         event = self.table["event"]
         return None if (event[1:] >= event[:-1]).all() else np.argsort(event, kind="stable")
 
     @cached_property
-    def _sorted(self) -> npt.NDArray[np.int32]:
-        event: npt.NDArray[np.int32] = self.table["event"]
+    def _sorted(self) -> Rows:
+        event: Rows = self.table["event"]
         return event if self._order is None else event[self._order]
 
-    def rows(self, event: int) -> npt.NDArray[np.int64]:
+    def rows(self, event: int) -> Values:
         """Rows of ``event``, in table order."""
         # Of the column's own dtype, or all of it would be converted every time.
         wanted = np.array([event, event + 1], dtype=self._sorted.dtype)
         first, last = np.searchsorted(self._sorted, wanted)
         return np.arange(first, last) if self._order is None else self._order[first:last]
 
-    def columns_of(self, events: npt.NDArray[np.int64], *names: str) -> list[list[tuple[Any, ...]]]:
+    def columns_of(self, events: Values, *names: str) -> list[list[tuple[Any, ...]]]:
         """Of each event its rows as tuples of some columns, in table order; lists as tuples."""
         wanted = events.astype(self._sorted.dtype)
         first = np.searchsorted(self._sorted, wanted)
@@ -153,7 +154,7 @@ class RowsOfEvent:
             found[place] = list(zip(*(self._values(name, rows) for name in names), strict=True))
         return found
 
-    def _values(self, name: str, rows: npt.NDArray[np.int64]) -> list[Any]:
+    def _values(self, name: str, rows: Values) -> list[Any]:
         if self.table.schema.column(name).is_list:
             lists = self.table.lists(name)
             return [tuple(lists[row]) for row in rows.tolist()]
@@ -242,3 +243,20 @@ def _number(kind: ScalarType, text: str) -> Any:
         return complex(text) if kind == ScalarType.COMPLEX else None
     except ValueError:  # written by a torch version with another format: keep the text
         return text
+
+
+def keyword_values(trace: TraceData, keywords: Sequence[str]) -> dict[int, dict[str, Any]]:
+    """Keyword arguments by event and name, for the few events that have any of ``keywords``."""
+    scalars = trace.table("scalars")
+    rows = np.flatnonzero(scalars["role"] == Role.KEYWORD)
+    if not len(rows):
+        return {}
+    used: npt.NDArray[Any] = np.unique(scalars["keyword"][rows])
+    wanted = [row for row in used.tolist() if trace.names[row] in keywords]
+    found: dict[int, dict[str, Any]] = {}
+    for row in rows[np.isin(scalars["keyword"][rows], wanted)].tolist():
+        name = trace.names[scalars["keyword"][row]]
+        text = trace.names[scalars["value"][row]]
+        is_number = scalars["type"][row] == ScalarType.INT and text.lstrip("-").isdigit()
+        found.setdefault(int(scalars["event"][row]), {})[name] = int(text) if is_number else text
+    return found

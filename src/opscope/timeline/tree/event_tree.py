@@ -1,14 +1,70 @@
-"""The call tree of a trace as arrays: children, roots, true ends."""
+"""The call tree of a trace as arrays: ancestors, sums over subtrees, children, true ends.
+
+A parent column holds the row of each event's parent, ``-1`` for none. Nothing recurses, so 100,000
+levels are as safe as a flat list. Each answer is one pass in the order of rows, in which parents
+stand close before their children: what a row costs does not grow with the trace.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from opscope import _native
 from opscope.base.cached_property import cached_property
-from opscope.columns.derived import derived
-from opscope.columns.trace_data import TraceData
-from opscope.timeline.tree.ancestry import Index
+from opscope.columns.trace_data import TraceData, derived
+from opscope.timeline.arrays import Flags, Rows, Values
+
+Index = npt.NDArray[np.signedinteger[Any]]
+
+
+def nearest_ancestor(parent: Index, keep: Flags) -> Index:
+    """For every row the closest proper ancestor with ``keep``, or -1. Shape (rows,)."""
+    return _native.nearest_ancestor(parent_column(parent), np.ascontiguousarray(keep))
+
+
+def outermost_ancestor(parent: Index, keep: Flags) -> Index:
+    """For every row the furthest of it and its ancestors with ``keep``, or -1. Shape (rows,)."""
+    return _native.outermost_ancestor(parent_column(parent), np.ascontiguousarray(keep))
+
+
+def depths(parent: Index) -> Rows:
+    """How many ancestors every row has; 0 for roots. Shape (rows,)."""
+    return _native.depths(parent_column(parent))
+
+
+def subtree_sums(parent: Index, own: Values) -> Values:
+    """Every row's ``own`` value plus those of all its descendants. Shape (rows,)."""
+    return _native.subtree_sums(parent_column(parent), np.ascontiguousarray(own, dtype=np.int64))
+
+
+def parent_column(parent: Index) -> Index:
+    """``parent`` as native code takes it."""
+    wide = parent.dtype if parent.dtype in (np.int32, np.int64) else np.int64
+    return np.ascontiguousarray(parent, dtype=wide)
+
+
+def levels(depth: Rows) -> list[Values]:
+    """Rows grouped by depth, roots first, each group in row order."""
+    if not len(depth):
+        return []
+    deepest = int(depth.max())
+    narrow = depth.astype(np.int16) if deepest < 2**15 else depth  # int16 sorts by radix
+    order = np.argsort(narrow, kind="stable")
+    counts = np.bincount(depth, minlength=deepest + 1)
+    return np.split(order, np.cumsum(counts)[:-1])
+
+
+def minus_children(parent: Index, value: Values, counted: Flags | None = None) -> Values:
+    """Each row's value minus the values of its direct children. Shape (rows,).
+
+    ``counted`` names the rows that count as children; all by default.
+    """
+    children = None if counted is None else np.ascontiguousarray(counted)
+    value = np.ascontiguousarray(value, dtype=np.int64)
+    return _native.minus_children(parent_column(parent), value, children)
 
 
 class EventTree:
@@ -25,15 +81,15 @@ class EventTree:
         # The trace itself is not kept: this object lives in a cache keyed by it.
         events = trace.events
         self.parent: Index = events["parent"]
-        self.start_ns: npt.NDArray[np.int64] = events["start_ns"]
-        self._duration_ns: npt.NDArray[np.int64] = events["duration_ns"]
-        self._unfinished: npt.NDArray[np.bool_] = events["unfinished"]
+        self.start_ns: Values = events["start_ns"]
+        self._duration_ns: Values = events["duration_ns"]
+        self._unfinished: Flags = events["unfinished"]
 
     def __len__(self) -> int:
         return len(self.parent)
 
     @cached_property
-    def duration_ns(self) -> npt.NDArray[np.int64]:
+    def duration_ns(self) -> Values:
         """Duration, where an event that never ended closes with its parent."""
         if not self._unfinished.any():
             return self._duration_ns
@@ -41,29 +97,29 @@ class EventTree:
         end = self.start_ns + self._duration_ns
         for row in left_open:  # in order of start: a parent's end is settled before its children's
             end[row] = max(self.start_ns[row], min(end[row], end[self.parent[row]]))
-        duration: npt.NDArray[np.int64] = end - self.start_ns
+        duration: Values = end - self.start_ns
         return duration
 
     @cached_property
-    def by_start(self) -> npt.NDArray[np.int64] | None:
+    def by_start(self) -> Values | None:
         """Rows in order of start; None where they are in that order already."""
         in_order = bool((self.start_ns[1:] >= self.start_ns[:-1]).all())
         return None if in_order else np.argsort(self.start_ns, kind="stable")
 
     @cached_property
-    def roots(self) -> npt.NDArray[np.int64]:
+    def roots(self) -> Values:
         """Rows without a parent, in order of start. Shape (roots,)."""
         return np.flatnonzero(self.parent < 0)
 
     @cached_property
-    def children(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def children(self) -> tuple[Values, Values]:
         """Children as (offsets, rows): those of e are ``rows[offsets[e]:offsets[e + 1]]``.
 
         Shapes (events + 1,) and (events - roots,); children are in order of start.
         """
         return group_by_parent(self.parent)
 
-    def children_of(self, event: int) -> npt.NDArray[np.int64]:
+    def children_of(self, event: int) -> Values:
         """Rows that ran directly inside ``event``, in order of start."""
         offsets, rows = self.children
         return rows[offsets[event] : offsets[event + 1]]
@@ -75,10 +131,47 @@ def event_tree(trace: TraceData) -> EventTree:
     return EventTree(trace)
 
 
-def group_by_parent(
-    parent: Index,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def group_by_parent(parent: Index) -> tuple[Values, Values]:
     """Rows grouped by parent: offsets of shape (rows + 1,), and the rows that have a parent."""
     order = np.argsort(parent, kind="stable")
     counts = np.bincount(parent + 1, minlength=len(parent) + 1)
     return np.cumsum(counts) - counts[0], order[counts[0] :]
+
+
+def event_arrays(trace: TraceData) -> _native.EventArrays:
+    """What tells how events nest and what they are, column by column. Shapes (events,)."""
+
+    def column(name: str) -> npt.NDArray[Any]:
+        return np.ascontiguousarray(trace.events[name])
+
+    return (
+        column("parent"),
+        column("thread"),
+        column("name"),
+        column("kind"),
+        column("scope"),
+        column("sequence_number"),
+        column("forward_thread"),
+    )
+
+
+def numbers_of_threads(trace: TraceData) -> Values:
+    """torch's id of every thread, by its row; shape (threads,)."""
+    known = trace.table("threads")["torch_thread_id"]
+    if len(known):
+        return np.ascontiguousarray(known, dtype=np.int64)
+    # Traces of other tools may have no threads table: take the row as the id.
+    return np.arange(int(trace.events["thread"].max(initial=-1)) + 1)
+
+
+def self_times(tree: EventTree, is_async: Flags | None = None) -> Values:
+    """Duration minus that of direct children, in nanoseconds. Shape (events,).
+
+    An asynchronous event (``is_async``) overlaps what runs after it, so it has no self time and
+    takes none from its parent; what ran inside it counts as its parent's.
+    """
+    parent: Index = tree.parent
+    if is_async is not None and is_async.any():
+        parent = np.where(is_async, -1, nearest_ancestor(parent, ~is_async))
+        return np.where(is_async, 0, minus_children(parent, tree.duration_ns))
+    return minus_children(parent, tree.duration_ns)

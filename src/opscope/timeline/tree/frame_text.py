@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope import _native
-from opscope.columns.derived import derived
 from opscope.columns.schema import EventKind
 from opscope.columns.table import Table
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derived
+from opscope.timeline.arrays import Flags, Rows, Values
 
 MODULE_PREFIX = "nn.Module: "
 PYTHON_KINDS = (
@@ -23,21 +22,21 @@ PYTHON_KINDS = (
 """Kinds that are frames of a Python stack."""
 
 
-def python_events(trace: TraceData) -> npt.NDArray[np.bool_]:
+def python_events(trace: TraceData) -> Flags:
     """Which events are frames of a Python stack. Shape (events,)."""
     return is_python(trace.events)
 
 
-def is_python(events: Table) -> npt.NDArray[np.bool_]:
+def is_python(events: Table) -> Flags:
     """As :func:`python_events`, of the table alone."""
     of_kind = np.zeros(256, dtype=np.bool_)  # by any kind, also one of a newer opscope
     of_kind[list(PYTHON_KINDS)] = True
-    found: npt.NDArray[np.bool_] = of_kind[events["kind"]]
+    found: Flags = of_kind[events["kind"]]
     return found
 
 
 @derived
-def event_texts(trace: TraceData) -> tuple[npt.NDArray[np.int32], list[str]]:
+def event_texts(trace: TraceData) -> tuple[Rows, list[str]]:
     """The text each event is shown under, as (row in texts, texts).
 
     That is its name; module calls get torch's prefix, and calls that were recorded by frame alone
@@ -59,7 +58,7 @@ def event_texts(trace: TraceData) -> tuple[npt.NDArray[np.int32], list[str]]:
     return label, list(rows)
 
 
-def own_texts(trace: TraceData) -> tuple[npt.NDArray[np.int32], list[str]]:
+def own_texts(trace: TraceData) -> tuple[Rows, list[str]]:
     """As :func:`event_texts` for opscope's own views: modules as the program calls them."""
     label, texts = event_texts(trace)
     names = module_names(trace)
@@ -71,17 +70,11 @@ def own_texts(trace: TraceData) -> tuple[npt.NDArray[np.int32], list[str]]:
 
 @dataclass(frozen=True)
 class ModuleName:
-    """What a module is called.
+    """What a module is called."""
 
-    Attributes:
-        path: ``blocks.3.mlp.0``; empty for the outermost, and where it is not known.
-        class_name: ``Linear``.
-        numbered: class and number, ``Linear_22``.
-    """
-
-    path: str
-    class_name: str
-    numbered: str
+    path: str  # ``blocks.3.mlp.0``; empty for the outermost, and where it is not known
+    class_name: str  # ``Linear``
+    numbered: str  # class and number, ``Linear_22``
 
     @property
     def text(self) -> str:
@@ -121,7 +114,7 @@ def _text(trace: TraceData, key: int, size: int) -> str:
     return MODULE_PREFIX + trace.names[key - size - 1].removeprefix(MODULE_PREFIX)
 
 
-def _frames(trace: TraceData) -> npt.NDArray[np.int64]:
+def _frames(trace: TraceData) -> Values:
     """Row in frames of each event, -1 where it has none."""
     calls = trace.table("python_calls")
     frame = np.full(len(trace.events), -1, dtype=np.int64)

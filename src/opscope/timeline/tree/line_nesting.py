@@ -12,73 +12,49 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
 from opscope.base.cached_property import cached_property
-from opscope.columns.derived import derived
-from opscope.columns.row_groups import group_rows
-from opscope.columns.trace_data import TraceData
+from opscope.columns.row_groups import group_rows, order_rows
+from opscope.columns.trace_data import TraceData, derived
+from opscope.timeline.arrays import Flags, Rows, Values
 from opscope.timeline.tree.event_tree import event_tree
-
-Indices = npt.NDArray[np.int32]
-Values = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a timeline.
+    """One line of a timeline."""
 
-    Attributes:
-        name: the thread's name, or ``stream 7``; empty if a thread has none.
-        number: of the thread in the system, or of the stream.
-        device: index of the device of a stream; -1 for a thread.
-        lane: 0 for the thread or stream itself, from 1 for lanes beside it.
-        home: row in the same list of the line this lane is beside; its own row if it is lane 0.
-        process: of a thread; -1 for the one that the trace is of.
-    """
-
-    name: str
-    number: int
-    device: int
-    lane: int
-    home: int
-    process: int = -1
+    name: str  # the thread's name, or ``stream 7``; empty if a thread has none
+    number: int  # of the thread in the system, or of the stream
+    device: int  # index of the device of a stream; -1 for a thread
+    lane: int  # 0 for the thread or stream itself, from 1 for lanes beside it
+    home: int  # row in the same list of the line this lane is beside; its own row if it is lane 0
+    process: int = -1  # of a thread; -1 for the one that the trace is of
 
 
 @dataclass(frozen=True, eq=False)
 class LineNesting:
-    """The threads of a trace, and their spans. Arrays have shape (events,) unless said otherwise.
+    """The threads of a trace and their spans; shape (events,) unless said otherwise."""
 
-    Attributes:
-        threads: one line per thread of the system.
-        thread: row in ``threads`` of every event.
-        start_ns: as recorded.
-        took_ns: as recorded, never negative; unfinished spans close with their parent.
-        parent: as recorded.
-        around: the span directly around each by time, -1 for none; of asynchronous ones the parent.
-        own_ns: time in which it was the innermost span of its thread.
-        is_async: spans that are not what their thread does.
-        by_start: rows in order of start; None where they are in that order already.
-        moved: rows of spans that do not nest as recorded, in the order of ``moved_until_ns``. Of a
-            row that is there twice, the last counts.
-        moved_until_ns: until when each has time of its own.
-    """
-
-    threads: list[Line]
-    thread: Indices
-    start_ns: Values
-    took_ns: Values
-    parent: Indices
-    around: Indices
-    own_ns: Values
-    is_async: Flags
-    by_start: Values | None
-    moved: Indices
-    moved_until_ns: Values
+    threads: list[Line]  # one line per thread of the system
+    thread: Rows  # row in ``threads`` of every event
+    start_ns: Values  # as recorded
+    took_ns: Values  # as recorded, never negative; unfinished spans close with their parent
+    parent: Rows  # as recorded
+    # the span directly around each by time, -1 for none; of asynchronous ones the parent
+    around: Rows
+    own_ns: Values  # time in which it was the innermost span of its thread
+    is_async: Flags  # spans that are not what their thread does
+    by_start: Values | None  # rows in order of start; None where they are in that order already
+    # rows of spans that do not nest as recorded, in the order of ``moved_until_ns``. Of a row that
+    # is there twice, the last counts
+    moved: Rows
+    moved_until_ns: Values  # until when each has time of its own
 
     @property
     def is_as_recorded(self) -> bool:
@@ -93,7 +69,7 @@ class LineNesting:
         return until
 
     @cached_property
-    def rows(self) -> list[Indices]:
+    def rows(self) -> list[Rows]:
         """Of every thread its spans in order of start, without asynchronous ones."""
         rows, begin = rows_by_line(self.thread, len(self.threads), self.by_start)
         found = [rows[first:last] for first, last in pairwise(begin.tolist())]
@@ -109,13 +85,7 @@ def line_nesting(trace: TraceData) -> LineNesting:
 
 
 def nest(trace: TraceData, left_out: Flags, parent: npt.NDArray[np.signedinteger]) -> LineNesting:
-    """The nesting of some spans of a trace alone.
-
-    Args:
-        trace: any.
-        left_out: of every event, whether it is none of these.
-        parent: of every event another, or -1.
-    """
+    """The nesting of the spans of a trace that are not ``left_out``; ``parent`` as recorded."""
     tree = event_tree(trace)
     threads, thread = thread_lines(trace)
     start, took = np.ascontiguousarray(tree.start_ns), np.ascontiguousarray(tree.duration_ns)
@@ -135,7 +105,7 @@ def nest(trace: TraceData, left_out: Flags, parent: npt.NDArray[np.signedinteger
     )
 
 
-def thread_lines(trace: TraceData) -> tuple[list[Line], Indices]:
+def thread_lines(trace: TraceData) -> tuple[list[Line], Rows]:
     """A line for every thread of the system, and the row of every event's."""
     threads, thread = trace.table("threads"), trace.events["thread"]
     if not len(threads):  # a foreign trace without a threads table
@@ -151,8 +121,45 @@ def thread_lines(trace: TraceData) -> tuple[list[Line], Indices]:
     return lines, thread if np.array_equal(own, np.arange(len(own))) else own[thread]
 
 
-def rows_by_line(line: Indices, lines: int, by_start: Values | None) -> tuple[Indices, Values]:
+def rows_by_line(line: Rows, lines: int, by_start: Values | None) -> tuple[Rows, Values]:
     """Rows line by line in order of start, and where each line begins, shape (lines + 1,)."""
     ordered = line if by_start is None else line[by_start]
     rows, begin = _native.rows_by_line(np.ascontiguousarray(ordered), lines)
     return (rows if by_start is None else by_start[rows].astype(np.int32)), begin
+
+
+def own_times(trace: TraceData) -> Values:
+    """Nanoseconds of every event, shape (events,); the same array for the same trace."""
+    return line_nesting(trace).own_ns
+
+
+def outermost_of(
+    trace: TraceData, events: Values, group: npt.NDArray[np.signedinteger[Any]]
+) -> Flags:
+    """Which of ``events`` do not run, by time, within another of them of their thread and group.
+
+    Shape (events,), as ``group``. A function that calls itself is one stretch of time, however
+    deep.
+    """
+    start = event_tree(trace).start_ns[events]
+    end = line_nesting(trace).until_ns[events]
+    if not len(start):
+        return np.zeros(0, dtype=np.bool_)
+    key = group.astype(np.int64) * len(trace.table("threads")) + trace.events["thread"][events]
+    order = _by_start(start)
+    order = order[order_rows(key[order])]
+    begins = np.ones(len(order), dtype=np.bool_)
+    begins[1:] = np.diff(key[order]) != 0
+    # Every group gets a stretch of its own, so that one running maximum serves them all.
+    origin = int(start.min())
+    shift = (np.cumsum(begins) - 1) * (int(end.max()) - origin + 1)
+    reached = np.maximum.accumulate(end[order] - origin + shift)
+    result = np.ones(len(order), dtype=np.bool_)
+    result[order[1:]] = begins[1:] | ((start[order] - origin + shift)[1:] >= reached[:-1])
+    return result
+
+
+def _by_start(start_ns: Values) -> Values:
+    """Rows in order of start; of equal ones in their own."""
+    in_order = bool((start_ns[1:] >= start_ns[:-1]).all())
+    return np.arange(len(start_ns)) if in_order else np.argsort(start_ns, kind="stable")

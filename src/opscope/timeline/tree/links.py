@@ -11,19 +11,16 @@ import numpy.typing as npt
 from opscope.columns.codes import LinkKind
 from opscope.columns.schema import EventKind, RecordScope
 from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Flags, Values
 
 
 @dataclass(frozen=True)
 class Links:
-    """Arrows between events, those of a kind in order of their targets.
+    """Arrows between events, those of a kind in order of their targets."""
 
-    Attributes:
-        source: where they begin, as forward operators, shape (links,).
-        target: where they end, as the backward operator that each caused, shape (links,).
-    """
-
-    source: npt.NDArray[np.int64]
-    target: npt.NDArray[np.int64]
+    source: Values  # where they begin, as forward operators, shape (links,)
+    # where they end, as the backward operator that each caused, shape (links,)
+    target: Values
 
     def __len__(self) -> int:
         return len(self.source)
@@ -63,13 +60,13 @@ def arrows(trace: TraceData) -> Links:
     )
 
 
-def thread_numbers(trace: TraceData) -> npt.NDArray[np.int64]:
+def thread_numbers(trace: TraceData) -> Values:
     """torch's thread id of every event, as ``forward_thread`` uses it. Shape (events,)."""
     known = trace.table("threads")["torch_thread_id"]
     thread = trace.events["thread"]
     if not len(known):  # traces of other tools may have no threads table: take the row as the id
         return thread.astype(np.int64)
-    numbers: npt.NDArray[np.int64] = known[thread]
+    numbers: Values = known[thread]
     return numbers
 
 
@@ -87,7 +84,7 @@ def _by_sequence_number(trace: TraceData) -> Links:
     return Links(_rows(source[by_target]), _rows(target[by_target]))
 
 
-def _numbered(trace: TraceData) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+def _numbered(trace: TraceData) -> tuple[Values, Flags]:
     """Backward operators, and the forward ones of the same numbers; whether each is backward.
 
     Most programs number far more operators than a backward pass ever reaches, and sorting them all
@@ -107,5 +104,5 @@ def _numbered(trace: TraceData) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.b
     return rows, is_backward[rows]
 
 
-def _rows(values: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
+def _rows(values: npt.NDArray[np.integer[Any]]) -> Values:
     return values.astype(np.int64)

@@ -12,14 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from opscope.base.cached_property import cached_property
 from opscope.columns.location import Location
 from opscope.columns.schema import AllocationAction, EventKind, RecordScope
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.tree.ancestry import Index
+from opscope.timeline.arrays import Rows, Values
 from opscope.timeline.tree.arguments import Arguments, RowsOfEvent
 from opscope.timeline.tree.detail import (
     Detail,
@@ -28,7 +27,7 @@ from opscope.timeline.tree.detail import (
     OperatorDetail,
     PythonDetail,
 )
-from opscope.timeline.tree.event_tree import event_tree, group_by_parent
+from opscope.timeline.tree.event_tree import Index, event_tree, group_by_parent
 from opscope.timeline.tree.frame_text import event_texts
 
 _KINDS = {int(kind): NodeKind(kind.name.lower()) for kind in EventKind}
@@ -174,17 +173,17 @@ class Tree:
         return np.concatenate([self.arrays.parent, self.trace.table("allocations")["event"]])
 
     @cached_property
-    def start_ns(self) -> npt.NDArray[np.int64]:
+    def start_ns(self) -> Values:
         """Times of events and memory events, shape (events + allocations,)."""
         return np.concatenate([self.arrays.start_ns, self.trace.table("allocations")["time_ns"]])
 
     @cached_property
-    def texts(self) -> tuple[npt.NDArray[np.int32], list[str]]:
+    def texts(self) -> tuple[Rows, list[str]]:
         """Names of events; see ``frame_text.event_texts``."""
         return event_texts(self.trace)
 
     @cached_property
-    def _children(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _children(self) -> tuple[Values, Values]:
         if len(self.parent) == self.event_count:
             return self.arrays.children
         by_time = np.argsort(self.start_ns, kind="stable")
@@ -192,17 +191,13 @@ class Tree:
         counts = np.bincount(self.parent + 1, minlength=len(self.parent) + 1)
         return np.cumsum(counts) - counts[0], by_time[rows]
 
-    def children_of(self, row: int) -> npt.NDArray[np.int64]:
+    def children_of(self, row: int) -> Values:
         """Rows directly inside ``row``, in order of start."""
         offsets, rows = self._children
         return rows[offsets[row] : offsets[row + 1]]
 
     def node(self, row: int) -> Node:
-        """The node of one row.
-
-        Raises:
-            IndexError: there is no such row.
-        """
+        """The node of one row; IndexError where there is none."""
         if not 0 <= row < len(self.parent):
             raise IndexError(f"row {row}, but the tree has {len(self.parent)} nodes")
         return Node(self, row)

@@ -1,47 +1,35 @@
 """``torch.profiler._pattern_matcher`` for torch 2.14 and newer, which do not have it any more.
 
-The same classes find the same events in a profile's event tree, so that programs which match
-patterns of their own, or ask for torch's, go on working. What they find is said in words of
-opscope's; ``trace.findings()`` knows more mistakes, and what each costs.
+Programs that import it go on working, and patterns of their own match events of the profile's tree.
+torch's own patterns match nothing here: ``trace.findings()`` knows these mistakes and more, with
+what each costs, and is what the report shows.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-_BFLOAT16_OR_HALF = ("torch.bfloat16", "torch.float16")
-_FILLS = frozenset({"aten::fill_", "aten::zero_", "aten::normal_", "aten::uniform_"})
-_LOOP = 10
-"""How often the same operators follow each other in what is taken for a loop."""
+from opscope.api.trace import Trace
+
 _REPORT = "torchtidy_report.json"
-_LINE = f"{'-' * 40}TorchTidy Report{'-' * 40}"
-NO_PLACE = "No source code location found"
 
 
 class AntiPattern:
     """A mistake, and how an event that shows it is known; derive and give :meth:`match`.
 
-    Args:
-        prof: a ``torch.profiler.profile`` that has ended.
-        should_benchmark: accepted; ``trace.findings(benchmark=True)`` measures what it costs.
-
-    Attributes:
-        name: of the mistake.
-        description: what to do.
-        url: where to read more, or "".
-        event_tree: the outermost events.
-        tid_root: the same by thread.
+    ``prof`` is a ``torch.profiler.profile`` that has ended.
     """
 
     name = "Pattern"
     description = ""
     url = ""
+    skip = False
+    """Whether the profile does not have what this takes."""
 
     def __init__(self, prof: Any, should_benchmark: bool = False) -> None:
         if prof.profiler is None or prof.profiler.kineto_results is None:
@@ -49,14 +37,9 @@ class AntiPattern:
         self.prof = prof
         self.should_benchmark = should_benchmark
         self.event_tree = prof.profiler.kineto_results.experimental_event_tree()
-        self.tid_root: dict[int, list[Any]] = {}
+        self.tid_root: dict[int, list[Any]] = {}  # the outermost events, by thread
         for event in self.event_tree:
             self.tid_root.setdefault(event.start_tid, []).append(event)
-
-    @property
-    def skip(self) -> bool:
-        """Whether the profile does not have what this takes."""
-        return False
 
     def match(self, event: Any) -> bool:
         """Whether the event shows the mistake."""
@@ -64,15 +47,19 @@ class AntiPattern:
 
     def report(self, event: Any) -> str:
         """What to say of an event."""
-        return f"{self.description}\n[Source Code Location] {source_code_location(event)}"
+        return f"{self.description}\n{event.name}"
 
     def summary(self, events: list[Any]) -> str:
         """What to say of all."""
         return f"{self.name}: {len(events)} events matched."
 
     def eventTreeTraversal(self) -> Iterator[Any]:
-        """All events, in the order in which they are looked at."""
-        yield from _in_depth(self.event_tree)
+        """All events, outer ones before those inside."""
+        waiting = list(self.event_tree)[::-1]
+        while waiting:
+            event = waiting.pop()
+            yield event
+            waiting.extend(reversed(event.children))
 
     def matched_events(self) -> list[Any]:
         """The events that show the mistake."""
@@ -120,207 +107,31 @@ class NamePattern(AntiPattern):
         return re.search(self.name, event.name) is not None
 
 
-class _OfOperators(AntiPattern):
-    """Takes stacks and shapes."""
-
-    @property
-    def skip(self) -> bool:
-        return not (self.prof.with_stack and self.prof.record_shapes)
-
-
-class ExtraCUDACopyPattern(_OfOperators):
-    """A tensor that is filled on the CPU and then copied to a device."""
-
-    name = "Extra CUDA Copy Pattern"
-    description = "A tensor was filled on the CPU and then moved. Make it on the device at once."
-
-    def match(self, event: Any) -> bool:
-        """Whether it is such a copy."""
-        copy = event
-        for inner in ("aten::_to_copy", "aten::copy_"):
-            copy = next(reversed(copy.children), None) if event.name == "aten::to" else None
-            if copy is None or copy.name != inner:
-                return False
-        kinds = input_dtypes(copy)
-        if len(kinds) < 2 or kinds[0] is None or kinds[0] != kinds[1] or event.parent is None:
-            return False
-        before = self.prev_of(event.parent)
-        while before is not None and before.name not in _FILLS:
-            before = next(reversed(before.children), None)
-        return before is not None
-
-
-class ForLoopIndexingPattern(AntiPattern):
-    """A tensor that is indexed in a loop."""
-
-    name = "For Loop Indexing Pattern"
-    description = "A tensor is indexed in a loop. One operator on the whole tensor takes less."
+class _OfTorch(AntiPattern):
+    """A pattern that torch had until 2.13."""
 
     def __init__(self, prof: Any, should_benchmark: bool = False) -> None:
         super().__init__(prof, should_benchmark)
-        self.visited: set[int] = set()
-
-    def eventTreeTraversal(self) -> Iterator[Any]:
-        """Outer events first, so that the first one of a loop is the one that matches."""
-        waiting = deque(self.event_tree)
-        while waiting:
-            event = waiting.popleft()
-            yield event
-            waiting.extend(event.children)
-
-    def match(self, event: Any) -> bool:
-        """Whether a loop begins with it."""
-        if event.name != "aten::select" or event.id in self.visited:
-            return False
-        later = self.siblings_of(event)[1]
-        names = [one.name for one in later]
-        if len(later) <= 1 or "aten::select" not in names:
-            return False
-        length = names.index("aten::select") + 1
-        turn = [event.name, *names[: length - 1]]
-        turns = 1
-        for start in range(length - 1, len(later), length):
-            if names[start : start + length] != turn:
-                break
-            turns += 1
-            self.visited.add(later[start].id)
-        return turns >= _LOOP
-
-
-class FP32MatMulPattern(AntiPattern):
-    """A product of matrices without TF32, on a GPU that has it."""
-
-    name = "FP32 MatMul Pattern"
-    description = (
-        "This GPU has TF32, which this product of matrices does not use. "
-        "Set torch.backends.cuda.matmul.allow_tf32 = True if its precision is enough."
-    )
-
-    @property
-    def skip(self) -> bool:
-        """Whether there is no such GPU, or shapes were not recorded."""
-        import torch
-
-        numbers = [re.sub("sm_|compute_", "", name) for name in torch.cuda.get_arch_list()]
-        has_tf32 = torch.version.hip is None and all(
-            int(re.sub(r"\D", "", one)) >= 80 for one in numbers
-        )
-        return not has_tf32 or not self.prof.record_shapes
-
-    def match(self, event: Any) -> bool:
-        """Whether it is such a product."""
-        return event.name == "aten::mm" and event.extra_fields.allow_tf32_cublas is False
-
-    def report(self, event: Any) -> str:
-        """The same of all, so that it is said once."""
-        return self.description
-
-
-class OptimizerSingleTensorPattern(AntiPattern):
-    """An optimizer that updates one parameter after the other."""
-
-    name = "Optimizer Single Tensor Pattern"
-    description = "The optimizer updates one tensor at a time. Make it with foreach=True."
-
-    def __init__(self, prof: Any, should_benchmark: bool = False) -> None:
-        super().__init__(prof, should_benchmark)
-        self.optimizers_with_foreach = ["adam", "sgd", "adamw"]
-
-    def match(self, event: Any) -> bool:
-        """Whether it is the function that does so."""
-        names = [f"_single_tensor_{one}" for one in self.optimizers_with_foreach]
-        return any(event.name.endswith(name) for name in names)
-
-
-class SynchronizedDataLoaderPattern(AntiPattern):
-    """A DataLoader without workers."""
-
-    name = "Synchronized DataLoader Pattern"
-    description = "The DataLoader loads while the program waits. Make it with num_workers > 0."
-
-    def match(self, event: Any) -> bool:
-        """Whether such a DataLoader begins with it."""
-        names = [event.name]
-        for _ in range(2):
-            if not event.children:
-                return False
-            event = event.children[0]
-            names.append(event.name)
-        return (
-            _is_of_data_loader(names[0], "__iter__")
-            and _is_of_data_loader(names[1], "_get_iterator")
-            and not _is_of_data_loader(names[2], "check_worker_number_rationality")
+        warnings.warn(
+            f"{type(self).__name__} matches nothing: torch has no pattern matchers from 2.14 on. "
+            "trace.findings() and `opscope why` find this mistake and others.",
+            stacklevel=2,
         )
 
-
-class GradNotSetToNonePattern(AntiPattern):
-    """Gradients that are filled with zeros."""
-
-    name = "Gradient Set To Zero Instead of None Pattern"
-    description = "Gradients are filled with zeros. Call zero_grad(set_to_none=True)."
-
     def match(self, event: Any) -> bool:
-        """Whether it is a ``zero_grad`` that does so."""
-        return event.name.endswith(": zero_grad") and any(
-            inner.name == "aten::zero_" and inner.parent.name != "aten::zeros"
-            for inner in _in_depth(event.children)
-        )
+        return False
 
 
-class Conv2dBiasFollowedByBatchNorm2dPattern(AntiPattern):
-    """A bias that the batch norm after it takes away."""
-
-    name = "Enabling Bias in Conv2d Followed By BatchNorm Pattern"
-    description = "A batch norm takes away the bias of the Conv2d before it. Set bias=False there."
-
-    @property
-    def skip(self) -> bool:
-        """Whether shapes were not recorded."""
-        return not self.prof.record_shapes
-
-    def match(self, event: Any) -> bool:
-        """Whether it is such a convolution."""
-        if event.name != "aten::conv2d" or (*input_dtypes(event), None, None, None)[2] is None:
-            return False
-        module = self.go_up_until(event, lambda e: e.name.startswith("nn.Module: Conv2d"))
-        following = self.next_of(module)
-        return following is not None and following.name.startswith("nn.Module: BatchNorm2d")
-
-
-class MatMulDimInFP16Pattern(_OfOperators):
-    """A product of matrices of 16-bit numbers whose sizes are no multiples of 8."""
-
-    name = "Matrix Multiplication Dimension Not Aligned Pattern"
-    description = "Sizes of a product of matrices are no multiples of 8. Pad them."
-
-    def match(self, event: Any) -> bool:
-        """Whether it is such a product."""
-        if event.name not in ("aten::mm", "aten::bmm", "aten::addmm"):
-            return False
-        kinds = input_dtypes(event)
-        return str(next(iter(kinds), None)) in _BFLOAT16_OR_HALF and any(
-            size % 8 for shape in input_shapes(event) for size in shape[-2:]
-        )
-
-
-def source_code_location(event: Any) -> str:
-    """``file:line`` of the innermost call outside torch around an event."""
-    while event:
-        caller = getattr(event.extra_fields, "caller", None)
-        if caller is not None and not caller.file_name.startswith(f"torch{os.sep}"):
-            return f"{caller.file_name}:{caller.line_number}"
-        event = event.parent
-    return NO_PLACE
-
-
-def input_shapes(event: Any) -> tuple[tuple[int, ...], ...]:
-    """The shape of each argument of an operator; empty for what is no tensor."""
-    return tuple(tuple(getattr(one, "sizes", ())) for one in event.extra_fields.inputs)
-
-
-def input_dtypes(event: Any) -> tuple[Any, ...]:
-    """The dtype of each argument of an operator; None for what is no tensor."""
-    return tuple(getattr(one, "dtype", None) for one in event.extra_fields.inputs)
+ExtraCUDACopyPattern = type("ExtraCUDACopyPattern", (_OfTorch,), {})
+ForLoopIndexingPattern = type("ForLoopIndexingPattern", (_OfTorch,), {})
+FP32MatMulPattern = type("FP32MatMulPattern", (_OfTorch,), {})
+OptimizerSingleTensorPattern = type("OptimizerSingleTensorPattern", (_OfTorch,), {})
+SynchronizedDataLoaderPattern = type("SynchronizedDataLoaderPattern", (_OfTorch,), {})
+GradNotSetToNonePattern = type("GradNotSetToNonePattern", (_OfTorch,), {})
+Conv2dBiasFollowedByBatchNorm2dPattern = type(
+    "Conv2dBiasFollowedByBatchNorm2dPattern", (_OfTorch,), {}
+)
+MatMulDimInFP16Pattern = type("MatMulDimInFP16Pattern", (_OfTorch,), {})
 
 
 def report_all_anti_patterns(
@@ -329,67 +140,19 @@ def report_all_anti_patterns(
     print_enable: bool = True,
     json_report_dir: str | None = None,
 ) -> None:
-    """Look for all patterns but loops that index, as torch did; print and write what was found.
+    """Print the findings of a profile that has ended, and add them to ``torchtidy_report.json``.
 
-    Args:
-        prof: a ``torch.profiler.profile`` that has ended.
-        should_benchmark: accepted; see :class:`AntiPattern`.
-        print_enable: print it.
-        json_report_dir: an existing folder for ``torchtidy_report.json``, which is added to.
+    The file, in an existing folder, has them by file of the program, as torch wrote them.
     """
-    said: dict[str, None] = {}
-    summaries: list[str] = []
-    by_file: dict[str, list[dict[str, Any]]] = {}
-    for kind in _REPORTED:
-        pattern = kind(prof, should_benchmark)
-        events = pattern.matched_events()
-        if events:
-            summaries.append(pattern.summary(events))
-        for event in events:
-            text = pattern.report(event)
-            if text in said:
-                continue
-            said[text] = None
-            file, found, line = source_code_location(event).rpartition(":")
-            if found:
-                by_file.setdefault(file, []).append(
-                    {
-                        "line_number": int(line),
-                        "name": pattern.name,
-                        "url": pattern.url,
-                        "message": pattern.description,
-                    }
-                )
+    findings = Trace.of(prof.profiler.kineto_results.trace).findings(benchmark=should_benchmark)
     if json_report_dir is not None:
-        _add_to_report(Path(json_report_dir, _REPORT), by_file)
+        path = Path(json_report_dir, _REPORT)
+        report = json.loads(path.read_text()) if path.exists() else {}
+        for finding in findings:
+            said = {"name": finding.title, "url": finding.link, "message": finding.advice}
+            for place in finding.places:
+                if place.file:
+                    report.setdefault(place.file, []).append({"line_number": place.line, **said})
+        path.write_text(json.dumps(report, indent=4))
     if print_enable:
-        print("\n".join([_LINE, "Matched Events:", *said, "Summary:", *summaries, _LINE]))
-
-
-_REPORTED = (
-    ExtraCUDACopyPattern,
-    FP32MatMulPattern,
-    OptimizerSingleTensorPattern,
-    SynchronizedDataLoaderPattern,
-    GradNotSetToNonePattern,
-    Conv2dBiasFollowedByBatchNorm2dPattern,
-    MatMulDimInFP16Pattern,
-)
-
-
-def _add_to_report(path: Path, by_file: dict[str, list[dict[str, Any]]]) -> None:
-    before = json.loads(path.read_text()) if path.exists() else {}
-    path.write_text(json.dumps({**before, **by_file}, indent=4))
-
-
-def _is_of_data_loader(name: str, function: str) -> bool:
-    file = os.path.join("torch", "utils", "data", "dataloader.py")
-    return name.startswith(file) and name.endswith(function)
-
-
-def _in_depth(events: Iterable[Any]) -> Iterator[Any]:
-    waiting = list(events)[::-1]
-    while waiting:
-        event = waiting.pop()
-        yield event
-        waiting.extend(reversed(event.children))
+        print(findings)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterator
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from opscope import _native
@@ -21,7 +21,7 @@ from opscope.errors import LifecycleError
 from opscope.launch.kineto_switch import hidden_from_kineto, is_asked_for, show_again
 
 if TYPE_CHECKING:
-    from opscope.torch_api.drop_in.daemon.client import DaemonClient
+    from opscope.torch_api.drop_in.daemon import DaemonClient
     from opscope.torch_api.drop_in.replacements import Replacements
 
 _section = _native.Section()
@@ -38,12 +38,7 @@ class Installed:
     def __enter__(self) -> Installed:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         uninstall()
 
 
@@ -74,7 +69,7 @@ def answer_daemon() -> None:
     global _daemon
     if _daemon is not None:
         return
-    from opscope.torch_api.drop_in.daemon.client import DaemonClient
+    from opscope.torch_api.drop_in.daemon import DaemonClient
 
     try:
         _daemon = DaemonClient()

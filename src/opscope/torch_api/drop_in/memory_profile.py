@@ -20,11 +20,7 @@ from opscope.torch_api.drop_in.backend.result import ProfilerResult
 
 
 def memory_profile(self: Any) -> Any:
-    """In place of ``_KinetoProfile._memory_profile``; ``self`` is the profiler.
-
-    Raises:
-        ValueError: the profiler did not record what it takes, in torch's words.
-    """
+    """In place of ``_KinetoProfile._memory_profile``; ``self`` is the profiler."""
     required = ("record_shapes", "profile_memory", "with_stack")
     missing = [f"{name}=True" for name in required if not getattr(self, name)]
     if missing:

@@ -11,15 +11,14 @@ from types import ModuleType
 from typing import Any
 
 from opscope.recording.bridge import bridge
-from opscope.torch_api.drop_in import anti_patterns, cuspy, methods
-from opscope.torch_api.drop_in.backend import observer_functions, ranges, session, switches
+from opscope.torch_api.drop_in import anti_patterns, methods
+from opscope.torch_api.drop_in.backend import config, observer_functions, ranges, session
 from opscope.torch_api.drop_in.backend.config import ProfilerConfig
-from opscope.torch_api.drop_in.backend.kineto_event import KinetoEvent
+from opscope.torch_api.drop_in.backend.kineto_event import KinetoEvent, TraceActivity
 from opscope.torch_api.drop_in.backend.legacy import LegacyRecord
 from opscope.torch_api.drop_in.backend.result import ProfilerResult
-from opscope.torch_api.drop_in.backend.trace_activity import TraceActivity
 from opscope.torch_api.drop_in.memory_profile import memory_profile
-from opscope.torch_api.event import metadata, parts
+from opscope.torch_api.event import parts
 from opscope.torch_api.event.formatted_times import FormattedTimesMixin
 from opscope.torch_api.event.function_event import FunctionEvent
 from opscope.torch_api.event.function_event_avg import FunctionEventAvg
@@ -41,8 +40,8 @@ _PROFILER = {
     "_PyFrameState": extra_fields.PyFrameState,
     "_ProfilerEvent": ProfilerEvent,
     "ProfilerConfig": ProfilerConfig,
-    "_set_fwd_bwd_enabled_val": switches.set_forward_backward_enabled,
-    "_set_record_concrete_inputs_enabled_val": switches.set_concrete_inputs_enabled,
+    "_set_fwd_bwd_enabled_val": config.set_forward_backward_enabled,
+    "_set_record_concrete_inputs_enabled_val": config.set_concrete_inputs_enabled,
     "_add_execution_trace_observer": observer_functions.add_observer,
     "_remove_execution_trace_observer": observer_functions.remove_observer,
     "_enable_execution_trace_observer": observer_functions.enable_observer,
@@ -57,7 +56,7 @@ _BACKEND = {
     "ProfilerEvent": LegacyRecord,
     "_toggle_collection_dynamic": session.toggle_collection_dynamic,
     "_add_metadata_json": session.add_metadata_json,
-    "_kineto_step": switches.kineto_step,
+    "_kineto_step": session.kineto_step,
     "_is_kineto_stopped": session.is_kineto_stopped,
     "_ProfilerResult": ProfilerResult,
     "_KinetoEvent": KinetoEvent,
@@ -70,33 +69,23 @@ _EVENTS = {
     "FormattedTimesMixin": FormattedTimesMixin,
     "Interval": parts.Interval,
     "Kernel": parts.Kernel,
-    "EventMetadata": metadata.EventMetadata,
+    "EventMetadata": parts.EventMetadata,
 }
 
 
 @dataclass(frozen=True)
 class Replacements:
-    """What stands in for what.
+    """torch's names, and what replaces each."""
 
-    Attributes:
-        methods: class, name and function, of methods.
-        originals: by ``id()`` of each of torch's functions and classes: it, and what replaces it.
-        news: the other way round, by ``id()`` of ours.
-        modules: by name those that this torch has no more.
-    """
-
-    methods: tuple[tuple[type, str, Any], ...]
+    methods: tuple[tuple[type, str, Any], ...]  # class, name and function, of methods
+    # by ``id()`` of each of torch's functions and classes: it, and what replaces it
     originals: dict[int, tuple[Any, Any]]
-    news: dict[int, tuple[Any, Any]]
-    modules: dict[str, ModuleType]
+    news: dict[int, tuple[Any, Any]]  # the other way round, by ``id()`` of ours
+    modules: dict[str, ModuleType]  # by name those that this torch has no more
 
 
 def find_replacements() -> Replacements:
-    """What to replace in the torch that is installed; what it does not have is left out.
-
-    Raises:
-        BridgeError: there is no torch.
-    """
+    """What to replace in the torch that is installed; what it does not have is left out."""
     bridge.load()
     import torch.autograd.profiler_util as profiler_util
     import torch.profiler
@@ -147,7 +136,7 @@ def _methods() -> tuple[tuple[type, str, Any], ...]:
         (
             _KinetoProfile,
             "prepare_trace",
-            cuspy.prepare_trace_of_ours(vars(_KinetoProfile)["prepare_trace"]),
+            methods.prepare_trace_of_ours(vars(_KinetoProfile)["prepare_trace"]),
         ),
     )
 

@@ -20,12 +20,10 @@ from opscope.analysis.torch_listing.argument_lists import (
 from opscope.analysis.torch_listing.rows import RowSource
 from opscope.columns.codes import GPU_CATEGORIES
 from opscope.columns.schema import EventKind
-from opscope.timeline.device_time import ANNOTATION, COPY, KERNEL, SET
+from opscope.timeline.listing import ANNOTATION, COPY, KERNEL, SET
 from opscope.timeline.tree.frame_text import PYTHON_KINDS
-from opscope.torch_api.event.device_type import device_type
 from opscope.torch_api.event.listed_trace import ListedTrace
-from opscope.torch_api.event.metadata import EventMetadata
-from opscope.torch_api.event.parts import Interval
+from opscope.torch_api.event.parts import EventMetadata, Interval, device_type
 
 Reader = Callable[[ListedTrace, int], Any]
 

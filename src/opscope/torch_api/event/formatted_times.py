@@ -1,11 +1,71 @@
-"""Times of an event or average as text, and per call."""
+"""Times, shares and sizes as torch.profiler writes them."""
 
 from __future__ import annotations
 
 import warnings
 from typing import Any
 
-from opscope.torch_api.event.number_text import format_time
+_UNITS = {"s": 1e6, "ms": 1e3, "us": 1.0}
+
+TIME_UNITS = tuple(_UNITS)
+"""Units a table can be asked for."""
+
+
+def format_time(time_us: float, unit: str | None = None) -> str:
+    """Microseconds as ``1.234ms``; in a unit that suits the value unless one is given."""
+    if unit is None:
+        unit = "s" if time_us >= _UNITS["s"] else "ms" if time_us >= _UNITS["ms"] else "us"
+    return f"{time_us / _UNITS[unit]:.3f}{unit}"
+
+
+def format_time_share(time_us: float, total_time_us: float) -> str:
+    """``12.34%``; ``NaN`` of nothing."""
+    return f"{time_us * 100.0 / total_time_us:.2f}%" if total_time_us else "NaN"
+
+
+def format_memory(nbytes: float) -> str:
+    """Bytes as ``1.50 KB``; plain below a KB."""
+    for exponent, unit in ((3, "GB"), (2, "MB"), (1, "KB")):
+        if abs(nbytes) >= 1024**exponent:
+            return f"{nbytes / 1024**exponent:.2f} {unit}"
+    return f"{nbytes} B"
+
+
+def flops_unit(smallest: float) -> tuple[float, str]:
+    """Factor and header with which a positive number of operations has at most three digits."""
+    units = ("FLOPs", "KFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs")
+    power = 0
+    while power + 1 < len(units) and smallest >= 1000.0 ** (power + 1):
+        power += 1
+    return 1000.0**-power, units[power]
+
+
+def shorten(text: str, width: int | None) -> str:
+    """Cut off the end of a text that does not fit, with ``...`` for what is missing."""
+    return text if width is None or len(text) < width - 3 else text[: width - 3] + "..."
+
+
+def shorten_path(path: str, width: int) -> str:
+    """Cut off the beginning of a path that does not fit, with ``...`` for what is missing."""
+    if len(path) <= width:
+        return path
+    kept = path[len(path) - width :]
+    return "..." + kept[3:] if len(kept) > 3 else kept
+
+
+def _as_text(name: str) -> property:
+    """A time in microseconds as text."""
+    return property(lambda self: format_time(float(getattr(self, name))))
+
+
+def deprecated(new: str) -> property:
+    """An old name of ``new``, which warns."""
+
+    def read(self: Any) -> Any:
+        warnings.warn(f"Use {new} instead", FutureWarning, stacklevel=2)
+        return getattr(self, new)
+
+    return property(read)
 
 
 class FormattedTimesMixin:
@@ -23,45 +83,13 @@ class FormattedTimesMixin:
         """Device microseconds per call."""
         return self._per_call("device_time_total")
 
-    @property
-    def cuda_time(self) -> float:
-        """Deprecated: use ``device_time``."""
-        warnings.warn("Use device_time instead", FutureWarning, stacklevel=2)
-        return self.device_time
-
-    @property
-    def cpu_time_str(self) -> str:
-        """``cpu_time`` as text."""
-        return format_time(self.cpu_time)
-
-    @property
-    def device_time_str(self) -> str:
-        """``device_time`` as text."""
-        return format_time(self.device_time)
-
-    @property
-    def cpu_time_total_str(self) -> str:
-        """``cpu_time_total`` as text."""
-        return format_time(self._total("cpu_time_total"))
-
-    @property
-    def device_time_total_str(self) -> str:
-        """``device_time_total`` as text."""
-        return format_time(self._total("device_time_total"))
-
-    @property
-    def self_cpu_time_total_str(self) -> str:
-        """``self_cpu_time_total`` as text."""
-        return format_time(self._total("self_cpu_time_total"))
-
-    @property
-    def self_device_time_total_str(self) -> str:
-        """``self_device_time_total`` as text."""
-        return format_time(self._total("self_device_time_total"))
+    cuda_time = deprecated("device_time")
+    cpu_time_str = _as_text("cpu_time")
+    device_time_str = _as_text("device_time")
+    cpu_time_total_str = _as_text("cpu_time_total")
+    device_time_total_str = _as_text("device_time_total")
+    self_cpu_time_total_str = _as_text("self_cpu_time_total")
+    self_device_time_total_str = _as_text("self_device_time_total")
 
     def _per_call(self, name: str) -> float:
-        return self._total(name) / self.count if self.count else 0.0
-
-    def _total(self, name: str) -> float:
-        value: Any = getattr(self, name)
-        return float(value)
+        return float(getattr(self, name)) / self.count if self.count else 0.0

@@ -9,12 +9,16 @@ from typing import Any
 from opscope.base.printable import printable
 from opscope.errors import UsageError
 from opscope.torch_api.event.attributes import READERS
-from opscope.torch_api.event.device_type import device_type as _device_type
-from opscope.torch_api.event.device_type import is_cpu
-from opscope.torch_api.event.formatted_times import FormattedTimesMixin
+from opscope.torch_api.event.formatted_times import FormattedTimesMixin, deprecated
 from opscope.torch_api.event.listed_trace import ListedTrace
-from opscope.torch_api.event.metadata import EventMetadata, metadata_from_kineto
-from opscope.torch_api.event.parts import Interval, Kernel
+from opscope.torch_api.event.parts import (
+    EventMetadata,
+    Interval,
+    Kernel,
+    is_cpu,
+    metadata_from_kineto,
+)
+from opscope.torch_api.event.parts import device_type as _device_type
 
 
 class FunctionEvent(FormattedTimesMixin):
@@ -154,30 +158,18 @@ class FunctionEvent(FormattedTimesMixin):
         vars(self).update(state)
 
     def append_kernel(self, name: str, device: int, duration: float) -> None:
-        """Add device work that this event launched.
-
-        Raises:
-            UsageError: this is itself a device event.
-        """
+        """Add device work that this event launched."""
         self._require_cpu()
         self.kernels.append(Kernel(name, device, duration))
 
     def append_cpu_child(self, child: FunctionEvent) -> None:
-        """Add an event that ran directly inside this one.
-
-        Raises:
-            UsageError: one of them is a device event.
-        """
+        """Add an event that ran directly inside this one."""
         self._require_cpu()
         child._require_cpu()
         self.cpu_children.append(child)
 
     def set_cpu_parent(self, parent: FunctionEvent) -> None:
-        """Say which event this one ran directly inside.
-
-        Raises:
-            UsageError: one of them is a device event.
-        """
+        """Say which event this one ran directly inside."""
         self._require_cpu()
         parent._require_cpu()
         self.cpu_parent = parent
@@ -253,23 +245,9 @@ class FunctionEvent(FormattedTimesMixin):
         warnings.warn("Use event_metadata instead", FutureWarning, stacklevel=2)
         return self._metadata_json
 
-    @property
-    def self_cuda_memory_usage(self) -> int:
-        """Deprecated: use ``self_device_memory_usage``."""
-        warnings.warn("Use self_device_memory_usage instead", FutureWarning, stacklevel=2)
-        return self.self_device_memory_usage
-
-    @property
-    def cuda_time_total(self) -> float:
-        """Deprecated: use ``device_time_total``."""
-        warnings.warn("Use device_time_total instead", FutureWarning, stacklevel=2)
-        return self.device_time_total
-
-    @property
-    def self_cuda_time_total(self) -> float:
-        """Deprecated: use ``self_device_time_total``."""
-        warnings.warn("Use self_device_time_total instead", FutureWarning, stacklevel=2)
-        return self.self_device_time_total
+    self_cuda_memory_usage = deprecated("self_device_memory_usage")
+    cuda_time_total = deprecated("device_time_total")
+    self_cuda_time_total = deprecated("self_device_time_total")
 
     def __repr__(self) -> str:
         children = [child.id for child in self.cpu_children]

@@ -8,11 +8,10 @@ from typing import Any
 from opscope.analysis.torch_listing.averages import Averages
 from opscope.base.printable import printable
 from opscope.errors import UsageError
-from opscope.torch_api.event.device_type import device_type
 from opscope.torch_api.event.formatted_times import FormattedTimesMixin
 from opscope.torch_api.event.function_event import FunctionEvent
-from opscope.torch_api.event.listed_trace import ListedTrace
-from opscope.torch_api.event.quantities import SUMS, sums_in_torch_units
+from opscope.torch_api.event.listed_trace import SUMS, ListedTrace, sums_in_torch_units
+from opscope.torch_api.event.parts import device_type
 
 _TAKEN_FROM_FIRST = (
     "key",
@@ -77,11 +76,7 @@ class FunctionEventAvg(FormattedTimesMixin):
         return {**vars(self), **relatives, "_relatives": None}
 
     def add(self, other: FunctionEvent | FunctionEventAvg) -> FunctionEventAvg:
-        """Add an event, or an average, of the same key.
-
-        Raises:
-            UsageError: ``other`` has another key or is no event.
-        """
+        """Add an event, or an average, of the same key."""
         if not isinstance(other, FunctionEvent | FunctionEventAvg):
             raise UsageError(
                 f"Only events can be averaged, not {type(other).__name__}. Pass a FunctionEvent or "
@@ -115,12 +110,7 @@ class FunctionEventAvg(FormattedTimesMixin):
 
 
 class AverageObjects:
-    """The groups of ``averages`` as torch's ``key_averages()`` returns them, made one by one.
-
-    Attributes:
-        averages: the groups as columns.
-        source: where their events come from.
-    """
+    """The groups of ``averages`` as torch's ``key_averages()`` returns them, made one by one."""
 
     def __init__(self, averages: Averages, source: ListedTrace) -> None:
         self.averages = averages
@@ -133,7 +123,7 @@ class AverageObjects:
 
     @property
     def are_untouched(self) -> bool:
-        """Nobody holds one, so that none can have been changed."""
+        """None was handed out, so that none can have been changed."""
         return not self._made
 
     def at(self, group: int) -> FunctionEventAvg:

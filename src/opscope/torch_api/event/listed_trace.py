@@ -1,4 +1,4 @@
-"""Where the events of an ``EventList`` come from: the listed rows of a trace."""
+"""Where the events of an EventList come from: the listed rows of a trace."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import numpy.typing as npt
 
 from opscope.analysis.flops import FlopCounts, count_flops
 from opscope.analysis.torch_listing.averages import Averages, key_averages
-from opscope.analysis.torch_listing.rows import ListedRows, RowSource, list_rows
+from opscope.analysis.torch_listing.rows import ListedRows, Quantities, RowSource, list_rows
 from opscope.base.cached_property import cached_property
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.device_time import measure_device_time
-from opscope.timeline.listing import TorchListing
+from opscope.timeline.listing import TorchListing, measure_device_time
 from opscope.timeline.stacks import Stacks
 from opscope.timeline.tree.arguments import Arguments
 from opscope.timeline.tree.event_tree import group_by_parent
@@ -22,20 +21,37 @@ from opscope.timeline.tree.frame_text import python_events
 from opscope.timeline.tree.links import forward_backward_links, thread_numbers
 from opscope.torch_api.event.parts import Kernel
 
+SUMS = {
+    "cpu_time_total": ("cpu_total_ns", 1000),
+    "self_cpu_time_total": ("cpu_self_ns", 1000),
+    "device_time_total": ("device_total_ns", 1000),
+    "self_device_time_total": ("device_self_ns", 1000),
+    "cpu_memory_usage": ("cpu_memory_bytes", 1),
+    "self_cpu_memory_usage": ("cpu_self_memory_bytes", 1),
+    "device_memory_usage": ("device_memory_bytes", 1),
+    "self_device_memory_usage": ("device_self_memory_bytes", 1),
+    "flops": ("flops", 1),
+}
+"""torch's attribute: the column of ``Quantities``, and its units per unit of torch's."""
+
+
+def sums_in_torch_units(quantities: Quantities, count: int) -> dict[str, npt.NDArray[Any]]:
+    """Each of ``SUMS`` for ``count`` rows: microseconds (float64), bytes and operations (int64)."""
+    sums = {}
+    for name, (column, units) in SUMS.items():
+        values = getattr(quantities, column)
+        values = np.zeros(count, dtype=np.int64) if values is None else values
+        sums[name] = values / units if units > 1 else values
+    return sums
+
+
 Values = npt.NDArray[np.int64]
 
 EXPOSES_METADATA = "exposes_metadata"  # key in a trace's metadata
 
 
 class ListedTrace:
-    """A trace as positions 0, 1, … of torch's event list; everything is worked out on first use.
-
-    Attributes:
-        trace: the recording.
-        use_device: ``cuda`` or another device, None without one.
-        with_flops: whether operations are counted.
-        with_stack: whether events have stacks.
-    """
+    """A trace as positions 0, 1, … of torch's event list; everything is worked out on first use."""
 
     trace: TraceData
     use_device: str | None

@@ -1,8 +1,14 @@
-"""The small types an event in torch's shape is made of."""
+"""The small types that an event in torch's shape is made of."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import json
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+from opscope.columns.codes import DeviceType as DeviceType
 
 
 class Interval:
@@ -23,3 +29,123 @@ class Kernel(NamedTuple):
     name: str
     device: int
     duration: float
+
+
+def device_type(code: int) -> Any:
+    """The device type with this value.
+
+    torch is not imported for it: that takes over a second, and a script that compares with torch's
+    enum has imported it.
+    """
+    torch = sys.modules.get("torch")
+    enum = getattr(getattr(torch, "autograd", None), "DeviceType", DeviceType)
+    return _member(enum, code)
+
+
+@cache
+def _member(enum: Any, code: int) -> Any:
+    return getattr(enum, DeviceType(code).name, DeviceType(code))
+
+
+def is_cpu(value: Any) -> bool:
+    """Whether a device type, of either enum, is the CPU."""
+    return getattr(value, "name", None) == "CPU"
+
+
+class EventMetadata(NamedTuple):
+    """Fields of kernels, copies and collectives; None where unknown."""
+
+    registers_per_thread: int | None = None
+    shared_memory: int | None = None
+    grid: list[int] | None = None
+    block: list[int] | None = None
+    priority: int | None = None
+    blocks_per_sm: float | None = None
+    warps_per_sm: float | None = None
+    occupancy: dict[str, Any] | None = None
+    est_occupancy_pct: float | None = None
+    queued: int | None = None
+    graph_id: int | None = None
+    graph_node_id: int | None = None
+    stream: int | None = None
+    context: int | None = None
+    channel: int | None = None
+    channel_type: int | None = None
+    hsa_queue: int | None = None
+    bytes: int | None = None
+    bandwidth_gb_s: float | None = None
+    collective_name: str | None = None
+    dtype: str | None = None
+    in_msg_nelems: int | None = None
+    out_msg_nelems: int | None = None
+    in_split_size: str | None = None
+    out_split_size: str | None = None
+    global_rank_start: int | None = None
+    global_rank_stride: int | None = None
+    group_size: int | None = None
+    process_group_name: str | None = None
+    process_group_desc: str | None = None
+    group_ranks: str | None = None
+    rank: int | None = None
+    src_rank: int | None = None
+    dst_rank: int | None = None
+    seq: int | None = None
+    is_async: bool | None = None
+
+
+def metadata_from_kineto(extra: Mapping[str, str]) -> EventMetadata | None:
+    """The fields found among Kineto's texts; None if there is none."""
+    fields = {
+        field: convert(extra[key])
+        for key, (field, convert) in _KINETO_KEYS.items()
+        if extra.get(key) is not None
+    }
+    return EventMetadata(**fields) if fields else None
+
+
+def _unquoted(text: str) -> str:
+    return text.strip('"')
+
+
+def _truth(text: str) -> bool:
+    return text in ("1", "true")
+
+
+_KINETO_KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "registers per thread": ("registers_per_thread", int),
+    "shared memory": ("shared_memory", int),
+    "grid": ("grid", json.loads),
+    "block": ("block", json.loads),
+    "priority": ("priority", int),
+    "blocks per SM": ("blocks_per_sm", float),
+    "warps per SM": ("warps_per_sm", float),
+    "est. achieved occupancy %": ("est_occupancy_pct", float),
+    "occupancy": ("occupancy", json.loads),
+    "queued": ("queued", int),
+    "graph id": ("graph_id", int),
+    "graph node id": ("graph_node_id", int),
+    "stream": ("stream", int),
+    "context": ("context", int),
+    "channel": ("channel", int),
+    "channel_type": ("channel_type", int),
+    "hsa_queue": ("hsa_queue", int),
+    "bytes": ("bytes", int),
+    "memory bandwidth (GB/s)": ("bandwidth_gb_s", float),
+    "Collective name": ("collective_name", _unquoted),
+    "dtype": ("dtype", _unquoted),
+    "In msg nelems": ("in_msg_nelems", int),
+    "Out msg nelems": ("out_msg_nelems", int),
+    "In split size": ("in_split_size", _unquoted),
+    "Out split size": ("out_split_size", _unquoted),
+    "Global rank start": ("global_rank_start", int),
+    "Global rank stride": ("global_rank_stride", int),
+    "Group size": ("group_size", int),
+    "Process Group Name": ("process_group_name", _unquoted),
+    "Process Group Description": ("process_group_desc", _unquoted),
+    "Process Group Ranks": ("group_ranks", _unquoted),
+    "Rank": ("rank", int),
+    "Src Rank": ("src_rank", int),
+    "Dst Rank": ("dst_rank", int),
+    "Seq": ("seq", int),
+    "Is asynchronized op": ("is_async", _truth),
+}

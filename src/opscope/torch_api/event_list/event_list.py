@@ -24,14 +24,13 @@ from opscope.torch_api.event_list.nesting import (
     without_duplicates,
 )
 from opscope.torch_api.event_list.notebook import event_list_html
-from opscope.torch_api.event_list.table_footer import footer
 from opscope.torch_api.event_list.table_rows import (
     TableRows,
     rows_of_averages,
     rows_of_objects,
     rows_of_source,
 )
-from opscope.torch_api.event_list.text_table import TableOptions, format_table
+from opscope.torch_api.event_list.text_table import TableOptions, footer, format_table
 from opscope.torch_api.event_list.torch_terms import averages_python_functions
 
 Event = Any  # a FunctionEvent in lists of events, a FunctionEventAvg in lists of averages

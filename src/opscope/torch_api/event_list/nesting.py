@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from opscope.columns.schema import RecordScope
-from opscope.torch_api.event.device_type import is_cpu
+from opscope.torch_api.event.parts import is_cpu
 
 Event = Any  # a FunctionEvent
 

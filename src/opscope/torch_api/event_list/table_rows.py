@@ -13,9 +13,8 @@ from opscope.analysis.torch_listing.argument_lists import plain_shapes
 from opscope.analysis.torch_listing.averages import Averages
 from opscope.analysis.torch_listing.rows import RowSource
 from opscope.timeline.signatures import first_of_each, shape_signatures
-from opscope.torch_api.event.device_type import is_cpu
-from opscope.torch_api.event.listed_trace import ListedTrace
-from opscope.torch_api.event.quantities import SUMS, sums_in_torch_units
+from opscope.torch_api.event.listed_trace import SUMS, ListedTrace, sums_in_torch_units
+from opscope.torch_api.event.parts import is_cpu
 
 NUMBERS = (
     "count",
@@ -53,29 +52,17 @@ class Texts:
 
 @dataclass(frozen=True)
 class TableRows:
-    """What a table is written from. Arrays have shape (rows,).
+    """What a table is written from. Arrays have shape (rows,)."""
 
-    Attributes:
-        numbers: by attribute name, see :data:`NUMBERS`.
-        names: what each row is called.
-        overloads: operator overloads; None if no row has one.
-        shapes: argument shapes as text; None if no row has any.
-        stacks: None if no row has one.
-        is_async: asynchronous events.
-        has_parent: rows below the top level.
-        on_device: device work, whose self time makes up the device total.
-        use_device: device name, None without one.
-    """
-
-    numbers: dict[str, npt.NDArray[Any]]
-    names: Texts
-    overloads: Texts | None
-    shapes: Texts | None
-    stacks: StackTexts | None
-    is_async: npt.NDArray[np.bool_]
-    has_parent: npt.NDArray[np.bool_]
-    on_device: npt.NDArray[np.bool_]
-    use_device: str | None
+    numbers: dict[str, npt.NDArray[Any]]  # by attribute name, see :data:`NUMBERS`
+    names: Texts  # what each row is called
+    overloads: Texts | None  # operator overloads; None if no row has one
+    shapes: Texts | None  # argument shapes as text; None if no row has any
+    stacks: StackTexts | None  # None if no row has one
+    is_async: npt.NDArray[np.bool_]  # asynchronous events
+    has_parent: npt.NDArray[np.bool_]  # rows below the top level
+    on_device: npt.NDArray[np.bool_]  # device work, whose self time makes up the device total
+    use_device: str | None  # device name, None without one
 
     def __len__(self) -> int:
         return len(self.is_async)

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from opscope.columns.names import Names
 from opscope.columns.schema import TABLES, EventKind
-from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.steps import find_steps
 
@@ -28,9 +27,7 @@ def in_torch_terms(trace: TraceData, adjust_steps: bool) -> TraceData:
     if not changed:
         return trace
     tables = {name: trace.table(name) for name in TABLES}
-    events = tables["events"]
-    columns = {column.name: events[column.name] for column in events.schema.columns}
-    tables["events"] = Table(events.schema, {**columns, **changed})
+    tables["events"] = tables["events"].replaced(changed)
     return TraceData(tables, names)
 
 
@@ -50,8 +47,7 @@ def _gc_pauses_renamed(trace: TraceData) -> tuple[Columns, Names]:
         return {}, names
     name = trace.events["name"].copy()
     name[pauses] = len(names)
-    blob = bytes(names.blob) + GC_PAUSE.encode()
-    return {"name": name}, Names(np.append(names.offsets, len(blob)).astype(np.int64), blob)
+    return {"name": name}, names.followed_by(Names.from_strings([GC_PAUSE]))
 
 
 def _steps_adjusted(trace: TraceData) -> Columns:

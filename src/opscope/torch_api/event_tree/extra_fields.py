@@ -17,29 +17,17 @@ class PyFrameState:
 
 @dataclass(frozen=True)
 class TensorMetadata:
-    """``_TensorMetadata``: a tensor as it was when an event started.
+    """``_TensorMetadata``: a tensor as it was when an event started."""
 
-    Attributes:
-        impl_ptr: address of the TensorImpl; None if undefined.
-        storage_data_ptr: address of the storage's first byte; None without storage.
-        id: follows the tensor across views, ``set_`` and ``resize_``; None if unknown.
-        allocation_id: the allocation of its storage; None if unknown.
-        sizes: shape.
-        strides: in elements; empty unless strided.
-        dtype: ``torch.dtype``.
-        layout: ``torch.layout``.
-        device: ``torch.device``.
-    """
-
-    impl_ptr: int | None
-    storage_data_ptr: int | None
-    id: int | None
-    allocation_id: int | None
-    sizes: list[int]
-    strides: list[int]
-    dtype: Any
-    layout: Any
-    device: Any
+    impl_ptr: int | None  # address of the TensorImpl; None if undefined
+    storage_data_ptr: int | None  # address of the storage's first byte; None without storage
+    id: int | None  # follows the tensor across views, ``set_`` and ``resize_``; None if unknown
+    allocation_id: int | None  # the allocation of its storage; None if unknown
+    sizes: list[int]  # shape
+    strides: list[int]  # in elements; empty unless strided
+    dtype: Any  # ``torch.dtype``
+    layout: Any  # ``torch.layout``
+    device: Any  # ``torch.device``
 
     @property
     def dim(self) -> int:
@@ -49,32 +37,21 @@ class TensorMetadata:
 
 @dataclass(frozen=True)
 class NNModuleInfo:
-    """``_NNModuleInfo``: an nn.Module instance.
+    """``_NNModuleInfo``: an nn.Module instance."""
 
-    Attributes:
-        self_ptr: ``id()`` of the instance.
-        cls_ptr: ``id()`` of its class.
-        cls_name: name of its class.
-        parameters: (name, parameter, gradient or None), as at its first call.
-    """
-
-    self_ptr: int
-    cls_ptr: int
-    cls_name: str
+    self_ptr: int  # ``id()`` of the instance
+    cls_ptr: int  # ``id()`` of its class
+    cls_name: str  # name of its class
+    # (name, parameter, gradient or None), as at its first call
     parameters: list[tuple[str, TensorMetadata, TensorMetadata | None]]
 
 
 @dataclass(frozen=True)
 class OptimizerInfo:
-    """``_OptimizerInfo``: an optimizer instance.
+    """``_OptimizerInfo``: an optimizer instance."""
 
-    Attributes:
-        self_ptr: ``id()`` of the instance.
-        parameters: (parameter, gradient or None, [(state name, state tensor)]), as at its first
-            step.
-    """
-
-    self_ptr: int
+    self_ptr: int  # ``id()`` of the instance
+    # (parameter, gradient or None, [(state name, state tensor)]), as at its first step
     parameters: list[tuple[TensorMetadata, TensorMetadata | None, list[tuple[str, TensorMetadata]]]]
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from opscope.analysis.memory.written_arguments import takes_optional_tensors
+from opscope.analysis.memory.categories import takes_optional_tensors
 from opscope.base.cached_property import cached_property
 from opscope.columns.codes import DEVICE_NAMES, LAYOUT_NAMES
 from opscope.columns.dtypes import TORCH_NAMES
@@ -18,7 +19,6 @@ from opscope.recording.facts.python_source import path_prefixes
 from opscope.timeline.tree.arguments import Argument, Scalar, TensorRecord
 from opscope.timeline.tree.detail import MemoryDetail, NodeKind, OperatorDetail, PythonDetail
 from opscope.timeline.tree.node import Node, build_tree
-from opscope.torch_api.event_tree.device_event import DeviceEvent, DeviceEvents
 from opscope.torch_api.event_tree.extra_fields import (
     ExtraFieldsAllocation,
     ExtraFieldsKineto,
@@ -31,14 +31,14 @@ from opscope.torch_api.event_tree.extra_fields import (
     PyFrameState,
     TensorMetadata,
 )
-from opscope.torch_api.event_tree.profiler_event import ProfilerEvent
+from opscope.torch_api.event_tree.profiler_event import DeviceEvents, ProfilerEvent
 
 PARAMETER, GRADIENT, STATE = 0, 1, 2
 _OUT_OF_MEMORY = 4  # torch::profiler::impl::EventType::OutOfMemory
 _PYTHON = (NodeKind.PYTHON_CALL, NodeKind.MODULE_CALL, NodeKind.OPTIMIZER_CALL)
 
 
-class RecordedEvent(ProfilerEvent):
+class _RecordedEvent(ProfilerEvent):
     """A span or an event of memory."""
 
     def __init__(self, tree: ProfilerTree, node: Node) -> None:
@@ -47,12 +47,10 @@ class RecordedEvent(ProfilerEvent):
 
     @property
     def name(self) -> str:
-        """As torch shows it."""
         return self._node.name
 
     @property
     def id(self) -> int:
-        """Unique in the tree."""
         return self._node.row + 1
 
     @property
@@ -63,40 +61,33 @@ class RecordedEvent(ProfilerEvent):
 
     @property
     def start_time_ns(self) -> int:
-        """Unix time."""
         return self._node.start_ns
 
     @property
     def duration_time_ns(self) -> int:
-        """From start to end."""
         return self._node.duration_ns
 
     @property
     def start_tid(self) -> int:
-        """System id of its thread."""
         return self._node.system_thread_id
 
     @property
     def overload_name(self) -> str:
-        """Of the operator; empty for anything else, and where it was not recorded."""
         detail = self._node.detail
         return detail.overload if isinstance(detail, OperatorDetail) else ""
 
     @property
     def parent(self) -> ProfilerEvent | None:
-        """What it ran directly inside."""
         parent = self._node.parent
         return None if parent is None else self._tree.event(parent)
 
     @property
     def children(self) -> list[ProfilerEvent]:
-        """What ran directly inside or was launched directly there, in order of start."""
         inside = [self._tree.event(child) for child in self._node.children]
         return _by_start(inside, self._tree.devices.launched_by(self._node.row))
 
     @cached_property
     def typed(self) -> tuple[Any, Any]:
-        """The kind of event, and its extra fields."""
         from torch._C._profiler import _EventType
 
         kind, detail = self._node.kind, self._node.detail
@@ -115,19 +106,14 @@ class RecordedEvent(ProfilerEvent):
 
 
 class ProfilerTree:
-    """The tree of a trace in torch's shape.
-
-    Attributes:
-        first_id: correlation id of the trace's first event.
-        devices: the work of devices.
-    """
+    """The tree of a trace in torch's shape."""
 
     def __init__(self, trace: TraceData, first_id: int = 1) -> None:
         self.first_id = first_id
         self._trace = trace
         self._tree = build_tree(trace)
         self.devices = DeviceEvents(trace, len(self._tree) + 1, self._event_of_row)
-        self._events: dict[int, RecordedEvent] = {}
+        self._events: dict[int, _RecordedEvent] = {}
         self._modules: dict[int, NNModuleInfo] = {}
         self._optimizers: dict[int, OptimizerInfo] = {}
         self._prefixes = path_prefixes()
@@ -139,14 +125,14 @@ class ProfilerTree:
         top = [self.event(node) for node in self._tree.roots]
         return _by_start(top, self.devices.launched_by(-1))
 
-    def _event_of_row(self, row: int) -> RecordedEvent:
+    def _event_of_row(self, row: int) -> _RecordedEvent:
         return self.event(self._tree.node(row))
 
-    def event(self, node: Node) -> RecordedEvent:
+    def event(self, node: Node) -> _RecordedEvent:
         """The one object for a node."""
         event = self._events.get(node.row)
         if event is None:
-            event = self._events[node.row] = RecordedEvent(self, node)
+            event = self._events[node.row] = _RecordedEvent(self, node)
         return event
 
     def operator_fields(self, name: str, detail: OperatorDetail) -> ExtraFieldsTorchOp:
@@ -219,7 +205,7 @@ class ProfilerTree:
         return info
 
 
-def _by_start(events: list[RecordedEvent], work: list[DeviceEvent]) -> list[ProfilerEvent]:
+def _by_start(events: Sequence[ProfilerEvent], work: list[ProfilerEvent]) -> list[ProfilerEvent]:
     """Both in one list; each is in order of start."""
     if not work:
         return [*events]

@@ -7,34 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from opscope import _native
 from opscope.analysis.account.find import find_account
 from opscope.columns.causes import Cause
 from opscope.columns.codes import EventKind, RecordScope, WaitsFor
-from opscope.columns.ledger_rows import KIND_COST, CostKind
-from opscope.columns.schema import THREAD_SAMPLES
-from opscope.columns.table import Table
+from opscope.columns.ledger import KIND_COST, CostKind
 from opscope.errors import UsageError
-from support.build_trace import ORIGIN_NS, build_trace, kernel, span
+from support.build_trace import build_trace, kernel, span
+from support.thread_samples import sampled
 
 MS = 1_000
 """Microseconds, which pictures of a timeline are in."""
 
 MAIN = 1001
 """What ``build_trace`` calls the first thread in the system."""
-
-
-def sampled(trace, *rows):
-    """With samples: (thread, ms, computed ms, delayed ms, faults, waits for)."""
-    columns = {
-        "system_thread_id": [row[0] for row in rows],
-        "time_ns": [ORIGIN_NS + int(row[1] * 1e6) for row in rows],
-        "computed_ns": [int(row[2] * 1e6) for row in rows],
-        "delayed_ns": [int(row[3] * 1e6) for row in rows],
-        "system_ns": [0] * len(rows),
-        "faults": [row[4] for row in rows],
-        "waits_for": [int(row[5]) for row in rows],
-    }
-    return trace.with_tables({"thread_samples": Table(THREAD_SAMPLES, columns)})
 
 
 def milliseconds(account, thread=None):
@@ -108,19 +94,14 @@ def test_a_long_gap_that_nothing_explains_is_unknown_and_a_short_one_python():
     assert errors[Cause.PYTHON] == 500_000
 
 
-@pytest.mark.parametrize(
-    ("waits_for", "cause"),
-    [
-        (WaitsFor.GIL, Cause.GIL),
-        (WaitsFor.LOCK, Cause.LOCK),
-        (WaitsFor.TIMER, Cause.TIMER),
-        (WaitsFor.READINESS, Cause.IO),
-        (WaitsFor.TRANSFER, Cause.IO),
-        (WaitsFor.DISK, Cause.IO),
-        (WaitsFor.PROCESS, Cause.LOCK),
-        (WaitsFor.OTHER, Cause.UNKNOWN),
-    ],
-)
+CAUSES_OF_WAITS = {
+    WaitsFor.GIL: Cause.GIL, WaitsFor.LOCK: Cause.LOCK, WaitsFor.TIMER: Cause.TIMER,
+    WaitsFor.READINESS: Cause.IO, WaitsFor.TRANSFER: Cause.IO, WaitsFor.DISK: Cause.IO,
+    WaitsFor.PROCESS: Cause.LOCK, WaitsFor.OTHER: Cause.UNKNOWN,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("waits_for", "cause"), CAUSES_OF_WAITS.items())
 def test_the_kernel_says_what_a_gap_waited_for(waits_for, cause):
     trace = sampled(
         build_trace("aten::a 0..10000\naten::b 90000..100000"),
@@ -267,15 +248,12 @@ def test_recording_is_a_cause_at_what_it_was_measured_to_cost():
     assert milliseconds(account)[Cause.PROFILER] == 0.001
 
 
-def test_there_is_no_account_of_a_period_that_is_none():
-    with pytest.raises(UsageError, match="no period"):
-        find_account(build_trace("aten::a 0..10"), "middle")
-
-
-def test_a_recording_of_nothing_has_an_empty_account():
+def test_of_nothing_the_account_is_empty_and_of_no_period_there_is_none():
     account = find_account(build_trace(""))
     assert account.entries() == []
     assert account.as_dict()["steps"] == []
+    with pytest.raises(UsageError, match="no period"):
+        find_account(build_trace("aten::a 0..10"), "middle")
 
 
 @st.composite
@@ -320,3 +298,31 @@ def test_what_was_off_beside_the_recording_is_not_in_it():
     found = milliseconds(find_account(sampled(trace, *rows)))
     # 24 of the 40 ms between the samples were without a processor: as much of these 10.
     assert found == {Cause.OPERATOR: 4, Cause.DESCHEDULED: 6}
+
+
+def time_of_threads(rows, causes=2, steps=0, row=0):
+    none, spans = np.zeros(0, dtype=np.int64), np.array([0, 5])
+    thread = (np.array(rows, dtype=np.int32), none, None, True)
+    some = np.zeros(steps, dtype=np.int64)
+    parent, cause = np.full(2, -1, dtype=np.int32), np.zeros(causes, dtype=np.int8)
+    of_steps = (some, some, some + row)
+    return _native.TimeOfThreads(
+        spans, spans, parent, cause, [thread], of_steps, none, none, 0, 9, 0
+    )
+
+
+def test_what_refers_to_rows_that_are_not_there_is_refused():
+    zero, no_row = np.zeros(1, dtype=np.int64), np.array([-1], dtype=np.int32)
+    assert len(time_of_threads([0, 1]).sums()) == 1
+    for damaged in (
+        lambda: time_of_threads([0, 2]),
+        lambda: time_of_threads([-1]),
+        lambda: time_of_threads([0], causes=3),
+        lambda: time_of_threads([0], steps=1, row=1),
+        lambda: _native.rows_by_line(np.array([0, 1], dtype=np.int32), 1),
+        lambda: _native.nest_on_lines(zero, zero, no_row, no_row, 1, None),
+    ):
+        with pytest.raises(ValueError):
+            damaged()
+    with pytest.raises(IndexError):
+        time_of_threads([0]).pieces(1, [0])

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opscope.analysis.account.pieces import pieces_of
-from opscope.timeline.program_steps import program_steps
-from opscope.timeline.tree.own_time import own_times
+from opscope.timeline.steps import program_steps
+from opscope.timeline.tree.line_nesting import own_times
 from support.build_trace import ORIGIN_NS, build_trace
 
 
@@ -25,19 +25,15 @@ def picture(found, thread=0):
 
 
 def test_time_belongs_to_the_innermost_span_and_gaps_to_none():
+    assert len(pieces(build_trace(""), 0)) in (0, 1)
     trace = build_trace("outer 10..50\n  first 20..30\n  second 30..45\nlast 60..70")
     assert picture(pieces(trace, 80)) == [
         (0, 10, -1), (10, 10, 0), (20, 10, 1), (30, 15, 2), (45, 5, 0), (50, 10, -1), (60, 10, 3),
         (70, 10, -1),
     ]  # fmt: skip
-
-
-def test_spans_that_begin_or_end_together_nest_as_they_do():
+    # Spans that begin or end together nest as they do, and those of no duration have no piece.
     trace = build_trace("a 0..40\n b 0..40\n  c 0..10\n  d 20..40\ne 40..50")
     assert picture(pieces(trace, 50)) == [(0, 10, 2), (10, 10, 1), (20, 20, 3), (40, 10, 4)]
-
-
-def test_spans_of_no_duration_have_no_piece():
     trace = build_trace("a 0..40\n point 20..20\n b 20..30")
     assert picture(pieces(trace, 40)) == [(0, 20, 0), (20, 10, 2), (30, 10, 0)]
 
@@ -46,10 +42,6 @@ def test_cuts_end_pieces_of_every_thread():
     found = pieces(build_trace("a 0..40 @one\nb 0..40 @two"), 40, [10, 20])
     assert picture(found, 0) == [(0, 10, 0), (10, 10, 0), (20, 20, 0)]
     assert picture(found, 1) == [(0, 10, 1), (10, 10, 1), (20, 20, 1)]
-
-
-def test_without_events_there_is_nothing():
-    assert len(pieces(build_trace(""), 0)) in (0, 1)
 
 
 @st.composite

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from opscope.analysis.collectives.kinds import NONE
+from opscope.analysis.collectives.calls import NONE
 from opscope.analysis.collectives.process_collectives import ProcessGroup, process_collectives
 from support.build_trace import ORIGIN_NS, build_trace, kernel, span, tensor
 from support.job_of_collectives import rank_trace, with_objects
@@ -148,24 +148,14 @@ def test_what_was_not_recorded_between_two_moments_is_counted():
     assert found.number.tolist() == [11, 12, 16]
 
 
-def test_without_arguments_calls_are_numbered_by_the_only_group():
+def test_without_arguments_the_only_group_is_meant():
     groups = {"0xab": {"pg_name": "0", "ranks": [0, 1], "begun": [[ORIGIN_NS, 7]]}}
     spans = [span("c10d::barrier", 0, 1), span("c10d::barrier", 2, 3)]
     found = process_collectives(build_trace(spans, metadata={"process_groups": groups}))
-    assert found.number.tolist() == [8, 9]
+    assert found.number.tolist() == [8, 9] and found.groups == (ProcessGroup("0", (0, 1)),)
     two = {**groups, "0xcd": {**groups["0xab"], "pg_name": "1"}}
     found = process_collectives(build_trace(spans, metadata={"process_groups": two}))
-    assert found.number.tolist() == [NONE, NONE]
-
-
-def test_without_arguments_the_only_group_is_meant():
-    groups = {"0xab": {"pg_name": "0", "ranks": [0, 1]}}
-    spans = [span("c10d::barrier", 0, 1), span("gloo:barrier", 2, 3, "pool", is_async=True)]
-    found = process_collectives(build_trace(spans, metadata={"process_groups": groups}))
-    assert found.groups == (ProcessGroup("0", (0, 1)),)
-    two = {**groups, "0xcd": {"pg_name": "1", "ranks": [0, 1]}}
-    found = process_collectives(build_trace(spans, metadata={"process_groups": two}))
-    assert found.groups == (ProcessGroup("", ()),)
+    assert found.number.tolist() == [NONE, NONE] and found.groups == (ProcessGroup("", ()),)
 
 
 def test_what_torch_profiler_says_of_the_job_tells_its_only_group():
@@ -210,15 +200,8 @@ def test_kernels_are_of_the_call_that_launched_them_whatever_they_are_called():
         assert (found.end_ns - ORIGIN_NS).tolist() == [110 * US]
         assert found.number.tolist() == [41] and found.groups == (ProcessGroup("0", (0, 1)),)
         assert found.sent_bytes.tolist() == [400]
-
-
-def test_what_a_device_computed_meanwhile_is_not_exposed():
-    assert nccl().exposed_ns.tolist() == [70 * US]
-    assert nccl(rename=True).exposed_ns.tolist() == [70 * US]
-
-
-def test_a_kernel_of_a_backend_that_no_call_launched_is_counted():
-    assert (nccl().strays, nccl().silent) == (1, 0)
+        assert found.exposed_ns.tolist() == [70 * US], "without what the device computed meanwhile"
+        assert (found.strays, found.silent) == (1, 0), "one that no call launched"
 
 
 def test_a_trace_without_collectives_has_none():

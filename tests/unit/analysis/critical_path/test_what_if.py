@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from opscope.analysis.critical_path.what_if import find_what_if
@@ -13,7 +14,7 @@ from support.simulated_programs import random_program, run, scaled
 MS = 1_000
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", range(25))
 def test_without_a_change_a_replay_takes_as_long_as_the_recording(seed):
     took_us, trace = run(random_program(seed))
     assert find_what_if(trace, {}).after_ns == pytest.approx(took_us * 1000, rel=0.03)
@@ -49,11 +50,11 @@ def steps():
     ]
 
 
-@pytest.mark.parametrize(("name", "after"), [("aten::mm", 80_000), ("train.py:12", 80_000)])
-def test_operators_and_lines_by_their_names(name, after):
+@pytest.mark.parametrize("name", ["aten::mm", "train.py:12"])
+def test_operators_and_lines_by_their_names(name):
     found = find_what_if(build_trace(steps()), {name: 0.5})
     assert found.steps_before_ns.tolist() == [100_000] * 4
-    assert found.steps_after_ns.tolist() == [after] * 4
+    assert found.steps_after_ns.tolist() == [80_000] * 4
     assert found.saved_share == pytest.approx(0.2)
     assert "a step 100 µs → 80.0 µs" in repr(found)
 
@@ -71,24 +72,21 @@ def test_what_is_hidden_behind_something_else_saves_nothing():
     assert (found.changed_ns, found.saved_ns) == (55_000, 0)
 
 
-@pytest.mark.parametrize("factor", [-1, float("inf"), 1e300, float("nan"), "half"])
-def test_factors_that_are_none_are_refused(factor):
-    with pytest.raises(UsageError, match="times as long"):
-        find_what_if(build_trace(steps()), {"aten::mm": factor})
+BAD_FACTORS = (-1, np.inf, 1e300, np.nan, "half")
 
 
-@pytest.mark.parametrize("factors", ["aten::mm", ["aten::mm"], None])
-def test_what_is_no_factors_is_refused(factors):
-    with pytest.raises(UsageError, match="half the time"):
+@pytest.mark.parametrize(
+    ("factors", "said"),
+    [
+        *(
+            ({"aten::mm": factor}, "times as long")
+            for factor in (-1, np.inf, 1e300, np.nan, "half")
+        ),
+        *((factors, "half the time") for factors in ("aten::mm", ["aten::mm"], None)),
+        *(({name: 0.5}, "no part of a program") for name in ("", 3, None)),
+        ({"aten::mn": 0.5}, "Did you mean 'aten::mm'"),
+    ],
+)
+def test_what_cannot_be_replayed_is_refused(factors, said):
+    with pytest.raises(UsageError, match=said):
         find_what_if(build_trace(steps()), factors)
-
-
-@pytest.mark.parametrize("name", ["", 3, None])
-def test_what_is_no_name_is_refused(name):
-    with pytest.raises(UsageError, match="no part of a program"):
-        find_what_if(build_trace(steps()), {name: 0.5})
-
-
-def test_names_of_nothing_are_refused_with_one_that_was_meant():
-    with pytest.raises(UsageError, match="Did you mean 'aten::mm'"):
-        find_what_if(build_trace(steps()), {"aten::mn": 0.5})

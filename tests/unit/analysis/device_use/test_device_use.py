@@ -71,10 +71,6 @@ def test_an_operator_that_computes_on_the_host_is_waiting_for_that():
     }
 
 
-def test_a_recording_without_events_has_no_host_to_ask():
-    assert idle_us(use_of([], [kernel("a", 50, 60, launch=-1)])) == {}
-
-
 def test_a_long_operator_that_launches_is_launching():
     spans = [around(3000), launch(5), span("aten::mm", 20, 2990), launch(2900)]
     found = use_of(spans, [kernel("a", 10, 20, launch=1), kernel("b", 2905, 3000, launch=3)])
@@ -97,16 +93,10 @@ def test_a_call_of_the_runtime_that_takes_long_sets_up_the_device():
     }
 
 
-def test_a_loader_is_data():
+def test_loading_waiting_for_ranks_and_all_else_of_the_host_are_told_apart():
     loading = span("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 20, 80)
     assert idle_us(gap_after([loading]))[Idle.DATA] == 60.0
-
-
-def test_waiting_for_ranks_is_a_collective():
     assert idle_us(gap_after([span("c10d::allreduce_", 20, 80)]))[Idle.COLLECTIVE] == 60.0
-
-
-def test_python_and_what_nothing_is_known_of_is_the_host():
     working = span("work", 20, 80, kind=EventKind.PYTHON_CALL, frame=("train.py", 3, "work"))
     assert idle_us(gap_after([working]))[Idle.HOST] >= 60.0
     assert idle_us(gap_after([]))[Idle.HOST] >= 60.0
@@ -362,12 +352,11 @@ def test_work_that_was_launched_before_the_part_has_its_launch_and_module():
     assert [module.forward_ns for module in steady.modules] == [device.busy_ns]
 
 
-def test_a_part_that_is_not_there():
+def test_what_is_not_there_is_said():
     with pytest.raises(UsageError):
         find_device_use(build_trace([span("aten::mm", 0, 10)]), "start-up")
-
-
-def test_a_recording_without_modules_or_memory_says_so():
+    no_events = use_of([], [kernel("a", 50, 60, launch=-1)])
+    assert idle_us(no_events) == {}, "no host to ask"
     notes = use_of([around(40), launch(1)], [kernel("a", 10, 20, launch=1)]).notes
     assert any("with_modules=True" in note for note in notes)
     assert any("profile_memory=True" in note for note in notes)

@@ -218,20 +218,14 @@ def test_lost_events_make_counts_uncertain():
     assert any("DROPPED" in note for note in found.notes)
 
 
-def test_a_side_without_recordings_is_an_error():
-    with pytest.raises(UsageError, match="no recording of the second side"):
-        diff(step_program(), [])
-
-
-def test_an_empty_recording_is_an_error():
-    with pytest.raises(UsageError, match="holds no event"):
-        diff(step_program(), build_trace([]))
-
-
-def test_despite_knows_what_may_differ():
-    with pytest.raises(UsageError, match="versions, options"):
-        diff(step_program(), step_program(), despite=["weather"])
-
-
-def test_it_is_a_function_of_the_package():
-    assert opscope.diff is diff
+@pytest.mark.parametrize(
+    ("new", "despite", "why"),
+    [
+        ([], (), "no recording of the second side"),
+        (build_trace([]), (), "holds no event"),
+        (step_program(), ["weather"], "versions, options"),
+    ],
+)
+def test_what_cannot_be_compared_is_an_error(new, despite, why):
+    with pytest.raises(UsageError, match=why):
+        opscope.diff(step_program(), new, despite=despite)

@@ -95,18 +95,10 @@ def test_a_module_is_judged_with_those_in_it():
 
 def test_numbers_changed():
     gate = "count==,bytes==,shapes==,memory<=+1%"
-    assert outcomes(gate, step_program(), step_program(calls={"block1": 2})) == [
-        Outcome.FAILED,
-        Outcome.FAILED,
-        Outcome.PASSED,
-        Outcome.PASSED,
-    ]
-    assert outcomes(gate, step_program(), step_program(width={"block1": 9})) == [
-        Outcome.PASSED,
-        Outcome.FAILED,
-        Outcome.FAILED,
-        Outcome.FAILED,
-    ]
+    more_calls, wider = step_program(calls={"block1": 2}), step_program(width={"block1": 9})
+    failed, passed = Outcome.FAILED, Outcome.PASSED
+    assert outcomes(gate, step_program(), more_calls) == [failed, failed, passed, passed]
+    assert outcomes(gate, step_program(), wider) == [passed, failed, failed, failed]
 
 
 def test_what_the_recordings_do_not_tell_is_not_judged():

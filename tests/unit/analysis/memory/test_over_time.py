@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from opscope.analysis.memory.counters import memory_counters
-from opscope.analysis.memory.groups import ALLOCATED_BEFORE
+from opscope.analysis.memory.life_categories import ALLOCATED_BEFORE
 from opscope.analysis.memory.over_time import OUTSIDE, memory_over_time
 from opscope.columns.schema import AllocationAction, RecordScope
 from support.build_trace import ORIGIN_NS, allocation, build_trace, nanoseconds, span
@@ -48,10 +48,6 @@ def test_bytes_by_part_of_the_step(training):
         "forward": [0, 100, 150, 100, 100, 0, 0],
         "backward": [0, 0, 0, 0, 300, 300, 300],
     }
-
-
-def test_the_peak_is_one_of_the_samples(training):
-    (cpu,) = memory_over_time(training)
     assert (cpu.peak.in_use, cpu.peak.time_ns) == (400, nanoseconds(35))
     assert cpu.at_peak == 4
 
@@ -62,6 +58,7 @@ def test_without_tensors_the_reason_is_given_in_place_of_categories(training):
     assert "record_shapes=True" in cpu.uncategorised_because
     (unasked,) = memory_over_time(training, categories=False)
     assert (unasked.by_category, unasked.uncategorised_because) == (None, "")
+    assert memory_over_time(build_trace([("aten::mm", 0, 1)])) == []
 
 
 def test_what_was_there_before_is_a_part_of_its_own():
@@ -79,19 +76,10 @@ def test_what_was_there_before_is_a_part_of_its_own():
     }
 
 
-def test_the_cpus_total_forgets_frees_so_only_what_is_freed_was_there_before():
-    trace = build_trace(
-        [("aten::empty", 0, 10)],
-        allocations=[
-            allocation(1, 100, address=0x10, total_allocated_bytes=1100),
-            allocation(2, -400, address=0x99, total_allocated_bytes=700),
-        ],
-    )
-
-    (cpu,) = memory_over_time(trace)
-
-    assert parts_of(cpu.by_phase) == {ALLOCATED_BEFORE: [400, 400, 0], "forward": [0, 100, 100]}
-    assert cpu.peak.in_use == 500
+def test_totals_are_summed_where_the_allocator_gave_none():
+    rows = [allocation(1, 64, total_allocated_bytes=0), allocation(2, 8, total_allocated_bytes=0)]
+    trace = build_trace([("aten::empty", 0, 10)], allocations=rows)
+    assert memory_counters(trace)[0].allocated_bytes.tolist() == [64, 72]
 
 
 def test_devices_are_apart_and_failures_are_not_counted():
@@ -109,17 +97,6 @@ def test_devices_are_apart_and_failures_are_not_counted():
     assert (cuda.allocated_bytes.tolist(), cuda.reserved_bytes.tolist()) == ([64], [2048])
 
 
-def test_totals_are_summed_where_the_allocator_gave_none():
-    trace = build_trace(
-        [("aten::empty", 0, 10)],
-        allocations=[
-            allocation(1, 64, total_allocated_bytes=0),
-            allocation(2, 8, total_allocated_bytes=0),
-        ],
-    )
-    assert memory_counters(trace)[0].allocated_bytes.tolist() == [64, 72]
-
-
 def test_long_recordings_are_sampled_with_the_peak_kept():
     rng = np.random.default_rng(0)
     sizes = rng.integers(1, 1000, 5000)
@@ -129,7 +106,3 @@ def test_long_recordings_are_sampled_with_the_peak_kept():
     (cpu,) = memory_over_time(build_trace([], allocations=rows), stretches=50)
     assert len(cpu.time_ns) <= 200
     assert cpu.total_bytes[cpu.at_peak] == cpu.peak.in_use > 10**9
-
-
-def test_without_allocations_there_is_no_device():
-    assert memory_over_time(build_trace([("aten::mm", 0, 1)])) == []

@@ -105,39 +105,18 @@ def test_the_cpus_total_is_not_relied_on():
     assert (peak.total_bytes, peak.before_bytes, peak.unseen_bytes) == (140, 40, 0)
 
 
-def test_a_block_whose_free_was_missed_ends_where_its_address_is_used_again():
-    peak = peak_of(
-        allocations=[
-            allocation(6, 100, address=0x10),
-            allocation(8, 60, address=0x10),
-            allocation(9, 30, address=0x20),
-        ]
-    )
-
-    assert (peak.total_bytes, peak.time_ns) == (100, nanoseconds(6))
-    assert peak.blocks.size_bytes.tolist() == [100]
-
-
 def test_the_cpus_allocator_knows_nothing_of_before_but_use_shows_it():
-    weight = {"impl": 1, "storage": 0x80, "allocation_id": 1, "tensor_id": 0}
-    peak = peak_of(
-        [span("aten::mm", 0, 20, inputs=[tensor(8, 4, **weight)]), span("aten::relu", 30, 40)],
-        allocations=[allocation(6, 100, address=0x10, allocation_id=2, tensor_id=1)],
-    )
+    weight = tensor(8, 4, impl=1, storage=0x80, allocation_id=1, tensor_id=0)
+    rows = [allocation(6, 100, address=0x10, allocation_id=2, tensor_id=1)]
+    spans = [span("aten::mm", 0, 20, inputs=[weight]), span("aten::relu", 30, 40)]
+    peak = peak_of(spans, allocations=rows)
 
     assert (peak.total_bytes, peak.before_bytes, peak.unseen_bytes) == (228, 128, 0)
-    # Last seen before the peak, and nobody would have said that it was freed.
-    assert peak.uncertain_bytes == 128
+    assert peak.uncertain_bytes == 128, "last seen before the peak, and its free is not recorded"
 
-
-def test_what_is_used_after_the_peak_was_there_for_certain():
-    weight = {"impl": 1, "storage": 0x80, "allocation_id": 1, "tensor_id": 0}
-    peak = peak_of(
-        [span("aten::mm", 0, 5), span("aten::mm", 30, 40, inputs=[tensor(8, 4, **weight)])],
-        allocations=[allocation(6, 100, address=0x10, allocation_id=2, tensor_id=1)],
-    )
-
-    assert (peak.before_bytes, peak.uncertain_bytes) == (128, 0)
+    spans = [span("aten::mm", 0, 5), span("aten::mm", 30, 40, inputs=[weight])]
+    used_later = peak_of(spans, allocations=rows)
+    assert (used_later.before_bytes, used_later.uncertain_bytes) == (128, 0)
 
 
 def test_an_allocation_that_was_missed_is_told_from_one_before():
@@ -173,12 +152,6 @@ def test_modules_and_stacks_of_what_was_allocated():
     }
 
 
-def test_without_python_calls_there_are_no_stacks():
-    peak = peak_of(allocations=[allocation(6, 100, address=0x10)])
-
-    assert sizes(peak.by_stack) == {NO_STACK: 100}
-
-
 def test_devices_are_accounted_for_one_by_one():
     rows = [
         allocation(6, 1000, address=0x10),
@@ -203,8 +176,10 @@ def test_without_memory_it_says_what_to_record(device):
 
 
 def test_the_plain_form_has_everything_but_single_blocks():
-    plain = peak_of(allocations=[allocation(6, 100, address=0x10)]).to_dict()
+    peak = peak_of(allocations=[allocation(6, 100, address=0x10)])
+    plain = peak.to_dict()
 
+    assert sizes(peak.by_stack) == {NO_STACK: 100}
     assert plain["total_bytes"] == 100 and "blocks" not in plain
     assert plain["by_operator"] == [
         {"name": "aten::linear", "size_bytes": 100, "blocks": 1, "before_bytes": 0}

@@ -9,8 +9,7 @@ import opscope
 from opscope.cli.destination import Destination
 from opscope.cli.session import end_of_run as module
 from opscope.cli.session.end_of_run import end_of_run
-from opscope.cli.session.end_request import EndRequest
-from opscope.cli.session.run_options import RunOptions
+from opscope.cli.session.options import EndRequest
 from opscope.cli.shown.console import Messages
 from opscope.columns.metadata_kinds import STEPS
 from opscope.columns.schema import EventKind
@@ -26,8 +25,18 @@ def asked(tmp_path, monkeypatch):
     steps = [span(name, 100 * n, 100 * n + 100, kind=EventKind.ANNOTATION) for n in range(4)]
     saved = build_trace([*steps, span("aten::mm", 500, 600)]).save(tmp_path / "t")
     files = Destination(tmp_path / "t", tmp_path / "t.json")
-    made = EndRequest.of(RunOptions(table=True), files, tmp_path, None, None, with_children=False)
-    return replace(made, saved=saved)
+    return EndRequest(
+        destination=files,
+        sort_by="self_cpu_time_total",
+        row_limit=15,
+        table=True,
+        why=False,
+        rank=None,
+        process=None,
+        with_children=False,
+        folder=tmp_path,
+        saved=saved,
+    )
 
 
 def test_all_that_was_asked_for_is_made(asked, capfd):
@@ -70,5 +79,5 @@ def test_a_recording_that_cannot_be_read_is_kept(asked, tmp_path, capfd):
     recording.write_bytes(b"nothing")
     end_of_run(replace(asked, saved=None, recording=recording), Messages(animated=False))
     said = capfd.readouterr().err
-    assert "could not be written" in said and "opscope recover" in said
+    assert "could not be written" in said and "opscope doctor --recover" in said
     assert recording.exists() and os.listdir(tmp_path / "t")

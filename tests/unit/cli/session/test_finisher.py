@@ -12,9 +12,8 @@ import pytest
 from opscope.base.own_file import OwnSocket
 from opscope.cli.destination import Destination
 from opscope.cli.session import finisher
-from opscope.cli.session.end_request import EndRequest
 from opscope.cli.session.finisher import Finisher
-from opscope.cli.session.run_options import RunOptions
+from opscope.cli.session.options import EndRequest
 from opscope.cli.shown.console import Messages
 from opscope.launch.keeper_process import DONE
 
@@ -22,8 +21,16 @@ from opscope.launch.keeper_process import DONE
 @pytest.fixture
 def request_(tmp_path):
     files = Destination(tmp_path / "t")
-    return EndRequest.of(
-        RunOptions(), files, tmp_path, rank=None, process=None, with_children=False
+    return EndRequest(
+        destination=files,
+        sort_by="self_cpu_time_total",
+        row_limit=15,
+        table=False,
+        why=False,
+        rank=None,
+        process=None,
+        with_children=False,
+        folder=tmp_path,
     )
 
 
@@ -82,7 +89,7 @@ def test_one_that_is_killed_leaves_what_was_recorded(tmp_path, request_, other_e
     other_end[0].close()
     asking.wait_at_the_end()
     said = capsys.readouterr().err
-    assert "was killed" in said and f"opscope recover {tmp_path}" in said
+    assert "was killed" in said and f"opscope doctor --recover {tmp_path}" in said
 
 
 def test_what_was_asked_for_before_is_waited_for(tmp_path, request_, other_end):
@@ -106,7 +113,7 @@ def test_without_a_process_it_is_said_what_becomes_of_the_recording(
     asking = finisher_for(tmp_path)
     assert not asking.ask(recorded) and not asking.is_busy
     said = capsys.readouterr().err
-    assert "no more processes" in said and f"opscope recover {tmp_path}" in said
+    assert "no more processes" in said and f"opscope doctor --recover {tmp_path}" in said
     asking.wait_at_the_end()
 
 
@@ -118,7 +125,7 @@ import os, socket, sys
 from pathlib import Path
 from opscope.cli.session import finisher
 from opscope.cli.shown.console import Messages
-from opscope.cli.session.end_request import EndRequest
+from opscope.cli.session.options import EndRequest
 from opscope.cli.session.termination import LastAction
 from opscope.base.own_file import OwnSocket
 ours, theirs = socket.socketpair()

@@ -6,8 +6,8 @@ from rich.console import Console
 from tests.support.build_trace import build_trace, span
 
 from opscope.analysis.top_operators import DEFAULT_SORT, find_top_operators
-from opscope.cli.ps import described
-from opscope.cli.session.live_view import LiveView
+from opscope.cli.attach import described
+from opscope.cli.top import view_of
 from opscope.timeline.period import Which, period_of
 
 COMMAND = "python -c import this\nprint('\x1b]0;taken\x07')"
@@ -25,9 +25,9 @@ def shown_in(width):
     trace = build_trace([span("aten::add", 0, 10)]).with_metadata({"start_ns": 0, "end_ns": 10_000})
     top = find_top_operators(period_of(trace, Which.ALL), sort_by=DEFAULT_SORT, row_limit=5)
     console = Console(force_terminal=True, color_system=None, width=width)
-    view, answer = LiveView(STATUS), {"steps": 0, "steps_ns": []}
+    answer = {"steps": 0, "steps_ns": []}
     with console.capture() as shown:
-        console.print(view.of(trace, top, answer, console.width))
+        console.print(view_of(STATUS, trace, top, answer, console.width))
     return shown.get().splitlines()
 
 

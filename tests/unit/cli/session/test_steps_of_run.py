@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from opscope.cli.session.steps_of_run import StepsOfRun
+from opscope.cli.session.recording_session import StepsOfRun
 
 
 @pytest.fixture
@@ -25,6 +25,16 @@ def test_what_opscope_does_at_the_end_of_a_step_is_no_time_of_the_program(clock)
         clock[0] += 10
         steps.step_ended(record)
     assert steps.seen() == {"ended": 11, "passed_ns": 100}
+
+
+def test_steps_beside_which_a_trace_is_made_do_not_count(clock):
+    busy = [False]
+    steps = StepsOfRun(lambda: busy[0])
+    for number in range(9):
+        busy[0] = 3 <= number < 6  # from the end of this step on
+        clock[0] += 10 if number < 4 or number > 6 else 90
+        steps.step_ended(lambda: None)
+    assert steps.seen() == {"ended": 6, "passed_ns": 50}
 
 
 def test_nor_where_it_fails(clock):

@@ -65,10 +65,7 @@ def test_a_collectives_kernel_says_what_it_communicates(export):
 
 def test_a_device_has_its_own_process_and_streams(export):
     trace = build_trace(
-        [
-            span("aten::mm", 0, 10),
-            span("cudaLaunchKernel", 2, 4, kind=EventKind.RUNTIME_CALL),
-        ],
+        [span("aten::mm", 0, 10), span("cudaLaunchKernel", 2, 4, kind=EventKind.RUNTIME_CALL)],
         gpu=[
             kernel("gemm", 5, 20, launch=1, correlation_id=9, grid=[4, 2, 1], block=[128, 1, 1]),
             kernel("Memcpy HtoD", 20, 22, kind=1, size_bytes=4096, stream=8),

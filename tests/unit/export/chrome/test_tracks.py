@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,47 +34,47 @@ def lines(trace):
     return result
 
 
-def test_nested_and_adjacent_spans_share_a_line():
-    trace = build_trace("""
-        outer    0..100
-          a      0..40
-            b    0..40
-          c     40..100
-        next   100..100
-        last   100..120
-    """)
-
-    assert lines(trace) == {"thread 1001 (main)": ["outer", "a", "b", "c", "next", "last"]}
+LANE_0, LANE_1 = "thread 1001 (main)", "thread 1001 (main) (overlap 1)"
+ANNOTATION, PYTHON = EventKind.ANNOTATION, EventKind.PYTHON_CALL
 
 
-def test_the_later_of_two_equal_spans_moves_aside():
-    trace = build_trace(
-        """
-        first    0..50
-        second  10..100
-        within  20..30
-        inside  60..70
-    """
-    )
-
-    assert lines(trace) == {
-        "thread 1001 (main)": ["first", "within", "inside"],
-        "thread 1001 (main) (overlap 1)": ["second"],
-    }
-
-
-def test_an_asynchronous_span_moves_aside_for_operators():
-    trace = build_trace(
-        [
-            span("request", 0, 50, kind=EventKind.ANNOTATION, is_async=True),
-            span("aten::mm", 10, 90),
-        ]
-    )
-
-    assert lines(trace) == {
-        "thread 1001 (main)": ["aten::mm"],
-        "thread 1001 (main) (overlap 1)": ["request"],
-    }
+@pytest.mark.parametrize(
+    ("described", "expected"),
+    [
+        (
+            "outer 0..100\n a 0..40\n  b 0..40\n c 40..100\nnext 100..100\nlast 100..120",
+            {LANE_0: ["outer", "a", "b", "c", "next", "last"]},
+        ),
+        (
+            "first 0..50\nsecond 10..100\nwithin 20..30\ninside 60..70",
+            {LANE_0: ["first", "within", "inside"], LANE_1: ["second"]},
+        ),
+        (  # an asynchronous span moves aside for operators
+            [span("request", 0, 50, kind=ANNOTATION, is_async=True), span("aten::mm", 10, 90)],
+            {LANE_0: ["aten::mm"], LANE_1: ["request"]},
+        ),
+        (
+            [span("request", 0, 100, kind=ANNOTATION, is_async=True), span("aten::mm", 10, 90)],
+            {LANE_0: ["request", "aten::mm"]},
+        ),
+        (  # Python frames move aside for the step that they reach into
+            [
+                span("main", 0, 200, kind=PYTHON),
+                span("step() #1", 10, 20, kind=PYTHON),
+                span("enter #1", 11, 19, kind=PYTHON),
+                span("ProfilerStep#1", 15, 105, is_async=True),
+                span("aten::mm", 30, 40),
+                span("step() #2", 100, 110, kind=PYTHON),
+            ],
+            {
+                LANE_0: ["main", "ProfilerStep#1", "aten::mm"],
+                LANE_1: ["step() #1", "enter #1", "step() #2"],
+            },
+        ),
+    ],
+)
+def test_spans_that_overlap_without_nesting_move_aside(described, expected):
+    assert lines(build_trace(described)) == expected
 
 
 OVERLAPPING = [
@@ -101,36 +102,6 @@ def test_lines_beside_a_thread_are_that_thread_when_they_are_read(tmp_path):
 
     assert trace.table("threads")["system_thread_id"].tolist() == [1001]
     assert trace.events["thread"].tolist() == [0, 0, 0]
-
-
-def test_an_asynchronous_span_that_nests_stays():
-    trace = build_trace(
-        [
-            span("request", 0, 100, kind=EventKind.ANNOTATION, is_async=True),
-            span("aten::mm", 10, 90),
-        ]
-    )
-
-    assert lines(trace) == {"thread 1001 (main)": ["request", "aten::mm"]}
-
-
-def test_python_frames_move_aside_for_the_step_they_reach_into():
-    python = EventKind.PYTHON_CALL
-    trace = build_trace(
-        [
-            span("main", 0, 200, kind=python),
-            span("step() #1", 10, 20, kind=python),
-            span("enter #1", 11, 19, kind=python),
-            span("ProfilerStep#1", 15, 105, is_async=True),
-            span("aten::mm", 30, 40),
-            span("step() #2", 100, 110, kind=python),
-        ]
-    )
-
-    assert lines(trace) == {
-        "thread 1001 (main)": ["main", "ProfilerStep#1", "aten::mm"],
-        "thread 1001 (main) (overlap 1)": ["step() #1", "enter #1", "step() #2"],
-    }
 
 
 def test_lines_beside_a_thread_have_numbers_no_thread_has():

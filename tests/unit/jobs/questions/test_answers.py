@@ -344,7 +344,7 @@ def test_damage_that_shows_while_it_is_read_is_an_error_of_ours(traces, tmp_path
     traces[1].save(tmp_path, rank=1)
     file = part / "rollup_steps.parquet"
     file.write_bytes(b"PAR1" + b"\xff" * (file.stat().st_size - 4))
-    with pytest.raises(TraceFormatError, match="opscope rollup --again"):
+    with pytest.raises(TraceFormatError, match="opscope ranks --rollup --again"):
         Job(tmp_path).query("ranks")
 
 

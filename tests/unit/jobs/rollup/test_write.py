@@ -8,13 +8,12 @@ import pytest
 
 import opscope
 from opscope.errors import TraceFormatError
-from opscope.jobs.rollup import mark as mark_module
+from opscope.jobs.rolled_up import roll_up_several
+from opscope.jobs.rollup import read as read_module
 from opscope.jobs.rollup import workers
 from opscope.jobs.rollup import write as write_module
-from opscope.jobs.rollup.mark import right_mark
-from opscope.jobs.rollup.read import Rollup
+from opscope.jobs.rollup.read import Rollup, right_mark
 from opscope.jobs.rollup.schema import ROLLUP_TABLES
-from opscope.jobs.rollup.several import roll_up_several
 from opscope.jobs.rollup.write import write_rollup
 from opscope.storage.manifest import MANIFEST, ROLLUP
 from support.build_trace import build_trace, span
@@ -209,7 +208,7 @@ def test_nothing_is_left_of_a_rollup_that_failed_halfway(part, monkeypatch):
     def fails(self, folder):
         raise OSError("no room")
 
-    monkeypatch.setattr(mark_module.RollupMark, "write", fails)
+    monkeypatch.setattr(read_module.RollupMark, "write", fails)
     with pytest.raises(OSError, match="no room"):
         write_rollup(part, part)
     assert Rollup.of(part) is None  # the earlier one goes first

@@ -11,10 +11,9 @@ import pytest
 from opscope.errors import ReachError
 from opscope.live.control import answers
 from opscope.live.control import server as server_module
-from opscope.live.control.address import Address, socket_path
+from opscope.live.control.address import Address, Peer, is_process, may_ask, peer_of, socket_path
 from opscope.live.control.answers import AskedSession
 from opscope.live.control.client import Asking
-from opscope.live.control.peer import Peer, is_process, may_ask, peer_of
 from opscope.live.control.server import Server
 
 HELLO = b'{"opscope": 1, "do": "status"}\n'

@@ -13,8 +13,7 @@ from opscope.live.flight.conditions import (
     NotReturnedError,
     end_triggers,
 )
-from opscope.live.flight.triggers.trigger import Trigger
-from opscope.live.flight.triggers.when import When
+from opscope.live.flight.trigger import Trigger, When
 
 
 class Recorder:

@@ -3,8 +3,8 @@
 import pytest
 
 from opscope.errors import UsageError
-from opscope.live.flight.triggers.slow_step import SlowStep
-from opscope.live.flight.triggers.trigger import Watched
+from opscope.live.flight.slow_step import SlowStep
+from opscope.live.flight.trigger import Watched
 from support.simulated_steps import SimulatedSteps
 
 MS = 1_000_000

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from opscope.live.flight.triggers.trigger import Watched
-from opscope.live.flight.triggers.uncaught import UncaughtException
+from opscope.live.flight.trigger import Watched
+from opscope.live.flight.uncaught import UncaughtException
 
 
 class Unspeakable(RuntimeError):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-import opscope.recording.facts.processor_time as processor_time
-from opscope.columns.processor_rows import COMPUTED, SOURCE, WAITED
+import opscope.recording.listeners as processor_time
+from opscope.columns.ledger import COMPUTED, PROCESSOR, WAITED
 from opscope.recording import ledger
 from opscope.recording.decoded import Decoded
-from opscope.recording.facts.processor_time import ProcessorTime
 from opscope.recording.ledger import Recorded
+from opscope.recording.listeners import ProcessorTime
 
 
 def decoded():
@@ -32,7 +32,7 @@ def test_the_difference_is_recorded_and_goes_to_the_ledger(counts):
     found = listener.added_to(decoded())
     assert found.processor == {COMPUTED: 3_000, WAITED: 200}
     rows = list(ledger.processor(Recorded(found, {})))
-    assert rows == [(SOURCE, COMPUTED, 3_000), (SOURCE, WAITED, 200)]
+    assert rows == [(PROCESSOR, COMPUTED, 3_000), (PROCESSOR, WAITED, 200)]
 
 
 @pytest.mark.parametrize("answers", [[None, (1, 1)], [(1, 1), None]])

@@ -16,7 +16,7 @@ import torch
 
 import opscope
 from opscope.api.trace import Trace
-from opscope.recording.facts.thread_names import ThreadNames, names_of_threads
+from opscope.recording.listeners import ThreadNames, names_of_threads
 from support.processes import run_python
 
 
@@ -176,7 +176,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
     subprocess.run([sys.executable, "-c", code], timeout=120, check=False)
     subprocess.run(
-        [sys.executable, "-m", "opscope", "recover", str(tmp_path / "killed")],
+        [sys.executable, "-m", "opscope", "doctor", "--recover", str(tmp_path / "killed")],
         capture_output=True, timeout=120, check=False,
     )  # fmt: skip
     assert "of the killed" in named(opscope.load(tmp_path / "killed"))

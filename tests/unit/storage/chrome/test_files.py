@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from opscope.columns.ledger_rows import WITHOUT_DURATION
+from opscope.columns.ledger import WITHOUT_DURATION
 from opscope.errors import TraceFormatError, UsageError
 from opscope.timeline.doubts import doubts
 from support.chrome_files import names, op

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from opscope.columns.validate import check_tables
+from opscope.columns.validate import checked_trace
 from opscope.errors import TraceFormatError
 from support.loaded import load_trace
 
@@ -82,9 +82,7 @@ def check(path):
     except TraceFormatError as error:
         assert str(path) in str(error)
         return
-    tables = {name: trace.table(name) for name in ("events", "tensors", "scalars", "allocations",
-              "python_calls", "frames", "modules", "gpu", "links", "threads")}  # fmt: skip
-    check_tables(tables, trace.names, str(path))
+    checked_trace(trace, str(path))
     assert (trace.events["duration_ns"] >= 0).all()
     assert (trace.end_ns >= trace.events["start_ns"]).all()
     assert (np.diff(trace.table("tensors")["event"]) >= 0).all()

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from opscope.columns.doubts import DOUBTFUL
+from opscope.columns.ledger import DOUBTFUL
 from opscope.storage.chrome.plausibility import (
     FAR_AWAY,
     LEFT_OUT,

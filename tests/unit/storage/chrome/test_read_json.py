@@ -6,7 +6,7 @@ import json
 import pytest
 
 from opscope.base import memory_limit
-from opscope.columns.ledger_rows import END_MISSING
+from opscope.columns.ledger import END_MISSING
 from opscope.errors import InsufficientMemoryError, TraceFormatError
 from opscope.storage.chrome import read_json
 from opscope.timeline.doubts import doubts

@@ -7,7 +7,7 @@ import pytest
 from opscope.columns.schema import UNKNOWN_KIND, EventKind, ScalarType
 from opscope.storage.chrome import read_json
 from opscope.storage.chrome.vocabulary import meaning_of, vocabulary
-from opscope.timeline.tree.own_time import own_times
+from opscope.timeline.tree.line_nesting import own_times
 from support.loaded import load_trace
 
 

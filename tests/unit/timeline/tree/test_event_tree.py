@@ -1,8 +1,8 @@
 """Structure arrays: children, and where events that never ended end."""
 
-import numpy as np
+from __future__ import annotations
 
-from opscope.timeline.tree.event_tree import event_tree, group_by_parent
+from opscope.timeline.tree.event_tree import event_tree, self_times
 from support.build_trace import build_trace, span
 
 TIMELINE = """
@@ -53,7 +53,29 @@ def test_what_never_ended_closes_with_its_parent():
     assert (event_tree(trace).duration_ns // 1000).tolist() == [100, 90, 80, 10, 400, 300]
 
 
-def test_group_by_parent_of_nothing():
-    offsets, rows = group_by_parent(np.array([], dtype=np.int32))
+def us(values):
+    return (values / 1000).tolist()
 
-    assert offsets.tolist() == [0] and rows.tolist() == []
+
+def test_direct_children_are_taken_off_and_grandchildren_are_not():
+    trace = build_trace("""
+        a          0..100
+          b        1..50
+            c      2..10
+          e       60..90
+    """)
+
+    assert us(self_times(event_tree(trace))) == [21, 41, 8, 30]
+
+
+def test_an_asynchronous_event_has_no_self_time_and_takes_none():
+    trace = build_trace([
+        span("a", 0, 100),
+        span("async", 10, 400, parent=0, is_async=True),
+        span("inside it", 20, 30, parent=1),
+        span("c", 50, 60, parent=0),
+    ])  # fmt: skip
+
+    own = self_times(event_tree(trace), trace.events["is_async"])
+
+    assert us(own) == [80, 0, 10, 10]

@@ -143,7 +143,7 @@ def test_made_by_hand():
 
 
 def test_device_events_take_no_children():
-    from opscope.torch_api.event.device_type import device_type
+    from opscope.torch_api.event.parts import device_type
 
     device_event = FunctionEvent(1, "k", 1, 0.0, 1.0, device_type=device_type(1))
 

@@ -1,9 +1,12 @@
-"""The table's layout, down to the character."""
+"""The table's layout, down to the character; what is said below it; averages from columns."""
+
+import itertools
 
 import pytest
 
 from opscope.columns.schema import EventKind
 from opscope.errors import UsageError
+from opscope.torch_api.event.function_event_avg import FunctionEventAvg
 from opscope.torch_api.event_list.event_list import make_event_list
 from support.build_trace import allocation, build_trace, kernel, span, tensor
 
@@ -207,3 +210,99 @@ def test_asynchronous_rows_have_no_share():
 
 def test_nothing_took_any_time():
     assert rows(averages([("f", 0, 0)]).table())[0][1] == "NaN"
+
+
+MM = [span("aten::mm", 0, 30, inputs=[tensor(2, 3), tensor(3, 4)]), span("aten::relu", 50, 60)]
+
+
+def below(table):
+    lines = table.splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("Self CPU time total"))
+    return lines[at + 1 :]
+
+
+def test_the_share_of_time_that_operations_were_counted_for():
+    events = make_event_list(build_trace(MM), with_flops=True)
+
+    assert below(events.table()) == ["FLOPs: formulas cover 75.0% of operator time"]
+    assert below(events.key_averages().table()) == below(events.table())
+    assert below(make_event_list(build_trace(MM)).table()) == []
+
+
+def test_without_shapes_it_says_so():
+    events = make_event_list(build_trace("aten::mm 0..10"), with_flops=True)
+
+    assert below(events.table()) == ["FLOPs: no operator with a formula and recorded shapes"]
+
+
+def test_the_ledger():
+    ledger = {
+        "events": {"requested": 12_007, "recorded": 12_000, "dropped: memory budget": 7},
+        "arguments": {"dropped: unreadable": 0},
+        "recorder": {"cost_ns of one operator": 100.0},
+    }
+
+    events = make_event_list(build_trace(MM, ledger=ledger))
+
+    assert below(events.key_averages().table()) == [
+        "Events recorded: 12,000; dropped: 7 events (memory budget)",
+        "Cost of recording: about 130 ns per event",
+    ]
+
+
+def test_nothing_dropped_is_said_too():
+    events = make_event_list(build_trace(MM, ledger={"events": {"recorded": 2}}))
+
+    assert below(events.table()) == ["Events recorded: 2; none dropped"]
+
+
+def test_losses_without_a_count_of_events():
+    events = make_event_list(build_trace(MM, ledger={"gpu": {"dropped: buffer full": 3}}))
+
+    assert below(events.table()) == ["Dropped: 3 gpu (buffer full)"]
+
+
+@pytest.fixture
+def events():
+    file = "train.py"
+    trace = build_trace(
+        [
+            span("main", 0, 100, kind=EventKind.PYTHON_CALL, frame=(file, 3, "main")),
+            span("aten::mm", 10, 20, inputs=[tensor(2, 3), tensor(3, 4)], overload="out"),
+            span("aten::mm", 30, 70, inputs=[tensor(20, 30), tensor(30, 40)]),
+            span("aten::add", 80, 85),
+        ],
+        allocations=[allocation(35, 4096)],
+    )
+    return make_event_list(trace, profile_memory=True, with_flops=True, with_stack=True)
+
+
+GROUPINGS = list(itertools.product([False, True], [0, 2], [False, True], [False, True]))
+
+
+@pytest.mark.parametrize("grouping", GROUPINGS)
+@pytest.mark.parametrize("top", [False, True])
+def test_columns_and_objects_agree(events, grouping, top):
+    averages = events.key_averages(*grouping)
+    of_columns = averages.table(top_level_events_only=top, row_limit=-1)
+    assert len(list(averages)) == len(averages) > 0
+    assert averages.table(top_level_events_only=top, row_limit=-1) == of_columns
+
+
+def test_no_object_is_made_for_a_table(events, monkeypatch):
+    monkeypatch.setattr(FunctionEventAvg, "__init__", None)
+    assert "aten::mm" in events.key_averages().table()
+
+
+def test_what_was_changed_by_hand_is_shown(events):
+    averages = events.key_averages()
+    next(average for average in averages if average.key == "aten::add").key = "renamed"
+    assert "renamed" in averages.table()
+    averages.sort(key=lambda average: average.count)
+    assert averages[-1].key == "aten::mm"
+
+
+def test_an_average_is_the_same_object_every_time(events):
+    averages = events.key_averages()
+    assert averages[0] is averages[0]
+    assert next(iter(averages)) is averages[0]

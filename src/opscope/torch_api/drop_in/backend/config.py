@@ -1,4 +1,4 @@
-"""``ProfilerConfig``, and what an activity filter says."""
+"""ProfilerConfig, what an activity filter says, and switches that live in torch's C++."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any
 from opscope.base.cached_property import cached_property
 from opscope.columns.device_kinds import DEVICE_KINDS, OTHER_DEVICE_KINDS, device_kinds
 from opscope.torch_api.activities import CPU_KINDS, records_cuda
-from opscope.torch_api.experimental_switches import experimental_switches
-from opscope.torch_api.settings import ProfileSettings
+from opscope.torch_api.settings import ProfileSettings, experimental_switches
 
 # Kinds of event that torch accepts in a filter for the CPU and never records there.
 _KINDS_ELSEWHERE = frozenset({
@@ -81,11 +80,7 @@ def warn_of_unsupported(switches: Mapping[str, Any]) -> None:
 
 
 def kinds_of_cpu_events(filters: Mapping[Any, set[str]]) -> frozenset[str] | None:
-    """What an activity filter says of the CPU; None if it says nothing.
-
-    Raises:
-        RuntimeError: a kind is unknown, in torch's words.
-    """
+    """What an activity filter says of the CPU; None if it says nothing."""
     for activity, kinds in filters.items():
         if activity.name != "CPU":
             continue
@@ -97,11 +92,7 @@ def kinds_of_cpu_events(filters: Mapping[Any, set[str]]) -> frozenset[str] | Non
 
 
 def kinds_of_device_activity(filters: Mapping[Any, set[str]]) -> frozenset[str] | None:
-    """What an activity filter says of devices; None if it says nothing.
-
-    Raises:
-        RuntimeError: devices are recorded and a kind is unknown, in torch's words.
-    """
+    """What an activity filter says of devices; None if it says nothing."""
     kinds = device_kinds(filters)
     unknown = (kinds or frozenset()) - {
         *DEVICE_KINDS,
@@ -111,3 +102,22 @@ def kinds_of_device_activity(filters: Mapping[Any, set[str]]) -> frozenset[str] 
     if unknown and records_cuda(filters):
         raise RuntimeError(f"Unknown or non-member activity type name: '{min(unknown)}'")
     return kinds
+
+
+_switched_off: dict[str, bool] = {"forward_backward": False, "concrete_inputs": False}
+
+
+def set_forward_backward_enabled(enabled: bool) -> None:
+    """Whether files have arrows from forward to backward."""
+    _switched_off["forward_backward"] = not enabled
+
+
+def set_concrete_inputs_enabled(enabled: bool) -> None:
+    """Whether the values of arguments that are lists of numbers are shown."""
+    _switched_off["concrete_inputs"] = not enabled
+
+
+def switches_off() -> dict[str, Any]:
+    """The switches that are off, as a trace keeps them."""
+    left_out = [name for name, is_off in _switched_off.items() if is_off]
+    return {"left_out": left_out} if left_out else {}

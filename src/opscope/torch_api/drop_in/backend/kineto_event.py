@@ -1,10 +1,29 @@
-"""``_KinetoEvent``: one event as torch's profiler hands it to Python."""
+"""``_KinetoEvent`` and ``_ITraceActivity``: one event as torch's profiler hands it to Python."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from typing import Any
 
 from opscope.torch_api.event.function_event import FunctionEvent
+
+_NOT_LINKABLE = ("python_function", "cpu_instant_event", "")
+
+
+def _reads(attribute: str, otherwise: Callable[[], Any] | None = None) -> Callable[[Any], Any]:
+    """A method that returns an attribute of the event, or ``otherwise()`` where that is false."""
+
+    def method(self: KinetoEvent) -> Any:
+        value = getattr(self._event, attribute)
+        return value if value or otherwise is None else otherwise()
+
+    return method
+
+
+def _asks(name: str) -> Callable[[Any], Any]:
+    """A method that returns what the method ``name`` of the same ``_KinetoEvent`` does."""
+    return lambda self: getattr(self._kineto, name)()
 
 
 class KinetoEvent:
@@ -15,13 +34,38 @@ class KinetoEvent:
         self._origin_ns = origin_ns
         self._first_id = first_id
 
+    overload_name = _reads("overload_name")
+    device_type = _reads("device_type")
+    device_index = _reads("device_index")
+    device_resource_id = _reads("device_resource_id")  # thread or stream
+    start_thread_id = _reads("thread")
+    end_thread_id = _reads("thread")
+    fwd_thread_id = _reads("fwd_thread", int)
+    sequence_nr = _reads("sequence_nr")
+    scope = _reads("scope")
+    shapes = _reads("input_shapes")
+    concrete_inputs = _reads("concrete_inputs")
+    kwinputs = _reads("kwinputs")
+    stack = _reads("stack")
+    flops = _reads("flops", int)
+    is_async = _reads("is_async")
+    is_user_annotation = _reads("is_user_annotation", bool)
+    is_python_function = _reads("is_python_function")
+    activity_type = _reads("activity_type", str)
+    structured_input_shapes = _reads("structured_input_shapes", list)
+    structured_input_strides = _reads("structured_input_strides", list)
+    python_id = _reads("python_id")
+    python_parent_id = _reads("python_parent_id")
+    python_module_id = _reads("python_module_id")
+    flow_id = _reads("flow_id", int)
+    flow_type = _reads("flow_type", int)
+    flow_start = _reads("flow_start", bool)
+    typed_metadata = _reads("metadata", dict)
+    metadata_json = _reads("_metadata_json", str)
+
     def name(self) -> str:
         """As recorded."""
         return self._event.trace_name or self._event.name
-
-    def overload_name(self) -> str:
-        """Of the operator; empty where it was not recorded."""
-        return self._event.overload_name
 
     def start_ns(self) -> int:
         """Start."""
@@ -39,90 +83,20 @@ class KinetoEvent:
         """Unique in the process."""
         return self._first_id + int(self._event.id) - 1
 
-    def external_id(self) -> int:
-        """The same id; there is one id space."""
-        return self.correlation_id()
+    external_id = correlation_id  # there is one id space
 
     def linked_correlation_id(self) -> int:
         """Of the operator that launched it, for device events."""
         linked = int(self._event.linked_correlation_id)
         return self._first_id + linked - 1 if linked > 0 else 0
 
-    def device_type(self) -> Any:
-        """``torch.autograd.DeviceType``."""
-        return self._event.device_type
-
-    def device_index(self) -> int:
-        """Of its device."""
-        return self._event.device_index
-
-    def device_resource_id(self) -> int:
-        """Thread or stream."""
-        return self._event.device_resource_id
-
-    def start_thread_id(self) -> int:
-        """torch's id of the thread it started on."""
-        return self._event.thread
-
-    def end_thread_id(self) -> int:
-        """The same unless it is asynchronous."""
-        return self._event.thread
-
-    def fwd_thread_id(self) -> int:
-        """torch's id of the thread that ran the forward."""
-        return self._event.fwd_thread or 0
-
-    def sequence_nr(self) -> int:
-        """Shared by forward and backward; -1 none."""
-        return self._event.sequence_nr
-
-    def scope(self) -> int:
-        """``RecordScope`` as a number."""
-        return self._event.scope
-
-    def shapes(self) -> list[list[int]]:
-        """Shapes of the arguments."""
-        return self._event.input_shapes
-
     def dtypes(self) -> list[str]:
         """Types of the arguments."""
         return list(self._event.input_dtypes or [])
 
-    def concrete_inputs(self) -> list[Any]:
-        """Values of scalar arguments."""
-        return self._event.concrete_inputs
-
-    def kwinputs(self) -> dict[str, Any]:
-        """Keyword arguments."""
-        return self._event.kwinputs
-
-    def stack(self) -> list[str]:
-        """Python stack, innermost first."""
-        return self._event.stack
-
-    def flops(self) -> int:
-        """Estimated operations; 0 unknown."""
-        return self._event.flops or 0
-
-    def is_async(self) -> bool:
-        """Ended on another thread than it began on."""
-        return self._event.is_async
-
-    def is_user_annotation(self) -> bool:
-        """Named by the user."""
-        return bool(self._event.is_user_annotation)
-
-    def is_python_function(self) -> bool:
-        """A Python call."""
-        return self._event.is_python_function
-
     def is_hidden_event(self) -> bool:
         """Never: what is not to be seen is not in the trace."""
         return False
-
-    def activity_type(self) -> str:
-        """Kineto's name for the kind of event."""
-        return self._event.activity_type or ""
 
     def nbytes(self) -> int:
         """Allocated or, negative, freed; 0 for what is not memory."""
@@ -134,46 +108,62 @@ class KinetoEvent:
 
     privateuse1_elapsed_us = cuda_elapsed_us
 
-    def structured_input_shapes(self) -> list[Any]:
-        """Shapes of the arguments, those of tensor lists too."""
-        return self._event.structured_input_shapes or []
-
-    def structured_input_strides(self) -> list[Any]:
-        """Strides of the arguments, those of tensor lists too."""
-        return self._event.structured_input_strides or []
-
-    def python_id(self) -> int:
-        """Number of a Python call; -1 for anything else."""
-        return self._event.python_id
-
-    def python_parent_id(self) -> int:
-        """Number of the Python call around it; -1 none."""
-        return self._event.python_parent_id
-
-    def python_module_id(self) -> int:
-        """Number of an nn.Module within its class; -1 none."""
-        return self._event.python_module_id
-
-    def flow_id(self) -> int:
-        """Number of the arrow from forward to backward it is at an end of; 0 none."""
-        return self._event.flow_id or 0
-
-    def flow_type(self) -> int:
-        """Kind of that arrow."""
-        return self._event.flow_type or 0
-
-    def flow_start(self) -> bool:
-        """Whether the arrow starts here."""
-        return bool(self._event.flow_start)
-
     def extra_meta(self) -> dict[str, str]:
         """What else is known of a device event: nothing that ``event_metadata`` has not."""
         return {}
 
-    def typed_metadata(self) -> dict[str, Any]:
-        """The same as ``metadata_json``, as values (torch 2.14)."""
-        return self._event.metadata or {}
+
+class TraceActivity:
+    """One event behind the methods of torch's ``_ITraceActivity``. Times are nanoseconds."""
+
+    def __init__(
+        self, event: FunctionEvent, kineto: KinetoEvent, find: Callable[[int], TraceActivity | None]
+    ) -> None:
+        """``find`` gives the activity with a correlation id."""
+        self._event, self._kineto, self._find = event, kineto, find
+
+    name = _asks("name")
+    type = _asks("activity_type")
+    timestamp = _asks("start_ns")
+    duration = _asks("duration_ns")
+    device_id = _asks("device_index")  # the process for what runs on the host
+    resource_id = _asks("device_resource_id")  # stream, or the system's id of the thread
+    linked_correlation_id = _asks("linked_correlation_id")
+    flow_id = _asks("flow_id")
+    flow_type = _asks("flow_type")
+    flow_start = _asks("flow_start")
+
+    def correlation_id(self) -> int:
+        """Unique in the process; 0 for Python calls and memory, which nothing is linked to."""
+        linkable = self._kineto.activity_type() not in _NOT_LINKABLE
+        return self._kineto.correlation_id() if linkable else 0
+
+    def linked_activity(self) -> TraceActivity | None:
+        """The operator that launched it."""
+        linked = self._kineto.linked_correlation_id()
+        return self._find(linked) if linked else None
 
     def metadata_json(self) -> str:
-        """What the event's file says of it beyond its attributes, where that was asked for."""
-        return self._event._metadata_json or ""
+        """What else a file says of it: the inside of a JSON object, without its braces."""
+        event = self._event
+        found: dict[str, Any] = {}
+        if event.is_python_function:
+            parent = event.python_parent_id
+            found["Python parent id"] = parent if parent >= 0 else None
+            found["Python id"] = event.python_id
+        elif self.correlation_id():
+            found["Record function id"] = event.external_id
+            if event.sequence_nr >= 0:
+                found |= {"Sequence number": event.sequence_nr, "Fwd thread id": event.fwd_thread}
+        if not found:
+            return ""
+        return json.dumps({**found, "Ev Idx": event.id - 1})[1:-1]
+
+
+def list_activities(events: list[Any], kineto_events: list[KinetoEvent]) -> list[TraceActivity]:
+    """Activities of the same events as ``FunctionEvent`` and as ``_KinetoEvent``."""
+    by_id: dict[int, TraceActivity] = {}
+    pairs = zip(events, kineto_events, strict=True)
+    activities = [TraceActivity(event, kineto, by_id.get) for event, kineto in pairs]
+    by_id.update((a.correlation_id(), a) for a in activities if a.correlation_id())
+    return activities

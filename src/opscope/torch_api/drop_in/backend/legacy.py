@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +27,10 @@ class _Recorded:
     arguments: Arguments
     threads: np.ndarray[tuple[int], np.dtype[np.int64]]
     flops: FlopCounts | None
+
+
+def _always(value: Any) -> Callable[..., Any]:
+    return lambda *_: value
 
 
 @dataclass(frozen=True)
@@ -51,25 +57,12 @@ class LegacyRecord:
         """The same for the start and the end of a span."""
         return self._event + 1
 
-    def node_id(self) -> int:
-        """Of a remote machine: none."""
-        return -1
+    correlation_id = handle
 
-    def is_remote(self) -> bool:
-        """Never."""
-        return False
-
-    def device(self) -> int:
-        """Of its CUDA event: none."""
-        return -1
-
-    def has_cuda(self) -> bool:
-        """Never: nothing is timed with CUDA events."""
-        return False
-
-    def cuda_elapsed_us(self, other: LegacyRecord) -> float:
-        """Device time until ``other``: none."""
-        return 0.0
+    # Nothing is remote, and nothing is timed with CUDA events.
+    node_id = device = _always(-1)
+    is_remote = has_cuda = _always(False)
+    cuda_elapsed_us = _always(0.0)
 
     def start_us(self) -> float:
         """Unix time, microseconds."""
@@ -110,10 +103,6 @@ class LegacyRecord:
     def is_async(self) -> bool:
         """Ended on another thread, or after its parent."""
         return bool(self._column("is_async", 0))
-
-    def correlation_id(self) -> int:
-        """The handle."""
-        return self.handle()
 
     def shapes(self) -> list[list[int]]:
         """Of the arguments."""

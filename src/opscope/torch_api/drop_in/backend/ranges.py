@@ -45,11 +45,7 @@ def are_pushed() -> bool:
 
 
 def enable(config: ProfilerConfig, activities: set[Any], scopes: Any) -> None:
-    """Have torch push ranges.
-
-    Raises:
-        RuntimeError: torch cannot, or a profiler runs already; in torch's words.
-    """
+    """Have torch push ranges."""
     if _torchs is None:
         raise RuntimeError("emit_nvtx and emit_itt need opscope.drop_in.install()")
     torchs = _torchs.config(config.state, *config.switches(), config.experimental_config)

@@ -10,8 +10,11 @@ from opscope import _native
 from opscope.base.cached_property import cached_property
 from opscope.columns.trace_data import TraceData
 from opscope.export.chrome.writer import write_chrome_trace
-from opscope.torch_api.drop_in.backend.kineto_event import KinetoEvent
-from opscope.torch_api.drop_in.backend.trace_activity import TraceActivity, list_activities
+from opscope.torch_api.drop_in.backend.kineto_event import (
+    KinetoEvent,
+    TraceActivity,
+    list_activities,
+)
 from opscope.torch_api.event_list.event_list import EventList, make_event_list
 from opscope.torch_api.event_tree.profiler_event import ProfilerEvent
 from opscope.torch_api.event_tree.profiler_tree import ProfilerTree

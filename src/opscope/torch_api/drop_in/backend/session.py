@@ -23,11 +23,12 @@ from opscope.columns.trace_data import TraceData
 from opscope.recording.recorder import Recording
 from opscope.torch_api.activities import ChosenActivities
 from opscope.torch_api.activity_configs import asked_by_extensions, warn_of_not_recorded
-from opscope.torch_api.drop_in.backend import ranges, switches
+from opscope.torch_api.drop_in.backend import ranges
 from opscope.torch_api.drop_in.backend.config import (
     ProfilerConfig,
     kinds_of_cpu_events,
     kinds_of_device_activity,
+    switches_off,
     warn_of_unsupported,
 )
 from opscope.torch_api.drop_in.backend.legacy import LegacyRecord, legacy_records
@@ -42,27 +43,18 @@ _ALREADY = "Profiler is already enabled on this thread"
 
 @dataclass
 class _Session:
-    """The session of a profile or a legacy profile.
+    """The session of a profile or a legacy profile."""
 
-    Attributes:
-        config: as given by torch.
-        kind: ``KINETO``, or the member of ActiveProfilerType that tells it from that.
-        recording: None where nothing ran.
-        kept: the user's metadata, and whether switches asked for something to be left out.
-        device_kinds: what a filter leaves of device activity; None for all.
-        around: the session in which it was begun, and which goes on after it.
-        owner: torch's object that began it, where that is known.
-        ended: what was recorded may still be asked for.
-    """
-
-    config: ProfilerConfig
-    kind: str
-    recording: Recording | None = None
+    config: ProfilerConfig  # as given by torch
+    kind: str  # ``KINETO``, or the member of ActiveProfilerType that tells it from that
+    recording: Recording | None = None  # None where nothing ran
+    # the user's metadata, and whether switches asked for something to be left out
     kept: dict[str, Any] = field(default_factory=dict)
+    # what a filter leaves of device activity; None for all
     device_kinds: frozenset[str] | None = None
-    around: _Session | None = None
-    owner: weakref.ref[Any] | None = None
-    ended: bool = False
+    around: _Session | None = None  # the session in which it was begun, and which goes on after it
+    owner: weakref.ref[Any] | None = None  # torch's object that began it, where that is known
+    ended: bool = False  # what was recorded may still be asked for
 
     def stop(self) -> None:
         """Switch off what is on. May be interrupted anywhere and called again."""
@@ -76,7 +68,7 @@ class _Session:
         if self.recording is None:
             return TraceData({}, Names.from_strings([]), {"start_ns": 0})
         settings = self.config.settings
-        own = {"trace_id": self.config.trace_id, **settings.metadata(), **switches.metadata()}
+        own = {"trace_id": self.config.trace_id, **settings.metadata(), **switches_off()}
         own["user"] = {key: value for key, value in self.kept.items() if key not in FLAGS}
         if settings.switches.get("expose_kineto_event_metadata"):
             own[EXPOSES_METADATA] = True
@@ -100,17 +92,7 @@ def prepare_profiler(
     activity_filter: Mapping[Any, set[str]] | None = None,
     profiler_extensions: Mapping[str, str] | None = None,
 ) -> None:
-    """Do what is slow, ahead of ``enable_profiler``; warns of what cannot be recorded.
-
-    Args:
-        config: as for ``enable_profiler``.
-        activities: what to record.
-        activity_filter: which kinds of event of these.
-        profiler_extensions: of torch 2.15: what configurations of activities ask for beyond it.
-
-    Raises:
-        RuntimeError: the filter names an unknown kind of event.
-    """
+    """Do what is slow, ahead of ``enable_profiler``; warns of what cannot be recorded."""
     global _kinds, _device_kinds
     _kinds = kinds_of_cpu_events(activity_filter or {})
     _device_kinds = kinds_of_device_activity(activity_filter or {})
@@ -138,11 +120,7 @@ def enable_profiler(
 
 
 def enable_profiler_legacy(config: ProfilerConfig) -> None:
-    """Start recording for ``torch.autograd.profiler_legacy``.
-
-    Raises:
-        RuntimeError: something runs already, in torch's words.
-    """
+    """Start recording for ``torch.autograd.profiler_legacy``."""
     from torch.profiler import ProfilerActivity
 
     recording = _recording(config, {ProfilerActivity.CPU})
@@ -175,7 +153,7 @@ def _begin(session: _Session, start: Callable[[], object]) -> None:
             session.around = _current
         _current = session
         start()
-        _native.show_profile(True)  # to whoever asks torch, until it stops
+        _native.show_profile(True)  # to code that asks torch, until it stops
 
     def begin_not() -> None:
         global _current
@@ -231,11 +209,7 @@ def _nothing() -> ProfilerResult:
 
 
 def disable_profiler_legacy(options: Any = None) -> list[list[LegacyRecord]]:
-    """Stop, and hand over what was recorded as records of the legacy profiler, by thread.
-
-    Raises:
-        RuntimeError: nothing runs.
-    """
+    """Stop, and hand over what was recorded as records of the legacy profiler, by thread."""
     session = _end("Can't disable the legacy profiler when it's not running")
     return legacy_records(session.load(), session.config.with_flops)
 
@@ -299,6 +273,10 @@ def add_metadata_json(key: str, value: str) -> None:
     session = _current
     if session is not None:
         session.kept[key] = json.loads(value)
+
+
+def kineto_step() -> None:
+    """torch counts a training step, for a daemon that opscope answers itself."""
 
 
 def is_kineto_stopped() -> bool:

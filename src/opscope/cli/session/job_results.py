@@ -1,0 +1,194 @@
+"""What a run writes beside its trace; and what one with children ends with: the answer to
+``--why`` of all processes, made of the traces on disk, once those of all that have ended are there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from shlex import quote
+
+from opscope.api.job import Job
+from opscope.cli.destination import Destination, reason, write_or_rescue
+from opscope.cli.shown.console import Messages
+from opscope.cli.shown.findings import what_to_change
+from opscope.cli.shown.process_table import describe_cycles, describe_processes
+from opscope.columns.metadata_kinds import WARM
+from opscope.columns.trace_data import TraceData
+from opscope.errors import OpscopeError
+from opscope.storage.job import place_in_job
+from opscope.storage.partition import RANK, Partition
+from opscope.storage.processes import ProcessEntry, Processes, metadata_of
+
+WriteFile = Callable[[TraceData, "str | os.PathLike[str]"], object]
+
+
+def draw(trace: TraceData, destination: Destination, messages: Messages, of_what: str = "") -> None:
+    """Write the files that were asked for; one that fails costs nothing else."""
+    for what, write, file in _pictures(destination):
+        try:
+            written = write_said(what, partial(write, trace), file, messages)
+            messages.say(f"{what}{of_what} written to {written}")
+        except (OpscopeError, OSError, MemoryError) as error:
+            messages.fail(f"The {what} could not be written: {reason(error)}")
+
+
+def write_said(what: str, write: Callable[[Path], object], path: Path, messages: Messages) -> Path:
+    """Write one file or folder; where it is."""
+    with messages.progress(f"writing the {what}"):
+        written, refused = write_or_rescue(write, path)
+    if refused is not None:
+        messages.fail(f"{refused} It went elsewhere instead:")
+    return written
+
+
+def _pictures(destination: Destination) -> Iterator[tuple[str, WriteFile, Path]]:
+    if destination.chrome is not None:
+        from opscope.export.chrome.writer import write_chrome_trace
+
+        yield "Chrome trace", write_chrome_trace, destination.chrome
+    if destination.report is not None:
+        from opscope.report.page import write_report
+
+        yield "report", write_report, destination.report
+
+
+class JobResults:
+    """Shown after the traces were made; what fails is said, and the rest is made."""
+
+    def __init__(
+        self, why: bool, destination: Destination, messages: Messages, rank: int | None
+    ) -> None:
+        """Of a run that is ``rank`` itself, only what it began is shown: others show theirs."""
+        self._why, self._destination, self._messages = why, destination, messages
+        self._root = None if rank is None else os.getpid()
+
+    def show(self, folder: Path, cycles: list[Path]) -> None:
+        """Say what there is, write what was asked for, answer.
+
+        Args:
+            folder: of the job.
+            cycles: in it, where a schedule had several.
+        """
+        whole = Processes.in_folder(folder)
+        found = [Processes.in_folder(cycle) for cycle in cycles]
+        for line in describe_cycles(whole, found) if cycles else describe_processes(whole):
+            self._messages.say(line)
+        if cycles:
+            for number, processes in enumerate(found, start=1):
+                self._draw(processes, self._destination.of_cycle(number))
+        else:
+            self._draw(whole, self._destination)
+        if self._why:
+            self._answer(self._shown(whole))
+        elif shown := next((p for p in (whole, *found) if p.recorded), None):
+            self._messages.say(f"look at them with `opscope summary {quote(str(shown.folder))}`")
+            if self._root is None and _has_ranks(shown):
+                self._messages.say(
+                    f"which rank slows the others: `opscope ranks {quote(str(shown.folder))}`"
+                )
+
+    def _shown(self, processes: Processes) -> Processes:
+        return processes if self._root is None else processes.begun_by(self._root)
+
+    def _draw(self, processes: Processes, destination: Destination) -> None:
+        if destination.chrome is None and destination.report is None:
+            return
+        try:
+            with self._messages.progress(f"reading {processes.folder}"):
+                shown = [e.partition for e in self._shown(processes).recorded if e.partition]
+                trace = Job(processes.folder, shown).together()
+        except (OpscopeError, OSError) as error:
+            return self._messages.fail(f"No picture of the processes was written: {error}")
+        draw(trace, destination, self._messages, " of all processes")
+
+    def _answer(self, processes: Processes) -> None:
+        ranked = _by_what_they_did(processes)
+        if not ranked:
+            return self._messages.fail("None of the processes ran a torch operator.")
+        slow = self._slow_rank(processes)
+        chosen = next((done for done in ranked if done.part == slow), ranked[0])
+        about = f"this is about {_named(processes, chosen)}"
+        if len(ranked) > 1:
+            warm = sum(done.is_warm for done in ranked)
+            state = f"{warm} came to be warm" if warm else "none came to be warm before its end"
+            why = "the others wait for it" if chosen.part == slow else "it did most"
+            about += f"; of {len(ranked)} processes {state}, and {why}"
+        self._messages.say(about)
+        found = what_to_change(processes.load(chosen.part), self._messages.wraps)
+        self._messages.show(found)
+        if len(ranked) > 1:
+            other = next(done for done in ranked if done is not chosen)
+            folder = quote(str(processes.folder))
+            self._messages.say(
+                f"`opscope why {folder} {other.part.option}` answers for another; "
+                f"`opscope summary {folder}` lists them"
+            )
+
+    def _slow_rank(self, processes: Processes) -> Partition | None:
+        """Say which ranks are slow, or that none is; the one whose change would save most."""
+        if not _has_ranks(processes):
+            return None
+        try:
+            with self._messages.progress("comparing the ranks"):
+                found = _job_of(processes).slow_ranks()
+        except OpscopeError as error:
+            self._messages.fail(f"The ranks could not be compared: {error}")
+            return None
+        for line in found.sentences():
+            self._messages.say(line)
+        waited_for = [slow.process for slow in found.found if slow.gain_ns > 0]
+        return waited_for[0] if waited_for else None
+
+
+@dataclass(frozen=True)
+class _Done:
+    """How much is recorded of one process."""
+
+    entry: ProcessEntry
+    part: Partition
+    is_warm: bool
+    events: int
+
+
+def _job_of(processes: Processes) -> Job:
+    return Job(processes.folder, [one.partition for one in processes.recorded if one.partition])
+
+
+def _has_ranks(processes: Processes) -> bool:
+    """Whether several of them are ranks of a job, started as such or not."""
+    if len(processes.recorded) < 2:
+        return False
+    try:
+        compared = _job_of(processes).compared
+    except OpscopeError:  # that nothing can be read is said where it is
+        return False
+    return len(compared) > 1 and all(_rank_of(processes, part) is not None for part in compared)
+
+
+def _rank_of(processes: Processes, part: Partition) -> int | None:
+    if part.kind == RANK:
+        return part.number
+    rank, size = place_in_job(metadata_of(processes.parts[part]))
+    return rank if size > 1 else None
+
+
+def _by_what_they_did(processes: Processes) -> list[_Done]:
+    """Those that came to be warm before the others, then by events; without those that did nothing.
+
+    All of a process's start is recorded, and a few steps only of one that was warm.
+    """
+    found = []
+    for entry in processes.recorded:
+        if entry.partition is not None and (n := processes.rows_of(entry.partition, "events")):
+            is_warm = bool(metadata_of(processes.parts[entry.partition]).get(WARM))
+            found.append(_Done(entry, entry.partition, is_warm, n))
+    return sorted(found, key=lambda done: (not done.is_warm, -done.events))
+
+
+def _named(processes: Processes, done: _Done) -> str:
+    rank = _rank_of(processes, done.part)
+    return f"process {done.entry.process_id}" + ("" if rank is None else f" (rank {rank})")

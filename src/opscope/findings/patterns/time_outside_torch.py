@@ -1,0 +1,148 @@
+"""Time that passes outside torch: in Python of the program's own, and in other libraries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from opscope.analysis.sites import MOST_PLACES, Place
+from opscope.columns.causes import Cause
+from opscope.columns.row_groups import group_rows
+from opscope.findings.gaps import own_place
+from opscope.findings.pattern import Evidence, Needs, Pattern
+from opscope.findings.status import Status
+from opscope.findings.subject import Flags, Subject, Values
+from opscope.findings.time_split import Spent, TimeSplit
+from opscope.timeline.tree.frame_text import event_texts
+
+_LINE_WORTH_NAMING = 0.02
+_MUCH = 0.3
+"""A call is outside torch if more than this of its time is, and what it calls of torch with it: a
+deep copy of tensors is one."""
+
+
+@dataclass(frozen=True)
+class _Line:
+    """Time outside torch at one place.
+
+    Attributes:
+        place: where.
+        what: passes there, in words.
+        events: calls from there, rows; or what runs in a function.
+        time_ns: outside torch.
+        is_between_calls: nothing was recorded there; the line follows from the calls around it.
+    """
+
+    place: Place
+    what: str
+    events: Values
+    time_ns: int
+    is_between_calls: bool = False
+
+
+def _find(subject: Subject) -> Evidence | None:
+    split, least = subject.once(TimeSplit), _LINE_WORTH_NAMING * subject.wall_ns
+    lines = [*_calls(subject, split), *_own_code(subject, split)]
+    lines = [one for one in lines if one.time_ns >= least]
+    lines.sort(key=lambda one: -one.time_ns)
+    if not lines:
+        return None
+    total, named = sum(one.time_ns for one in lines), lines[:MOST_PLACES]
+    words = "; ".join(f"{one.what} {subject.share(one.time_ns)}" for one in named[:3])
+    told = " Of Python code the line is told from the calls before and after it."
+    return Evidence(
+        events=np.concatenate([one.events for one in named]),
+        time_ns=total,
+        explanation=(
+            f"{subject.share(total)} of the time passes outside torch, in Python or in libraries "
+            f"that torch knows nothing of: {words}."
+            + (told if any(one.is_between_calls for one in named) else "")
+        ),
+        saved_ns=total,
+        saved_by=(
+            "all of the time at these lines; at most, as some of it may be what the program is for"
+        ),
+        places=tuple(one.place for one in named),
+    )
+
+
+def _calls(subject: Subject, split: TimeSplit) -> list[_Line]:
+    """Lines of the program that call what is not torch."""
+    spent, functions = split.outside_ns, subject.sites.defined_here
+    events = np.flatnonzero((spent > 0) & (subject.sites.around >= 0))
+    site = subject.sites.around[events]
+    by_site = np.bincount(site, weights=spent[events], minlength=len(spent)).astype(np.int64)
+    whole = _mostly_outside(subject, split, by_site) & ~functions
+    by_site = np.where(whole, np.maximum(by_site, subject.duration_ns), by_site)
+    sites = np.flatnonzero(by_site)
+    frame, line = (column[sites] for column in subject.sites.at)
+    at = group_rows(frame, line)
+    total = np.bincount(at.group, weights=by_site[sites]).astype(np.int64)
+    label, texts = event_texts(subject.trace)
+    lines = []
+    for row in np.argsort(-total)[:MOST_PLACES].tolist():
+        own = sites[at.group == row]
+        longest = own[np.argmax(subject.duration_ns[own])]
+        where = (int(at.columns[0][row]), int(at.columns[1][row]))
+        place = subject.sites.place(*where, -1, len(own), int(total[row]))
+        if functions[own].any():  # calls of which only the function is known: they, and not that
+            within = events[np.isin(site, own[functions[own]])]
+            own = np.union1d(own[~functions[own]], within)
+        lines.append(_Line(place, _short(texts[label[longest]]), own, int(total[row])))
+    return lines
+
+
+def _mostly_outside(subject: Subject, split: TimeSplit, by_site: Values) -> Flags:
+    """Calls that count as outside torch with all they call of it.
+
+    Of what a library that is not torch does by means of torch's Python, less is enough: where no
+    network is trained or runs in it.
+    """
+    much, took = by_site > _MUCH * subject.duration_ns, subject.duration_ns
+    of_torch = np.where(split.is_spent(Spent.TORCH_PYTHON), split.self_ns, 0)
+    runs_none = subject.sums(subject.is_training | subject.is_module_call) == 0
+    around_torch = by_site + subject.sums(of_torch)
+    library = split.is_spent(Spent.OUTSIDE) & runs_none
+    some = by_site > _MUCH / 2 * took
+    return np.asarray(much | (library & some & (around_torch > _MUCH * took)))
+
+
+def _short(text: str) -> str:
+    """``json/__init__.py(299): loads`` as loads; a built-in one without its object's address."""
+    if text.startswith("<"):
+        return text.strip("<>").partition(" of ")[0].partition(" object at ")[0]
+    return text.rpartition(": ")[2]
+
+
+def _own_code(subject: Subject, split: TimeSplit) -> list[_Line]:
+    """Functions of the program that compute in Python, at the lines between what they call."""
+    spent = split.own_ns
+    rows = np.flatnonzero(spent > 0)
+    frame = subject.sites.frame[rows]
+    totals = np.bincount(frame, weights=spent[rows]).astype(np.int64)
+    lines = []
+    for number in np.argsort(-totals)[:MOST_PLACES].tolist():
+        total, own = int(totals[number]), rows[frame == number]
+        if total < _LINE_WORTH_NAMING * subject.wall_ns:
+            break
+        place = own_place(subject, number, own, total)
+        what = f"Python code of {place.function}"
+        lines.append(_Line(place, what, own, total, is_between_calls=True))
+    return lines
+
+
+TIME_OUTSIDE_TORCH = Pattern(
+    id="time-outside-torch",
+    status=Status.PYTHON,
+    cause=Cause.PYTHON,
+    title="Time passes in Python and in libraries outside torch",
+    advice=(
+        "Do what does not change once, before the loop; do the rest on whole tensors, in torch, or "
+        "beside the training (in workers of the DataLoader, in another thread or process)."
+    ),
+    find=_find,
+    needs=(Needs.STACKS, Needs.EVENTS),
+    worth_saying=0.08,
+    is_general=True,
+)

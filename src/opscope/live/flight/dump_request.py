@@ -1,0 +1,106 @@
+"""Why a dump is asked for, and whether it may be made."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from opscope import _native
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why, and when."""
+
+    kind: str  # a word or two; part of the folder's name
+    detail: str = ""  # the rest, for people
+    time_ns: int = field(default_factory=time.time_ns)  # Unix time of what happened
+
+    @classmethod
+    def of_news(cls, news: str, value: int, time_ns: int | None = None) -> Reason:
+        """Of what the native watch saw."""
+        kind, detail = {
+            "signal": ("signal", signal_name(value)),
+            "standstill": ("hang", f"no step or event for {value / 1e9:.1f} s"),
+            "memory": ("memory jump", f"{value / (1 << 20):,.0f} MiB more are resident"),
+        }[news]
+        return cls(kind, detail, time.time_ns() if time_ns is None else time_ns)
+
+    def said(self, ended: Mapping[str, Any] | None = None) -> str:
+        """As JSON, for the process that makes the trace; ``ended``: what became of this one."""
+        said = {"kind": self.kind, "detail": self.detail, "time_ns": self.time_ns}
+        return json.dumps(said if ended is None else {**said, "ended": ended})
+
+    @property
+    def slug(self) -> str:
+        """``kind`` as part of a file's name."""
+        return re.sub(r"[^a-z0-9]+", "-", self.kind.lower()).strip("-")[:40] or "dump"
+
+    def __str__(self) -> str:
+        return f"{self.kind} ({self.detail})" if self.detail else self.kind
+
+
+def signal_name(number: int) -> str:
+    """``SIGUSR2`` for 12."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+SPOOL_PREFIX = ".dump-"
+"""What the folders of dumps that are being written begin with."""
+TRACE_SUFFIX = ".opscope"
+
+
+@dataclass
+class DumpRequest:
+    """Somebody wants a dump."""
+
+    reason: Reason  # why
+    is_called_for: bool = False  # by a call or a signal, rather than by what was noticed
+    # asked, in a thread of its own, before anything is written; None: it is
+    is_worth_it: Callable[[], bool] | None = None
+    # set when it has been dealt with
+    done: threading.Event = field(default_factory=threading.Event)
+    path: Path | None = None  # where the trace is going to be; None if there is none
+    refusal: str = ""  # why there is none
+
+
+class DumpLimits:
+    """Says whether a dump may be made; one thread at a time asks."""
+
+    def __init__(self, directory: Path, interval_ns: int, max_disk_bytes: int) -> None:
+        self._directory = directory
+        self._interval_ns, self._max_disk_bytes = interval_ns, max_disk_bytes
+        self._last_ns: dict[str, int] = {}
+        self.refused: Counter[str] = Counter()
+
+    def refusal(self, kind: str, is_called_for: bool) -> str:
+        """Why there may be no dump of this kind now; empty if there may."""
+        now_ns = time.monotonic_ns()
+        last_ns = self._last_ns.get(kind)
+        why = ""
+        if not is_called_for and last_ns is not None and now_ns - last_ns < self._interval_ns:
+            why = f"one of this kind in {self._interval_ns / 1e9:g} s is the limit"
+        elif (used := disk_bytes(self._directory)) >= self._max_disk_bytes:
+            why = f"dumps fill {used >> 20:,} MiB, the limit is {self._max_disk_bytes >> 20:,} MiB"
+        if why:
+            self.refused[why] += 1
+        else:
+            self._last_ns[kind] = now_ns
+        return why
+
+
+def disk_bytes(directory: Path) -> int:
+    """Of all dumps in a folder, finished or not."""
+    return _native.folder_bytes(os.fspath(directory), SPOOL_PREFIX, TRACE_SUFFIX)

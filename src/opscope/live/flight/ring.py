@@ -1,0 +1,223 @@
+"""The ring of a flight recorder: windows that overlap, in a file that outlives its process.
+
+The file is in memory where that has room, because a ring is written over all the time, which a disk
+would be busy with; in the folder of the dumps is a note then, which names it. Else it is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from opscope import _native
+from opscope.base.artefacts import IN_MEMORY, new_name, owner
+from opscope.base.locks import lock_shared
+from opscope.base.memory_limit import default_growth_bytes
+from opscope.base.notice import notice
+from opscope.base.own_file import OwnFile
+from opscope.errors import LifecycleError
+from opscope.launch.keeper_process import in_memory_name
+from opscope.recording.sources import RecordingOptions, native_wants
+from opscope.recording.streams.keeper import begin_keeper, dismiss_keeper
+
+PLACES_NOTE = "places of a ring"
+"""Of what is noted; a stream has notes of others, too."""
+_SHARE_OF_MEMORY = 0.25
+"""Of what is free there; others need it, too: batches of a DataLoader go through it."""
+_SHARE_OF_DISK = 0.5
+"""Likewise, where the file is in the folder of the dumps."""
+_BETWEEN_TRIES_S = 10.0
+_MARGIN_BYTES = 64 << 20
+"""A ring outgrows its limit a little before it is trimmed, and has texts."""
+
+
+class RingFile:
+    """Of one flight recorder, from its start to its stop; by one thread at a time."""
+
+    def __init__(self, directory: Path, max_bytes: int, keeper: bool) -> None:
+        self._directory, self._keeper = directory, keeper
+        self._most_bytes = max_bytes + max_bytes // 2 + _MARGIN_BYTES
+        self._owner = owner()
+        self._name: Path | None = None
+        self._note: OwnFile | None = None
+        self._file: Path | None = None
+        self._told_bytes = 0
+        self._begun = 0
+        self._has_failed = False
+        self._not_before_s = 0.0
+
+    def begin(self, window: int) -> None:
+        """Have what is recorded be in it, from this window on, unless that is so already.
+
+        Where there can be none the ring is in memory, and what its file had before stays: while
+        another recording streams, while another flight recorder of the process has one, or where
+        there is no room. This is asked again.
+        """
+        if not self.wants_window():
+            if self._name is not None:
+                begin_keeper(self._directory)  # where there could be none before
+            return
+        begin_keeper(self._directory)
+        name, note = self._directory / new_name(".ring-", _native.new_number()), None
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            file, most_bytes = self._place(name)
+            if file != name:
+                name = name.with_name(f"{name.name}.json")
+                note = _write_note(name, file.name)
+            _native.begin_stream(window, os.fspath(file), most_bytes, "", is_ring=True)
+        except RuntimeError:  # another recording has begun to stream
+            _discard(name, note)
+        except OSError as error:
+            _discard(name, note)
+            self._has_none(error)
+        else:
+            self._remove()
+            self._name, self._note, self._file = name, note, file
+            self._told_bytes = 0
+            self._begun += 1
+
+    def wants_window(self) -> bool:
+        """Whether there could be a file, or a better one, from the next window on."""
+        if not self._keeper or time.monotonic() < self._not_before_s:
+            return False
+        path, is_ring, is_full = _native.stream_state()
+        if not path:
+            return True
+        is_own = is_ring and self._file is not None and path == os.fspath(self._file)
+        return is_own and (is_full or not self._is_named())
+
+    def describe(self, facts: dict[str, Any], places: bytes) -> None:
+        """Say in the file what the process that makes a dump of it has to know.
+
+        ``places`` grow: what was said of generated code stays.
+        """
+        if self._file is None or _native.stream_state()[0] != os.fspath(self._file):
+            return
+        if self._begun > 1:
+            why = "its file began anew: another recording had it, or it had no room"
+            facts = {**facts, "limited_by": why}
+        new = places[self._told_bytes :].decode()
+        note = json.dumps({PLACES_NOTE: new}) if new else ""
+        if _native.describe_ring(json.dumps(facts), note):
+            self._told_bytes = len(places)
+
+    def end(self) -> None:
+        """Nothing is in it any more."""
+        self._remove()
+        if self._keeper and self._owner == owner():
+            dismiss_keeper(self._directory)
+
+    def _has_none(self, error: OSError) -> None:
+        self._not_before_s = time.monotonic() + _BETWEEN_TRIES_S
+        if not self._has_failed:
+            self._has_failed = True
+            notice(
+                "what the flight recorder holds is in this process alone, and lost if it is "
+                f"killed: no file in {self._directory} ({error.strerror or error})"
+            )
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: its copy of the lock on the note goes."""
+        if self._note is not None:
+            self._note.close()
+
+    def _is_named(self) -> bool:
+        return self._name is not None and os.path.lexists(self._name)
+
+    def _place(self, name: Path) -> tuple[Path, int]:
+        """Where the file goes, and how large it may be."""
+        with contextlib.suppress(OSError):
+            if shutil.disk_usage(IN_MEMORY).free * _SHARE_OF_MEMORY >= self._most_bytes:
+                folder = os.fspath(self._directory)
+                return IN_MEMORY / in_memory_name(name.name, folder), self._most_bytes
+        free_bytes = shutil.disk_usage(self._directory).free
+        return name, min(self._most_bytes, int(free_bytes * _SHARE_OF_DISK))
+
+    def _remove(self) -> None:
+        file, name, note = self._file, self._name, self._note
+        self._file = self._name = self._note = None
+        if file is not None and name is not None and self._owner == owner():
+            _unlink(file)
+            _discard(name, note)
+            _native.discard_stream(os.fspath(file))
+
+
+def _write_note(name: Path, file: str) -> OwnFile:
+    """Locked for those who see the note and not the file, as from another container."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    note = OwnFile(os.open(name, flags, 0o600))
+    lock_shared(note.descriptor)
+    os.write(note.descriptor, file.encode())
+    return note
+
+
+def _discard(name: Path, note: OwnFile | None) -> None:
+    _unlink(name)
+    if note is not None:
+        note.close()
+
+
+def _unlink(file: Path) -> None:
+    with contextlib.suppress(OSError):  # the folder was removed
+        os.unlink(file)
+
+
+_MOST_TEXT_BYTES = 64 << 20
+"""Of functions and modules that records refer to; forgotten only when no window is open."""
+
+
+class RingWindows:
+    """Opens windows and hands them to the native ring, which drops the old ones."""
+
+    def __init__(self, options: RecordingOptions, watch: _native.Watch, file: RingFile) -> None:
+        self._wants = native_wants(options)
+        self._collects = self._wants
+        self._watch, self._file = watch, file
+        # Where the ring's own thread cannot keep it within its memory, that is the end of it.
+        self._most_growth_bytes = default_growth_bytes()
+        self.began_anew = 0
+
+    def open(self) -> None:
+        """Open one more."""
+        statistics = _native.statistics()
+        # Where another recording is kept, they are not forgotten, and it would be for nothing.
+        is_alone = statistics["windows"] <= len(self._watch.windows)
+        if statistics["text_bytes"] > _MOST_TEXT_BYTES and is_alone:
+            self._begin_anew()
+        reserved = _native.reserve_window()
+        self._file.begin(reserved)
+        try:
+            window = _native.open_window(
+                self._wants,
+                True,
+                reserved,
+                collects=self._collects,
+                most_growth_bytes=self._most_growth_bytes,
+            )
+        except RuntimeError as error:
+            raise LifecycleError(
+                f"The flight recorder could not start: {error}. Stop what else profiles this "
+                "process, then try again."
+            ) from error
+        self._watch.add_window(window)
+
+    def collect(self, wants: int) -> None:
+        """From now on collect ``wants`` of what the windows want."""
+        self._collects = self._wants & wants
+        _native.collect(self._watch.windows, self._collects)
+
+    def close(self) -> None:
+        """Close all, and forget what they have."""
+        for window in self._watch.take_windows():
+            _native.discard_window(window)
+
+    def _begin_anew(self) -> None:
+        """Lose what the ring has: a program that makes new functions for ever would fill memory."""
+        self.close()
+        self.began_anew += 1

@@ -1,0 +1,130 @@
+"""A step that takes much longer than steps do."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+from opscope import _native
+from opscope.base.quantity_text import nanoseconds
+from opscope.errors import UsageError
+from opscope.live.flight.trigger import Trigger, Watched
+from opscope.torch_api.steps import NEVER
+
+_REFRESHED_EVERY = 16
+_LOOKS_WITHIN_S = 1.0
+"""Of the native watch, which looks ten times a second."""
+_KNOWN_TO_A = 10
+"""What a step waited is known to one part in so many: the kernel counts when threads change. What
+is slower by less may be that."""
+
+
+class SlowStep(Trigger):
+    """Dumps after a step that took ``factor`` times as long as ``quantile`` of the last 200 did.
+
+    Steps are those of ``profile.step()`` or of the recorder's own ``step()``; in a program that
+    calls neither, of the first optimizer that steps.
+
+    What the step's thread waited for a processor does not count, nor a time in which the whole
+    process or its machine was stopped. Where the kernel does not count that, all of a step's time
+    does.
+    """
+
+    name = "slow step"
+
+    def __init__(
+        self,
+        factor: float = 3.0,
+        quantile: float = 0.9,
+        warm_up: int = 20,
+        at_least: str | float = "50ms",
+        counts_busy_machine: bool = False,
+    ) -> None:
+        """Say what is slow.
+
+        Args:
+            factor: how many times as long.
+            quantile: of the steps before; 0.5 is their median.
+            warm_up: steps that are never slow, because they import, compile and choose algorithms.
+            at_least: by how much a slow step is longer than the median: where steps take a
+                millisecond, a busy machine makes some of them ten times as long.
+            counts_busy_machine: all time that passes counts, whoever had the processors, and also
+                while the process or its machine was stopped.
+
+        Raises:
+            UsageError: one of them makes no sense.
+        """
+        if not (factor > 1 and 0 <= quantile <= 1 and warm_up >= 1):
+            raise UsageError(
+                f"SlowStep(factor={factor}, quantile={quantile}, warm_up={warm_up}): use a factor "
+                "above 1, a quantile from 0 to 1, and at least one step of warm-up."
+            )
+        self._factor, self._quantile, self._warm_up = factor, quantile, warm_up
+        self._at_least_ns = nanoseconds(at_least, "SlowStep(at_least=...)")
+        self._counts_all = counts_busy_machine
+        self._limit_ns = NEVER
+        self._watched: Watched | None = None
+        self._alarm: _native.StepAlarm | None = None
+
+    def begin(self, watched: Watched) -> None:
+        """Count steps from now on."""
+        self._limit_ns, self._watched = NEVER, watched
+        self._alarm = watched.steps.alarm(self.step_ended)
+        self._alarm.at = self._warm_up
+
+    def end(self) -> None:
+        """Count no more."""
+        self._watched = self._alarm = None
+
+    def step_ended(self, duration_ns: int) -> None:
+        """A step was slow, or the limit is to be found anew; on the thread that made the step."""
+        watched, alarm = self._watched, self._alarm
+        if watched is None or alarm is None:
+            return
+        ended, waited_ns = watched.steps.count, watched.steps.waited_ns
+        not_ours_ns = 0 if self._counts_all else waited_ns or 0
+        spare_ns = duration_ns - not_ours_ns - not_ours_ns // _KNOWN_TO_A - self._limit_ns
+        if spare_ns > 0:
+            detail = (
+                f"step {ended} took {duration_ns / 1e6:,.1f} ms{_said_of(waited_ns)}, "
+                f"the limit was {self._limit_ns / 1e6:,.1f} ms"
+            )
+            is_worth_it = partial(_ran_on, watched, duration_ns, time.monotonic_ns(), spare_ns)
+            if self._counts_all:
+                watched.dump(detail)
+            else:
+                watched.dump_if(detail, is_worth_it)
+        if ended >= alarm.at:
+            steps = watched.steps
+            known = steps.durations_ns if self._counts_all else steps.own_durations_ns
+            self._limit_ns = self._limit(sorted(known))
+            if self._counts_all:
+                alarm.above_ns = self._limit_ns
+            else:
+                alarm.own_above_ns = self._limit_ns
+            alarm.at = ended + _REFRESHED_EVERY - ended % _REFRESHED_EVERY
+
+    def _limit(self, known: list[int]) -> int:
+        """What is slow, by the steps that are remembered: those of the warm-up least of all."""
+        if not known:
+            return NEVER
+        at = min(int(self._quantile * len(known)), len(known) - 1)
+        return int(max(known[at] * self._factor, known[len(known) // 2] + self._at_least_ns))
+
+
+def _said_of(waited_ns: int | None) -> str:
+    """What it waited, in words, behind what it took."""
+    if waited_ns is None:
+        return " (how long it waited for a processor is not known)"
+    return f" ({waited_ns / 1e6:,.1f} ms of them waiting for a processor)"
+
+
+def _ran_on(watched: Watched, duration_ns: int, ended_ns: int, spare_ns: int) -> bool:
+    """Whether the process as a whole was stopped for less than ``spare_ns`` of a step.
+
+    The native watch notices that once it goes on itself, so it is waited for.
+    """
+    until_s = time.monotonic() + _LOOKS_WITHIN_S
+    while watched.watch.looked_ns < ended_ns and time.monotonic() < until_s:
+        time.sleep(0.005)
+    return watched.watch.stopped_ns(ended_ns - duration_ns, ended_ns) < spare_ns

@@ -1,1 +1,0 @@
-"""What makes a flight recorder write a dump, one kind per file."""

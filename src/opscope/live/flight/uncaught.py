@@ -1,0 +1,157 @@
+"""Uncaught exceptions, and allocations that fail."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from opscope.live.flight.trigger import Trigger, Watched
+
+_ENDS_NORMALLY = (KeyboardInterrupt, SystemExit)
+
+
+class UncaughtException(Trigger):
+    """Dumps before Python says on standard error that a thread, or the program, ends by one."""
+
+    name = "uncaught exception"
+
+    def __init__(self) -> None:
+        self._watched: Watched | None = None
+        self._hooks: list[_Hook] = []
+
+    def begin(self, watched: Watched) -> None:
+        """Stand before the hooks of the main thread and of the others."""
+        self._watched = watched
+        self._hooks = [
+            _Hook(sys, self._on_main_thread),
+            _Hook(threading, self._on_other_thread),
+        ]
+
+    def end(self) -> None:
+        """Restore the hooks; one that the program has wrapped only forwards from now on."""
+        self._watched = None
+        for hook in self._hooks:
+            hook.leave()
+        self._hooks = []
+
+    def is_meant(self, error: BaseException) -> bool:
+        """Whether this one is worth a dump."""
+        return not isinstance(error, _ENDS_NORMALLY) and not is_out_of_memory(error)
+
+    def _on_main_thread(
+        self, kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+    ) -> None:
+        self._notice(error, "the main thread")
+
+    def _on_other_thread(self, raised: Any) -> None:
+        name = raised.thread.name if raised.thread is not None else "a thread"
+        self._notice(raised.exc_value, name)
+
+    def _notice(self, error: BaseException | None, where: str) -> None:
+        watched = self._watched
+        if watched is not None and error is not None and self.is_meant(error):
+            watched.dump(f"{_described(error)}, in {where}")
+
+
+class _Hook:
+    """In the place of an ``excepthook``, from one start of a recorder to its stop.
+
+    Each start makes its own: one that the program's hook has taken over calls the one before it,
+    and not the next start's, which would call it again.
+    """
+
+    def __init__(self, owner: Any, notice: Callable[..., None]) -> None:
+        self._owner, self._before = owner, owner.excepthook
+        self._notice: Callable[..., None] | None = notice
+        owner.excepthook = self
+
+    def leave(self) -> None:
+        """Give the place back, unless somebody has taken it: then only hand on."""
+        self._notice = None
+        if self._owner.excepthook is self:
+            self._owner.excepthook = self._before
+
+    def __call__(self, *raised: Any) -> None:
+        if self._notice is not None:
+            with contextlib.suppress(Exception):  # the program's own hook is called anyway
+                self._notice(*raised)
+        self._before(*raised)
+
+
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Whether an allocation of torch's, or Python's own, has failed."""
+    torch = sys.modules.get("torch")
+    kind = getattr(torch, "OutOfMemoryError", None)
+    if kind is not None and isinstance(error, kind):
+        return True
+    said = _text_of(error) if isinstance(error, RuntimeError) else ""
+    return isinstance(error, MemoryError) or "DefaultCPUAllocator: " in said
+
+
+def _described(error: BaseException) -> str:
+    lines = _text_of(error).splitlines()
+    return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
+
+
+def _text_of(error: BaseException) -> str:
+    """Which is the program's to make: nothing where that fails."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
+_observing: list[OutOfMemory] = []
+"""Those that are on. torch never forgets an observer, so it is given one, which asks here."""
+_is_attached = False
+
+
+class OutOfMemory(UncaughtException):
+    """Dumps when memory could not be had.
+
+    On CUDA devices at once, whether or not the program catches the error; on the CPU where it does
+    not.
+    """
+
+    name = "out of memory"
+
+    def begin(self, watched: Watched) -> None:
+        """Hear of uncaught ones, and of CUDA's own."""
+        super().begin(watched)
+        _observing.append(self)
+        _attach()
+
+    def end(self) -> None:
+        """Hear of none."""
+        super().end()
+        if self in _observing:
+            _observing.remove(self)
+
+    def is_meant(self, error: BaseException) -> bool:
+        """Those alone."""
+        return is_out_of_memory(error)
+
+    def device_is_full(self, device: int, asked_bytes: int) -> None:
+        """An allocation on a CUDA device has failed; on the thread that asked."""
+        if self._watched is not None:
+            mebibytes = asked_bytes / (1 << 20)
+            self._watched.dump(f"cuda:{device} could not allocate {mebibytes:,.0f} MiB")
+
+
+def _attach() -> None:
+    global _is_attached
+    torch: Any = sys.modules.get("torch")
+    attach = getattr(getattr(torch, "_C", None), "_cuda_attach_out_of_memory_observer", None)
+    if _is_attached or attach is None or not torch.cuda.is_initialized():
+        return
+    attach(_observed)
+    _is_attached = True
+
+
+def _observed(device: int, asked_bytes: int, *_: int) -> None:
+    for trigger in list(_observing):
+        trigger.device_is_full(device, asked_bytes)

@@ -1,0 +1,101 @@
+"""Traces of what processes left that have ended: recordings, dumps, rings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from opscope.base.artefacts import Artefact, LeftKind, below, find, owner
+from opscope.columns.trace_data import TraceData
+from opscope.errors import LifecycleError, OpscopeError, TraceFormatError
+from opscope.jobs.saving import save_trace
+from opscope.live.flight.dump_writer import finish_dump
+from opscope.live.flight.left_rings import dump_ring
+from opscope.recording.recovered import NothingRecorded, part_of_recording, recover_file
+from opscope.storage.processes import read_journal
+from opscope.storage.read_part import load_part
+from opscope.storage.store import remove_begun
+
+_WORDS = {LeftKind.SPOOL: "made into a trace", LeftKind.RING: "made into a dump"}
+
+
+@dataclass(frozen=True)
+class Rescued:
+    """The trace that was made of something."""
+
+    trace: TraceData  # itself; of a long recording its last moments
+    folder: Path  # that it was written to
+    is_dump: bool  # of a flight recorder
+
+
+def left_in(folder: Path, owned_by: str | None = None) -> Iterator[Artefact]:
+    """What traces can be made of in a folder, of one process or of all.
+
+    Recordings come first, the newest before the others: of two of the same part the folder shows
+    the later one.
+    """
+    yield from reversed(list(below(folder, LeftKind.STREAM, owned_by=owned_by)))
+    yield from find(folder, LeftKind.SPOOL) if owned_by is None else ()
+    yield from find(folder, LeftKind.RING, owned_by=owned_by)
+
+
+def rescue(one: Artefact, how: str = "", wait: bool = False) -> Rescued | None:
+    """Make a trace of what an ended process left, and remove that.
+
+    Args:
+        one: of ``left_in``.
+        how: what became of the process, where that is known.
+        wait: for another process that makes one of a recording.
+
+    Returns:
+        None where another process has made it, or there is nothing to make one of.
+
+    Raises:
+        OpscopeError: none can be made, or the process is still there.
+    """
+    if one.kind is LeftKind.STREAM:
+        found = recover_file(one.path, how, wait, save_trace)
+        return None if found is None else Rescued(*found, is_dump=False)
+    try:
+        saved = dump_ring(one.path, how) if one.kind is LeftKind.RING else finish_dump(one.path)
+    except (OSError, ValueError) as error:
+        raise TraceFormatError(
+            f"{one.path} cannot be {_WORDS[one.kind]}: {error}. Delete it if you do not need it."
+        ) from error
+    return None if saved is None else Rescued(load_part(saved), saved, is_dump=True)
+
+
+_HOW = {"killed": "its process was {}", "exited": "its process {}", "became": "its process {}"}
+
+
+def recover_ended(folder: Path) -> list[OpscopeError]:
+    """Make traces of the recordings in ``folder``, and in its cycles, whose processes are gone.
+
+    What went wrong is returned.
+
+    Several processes may do so at the same time: each recording is one's.
+    """
+    remove_begun(folder)
+    failures: list[OpscopeError] = []
+    for one in reversed(list(below(folder, LeftKind.STREAM))):
+        if one.owner == owner():
+            continue
+        try:
+            how = _how_it_ended(folder, one.path)
+            rescue(one, how, wait=True)
+        except (LifecycleError, NothingRecorded):  # it is still being recorded; it was removed
+            continue
+        except OpscopeError as error:
+            if one.path.exists():  # its trace was not written meanwhile
+                failures.append(error)
+    return failures
+
+
+def _how_it_ended(folder: Path, path: Path) -> str:
+    try:
+        part = part_of_recording(path)
+    except NothingRecorded:
+        return ""
+    ended = [entry.ended for entry in read_journal(folder) if entry.partition == part]
+    return _HOW.get(ended[-1].partition(" ")[0], "{}").format(ended[-1]) if any(ended) else ""

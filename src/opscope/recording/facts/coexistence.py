@@ -1,0 +1,81 @@
+"""Getting along with torch's own profiler, whose state is the program's.
+
+What a program asks torch about its profiler is answered as if opscope were not there. One flag is
+in the way: where ``torch.autograd.profiler._is_profiler_enabled`` is false, torch's compiler begins
+no spans for what it compiles and for what it has compiled. So torch's compiler, and nothing else,
+reads true there while opscope records; and everything does while an ``opscope.profile`` is open,
+which is a profile of the program's own.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from types import BuiltinFunctionType, ModuleType
+from typing import Any
+
+from opscope import _native
+
+_FLAG = "_is_profiler_enabled"
+_COMPILERS = ("torch._dynamo", "torch._inductor", "torch._functorch")
+_of_profiles: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+class _TorchProfiler(ModuleType):
+    """What ``torch.autograd.profiler`` is while opscope is set up: the flag, by who reads it."""
+
+    @property
+    def _is_profiler_enabled(self) -> bool:
+        own = bool(self.__dict__[_FLAG])
+        return own or (is_recording() and (_is_profile_open() or _is_compiler_asking()))
+
+    @_is_profiler_enabled.setter
+    def _is_profiler_enabled(self, enabled: bool) -> None:
+        self.__dict__[_FLAG] = enabled
+
+
+_TorchProfiler.__name__ = _TorchProfiler.__qualname__ = "module"
+_TorchProfiler.__module__ = "builtins"
+
+
+def set_up_coexistence() -> None:
+    """Tell torch's compiler apart from the program, once torch is imported. Idempotent."""
+    import torch.autograd.profiler as torch_profiler
+
+    if type(torch_profiler) is ModuleType and _FLAG in vars(torch_profiler):
+        torch_profiler.__class__ = _TorchProfiler
+
+
+def is_recording() -> bool:
+    """Whether any window of this process collects anything now."""
+    return _native.wanted() != 0
+
+
+def is_torch_recording() -> bool:
+    """Whether torch's own profiler runs on the calling thread."""
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch._C._autograd._profiler_enabled())
+
+
+def torch_collects() -> bool:
+    """Whether torch's own profiler has been started on any thread and not stopped yet."""
+    profiler: Any = sys.modules.get("torch.autograd.profiler")
+    # With the drop-in installed it is opscope that was started.
+    is_torchs = isinstance(getattr(profiler, "_enable_profiler", None), BuiltinFunctionType)
+    return is_torchs and bool(vars(profiler).get(_FLAG))
+
+
+def announce_profile(recording: Any) -> None:
+    """While this is running, libraries that ask read that a profiler runs."""
+    if recording is not None:
+        _of_profiles.add(recording)
+
+
+def _is_profile_open() -> bool:
+    return any(recording.running for recording in list(_of_profiles))
+
+
+def _is_compiler_asking() -> bool:
+    """Called by the property: its reader is the caller's caller."""
+    name = sys._getframe(2).f_globals.get("__name__")
+    return isinstance(name, str) and name.startswith(_COMPILERS)

@@ -1,0 +1,222 @@
+"""CUDA devices: finding CUPTI, NVIDIA's library that reports on them, and when it collects.
+
+CUPTI is searched for in this order, and of each name first one that the process has loaded already:
+
+1. ``OPSCOPE_CUPTI``, a path; nothing else is tried then
+2. the folders of the packages that torch was installed with (``nvidia/*/lib``)
+3. ``CUDA_HOME`` or ``CUDA_PATH``: ``lib64`` and ``extras/CUPTI/lib64``
+4. the loader's own search path
+
+It collects from the first recording that wants devices until the last stops. The library is one per
+process, and others use it: torch's own profiler, tools around the program. Stopping waits for the
+devices, has all records delivered and leaves nothing of opscope's in the library.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from opscope import _native
+from opscope.base.notice import notice
+from opscope.recording.facts.coexistence import torch_collects
+
+_NAMES = ("libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8")
+
+_TOOLS = {
+    "libToolsInjection": "Nsight Systems",
+    "libcuda-injection": "Nsight Compute",
+    "libsanitizer-collection": "Compute Sanitizer",
+}
+"""Tools that load a library into the programs they look at, by how its name begins."""
+
+
+class CudaDevices:
+    """The devices of this process, and the library that reports what they do."""
+
+    library = "CUPTI"
+
+    def candidates(self) -> list[str]:
+        """Paths and names that CUPTI may have, best first: releases that fit torch's CUDA."""
+        chosen = os.environ.get("OPSCOPE_CUPTI")
+        if chosen:
+            return [chosen]
+        names = _fitting_names()
+        folders = [*_wheel_folders(), *_toolkit_folders()]
+        files = [folder / name for folder in folders for name in (*names, "libcupti.so")]
+        return [str(file) for file in files if file.exists()] + [*names, "libcupti.so"]
+
+    def advice(self) -> str:
+        """What to do where CUPTI is not found: a sentence."""
+        if getattr(getattr(sys.modules.get("torch"), "version", None), "hip", None):
+            return "This torch is built for AMD's ROCm; opscope records devices of NVIDIA alone."
+        return "Set OPSCOPE_CUPTI to the path of libcupti.so if it is in an unusual place."
+
+    def may_share(self) -> bool:
+        """Whether torch's own profiler may hold CUPTI's subscription, and collects nothing now.
+
+        Until 2.13 at least, it subscribes when it is first used and never gives that up.
+        """
+        torch = sys.modules.get("torch")
+        if torch is None or not getattr(torch.version, "cuda", None):
+            return False
+        return not torch_collects()
+
+    def tool_around(self) -> str:
+        """One of NVIDIA's, by the library it has put into this process."""
+        injected = os.environ.get("CUDA_INJECTION64_PATH", "")
+        try:
+            with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
+                loaded = file.read() + injected
+        except OSError:
+            loaded = injected
+        return next((tool for library, tool in _TOOLS.items() if f"/{library}" in loaded), "")
+
+    def are_lost(self) -> bool:
+        """Whether this process was forked from one that used CUDA: it works no more then."""
+        torch = sys.modules.get("torch")
+        is_lost = getattr(getattr(torch, "_C", None), "_cuda_isInBadFork", None)
+        return bool(is_lost is not None and is_lost())
+
+    def wait(self) -> None:
+        """Wait for every device that the program has used.
+
+        Not while a graph is captured, which waiting would spoil. A device that has failed is not
+        waited for either: the program will hear of that from its own next call.
+        """
+        cuda = _cuda_in_use()
+        if cuda is None:
+            return
+        try:
+            if cuda.is_current_stream_capturing():
+                return
+            for device in range(cuda.device_count()):
+                if cuda.memory_reserved(device) or device == cuda.current_device():
+                    cuda.synchronize(device)
+        except RuntimeError:
+            return
+
+    def properties(self) -> list[dict[str, Any]]:
+        """As torch tells them."""
+        cuda = _cuda_in_use()
+        if cuda is None:
+            return []
+        return [
+            _properties(cuda.get_device_properties(device), device)
+            for device in range(cuda.device_count())
+        ]
+
+
+def _cuda_in_use() -> Any:
+    """``torch.cuda``; None before the program has begun to use CUDA."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return None
+    return torch.cuda
+
+
+def _fitting_names() -> list[str]:
+    """Of the CUDA release torch uses, if that is known: another's would not see torch's work."""
+    torch = sys.modules.get("torch")
+    version = str(getattr(getattr(torch, "version", None), "cuda", None) or "")
+    major = version.split(".")[0]
+    return [name for name in _NAMES if name.startswith(f"libcupti.so.{major}")] or list(_NAMES)
+
+
+def _wheel_folders() -> list[Path]:
+    torch = sys.modules.get("torch")
+    if torch is None or not getattr(torch, "__file__", None):
+        return []
+    packages = Path(str(torch.__file__)).parent.parent / "nvidia"
+    return [*sorted(packages.glob("cu[0-9]*/lib"), reverse=True), packages / "cuda_cupti" / "lib"]
+
+
+def _toolkit_folders() -> list[Path]:
+    roots = [Path(root) for name in ("CUDA_HOME", "CUDA_PATH") if (root := os.environ.get(name))]
+    return [root / part for root in roots for part in ("lib64", "lib", "extras/CUPTI/lib64")]
+
+
+def _properties(device: Any, index: int) -> dict[str, Any]:
+    return {
+        "id": index,
+        "name": device.name,
+        "totalGlobalMem": device.total_memory,
+        "computeMajor": device.major,
+        "computeMinor": device.minor,
+        "maxThreadsPerMultiprocessor": device.max_threads_per_multi_processor,
+        "regsPerMultiprocessor": getattr(device, "regs_per_multiprocessor", 0),
+        "warpSize": getattr(device, "warp_size", 32),
+        "sharedMemPerBlock": getattr(device, "shared_memory_per_block", 0),
+        "sharedMemPerMultiprocessor": getattr(device, "shared_memory_per_multiprocessor", 0),
+        "numSms": device.multi_processor_count,
+    }
+
+
+_reported: set[str] = set()
+
+
+@lru_cache(maxsize=1)
+def devices() -> CudaDevices:
+    """The devices of this process; the native core has the source of what they do."""
+    return CudaDevices()
+
+
+@lru_cache(maxsize=1)
+def set_up_gpu() -> None:
+    """Tell the recorder where to look for the library."""
+    _native.set_gpu_candidates(devices().candidates())
+
+
+@lru_cache(maxsize=1)
+def _end_noting_at_exit() -> None:
+    """Nothing more is asked of the library, which may be gone before the process is."""
+    atexit.register(_native.end_noting_devices)
+
+
+def begin_gpu(wants: int = 0) -> str:
+    """Start collecting for open windows; why that is impossible, or an empty string.
+
+    Recording goes on without the device then, and the program's user is told once. A forked child
+    of a process that used devices cannot use them, so nothing is missing there, and the library,
+    which would wait for threads that are not there, is not touched.
+    """
+    if devices().are_lost():
+        return "this process was forked from one that used CUDA, and cannot use it"
+    set_up_gpu()
+    _end_noting_at_exit()
+    tool = devices().tool_around()
+    refused = _native.configure_gpu(not tool and devices().may_share(), wants)
+    if refused and tool:
+        refused = (
+            f"{tool} is looking at this process, and it uses {devices().library} too ({refused})"
+        )
+    if refused and refused not in _reported:
+        _reported.add(refused)
+        notice(
+            f"GPU activity is not recorded: {refused}. Everything on the CPU is. "
+            f"{devices().advice()}"
+        )
+    return refused
+
+
+def end_gpu() -> None:
+    """A window that had devices has closed; the last one leaves the library."""
+    if not _native.gpu_is_wanted():
+        wait_for_devices()
+        _native.configure_gpu()
+
+
+def end_gpu_in_stream() -> None:
+    """A window that streams has closed: what its devices did is in its file, all of it."""
+    if _native.gpu_is_wanted():  # by another; else stopping waited
+        wait_for_devices()
+    _native.note_devices()
+
+
+def wait_for_devices() -> None:
+    """Wait until what was launched has run: work is reported when it is over."""
+    devices().wait()

@@ -1,0 +1,135 @@
+"""A trace made in another process, of a copied log and what the recorded process knows beside it.
+
+The log says what was recorded (``native/log/log_copy.h``); the rest goes along as JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from opscope import _native
+from opscope.base.left_files import Shape, has_shape, reading
+from opscope.base.memory_limit import memory_for
+from opscope.base.own_thread import let_others_run
+from opscope.columns.overloads import described
+from opscope.columns.trace_data import TraceData
+from opscope.columns.validate import checked_trace
+from opscope.recording.assemble import assemble_trace, knows_overloads
+from opscope.recording.compiled.graphs import loaded_files
+from opscope.recording.compiled.listener import (
+    GeneratedCode,
+    GraphSites,
+    sites_as_json,
+    sites_from_json,
+)
+from opscope.recording.cost import cost_by_kind
+from opscope.recording.decoded import read_decoded
+from opscope.recording.facts.process_facts import process_facts
+from opscope.recording.facts.python_source import path_prefixes
+from opscope.recording.facts.thread_samples import ThreadSamples
+from opscope.recording.ledger import Row
+from opscope.recording.listeners import DeviceActivity, Listener, ProcessorTime
+from opscope.recording.sources import RecordingOptions, listeners_of
+
+_FACTS: Shape = {
+    "options": dict,
+    "prefixes": [str],
+    "metadata": dict,
+    "cost": dict,
+    "known": dict,
+}
+_ASKED_AT_ONCE = 3
+"""Operators whose overloads are asked for with the GIL: some 60 µs for each."""
+
+
+class ProcessKnowledge:
+    """What this process knows of its recordings with some options, whichever windows they have."""
+
+    def __init__(self, options: RecordingOptions) -> None:
+        self._options = options
+        # Said at every dump, while the program waits for the GIL.
+        said_options = replace(options, thread_samples=False)  # of a whole recording alone
+        self._said_options = asdict(said_options)
+        self._listeners = _listeners(options)
+        self._overloads: dict[str, list[str]] = {}
+        self._names_seen = 0
+
+    def begin(self) -> None:
+        """A recording begins."""
+        for listener in self._listeners:
+            listener.begin()
+
+    def end(self) -> None:
+        """It is over; what was not begun, or ended before, stays as it is."""
+        for listener in reversed(self._listeners):
+            listener.end()
+
+    def facts(self) -> dict[str, Any]:
+        """As JSON, as things stand."""
+        for listener in self._listeners:
+            listener.before_end()
+        return {
+            "options": self._said_options,
+            "prefixes": path_prefixes(),
+            "metadata": process_facts(),
+            "cost": cost_by_kind(self._options),
+            "known": {type(one).__name__: one.known() for one in self._listeners},
+            "overloads": self._known_overloads(),
+        }
+
+    def facts_at_end(self) -> dict[str, Any]:
+        """Also what takes long to say: places in the code that torch.compile generated."""
+        return {
+            **self.facts(),
+            "places": sites_as_json(loaded_files()) if self._options.compiled else {},
+        }
+
+    def _known_overloads(self) -> dict[str, list[str]]:
+        if not knows_overloads(self._options):
+            return {}
+        met = _native.names_from(self._names_seen)
+        self._names_seen += len(met)
+        names = [name for name in met if "::" in name]
+        for begin in range(0, len(names), _ASKED_AT_ONCE):
+            self._overloads |= described(names[begin : begin + _ASKED_AT_ONCE])
+            let_others_run()
+        return self._overloads
+
+
+def trace_of_log(
+    log: bytes,
+    facts: Mapping[str, Any],
+    more_rows: Sequence[Row] = (),
+    places: GraphSites | None = None,
+    source: Path | str = "what was recorded",
+) -> TraceData:
+    """The trace of a log that another process wrote, which may be gone.
+
+    ``facts`` are those of :class:`ProcessKnowledge`; ``places`` what graphs of torch.compile call,
+    where ``facts`` do not have it. Raises TraceFormatError where the log is damaged, or of another
+    version, and InsufficientMemoryError where it does not fit.
+    """
+    with memory_for("decoding what was recorded"), reading(source):
+        if not has_shape(facts, _FACTS):
+            raise ValueError("what is known beside it is not what opscope writes")
+        options = RecordingOptions.of_known(facts["options"])
+        decoded = read_decoded(_native.decode_copy(log, list(facts["prefixes"])))
+        for listener in _listeners(options):
+            listener.learn(facts["known"][type(listener).__name__])
+            if isinstance(listener, GeneratedCode):
+                listener.learn_sites(sites_from_json(facts.get("places", {})) | (places or {}))
+            decoded = listener.added_to(decoded)
+        trace = assemble_trace(decoded.with_notes(more_rows), options, facts["cost"])
+        known = dict(facts["metadata"])
+        if met := facts.get("overloads"):  # as assemble_trace keeps them where torch is
+            known["overloads"] = {name: met[name] for name in trace.names if name in met}
+        return checked_trace(trace.with_metadata(known), str(source))
+
+
+def _listeners(options: RecordingOptions) -> list[Listener]:
+    """All but those whose source only the recorded process can read, in a window of its own."""
+    of_one_window = (DeviceActivity, ProcessorTime, ThreadSamples)
+    return [one for one in listeners_of(options) if not isinstance(one, of_one_window)]

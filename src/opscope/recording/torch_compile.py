@@ -1,0 +1,91 @@
+"""How torch.compile treats opscope's own code.
+
+Compiled code does not run Python's ``with``, so torch.compile has to know every context manager it
+meets. It knows torch's ``record_function``, and leaves it out of the graph unless
+``torch._dynamo.config.capture_profiler_record_function`` says otherwise; ours is traced as if it
+were torch's. All other code of opscope's is passed over: where a graph breaks, torch.compile would
+compile a profile that is started there once per state, and turn NumPy's arrays into operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from opscope import _native
+
+
+def trace_as_torch_annotations(classes: Iterable[type]) -> None:
+    """Have torch.compile, which was imported just now, treat ``classes`` as torch's annotation.
+
+    Where torch has changed what this builds on, its graphs break at our annotations instead.
+    """
+    try:
+        from torch._dynamo.decorators import substitute_in_graph
+        from torch._dynamo.variables.builder import VariableBuilder
+
+        for annotation in classes:
+            substitute_in_graph(annotation, skip_signature_check=True, is_embedded_type=True)(
+                _torch_annotation
+            )
+            VariableBuilder._type_dispatch()[annotation] = _trace_existing
+    except (ImportError, AttributeError, TypeError, ValueError):
+        return
+
+
+def _torch_annotation(name: str, args: str | None = None) -> Any:
+    from torch.profiler import record_function
+
+    return record_function(name, args)
+
+
+def _trace_existing(builder: Any, annotation: Any) -> Any:
+    """The variable for an annotation that was made before the compiled function ran."""
+    from torch._dynamo.guards import GuardBuilder
+    from torch._dynamo.variables import ConstantVariable, TorchCtxManagerClassVariable
+    from torch.profiler import record_function
+
+    builder.install_guards(GuardBuilder.ID_MATCH)
+    arguments = [ConstantVariable.create(text) for text in (annotation.name, annotation.args)]
+    return TorchCtxManagerClassVariable(record_function).call_function(builder.tx, arguments, {})
+
+
+def report_optimizer_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+    """Tell the recorder that ``optimizer`` has made a step."""
+    import torch
+
+    # A compiled step has no use for it, and must not break because of it.
+    if not torch.compiler.is_compiling():
+        _native.optimizer_step(optimizer)
+
+
+_PACKAGE = Path(__file__).parent.parent
+_COMPILED = (_PACKAGE / "torch_api" / "annotate.py", Path(__file__))
+"""What becomes part of the functions it is used in; of this file, ``report_optimizer_step``."""
+
+
+def leave_uncompiled() -> None:
+    """Have torch.compile, which was imported just now, pass over opscope's Python code.
+
+    Where torch has changed what this builds on, that code is compiled as any other.
+    """
+    try:
+        from torch._dynamo import trace_rules
+
+        rules: Any = trace_rules
+        rules.SKIP_DIRS.extend(_beginnings_of_paths(_PACKAGE))
+        rules._recompile_re()
+    except (ImportError, AttributeError, TypeError, OSError):
+        return
+
+
+def _beginnings_of_paths(folder: Path) -> Iterator[str]:
+    """What the paths of all files in ``folder`` begin with, but of those that are compiled."""
+    for entry in folder.iterdir():
+        if any(entry in file.parents for file in _COMPILED):
+            yield from _beginnings_of_paths(entry)
+        elif entry.is_dir():
+            yield f"{entry.as_posix()}/"
+        elif entry not in _COMPILED:
+            yield entry.as_posix()

@@ -1,0 +1,310 @@
+"""Tables as Parquet files: how each column is written, and reading what fits in memory.
+
+Encodings were measured on training loops, in bytes per event. All are ones that DuckDB, Polars,
+pandas and Spark 3 read. Byte-stream-split would save another byte per event, but Spark 3 does not
+read it for integers.
+
+Parquet packs a billion equal values into a few bytes, so the manifest says what a table takes in
+memory, and nothing is unpacked that does not fit.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from inspect import signature
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from opscope.base.arrow import is_text, numbers_of, pa, text_bytes
+from opscope.base.input_file import checked_in_folder
+from opscope.base.memory_limit import require_memory
+from opscope.columns.names import Names
+from opscope.columns.schema import TABLES
+from opscope.columns.table import Table
+from opscope.columns.trace_data import TraceData
+from opscope.errors import not_installed
+from opscope.storage.interop import has_id, table_from_arrow, to_arrow
+
+try:
+    import pyarrow.parquet as pq
+except ImportError as error:
+    raise not_installed("pyarrow", "Reading and saving traces") from error
+
+__all__ = ["FEW_ROWS", "QUICK", "ParquetColumns", "RowGroupWriter", "pq", "read_table",
+           "read_whole", "write_table", "writer_options"]  # fmt: skip
+
+COMPRESSION_LEVEL = 3
+"""zstd; 6 saves 6 % and takes half as long again, 9 saves no more and takes twice as long."""
+
+QUICK = 1
+"""The level for files that are read once and written again."""
+
+DELTA = frozenset({
+    "id", "start_ns", "time_ns", "parent", "tensors.event", "scalars.event", "python_calls.event",
+    "operator_calls.event", "allocations.event", "allocations.allocation_id",
+    "allocations.tensor_id",
+})  # fmt: skip
+"""Columns (of one table, or of any) that nearly ascend: a difference fits in a few bits."""
+
+PLAIN = frozenset({
+    "impl", "storage", "storage_impl", "address", "class_address", "tensors.tensor_id",
+    "tensors.allocation_id", "total_allocated_bytes", "events.name", "sequence_number",
+    "python_calls.frame", "caller", "caller_line", "tensors.argument",
+})  # fmt: skip
+"""What repeats with the training step: addresses, identities, sums, and what is called from where.
+zstd sees that in plain bytes (1.9 bytes per event for ``impl``) and not in a dictionary's packed
+indices (2.9), and reading a million names takes 0.35 ms instead of 1.2."""
+
+FEW_ROWS_WRITTEN = 2000
+"""In a table of fewer rows a dictionary takes more room than it saves."""
+
+_MANY_ROWS = 100_000
+"""Of so many, what a column's least and greatest value take is nothing beside the file."""
+
+_ROWS_OF_PAGE = 1 << 17
+"""Each page begins anew for zstd, and readers allocate for each: of those of 20,000 rows, as Arrow
+writes them by itself, files are a sixth larger and take a fifth longer to read."""
+
+ROW_GROUP = 1 << 20
+"""Rows that a reader can skip at once, by their smallest and largest values."""
+
+_TEXT = frozenset({"text", "source", "what", "key", "value"})
+"""Columns of text: what is repeated in one is kept once until it is known how much it is."""
+
+_MOST_ROWS = (1 << 31) - 1
+"""Rows are referred to by 32 bits."""
+
+FEW_ROWS = 100_000
+"""Of so many rows all columns are read at once: reading each by itself takes a moment, too."""
+
+_VALUE_BYTES = 8
+"""What a number takes at most."""
+
+_WORTH_A_LOOK_BYTES = 10 << 20
+"""To ask the system how much memory is left takes as long as reading a small file does."""
+
+_NO_NAMES = Names.from_strings([])
+
+
+def write_table(
+    trace: TraceData, name: str, folder: Path, level: int = COMPRESSION_LEVEL
+) -> tuple[str, dict[str, int]]:
+    """Write one table into a folder; its name, and what the folder's manifest says of it."""
+    data = _without_nulls(to_arrow(trace, name, text=False))
+    file = folder / f"{name}.parquet"
+    options = {**writer_options(name, data), "compression_level": level}
+    pq.write_table(data, file, row_group_size=ROW_GROUP, **options)
+    size = file.stat().st_size
+    return name, {"rows": data.num_rows, "bytes": size, "memory_bytes": data.nbytes}
+
+
+def read_table(folder: Path, name: str, rows: int) -> Table:
+    """A table that opscope itself wrote just now; an empty one where there are no rows."""
+    schema = TABLES[name]
+    if not rows:
+        return Table(schema, {})
+    return table_from_arrow(schema, read_whole(folder / f"{name}.parquet"))
+
+
+class RowGroupWriter:
+    """Writes one table of a trace, some rows at a time, as `write_table` would write all."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self._name = name
+        self._file = folder / f"{name}.parquet"
+        self._writer: pq.ParquetWriter | None = None
+        self._rows = self._memory_bytes = 0
+
+    def add(self, table: Table) -> None:
+        """These rows come next."""
+        if not len(table):
+            return
+        data = to_arrow(TraceData({self._name: table}, _NO_NAMES), self._name, text=False)
+        if has_id(self._name):
+            ids = pa.array(np.arange(self._rows, self._rows + len(table)), data["id"].type)
+            data = data.set_column(0, "id", ids)
+        data = _without_nulls(data)
+        if self._writer is None:
+            options = {**writer_options(self._name, data), "write_statistics": True}
+            self._writer = pq.ParquetWriter(self._file, data.schema, **options)
+        self._writer.write_table(data.cast(self._writer.schema))
+        self._rows += len(table)
+        self._memory_bytes += data.nbytes
+
+    def close(self) -> dict[str, int] | None:
+        """End the file; what a manifest says of it, None if there were no rows."""
+        if self._writer is None:
+            return None
+        self._writer.close()
+        size = self._file.stat().st_size
+        return {"rows": self._rows, "bytes": size, "memory_bytes": self._memory_bytes}
+
+
+def _without_nulls(data: pa.Table) -> pa.Table:
+    """The same table, whose columns say that every row has a value, as those of a trace all do.
+
+    What may be null is written with a level for each row, and reading these takes as long as
+    reading the values.
+    """
+    columns = [_full_lists(column) for column in data.columns]
+    fields = [
+        pa.field(name, column.type, nullable=False)
+        for name, column in zip(data.column_names, columns, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _full_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if not pa.types.is_large_list(column.type):
+        return column
+    inner = pa.large_list(pa.field("element", column.type.value_type, nullable=False))
+    lists = [
+        pa.LargeListArray.from_arrays(chunk.offsets, chunk.values, type=inner)
+        for chunk in column.chunks
+    ]
+    return pa.chunked_array(lists, inner)
+
+
+def writer_options(table: str, data: pa.Table) -> dict[str, Any]:
+    """Keyword arguments of ``pyarrow.parquet.write_table`` for one table of a trace.
+
+    Columns that are neither ascending nor addresses get a dictionary: they hold few distinct
+    values, and Parquet falls back to plain by itself where they do not.
+    """
+    encodings: dict[str, str] = {}
+    dictionary: list[str] = []
+    for field in data.schema:
+        choices = {field.name, f"{table}.{field.name}"}
+        if choices & DELTA:
+            encodings[field.name] = "DELTA_BINARY_PACKED"
+        elif choices & PLAIN:
+            encodings[field.name] = "PLAIN"
+        elif data.num_rows >= FEW_ROWS_WRITTEN:
+            is_list = pa.types.is_list(field.type) or pa.types.is_large_list(field.type)
+            dictionary.append(f"{field.name}.list.element" if is_list else field.name)
+    return {
+        "compression": "zstd",
+        "compression_level": COMPRESSION_LEVEL,
+        "column_encoding": encodings,
+        "use_dictionary": dictionary or False,
+        # Statistics let readers skip groups, and columns that are one value throughout. In the
+        # trace of a few steps they would be a sixth of the file.
+        "write_statistics": data.num_rows >= _MANY_ROWS,
+        # Without this, a reader in Arrow would get our in-memory types; the Parquet ones are the
+        # contract, and the copy of the schema is 1 to 3 kB per file.
+        "store_schema": False,
+        "write_page_checksum": True,
+        **_page_options(),
+    }
+
+
+@cache
+def _page_options() -> dict[str, int]:
+    known = "max_rows_per_page" in signature(pq.write_table).parameters
+    return {"max_rows_per_page": _ROWS_OF_PAGE} if known else {}
+
+
+def read_whole(path: Path) -> pa.Table:
+    """All of a file that opscope itself has just written, or whose size was checked.
+
+    ``pyarrow.parquet.read_table`` imports pandas, which takes long and cannot be done while a
+    program ends.
+
+    Raises:
+        pyarrow.ArrowException, OSError: it is damaged.
+        TraceFormatError: it is no plain file.
+    """
+    with pq.ParquetFile(checked_in_folder(path)) as file:
+        return file.read()
+
+
+class ParquetColumns:
+    """The columns of an open file. Those of a long one are read one by one, as they are needed:
+    the memory that Arrow unpacks one into is there again for the next.
+    """
+
+    def __init__(self, file: BinaryIO, rows: int, source: str, memory_bytes: int = 0) -> None:
+        """``file`` should have ``rows`` rows, which take ``memory_bytes`` as far as its writer said
+        so; errors name it ``source``.
+
+        Raises:
+            ValueError: it has not, or is damaged.
+            pyarrow.ArrowException, OSError: it is damaged.
+            InsufficientMemoryError: it does not fit in memory.
+        """
+        parquet = _opened(file)
+        fields = parquet.schema_arrow
+        if len(set(fields.names)) < len(fields):
+            raise ValueError("it has two columns of one name")
+        self._texts = {f.name for f in fields if f.name in _TEXT and is_text(f.type)}
+        if self._texts:
+            parquet = _opened(file, read_dictionary=sorted(self._texts))
+        if parquet.metadata.num_rows != rows:
+            raise ValueError(f"it has {parquet.metadata.num_rows} rows, not {rows}")
+        if rows > _MOST_ROWS:
+            raise ValueError(f"it has {rows:,} rows, and a trace at most {_MOST_ROWS:,} of a table")
+        self.column_names: list[str] = list(fields.names)
+        self._parquet, self.rows, self._source = parquet, rows, source
+        self._require_memory(max(memory_bytes, rows * len(fields) * _VALUE_BYTES))
+        self._read = self._columns() if rows <= FEW_ROWS else None
+
+    def __getitem__(self, name: str) -> pa.ChunkedArray:
+        """All of a column."""
+        if name not in self.column_names:
+            raise KeyError(name)
+        data = self._columns([name]) if self._read is None else self._read
+        if data.num_rows != self.rows:
+            raise ValueError(f"it has {data.num_rows} rows, not {self.rows}")
+        column = data[name]
+        if name in self._texts:
+            self._require_memory(_text_bytes(column))
+        return column
+
+    def _columns(self, names: list[str] | None = None) -> pa.Table:
+        return self._parquet.read(names, use_threads=False)
+
+    def _require_memory(self, needed_bytes: int) -> None:
+        if needed_bytes >= _WORTH_A_LOOK_BYTES:
+            require_memory(needed_bytes, f"reading {self._source}")
+
+    def constant(self, name: str) -> int | None:
+        """The value that every row of a long column of integers or truths has, where the file says
+        that all are equal without their being read; else None.
+
+        Of floats it never says so, since NaN is in no statistics.
+        """
+        if self._read is not None or not self.rows or name not in self.column_names:
+            return None
+        metadata, place = self._parquet.metadata, self.column_names.index(name)
+        found: set[int] = set()
+        for group in range(metadata.num_row_groups):
+            column = metadata.row_group(group).column(place)
+            said = column.statistics if column.path_in_schema == name else None
+            if said is None or not said.has_min_max or said.null_count != 0:
+                return None
+            if type(said.min) not in (int, bool):
+                return None
+            found |= {said.min, said.max}
+        return found.pop() if len(found) == 1 else None
+
+
+def _opened(file: BinaryIO, **options: Any) -> pq.ParquetFile:
+    """A file of Python's, which only the calling thread reads.
+
+    Arrow's own threads release what they read a moment after it was handed over. Where the
+    program ends in that moment they find no Python any more, and the process is aborted.
+    """
+    return pq.ParquetFile(file, page_checksum_verification=True, pre_buffer=False, **options)
+
+
+def _text_bytes(column: pa.ChunkedArray) -> int:
+    """Bytes of the texts of a column once each row has its own."""
+    total = 0
+    for chunk in column.chunks:
+        if pa.types.is_dictionary(chunk.type):
+            lengths = np.diff(text_bytes(chunk.dictionary)[0])
+            rows = numbers_of(chunk.indices)  # anything where a row has no text
+            total += int(lengths[rows[(rows >= 0) & (rows < len(lengths))]].sum())
+    return total

@@ -1,0 +1,186 @@
+"""Asking Dynolog's daemon whether anybody wants a trace, and making it."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import errno
+import os
+import select
+import threading
+import time
+import uuid
+from collections.abc import Callable
+
+from opscope.base.notice import notice
+from opscope.base.own_file import OwnSocket
+from opscope.base.own_thread import OwnThread, short_turns
+from opscope.columns.trace_data import TraceData
+from opscope.export.chrome.writer import write_chrome_trace
+from opscope.recording.recorder import Recording
+from opscope.torch_api.activities import ChosenActivities, devices_are_there
+from opscope.torch_api.drop_in import daemon_messages as messages
+from opscope.torch_api.drop_in.daemon_messages import TraceRequest
+from opscope.torch_api.settings import ProfileSettings
+from opscope.torch_api.steps import StepClock
+
+_EVERY_S = 1.0
+_ANSWER_S = 0.5
+_STEPS_S = 600.0
+"""So long steps may take to come; a program that makes none is recorded no longer."""
+
+
+class DaemonClient:
+    """A thread that asks once a second. What goes wrong reaches the program as a line at most."""
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self._job = messages.job_id()
+        self._pids = messages.ancestors()
+        self._ending = threading.Event()
+        self._open()
+        self._is_registered = self._has_refused = False
+        self._thread = OwnThread(self._run, self._ending.set)
+
+    def _open(self) -> None:
+        self._name = messages.address(f"dynoconfigclient{uuid.uuid4()}")
+        self._endpoint = OwnSocket(messages.open_endpoint(self._name))
+
+    def begin(self) -> None:
+        """Ask from now on."""
+        atexit.register(self._remove)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Ask no more; a trace that is being recorded ends early."""
+        self._ending.set()
+        self._thread.join(_EVERY_S + _ANSWER_S + 5)
+        self._endpoint.close()
+        atexit.unregister(self._remove)
+        self._remove()
+
+    def _remove(self) -> None:
+        """An endpoint with a file leaves none."""
+        if isinstance(self._name, str) and os.getpid() == self._process:
+            with contextlib.suppress(OSError):
+                os.unlink(self._name)
+
+    def _run(self) -> None:
+        while not self._ending.wait(_EVERY_S):
+            try:
+                request = self._ask()
+                if request is not None:
+                    self._record(request)
+            except (OSError, ValueError):
+                self._is_registered = False  # no daemon, or another one: say again who this is
+            except Exception as error:
+                notice(f"a trace that Dynolog asked for could not be made: {error}")
+
+    def _ask(self) -> TraceRequest | None:
+        if not self._endpoint.is_ours():  # the program has closed it
+            self._endpoint.close()
+            self._remove()
+            self._is_registered = False
+            self._open()
+        if not self._is_registered:
+            self._exchange(messages.registration(0, self._process, self._job), "ctxt")
+            self._is_registered = True
+        content = self._exchange(messages.question(self._pids, self._job), "req")
+        return TraceRequest.parse(content.decode("utf-8", "replace"))
+
+    def _exchange(self, said: bytes, kind: str) -> bytes:
+        endpoint = self._endpoint
+        if endpoint.is_ours():
+            endpoint.socket.sendto(said, messages.address(messages.DAEMON))
+        until_s = time.monotonic() + _ANSWER_S
+        arrived = select.poll()
+        arrived.register(endpoint.socket, select.POLLIN)
+        while (left_s := until_s - time.monotonic()) > 0:
+            arrived.poll(left_s * 1000)
+            if not endpoint.is_ours():  # the program has closed it meanwhile
+                raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+            with contextlib.suppress(BlockingIOError):
+                content = self._received(kind)
+                if content is not None:
+                    return content
+        raise TimeoutError
+
+    def _received(self, kind: str) -> bytes | None:
+        """What has arrived, if it is of that kind, and of one whose orders are taken."""
+        try:
+            answered, content = messages.receive(self._endpoint.socket, {0, os.getuid()})
+        except messages.ForeignSenderError as sender:
+            if not self._has_refused:
+                self._has_refused = True
+                notice(
+                    f"user {sender} answers as Dynolog's daemon, and is not obeyed: traces are "
+                    "made for a daemon of root or of the program's own user alone"
+                )
+            return None
+        return content if answered == kind else None
+
+    def _record(self, request: TraceRequest) -> None:
+        self._ending.wait(max(request.start_ns / 1e9 - time.time(), 0) if request.start_ns else 0)
+        settings = ProfileSettings.of(request.flags)
+        recording = Recording(settings.recording_options(_activities()))
+        steps = _StepWait()
+        try:
+            if request.steps:
+                steps.until(lambda count: count % request.start_multiple == 0, self._ending)
+            with short_turns:
+                recording.start()
+            if request.steps:
+                last = steps.count + request.steps
+                steps.until(lambda count: count >= last, self._ending)
+            else:
+                self._ending.wait(request.duration_s)
+        finally:
+            steps.close()
+            with short_turns:
+                recording.stop()
+        with short_turns:
+            _write(recording.trace.with_metadata(settings.metadata()), request.path)
+        notice(f"trace that Dynolog asked for written to {request.path}")
+
+
+def _write(trace: TraceData, path: str) -> None:
+    """In the place of what is there, as Kineto does; a link is replaced, and not followed: the
+    names that Dynolog gives are in folders of everybody, and known before."""
+    beside = os.path.join(os.path.dirname(path), f".{uuid.uuid4()}-{os.path.basename(path)}")
+    try:
+        write_chrome_trace(trace, beside)
+        os.replace(beside, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(beside)
+
+
+class _StepWait:
+    """Waits for steps of the program."""
+
+    def __init__(self) -> None:
+        self._stepped = threading.Event()
+        self._clock = StepClock()
+        self._clock.counter.alarm(lambda _: self._stepped.set()).at = 0
+        self._clock.begin()
+
+    @property
+    def count(self) -> int:
+        """Steps so far."""
+        return self._clock.counter.count
+
+    def until(self, is_reached: Callable[[int], bool], ending: threading.Event) -> None:
+        """Until ``is_reached(count)`` after a step, the end, or for too long."""
+        until_s = time.monotonic() + _STEPS_S
+        while not ending.is_set() and time.monotonic() < until_s:
+            self._stepped.clear()
+            if self._stepped.wait(0.1) and is_reached(self._clock.counter.count):
+                return
+
+    def close(self) -> None:
+        """Wait for no more."""
+        self._clock.end()
+
+
+def _activities() -> ChosenActivities:
+    return ChosenActivities(cpu=True, cuda=devices_are_there())

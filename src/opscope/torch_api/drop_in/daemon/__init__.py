@@ -1,1 +1,0 @@
-"""Dynolog's daemon: `dyno gputrace` reaches a program that records with opscope."""

@@ -1,0 +1,55 @@
+"""Student's t against values of printed tables and closed forms."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from opscope.analysis.diff.statistics import discoveries, normal_p, two_sided_p, two_sided_t
+
+
+def test_the_example_of_the_paper():
+    # Section 3.2 of Benjamini and Hochberg (1995): 15 hypotheses, of which it rejects 4 at 0.05.
+    p_values = [0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344]
+    p_values += [0.0459, 0.3240, 0.4262, 0.5719, 0.6528, 0.7590, 1.0]
+    assert discoveries(np.array(p_values), 0.05).tolist() == [True] * 4 + [False] * 11
+    in_no_order = np.array([0.9, 0.0001, 0.5, 0.0002])
+    assert discoveries(in_no_order, 0.01).tolist() == [False, True, False, True]
+    assert discoveries(np.zeros(0)).tolist() == []
+
+
+def test_chance_alone_is_found_as_often_as_was_said():
+    chance = np.random.default_rng(0).random((2000, 50))
+    alarms = sum(discoveries(row, 0.05).any() for row in chance)
+    assert 60 <= alarms <= 145  # 100 are expected, four standard deviations either way
+
+
+PRINTED = [
+    (0.05, 1, 12.7062), (0.05, 4, 2.7764), (0.05, 8, 2.3060), (0.05, 30, 2.0423),
+    (0.01, 8, 3.3554), (0.001, 8, 5.0413), (0.05, 1e6, 1.95997),
+]  # fmt: skip
+"""Probability, degrees of freedom, and t, of printed tables."""
+
+
+def test_printed_tables():
+    for p, degrees, t in PRINTED:
+        assert two_sided_t(p, degrees) == pytest.approx(t, rel=1e-4)
+        assert two_sided_p(t, degrees) == pytest.approx(p, rel=1e-3)
+    for t in (1.959964, -1.959964):
+        assert normal_p(t) == pytest.approx(0.05, rel=1e-5)
+
+
+@pytest.mark.parametrize("t", [0.0, 0.1, 1.0, 5.0, 100.0, 1e6])
+def test_one_and_two_degrees_have_closed_forms(t):
+    # Cauchy's distribution, and t / sqrt(2 + t²).
+    assert two_sided_p(t, 1) == pytest.approx(2 * math.atan2(1, t) / math.pi, rel=1e-9)
+    two = (2 / (2 + t * t)) / (1 + t / math.sqrt(2 + t * t))  # 1 - x without cancellation
+    assert two_sided_p(t, 2) == pytest.approx(two, rel=1e-7)
+
+
+def test_no_degrees_tell_nothing_and_infinite_values_are_no_chance():
+    assert two_sided_p(5.0, 0) == 1.0
+    assert two_sided_t(0.05, 0) == math.inf
+    assert two_sided_p(math.inf, 3) == 0.0

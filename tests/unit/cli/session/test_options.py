@@ -1,0 +1,72 @@
+"""Options of ``opscope run`` that are refused before anything runs."""
+
+from argparse import ArgumentTypeError
+
+import pytest
+
+from opscope.cli.session.options import ScheduleOption
+
+
+def test_schedule():
+    assert ScheduleOption.parse("5,1,3") == ScheduleOption(wait=5, warmup=1, active=3, repeat=0)
+    assert ScheduleOption.parse("0, 0, 1, 2") == ScheduleOption(
+        wait=0, warmup=0, active=1, repeat=2
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1", "1,2", "1,2,3,4,5", "1,x,3", "1,-1,3", "1,1.5,2", "1,1,0"]
+)
+def test_no_schedule(text):
+    with pytest.raises(ArgumentTypeError, match="step"):
+        ScheduleOption.parse(text)
+
+
+@pytest.fixture
+def script(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "script.py").write_text("raise AssertionError('must not run')")
+    return tmp_path / "script.py"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--sort-by", "speed"], "cannot be sorted by 'speed'"),
+        (["--row-limit", "0"], "Give 1 or more"),
+        (["--no-table", "--sort-by", "count"], "--no-table leaves out"),
+        (["--no-table", "--row-limit", "5"], "--no-table leaves out"),
+        (["--sort-by", "self_cpu_memory_usage"], "Add --memory"),
+        (["--sort-by", "flops"], "Add --flops"),
+        (["--schedule", "1,1"], "--schedule: '1,1' is not"),
+        (["--chrome", "trace.txt"], "should end in .json"),
+        (["--output", "/proc/trace"], "Nothing can be written to /proc"),
+        (["--output", "script.py"], "is a file"),
+        (["--nonsense"], "--nonsense"),
+        (["--flight-recorder", "soon"], "--flight-recorder 'soon'"),
+        (["--flight-recorder", "9s", "--max-memory", "x"], "--max-memory 'x'"),
+        (["--flight-recorder", "9s", "--budget", "7"], "--budget 7.0"),
+        (["--flight-recorder", "9s", "--budget", "x"], "--budget: 'x' is no number"),
+    ],
+)
+def test_refused_before_the_program_runs(command_line, script, options, said):
+    outcome = command_line("run", *options, "script.py")
+    assert outcome.code == 2
+    assert said in outcome.complaint
+    assert [path.name for path in script.parent.iterdir()] == ["script.py"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "required: SCRIPT|-m MODULE|-c CODE|-"),
+        (["-m"], "required: SCRIPT|-m MODULE|-c CODE|-"),
+        (["--", "missing.py"], "There is no script 'missing.py'"),
+        (["missing.py"], "There is no script 'missing.py'"),
+        (["-m", "missing_module"], "There is no module 'missing_module'"),
+    ],
+)
+def test_nothing_to_run(command_line, script, arguments, said):
+    outcome = command_line("run", *arguments)
+    assert outcome.code == 2
+    assert said in outcome.complaint
