@@ -37,7 +37,7 @@ std::vector<int64_t> ranks_of(Column column, size_t rows) {
   std::vector<int64_t> result(rows);
   for (size_t row = 0; row < rows; ++row) {
     // What was there just before is most often there again.
-    result[row] = row != 0 && column[row] == column[row - 1] ? result[row - 1] : numbers.of(column[row]);
+    result[row] = row != 0 && column[row] == column[row - 1] ? result[row - 1] : numbers.of_any(column[row]);
     if (numbers.keys().size() > kMostRanked) return {};
   }
   const std::vector<int64_t>& values = numbers.keys();

@@ -157,7 +157,7 @@ void measure_keys(const Tables& tables, const TreeOrder& tree, const ColumnView<
 // Nodes are the outermost operators that have a schema or belong to the backward pass, and the
 // allocations outside of those. What happens inside a node counts for the node.
 
-// Decided in Python per signature (analysis/memory/written_arguments.py).
+// Decided in Python per signature (analysis/memory/categories.py).
 using Access = ArgumentAccess;
 
 struct SignatureAccess {
