@@ -59,7 +59,8 @@ export class SpanColors {
   private readonly shades: Uint8Array; // of labels
 
   constructor(
-    private readonly spans: { labels: string[]; label: ArrayLike<number>; activities: Activities },
+    private readonly spans: { labels: string[]; label: ArrayLike<number> },
+    private readonly activities: Activities,
     dark: boolean,
   ) {
     this.palette = ACTIVITIES.flatMap((activity) =>
@@ -69,7 +70,7 @@ export class SpanColors {
   }
 
   indexOf(span: number): number {
-    return this.spans.activities.ofSpan[span] * SHADES + this.shades[this.spans.label[span]];
+    return this.activities.ofSpan[span] * SHADES + this.shades[this.spans.label[span]];
   }
 
   ofSpan(span: number): string {
@@ -77,7 +78,7 @@ export class SpanColors {
   }
 
   ofLabel(label: number): string {
-    return this.palette[this.spans.activities.ofLabel[label] * SHADES + this.shades[label]];
+    return this.palette[this.activities.ofLabel[label] * SHADES + this.shades[label]];
   }
 }
 

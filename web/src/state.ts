@@ -1,6 +1,7 @@
 // What the reader is looking at. Views change it here and hear of changes from here.
 import { SpanColors, currentTheme, type Theme } from "./colors";
 import type { Report } from "./contract";
+import { Activities } from "./data/activities";
 import { Search } from "./data/search";
 import type { TimeRange } from "./data/selection";
 import type { Spans } from "./data/spans";
@@ -21,6 +22,7 @@ export class State {
   tab = "overview";
   theme: Theme;
   colors: SpanColors;
+  readonly activities: Activities;
   readonly duration: number;
   private readonly firstView: TimeRange;
   private readonly listeners = new Map<Change, (() => void)[]>();
@@ -35,6 +37,7 @@ export class State {
     if (report.period.leftOut) this.showPeriod();
     this.firstView = this.view;
     this.theme = currentTheme();
+    this.activities = new Activities(spans);
     this.colors = this.makeColors();
     const deepest = Math.max(0, ...spans.all.rows.map((rows) => rows.length));
     if (deepest > MOST_ROWS_AT_FIRST && spans.hasPython) spans.showPython(false);
@@ -170,6 +173,13 @@ export class State {
     this.labelNumbers ??= new Map(this.spans.labels.map((text, i) => [text, i]));
     return this.labelNumbers.get(name);
   }
+
+  // Of what has this name, in every view; empty where nothing on the timeline has it.
+  colorOf(name: string): string {
+    const label = this.labelOf(name);
+    return label === undefined ? "" : this.colors.ofLabel(label);
+  }
+
   private labelNumbers: Map<string, number> | undefined;
 
   // What the panels below describe: the selected stretch, or the period that the page is about.
@@ -200,7 +210,7 @@ export class State {
   }
 
   private makeColors(): SpanColors {
-    return new SpanColors(this.spans, this.theme.dark);
+    return new SpanColors(this.spans, this.activities, this.theme.dark);
   }
 
   private tell(change: Change): void {

@@ -1,13 +1,13 @@
 // What time is for: by a span's own name, else by what it is inside of, else by what launched it.
 import { describe, expect, it } from "vitest";
-import { ACTIVITIES } from "../src/data/activities";
+import { ACTIVITIES, Activities } from "../src/data/activities";
 import { buildFlame, isInternal } from "../src/data/flame";
 import type { Spans } from "../src/data/spans";
 import { Kind } from "../src/contract";
 import { makeSpans } from "./fixtures";
 
 function named(spans: Spans): [string, string][] {
-  return [...spans.activities.ofSpan].map((activity, span) => [spans.name(span), ACTIVITIES[activity]]);
+  return [...new Activities(spans).ofSpan].map((activity, span) => [spans.name(span), ACTIVITIES[activity]]);
 }
 
 describe("Activities", () => {
@@ -35,8 +35,8 @@ describe("Activities", () => {
       "communication",
     ]);
     const multiply = spans.labels.indexOf("aten::mm");
-    expect(ACTIVITIES[spans.activities.ofLabel[multiply]]).toBe("forward"); // 10 of its 18
-    expect(spans.activities.present).not.toContain("Python");
+    expect(ACTIVITIES[new Activities(spans).ofLabel[multiply]]).toBe("forward"); // 10 of its 18
+    expect(new Activities(spans).present).not.toContain("Python");
   });
 
   it("shows Python and waiting as themselves, and what runs in them by what is around", () => {

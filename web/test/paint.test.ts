@@ -1,6 +1,7 @@
 // What reaches the canvas: every span that is visible, at a cost bounded by pixels.
 import { describe, expect, it } from "vitest";
 import { SpanColors } from "../src/colors";
+import { Activities } from "../src/data/activities";
 import { Search } from "../src/data/search";
 import type { Spans } from "../src/data/spans";
 import type { State } from "../src/state";
@@ -24,7 +25,7 @@ function paint(
   const rects: Rect[] = [];
   const state = {
     spans,
-    colors: new SpanColors(spans, false),
+    colors: new SpanColors(spans, new Activities(spans), false),
     search: search === null ? null : new Search(spans, search),
     theme: { muted: "muted", spanText: "black", dim: "grey" },
   } as unknown as State;

@@ -1,11 +1,24 @@
 // Spans row by row, as they are drawn: spans of one row never overlap, so whatever is visible is
 // found by binary search. Kinds of spans may be left out; what is in them then moves up.
-import type { Spans } from "./spans";
 
 // One depth of one line: spans order[begin..end) in order of start.
 export interface Row {
   begin: number;
   end: number;
+}
+
+// What rows need of spans.
+interface Placed {
+  readonly count: number;
+  readonly start: Float64Array;
+  readonly end: Float64Array;
+  readonly label: Int32Array;
+  readonly parent: Int32Array;
+  readonly kinds: number[];
+  readonly lines: unknown[];
+  readonly lineStarts: number[];
+  lineOf(span: number): number;
+  selfTime(span: number): number;
 }
 
 const NOWHERE = 0xffff;
@@ -19,7 +32,7 @@ export class SpanRows {
   readonly count: number;
 
   constructor(
-    private readonly spans: Spans,
+    private readonly spans: Placed,
     isLeftOut: (kind: number) => boolean = () => false,
   ) {
     const { lines, lineStarts } = spans;

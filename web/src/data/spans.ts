@@ -1,6 +1,5 @@
 // Every span of the trace in typed arrays, ordered by line and by start.
 import { Kind, type Line, type SpanSection } from "../contract";
-import { Activities } from "./activities";
 import { SpanRows } from "./rows";
 import type { Columns } from "./unpack";
 
@@ -26,7 +25,6 @@ export class Spans {
   readonly unranked: Uint8Array; // 1 for a label of a step, or of what recording needs
   readonly unfinished: Set<number>;
   readonly maxTime: number;
-  readonly activities: Activities;
 
   private readonly own: Float64Array;
   private readonly inputs: Float64Array;
@@ -71,7 +69,6 @@ export class Spans {
       this.own[i] += passed;
       if (this.around[i] >= 0) this.own[this.around[i]] -= passed;
     }
-    this.activities = new Activities(this);
     this.all = this.shown = new SpanRows(this);
   }
 

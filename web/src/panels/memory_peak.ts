@@ -6,7 +6,6 @@ import { element } from "../dom";
 import type { State } from "../state";
 import { segments, type Choice } from "../view/segments";
 import { Table, type Column } from "../view/table";
-import { colorOf } from "./overview";
 
 const TITLES: [MemoryGrouping, string][] = [
   ["category", "What for"],
@@ -47,7 +46,7 @@ function groupTable(state: State, device: MemoryDevice, by: MemoryGrouping, titl
         width: "minmax(130px, 3fr)",
         numeric: false,
         value: (row) => groups[row].name,
-        color: (row) => (isPart ? partColor(groups[row].name) : colorOf(state, groups[row].name)),
+        color: (row) => (isPart ? partColor(groups[row].name) : state.colorOf(groups[row].name)),
       },
       bytes((row) => groups[row].bytes, device),
       {
@@ -118,7 +117,7 @@ function blockTable(state: State, device: MemoryDevice): HTMLElement {
         width: "minmax(130px, 3fr)",
         numeric: false,
         value: (row) => blocks[row].name,
-        color: (row) => colorOf(state, blocks[row].name),
+        color: (row) => state.colorOf(blocks[row].name),
       },
       bytes((row) => blocks[row].bytes, device),
       {

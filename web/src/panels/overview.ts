@@ -104,7 +104,7 @@ function operatorCard(state: State, title: string, own: number[]): HTMLElement {
     name: columns.name[row],
     value: own[row],
     text: `${formatTime(own[row])}  ${formatShare(own[row] / state.wall)}`,
-    color: colorOf(state, columns.name[row]),
+    color: state.colorOf(columns.name[row]),
     onClick: () => state.showAllOf(columns.name[row], true),
   }));
   const subtitle = `time of their own, of ${formatTime(state.wall)}`;
@@ -168,7 +168,7 @@ function moduleCard(state: State): HTMLElement | null {
     name: columns.name[row],
     value: own[row],
     text: `${formatTime(columns.self[row])} + ${formatTime(columns.backward[row])}`,
-    color: colorOf(state, columns.label[row]),
+    color: state.colorOf(columns.label[row]),
     onClick: () => state.showAllOf(columns.label[row], true),
   }));
   return card(state, "Modules", "forward + backward, without inner modules", "modules", bars(rows, ""));
@@ -203,7 +203,7 @@ function memoryCard(state: State): HTMLElement | null {
       name,
       value: bytes,
       text: `${formatBytes(bytes)}  ${formatShare(bytes / device.peakBytes)}`,
-      color: state.labelOf(name) === undefined ? partColor(name) : colorOf(state, name),
+      color: state.labelOf(name) === undefined ? partColor(name) : state.colorOf(name),
       onClick: () => state.setTab("memory"),
       does: "Open the memory panel",
     }));
@@ -300,11 +300,6 @@ export function bars(rows: BarRow[], empty: string): HTMLElement {
       return element("button", { class: "bar-row", title, on: { click: onClick } }, ...content);
     }),
   );
-}
-
-export function colorOf(state: State, name: string): string {
-  const label = state.labelOf(name);
-  return label === undefined ? "" : state.colors.ofLabel(label);
 }
 
 export function largest(values: number[], count: number): number[] {

@@ -10,7 +10,6 @@ import { element } from "../dom";
 import { formatBytes, formatCount, formatLarge, formatShare, formatTime } from "../format";
 import type { State } from "../state";
 import { Table, type Column } from "../view/table";
-import { colorOf } from "./overview";
 import { kindName } from "./selection";
 
 const ANNOTATIONS: number[] = [Kind.annotation, Kind.deviceAnnotation];
@@ -68,7 +67,7 @@ function operatorTable(
       width: "minmax(240px, 3fr)",
       numeric: false,
       value: (row) => columns.name[row],
-      color: (row) => colorOf(state, columns.name[row]),
+      color: (row) => state.colorOf(columns.name[row]),
       detail: (row) =>
         columns.waits[row]
           ? "waiting"
@@ -112,7 +111,7 @@ export function modulesPanel(state: State): HTMLElement {
       width: "minmax(240px, 3fr)",
       numeric: false,
       value: (row) => columns.name[row],
-      color: (row) => colorOf(state, columns.label[row]),
+      color: (row) => state.colorOf(columns.label[row]),
       detail: (row) => columns.class[row],
     },
     ...times("total", "Forward", "Its calls, with the modules inside", columns.total, true),

@@ -12,8 +12,8 @@ export class Legend {
   }
 
   private show(): void {
-    const { spans, theme } = this.state;
-    const items = spans.activities.present.map((activity) => {
+    const { activities, theme } = this.state;
+    const items = activities.present.map((activity) => {
       const square = element("span", { class: "swatch" });
       square.style.background = activityColor(activity, theme.dark);
       return element("span", { class: "legend-item" }, square, activity);
