@@ -92,7 +92,7 @@ class SlowRank:
         when = "" if self.is_always else f", in {share_text(self.recurrence)} of its steps"
         text = (
             f"{self.process} takes {time_text(int(self.own_ns))} a step without waiting for others,"
-            f" {more} more than the middle one of them{when}: {self.cause.title} "
+            f" {more} more than the median of the others{when}: {self.cause.title} "
             f"{time_text(int(self.cause_ns))}"
         )
         text += f" {self.excess}" if self.excess is not None and str(self.excess) else ""

@@ -164,7 +164,7 @@ def test_of_a_job_all_are_shown_and_which_differs(command_line, job):
     rows = [[c.strip() for c in line.split("  ") if c.strip()] for line in done.out.splitlines()]
     assert rows[1] == ["rank 0", "model.py:7 20%", "100 µs", "100%", "80%", "1", "1", "2.00 ms"]
     assert rows[4] == ["rank 3", "--", "0 ns", "0.0%", "--", "0", "0", "0 ns"]
-    assert ["time in compiled code: 0.0% in rank 3, 100% in the middle one of 4."] in rows
+    assert ["time in compiled code: 0.0% in rank 3, 100% in the median of 4."] in rows
     assert ["Compiled code ran in ranks 0-2, and not in rank 3."] in rows
     assert "rank 4" not in done.out
     assert "rank 3: no code that torch.compile generated ran here" in done.err

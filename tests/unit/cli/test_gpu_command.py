@@ -135,8 +135,8 @@ def test_of_a_job_all_are_shown_and_which_differs(command_line, job):
     assert rows[1][:2] == ["rank 0", "CUDA 0"]
     assert rows[1][-5:] == ["46%", "31%", "15%", "0.0%", "54%"]
     assert rows[2][-5:] == ["36%", "31%", "5.0%", "0.0%", "64%"]
-    assert ["busy: 36% in rank 1, 46% in the middle one of 4."] in rows
-    assert ["exposed communication: 5.0% in rank 1, 15% in the middle one of 4."] in rows
+    assert ["busy: 36% in rank 1, 46% in the median of 4."] in rows
+    assert ["exposed communication: 5.0% in rank 1, 15% in the median of 4."] in rows
     assert "rank 4" not in done.out
     assert "rank 4: no device work was recorded" in done.err
     assert "ranks 0-3: occupancy is not known" in done.err
@@ -167,7 +167,7 @@ def test_a_rank_that_cannot_be_read_is_left_out_and_named(command_line, job):
     (job / "rank=00000" / "events.parquet").unlink()
     done = command_line("summary --gpu", job, "--period", "all")
     assert done.code == 0 and "rank 0" not in done.out
-    assert "in the middle one of 3." in done.out
+    assert "in the median of 3." in done.out
     assert "rank 0 is left out: " in done.err
 
 
@@ -183,4 +183,4 @@ def test_of_two_ranks_neither_is_said_to_differ(command_line, tmp_path):
     for rank in range(2):
         gpu_trace(5 if rank else 15).save(tmp_path / "job", rank=rank)
     done = command_line("summary --gpu", tmp_path / "job", "--period", "all")
-    assert "middle one" not in done.out and "No share" not in done.out
+    assert "in the median of" not in done.out and "No share" not in done.out

@@ -67,7 +67,7 @@ def test_of_a_job_all_are_shown_and_which_differs(command_line, job):
     ]  # fmt: skip
     assert cells(lines[3])[0] == "rank 2" and cells(lines[3])[-2:] == ["12%", "88.0 µs"]
     assert cells(lines[5]) == ["process 4242", "--", "--", "10.0 µs", "0.0%", "--", "--"]
-    assert "reached: 12% in rank 2, 60% in the middle one of 4." in lines
+    assert "reached: 12% in rank 2, 60% in the median of 4." in lines
     assert "rank 4" not in done.out
     assert "rank 4: This trace does not say what shapes arguments had" in done.err
     assert "1 GFLOP/s in float32" in done.err
@@ -115,7 +115,7 @@ def test_a_rank_that_cannot_be_read_is_left_out_and_named(command_line, job):
     (job / "rank=00001" / "events.parquet").unlink()
     done = command_line("summary --roofline", job)
     assert done.code == 0 and "rank 1" not in done.out
-    assert "in the middle one of 3." in done.out
+    assert "in the median of 3." in done.out
     assert "rank 1 is left out: " in done.err
 
 

@@ -48,7 +48,7 @@ def test_why_shows_all_and_who_has_more_of_what(command_line, job):
     lines = outcome.out.splitlines()
     shown = [line.split("  ")[0] for line in lines if line.startswith(("rank", "process"))]
     assert shown[:5] == ["rank 0", "rank 1", "rank 2", "rank 3", "process 4242"]
-    assert "operators: 59% in rank 2, 9.0% in the middle one of 4." in lines
+    assert "operators: 59% in rank 2, 9.0% in the median of 4." in lines
 
 
 @pytest.mark.parametrize("width", [50, 80, 200])
@@ -73,7 +73,7 @@ def test_of_two_processes_neither_is_different(command_line, tmp_path):
     for rank in range(2):
         rank_trace(slow=rank == 1).save(tmp_path / "job", rank=rank)
     out = command_line("why", tmp_path / "job").out
-    assert "middle one" not in out and "No process" not in out
+    assert "in the median of" not in out and "No process" not in out
 
 
 @pytest.mark.parametrize("command", ["why", "why --all", "memory"])

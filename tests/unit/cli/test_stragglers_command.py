@@ -35,7 +35,7 @@ def job(tmp_path):
 def test_who_is_slow_is_said(command_line, job):
     outcome = command_line("ranks", job)
     assert outcome.code == 0
-    assert "rank 2 takes" in outcome.out and "more than the middle one" in outcome.out
+    assert "rank 2 takes" in outcome.out and "more than the median" in outcome.out
 
 
 def test_every_format_says_the_same(command_line, job):
@@ -86,7 +86,7 @@ def test_processes_without_ranks_are_compared_by_every_view(command_line, tmp_pa
 def test_a_rank_without_steps_is_not_the_measure_of_others(command_line, job):
     rank_trace(steps=0).save(job, rank=4)
     said = command_line("why", job).out
-    assert "in rank 4, " not in said and "middle one of 4" in said
+    assert "in rank 4, " not in said and "median of 4" in said
     assert "rank 4 has fewer than 5 steps, so it was not compared." in said
 
 

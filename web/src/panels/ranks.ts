@@ -16,7 +16,7 @@ const MARGIN = 32;
 const MOST_HEIGHT = 480;
 const MOST_ROW = 22;
 const NAME_HEIGHT = 13; // a row this high has room for its name
-const SHADES = 41; // from half of the middle one to double
+const SHADES = 41; // from half of the median to double
 const AXIS_HEIGHT = 18;
 
 type Shown = "whole" | "own";
@@ -75,7 +75,7 @@ function rowHeight(ranks: number): number {
 }
 
 function shade(ratio: number, dark: boolean): string {
-  // Half to double, in logarithms; the middle one is as quiet as the page.
+  // Half to double, in logarithms; the median is as quiet as the page.
   const place = Math.min(1, Math.max(-1, Math.log2(Math.max(ratio, 1e-9))));
   const strength = Math.abs(place);
   const base = dark ? 0.33 : 0.93;
@@ -197,7 +197,7 @@ function describeCell(
     lines: [
       `Whole: ${formatTime(times.whole.at(rank, step))}`,
       `Without waiting for others: ${formatTime(times.own.at(rank, step))}`,
-      `The middle one of all: ${formatTime(median(times.own.ofStep(step)))}`,
+      `Median of all: ${formatTime(median(times.own.ofStep(step)))}`,
     ],
   };
 }

@@ -82,7 +82,7 @@ def side_by_side(results: Mapping[Partition, Result], chosen: Chosen, of_all: Re
 def difference_text(what: str, share: float, process: object, middle: float, compared: int) -> str:
     """That a share is another in one process than in the median."""
     return (
-        f"{what}: {share_text(share)} in {process}, {share_text(middle)} in the middle one of "
+        f"{what}: {share_text(share)} in {process}, {share_text(middle)} in the median of "
         f"{compared}."
     )
 

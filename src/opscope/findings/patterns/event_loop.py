@@ -29,7 +29,7 @@ def _find(subject: Subject) -> Evidence | None:
         events=events,
         explanation=(
             f"A task ran for {time_text(_BLOCKED_NS)} or more without an await "
-            f"{len(events):,} times, {time_text(int(np.median(took)))} in the middle and "
+            f"{len(events):,} times, {time_text(int(np.median(took)))} in the median and "
             f"{time_text(int(took.max()))} at the longest ({name}). Every other task of the event "
             "loop waits meanwhile, so the slowest requests are slow by that."
         ),

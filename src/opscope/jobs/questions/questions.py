@@ -39,14 +39,14 @@ _MEANINGS = {
     JobQuestion.RANKS: "What a step of each takes without others, and in how many it is the "
     "slowest; the slowest first.",
     JobQuestion.STEPS: "Which rank takes longest for each step without others, and how much longer "
-    "than the middle one.",
+    "than the median.",
     JobQuestion.OPERATORS: "Own time of each operator and kernel over all ranks, and who has most "
     "and least of it; most time first.",
     JobQuestion.MODULES: "The same by module and part of a step.",
     JobQuestion.LINES: "The same by line of the program.",
-    JobQuestion.SPREAD: "Who has most more than the middle one, of each operator, module and line; "
+    JobQuestion.SPREAD: "Who is furthest above the median, of each operator, module and line; "
     "the largest difference first.",
-    JobQuestion.CAUSES: "What the time of each went to, beside the middle one; the largest "
+    JobQuestion.CAUSES: "What the time of each went to, beside the median; the largest "
     "difference first.",
     JobQuestion.MEMORY: "How much each had in use at its peak, by device and what it was for; most "
     "first.",

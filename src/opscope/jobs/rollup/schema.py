@@ -88,7 +88,7 @@ OPERATOR_DETAILS = TableSchema(
         Column(
             "step_min_ns", "int64", "self_ns of the quickest of these steps; -1 for no step", -1
         ),
-        Column("step_median_ns", "int64", "of the middle one", -1),
+        Column("step_median_ns", "int64", "median", -1),
         Column("step_max_ns", "int64", "of the longest", -1),
         Column("allocated_bytes", "int64", "allocated directly in it; -1 not recorded", -1),
     ),
