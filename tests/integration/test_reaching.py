@@ -188,8 +188,9 @@ def test_a_process_that_is_stopped_or_holds_the_gil_is_not_waited_for(runtime):
         client.connect(program.pid).close()
     holds = """
         import ctypes, opscope
+        hold = ctypes.PyDLL(None).sleep
         print("ready", flush=True)
-        ctypes.PyDLL(None).sleep(600)
+        hold(600)
     """
     with running(holds) as program, pytest.raises(ReachError, match="its GIL is held"):
         client.connect(program.pid, answer_s=0.5)

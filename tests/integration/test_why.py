@@ -137,7 +137,7 @@ def test_a_script_without_functions_is_explained_by_its_own_lines(tmp_path, opti
     around = {trace.event_name(row) for row in trace.events["parent"][adding].tolist()}
     assert {name.rpartition("/")[2] for name in around} == {"train.py(1): <module>"}
     assert "at train.py:4 in <module>" in done.stderr
-    assert "Estimate: " in done.stderr  # the whole finding, and not its first line
+    assert "What to do: " in done.stderr  # the whole finding, and not its first line
 
 
 SERVES = """\
