@@ -55,4 +55,5 @@ def test_itt_is_torchs_own_and_silent_without_a_tool(emit):
 def test_nvtx_fails_as_it_does_in_torch_without_cuda(emit):
     done = emit("nvtx")
     assert done.returncode == 1
-    assert "Torch not compiled with CUDA enabled" in done.stderr or "NVIDIA" in done.stderr
+    said = ("Torch not compiled with CUDA enabled", "NVIDIA", "No CUDA GPUs are available")
+    assert any(one in done.stderr for one in said)

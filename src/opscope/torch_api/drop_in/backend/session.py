@@ -165,9 +165,14 @@ def _begin(session: _Session, start: Callable[[], object]) -> None:
 
 
 def _takes_a_second() -> bool:
-    """Whether this torch begins a profile in a profile: from 2.13 on, where the first loses all."""
-    version = sys.modules["torch"].torch_version.TorchVersion(sys.modules["torch"].__version__)
-    return bool(version >= (2, 13))
+    """Whether this torch begins a profile in a profile, where the first then loses all: 2.6 does,
+    and those from 2.13 on."""
+    return _torch_is_at_least(2, 13) or not _torch_is_at_least(2, 7)
+
+
+def _torch_is_at_least(*version: int) -> bool:
+    torch = sys.modules["torch"]
+    return bool(torch.torch_version.TorchVersion(torch.__version__) >= version)
 
 
 def _weakly(owner: Any) -> weakref.ref[Any] | None:
@@ -193,7 +198,7 @@ def disable_profiler() -> Any:
     """
     if ranges.are_pushed():
         return ranges.disable()
-    if _current is None and _takes_a_second():
+    if _current is None and _torch_is_at_least(2, 13):
         return _nothing()
     session = _end("Can't disable Kineto profiler when it's not running")
     return ProfilerResult(session.load, session.config.settings.list_options())
