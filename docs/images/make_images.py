@@ -17,7 +17,8 @@ from unittest import mock
 from playwright.sync_api import sync_playwright
 from rich.console import Console
 
-from opscope.cli import main, summary
+from opscope.cli import main
+from opscope.cli.shown import console as shown
 
 IMAGES = Path(__file__).parent
 WIDTH = 118
@@ -41,7 +42,7 @@ def picture_of_report(page_file: Path) -> None:
 def picture_of_summary(trace: Path) -> None:
     """What `opscope summary` prints on a terminal."""
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
-    with mock.patch.object(summary, "console_for", lambda _stream: console):
+    with mock.patch.object(shown, "console_for", lambda _stream: console):
         main(["summary", str(trace), "--row-limit", "8"])
     title = f"opscope summary {trace.name}"
     console.save_svg(str(IMAGES / "summary.svg"), title=title)
