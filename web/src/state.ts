@@ -139,8 +139,7 @@ export class State {
 
   // Selects the call of Python that starts at the first of these times; picked again, the next one.
   goToCall(starts: number[]): void {
-    const { spans } = this;
-    const calls = starts.map((start) => spans.callStartingAt(start)).filter((call) => call >= 0);
+    const calls = this.spans.callsStartingAt(starts);
     if (calls.length) this.goTo(calls[(calls.indexOf(this.selected) + 1) % calls.length], true);
   }
 

@@ -162,11 +162,15 @@ class Table:
         return found
 
 
+def nearest(name: object, known: Iterable[str]) -> str | None:
+    """Which of some names was probably meant by one that is not there; None where none is near."""
+    return next(iter(difflib.get_close_matches(str(name), list(known), n=1)), None)
+
+
 def unknown_name(what: str, name: object, known: Sequence[str]) -> UnknownNameError:
     """The error for a name that is not there, with the one that was probably meant."""
-    near = [one for one in known if one.startswith(f"{name}_")]
-    near += difflib.get_close_matches(str(name), known, n=1)
-    meant = f"Did you mean {near[0]!r}? " if near else ""
+    near = next((one for one in known if one.startswith(f"{name}_")), None) or nearest(name, known)
+    meant = f"Did you mean {near!r}? " if near else ""
     return UnknownNameError(f"{what} {name!r}. {meant}There are: {', '.join(known)}.")
 
 

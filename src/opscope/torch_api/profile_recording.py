@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
-import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -20,6 +18,7 @@ from opscope.base.address import refuse_address
 from opscope.base.notice import notice
 from opscope.base.quantity_text import count_bytes
 from opscope.columns.device_kinds import keep_device_kinds
+from opscope.columns.table import nearest
 from opscope.errors import LifecycleError, OpscopeError, UsageError
 from opscope.recording.facts.program_facts import ProgramFacts, facts_of_program
 from opscope.recording.streams.stream import Stream, Streams
@@ -38,14 +37,14 @@ Given = ParamSpec("Given")
 
 def _suggesting(init: Callable[Given, None]) -> Callable[Given, None]:
     """An ``__init__`` that says of a keyword which it does not know which one was meant."""
-    known = inspect.getfullargspec(init).kwonlyargs
+    known = getattr(init, "__kwdefaults__", None) or {}  # all are by keyword, and have one
 
     @functools.wraps(init)
     def checked(*arguments: Given.args, **keywords: Given.kwargs) -> None:
         for name in keywords:
             if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
-                meant = f" Did you mean {near[0]!r}?" if near else ""
+                near = nearest(name, known)
+                meant = f" Did you mean {near!r}?" if near else ""
                 raise TypeError(f"profile() has no argument {name!r}.{meant}")
         init(*arguments, **keywords)
 

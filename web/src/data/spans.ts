@@ -81,11 +81,15 @@ export class Spans {
     this.shown = show ? this.all : new SpanRows(this, isPython);
   }
 
-  // -1 for none. Of a line each is made by another call, so that no two start at once.
-  callStartingAt(start: number): number {
-    for (let span = 0; span < this.count; span++)
-      if (this.start[span] === start && isPython(this.kind(span))) return span;
-    return -1;
+  // Calls of Python that start at one of some times; of a time the outermost.
+  callsStartingAt(starts: number[]): number[] {
+    const found = new Map<number, number>();
+    const wanted = new Set(starts);
+    for (let span = 0; span < this.count; span++) {
+      const start = this.start[span];
+      if (wanted.has(start) && !found.has(start) && isPython(this.kind(span))) found.set(start, span);
+    }
+    return starts.flatMap((start) => found.get(start) ?? []);
   }
 
   duration(span: number): number {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from opscope.analysis.critical_path.graph import WaitGraph, wait_graph
 from opscope.base.cached_property import cached_property
 from opscope.base.quantity_text import share_text, time_text
 from opscope.base.reused_memory import reusing_memory
+from opscope.columns.table import nearest
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 from opscope.timeline.arrays import Amounts, Flags, Values
@@ -205,8 +205,8 @@ def _nodes(graph: WaitGraph, selection: Selection, name: str) -> Flags:
     chosen = np.asarray(inside | np.isin(graph.gpu, selection.works(name)))
     if chosen.any():
         return chosen
-    close = difflib.get_close_matches(name, selection.known, n=1)
-    meant = f"Did you mean {close[0]!r}?" if close else "`opscope summary` shows the names."
+    near = nearest(name, selection.known)
+    meant = f"Did you mean {near!r}?" if near else "`opscope summary` shows the names."
     raise UsageError(
         f"Nothing in this recording is called {name!r}: give the name of an operator, the path of "
         f"a module, or a line as in train.py:12. {meant}"
