@@ -126,7 +126,7 @@ TEST(a_forked_child_neither_has_the_file_open_nor_mapped) {
   CHECK(has("/proc/self/fd", path) && is_mapped());
 }
 
-// The child goes on with the record that was begun, and the payload of it, though nobody will read either.
+// The child goes on with the record that was begun, and the payload of it, though neither is read.
 TEST(a_fork_in_the_middle_of_filling_in_a_record) {
   for (const bool is_streamed : {true, false}) {
     const auto stream = is_streamed ? std::make_unique<Streaming>() : nullptr;

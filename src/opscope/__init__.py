@@ -28,9 +28,9 @@ except ImportError as error:
     from opscope.errors import MissingDependencyError as _MissingDependencyError
 
     raise _MissingDependencyError(
-        f"opscope's compiled part cannot be loaded ({error}). It is made when opscope is "
-        "installed, for one version of Python, and cannot be inside a zip file: install opscope "
-        "with the pip of this Python."
+        f"opscope's native core cannot be loaded ({error}). It is compiled at installation for "
+        "one version of Python, and does not work inside a zip file: install opscope with the "
+        "pip of this Python."
     ) from error
 
 from opscope.errors import (

@@ -75,7 +75,7 @@ def optimizer_steps(trace):
 def test_the_line_to_change_is_said_and_only_warm_steps_are_recorded(why, tmp_path):
     done = why("130")
     assert done.stdout == "the end\n"
-    assert "this is about " in done.stderr and "once it was warm" in done.stderr
+    assert "this is about " in done.stderr and "after warm-up" in done.stderr
     assert "train.py:13 in forward" in done.stderr
     assert "y[i] = self.linear(x[i])" in done.stderr
     assert "What to do:" in done.stderr
@@ -95,7 +95,7 @@ def test_the_line_to_change_is_said_and_only_warm_steps_are_recorded(why, tmp_pa
 
 def test_a_program_that_ends_before_it_is_warm_is_explained_by_its_start(why, tmp_path):
     done = why("2")
-    assert "before it was warm" in done.stderr
+    assert "before warm-up was complete" in done.stderr
     assert "train.py:13 in forward" in done.stderr
     assert len(opscope.load(tmp_path / "train.opscope").events) > 50
 
@@ -175,7 +175,7 @@ def test_a_server_is_answered_for_while_it_runs_and_steps_that_follow_too(why, s
     done = why("60")
     assert "no optimizer's step() has returned for 3 s" in done.stderr
     assert "train.py:16 in forward" in done.stderr
-    assert "steps of the program once it was warm" in done.stderr
+    assert "steps analysed after warm-up" in done.stderr
     assert done.stderr.count("trace written to") == 2
     assert optimizer_steps(opscope.load(tmp_path / "train.opscope")) > 5
 
@@ -185,12 +185,12 @@ def test_a_fault_of_recording_does_not_reach_the_programs_step(why, tmp_path):
     (tmp_path / "train.py").write_text(faulty)
     done = why("12")
     assert done.stdout == "the end\n"
-    assert "The warm steps could not be recorded: no more" in done.stderr
+    assert "The steps after warm-up could not be recorded: no more" in done.stderr
 
 
 def test_a_schedule_of_ones_own_is_refused(why):
     done = why("1", options=("--schedule", "1,1,1"), code=2)
-    assert "--why chooses the steps" in done.stderr
+    assert "--why and --schedule both choose" in done.stderr
 
 
 INTERRUPTED = """\
@@ -230,5 +230,5 @@ def test_an_interrupted_program_is_answered_for(why, tmp_path, step):
     (tmp_path / "train.py").write_text(PROGRAM.replace('print("the end")', interrupts))
     done = why("1000", code=-2)
     assert done.stderr.count("trace written to") == 1
-    about = "ended before it was warm" if step < 3 else "once it was warm"
+    about = "ended before warm-up was complete" if step < 3 else "after warm-up"
     assert about in done.stderr

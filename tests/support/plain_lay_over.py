@@ -20,7 +20,7 @@ class OffProcessor:
     """Of each piece, how much of it is something else than it seemed. Shape (pieces,).
 
     Attributes:
-        delayed_ns: waiting for a processor.
+        delayed_ns: waiting for a CPU.
         blocked_ns: in a call that waits, of pieces that do not say so themselves.
         faults_ns: the kernel handing out pages.
         waits_for: ``WaitsFor`` of ``blocked_ns``.

@@ -38,7 +38,7 @@ def interpreter() -> list[str]:
 def bare_python(file: str, *arguments: str) -> list[str]:
     """The command that runs a file that needs the standard library alone."""
     if not sys.executable or getattr(sys, "frozen", False):  # that would start the program again
-        raise FileNotFoundError(2, "this program has no Python of its own that could be started")
+        raise FileNotFoundError(2, "this program has no Python executable that can be started")
     writes_none = ["-B"] if sys.dont_write_bytecode else []
     return [sys.executable, "-I", "-S", *writes_none, os.path.abspath(file), *arguments]
 

@@ -46,8 +46,8 @@ class Delivered(Enum):
 class Column:
     """One column.
 
-    The recorder keeps what is said here of values; ``columns.validate`` checks it of traces that
-    are read from disk, so that nothing that looks at a trace has to.
+    The recorder guarantees these constraints on values; ``columns.validate`` checks them for traces
+    that are read from disk, so that nothing that looks at a trace has to.
 
     Attributes:
         name: with its unit, where it has one.

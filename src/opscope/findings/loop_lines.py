@@ -36,7 +36,7 @@ with all others at once, an element takes about so long, and without vectors (ta
 """
 
 _BACKWARD_WORK = 2
-"""A gradient takes so many times the work of what it is of: one for each factor of a product."""
+"""Work of a gradient relative to its forward operator: one product for each factor."""
 
 
 @dataclass(frozen=True, eq=False)

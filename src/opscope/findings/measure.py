@@ -33,8 +33,8 @@ def _torch() -> Any:
         import torch
     except ImportError as error:
         raise MissingDependencyError(
-            "Measuring what a fix saves needs torch, which cannot be imported here. Install torch, "
-            "or leave out the benchmark: estimates are derived from the recording then."
+            "Measuring savings needs torch, which cannot be imported here. Install torch, or "
+            "omit the benchmark to get estimates from the recording."
         ) from error
     return torch
 

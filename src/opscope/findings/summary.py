@@ -45,7 +45,7 @@ class Summary:
 def summary_of(trace: TraceData, which: str = "steady") -> Summary:
     """The verdict, and the names with most time of their own."""
     if not len(trace.events):
-        return Summary(None, ShownTable("opscope: nothing was recorded", (), ()))
+        return Summary(None, ShownTable("opscope: no events were recorded", (), ()))
     if not trace.has_times:
         return Summary(None, _without_times(trace))
     period = period_of(trace, which)
@@ -69,11 +69,11 @@ def summary_of(trace: TraceData, which: str = "steady") -> Summary:
     ]
     note = (
         f"{period} ({len(trace.events):,} events, {len(averages):,} names). export_report(path) "
-        "writes a page to look at, key_averages() a table, trace.to_pandas() a DataFrame."
+        "writes an HTML page, key_averages() returns a table, trace.to_pandas() a DataFrame."
     )
     columns = ["name", "calls", "self CPU", "share", "total CPU", *["self device"] * with_device]
     verdict = find_verdict(trace, which) if len(trace.events) <= _MOST_EVENTS else None
-    return Summary(verdict, ShownTable("opscope: most time of their own", columns, rows, note))
+    return Summary(verdict, ShownTable("opscope: most self time", columns, rows, note))
 
 
 def _without_times(trace: TraceData) -> ShownTable:

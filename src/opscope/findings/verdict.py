@@ -32,7 +32,7 @@ _WORTH_FIXING, SLOW = 0.02, 0.05
 """Of the time: a fix that saves less is not worth naming; and no reason to call a program slow."""
 _MOST_OF_IT, _MUCH = 0.5, 0.3
 _TOO_BUSY = 0.6
-"""Of the time, waiting for a processor: "healthy" is worthless then."""
+"""Of the time, waiting for a CPU: "healthy" is worthless then."""
 _NOT_ABOUT_TIME = (Status.EVENT_LOOP, Status.MEMORY)
 _WITHOUT_WORK = (*WAITS, Cause.DEVICE)
 _NOT_THE_PROGRAM = (Cause.DESCHEDULED, Cause.PROFILER)
@@ -158,7 +158,7 @@ class Verdict:
 
     def _fix(self) -> str:
         where, count = "ranks" if self._is_of_ranks else "why --all", len(self.not_looked_for)
-        missing = f"{count} patterns not looked for: opscope run --why" if count else ""
+        missing = f"{count} checks need more data: opscope run --why" if count else ""
         fix = f"fix: {self.fix.rstrip('.')}" if self.fix else ""
         if not fix and not missing and self.status is not Status.HEALTHY:
             fix = f"look closer: {self.next}"
@@ -288,7 +288,7 @@ def quick_line(trace: TraceData) -> str:
     period = period_of(trace)
     about, doubt = f"{period}{_left_out(period)}", doubts_text(period.trace)
     names = ", ".join(f"{name} {share_text(share)}" for name, share in most_time(period, None))
-    said = names or "nothing that was recorded took 1%"
+    said = names or "no operator or cause takes 1%"
     return "; ".join(text for text in (f"most time: {said} of the {about}", doubt) if text)
 
 

@@ -17,7 +17,7 @@ from opscope.torch_api.profile_recording import ProfileRecording
 _NOT_YET_WARM = 3  # steps that import, allocate, compile and choose algorithms
 _FEWEST, _FEW, _MANY = 2, 5, 30  # steps: enough after 20 s, after a second, however short
 _FEW_TO_COMPARE, _FEWEST_TO_COMPARE = 11, 6
-"""Of ranks, whose steps are compared: ten whole ones between the ends of so many, five at least."""
+"""Steps recorded of each rank, for comparisons: at least five complete ones."""
 _SECOND_S, _LONG_S = 1.0, 20.0
 
 
@@ -40,7 +40,7 @@ class WarmSteps:
             when_without: called with that of a program in which no step has ended for ``limit_s``,
                 such as a server, on a thread of its own; says whether that was all there is to say,
                 unless steps follow.
-            is_rank: whether the process is one of several ranks, as far as is known by then.
+            is_rank: whether the process is known to be one of several ranks.
         """
         self._new_recording, self._when_done = new_recording, when_done
         self._when_without, self._is_answered = when_without, False

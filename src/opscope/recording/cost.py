@@ -31,7 +31,7 @@ _ITERATIONS, _ROUNDS = 20, 7
 _BEGINS_S = 0.25
 """A thread that has not begun by then is not waited for."""
 _FILE = "<opscope: calibration>"
-"""Not in a folder of ours, whose functions are not recorded."""
+"""Not in opscope's folder, whose functions are not recorded."""
 
 _ASKED = (
     Want.INNER_OPERATORS | Want.INPUTS | Want.OUTPUTS | Want.MEMORY | Want.OVERLOADS

@@ -53,7 +53,7 @@ def arguments(recorded: Recorded) -> Iterator[Row]:
 
 
 def allocations(recorded: Recorded) -> Iterator[Row]:
-    """Allocations and frees."""
+    """Memory allocations and frees."""
     account = recorded.decoded.account
     count = len(recorded.decoded.tables["allocations"])
     dropped, lost = account["dropped_allocations"], account["lost_allocations"]

@@ -40,13 +40,9 @@ style-src {style_hash}; img-src data:; base-uri 'none'; form-action 'none'">
 <style>{style}</style>
 </head>
 <body>
-<noscript>This report draws itself with JavaScript, which is switched off here.</noscript>
-<div id="opscope"></div>
-<script type="application/json" id="opscope-report">{report}</script>
-<script type="text/plain" id="opscope-columns">{columns}</script>
-<script>{script}</script>
-</body>
-</html>
+<noscript>This report needs JavaScript, which is switched off.</noscript> <div id="opscope"></div>
+<script type="application/json" id="opscope-report">{report}</script> <script type="text/plain"
+id="opscope-columns">{columns}</script> <script>{script}</script> </body> </html>
 """
 
 
@@ -128,6 +124,6 @@ def bundled(name: str) -> str:
         return (_BUNDLE / name).read_text(encoding="utf-8")
     except OSError as error:
         raise OpscopeError(
-            f"The report's own file {name} is missing from this installation of opscope. Install "
-            "opscope again; in a checkout, run: npm --prefix web run build"
+            f"The file {name} is missing in this installation of opscope. Install opscope "
+            "again; in a checkout, run: npm --prefix web run build"
         ) from error

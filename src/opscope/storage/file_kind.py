@@ -23,9 +23,9 @@ class FileKind(Enum):
 
     CHROME = "a Chrome trace"
     EXECUTION_TRACE = (
-        "an execution trace: what operators took and returned, for PARAM and Chakra, and no trace "
-        "that opscope reads. Record the program with `opscope run` (with --shapes for `opscope "
-        "export --replay`), and load what that writes"
+        "an execution trace for PARAM and Chakra, which opscope does not read. Record the "
+        "program with `opscope run` (with --shapes for `opscope export --replay`), and load "
+        "what that writes"
     )
     SNAPSHOT = (
         "a memory snapshot of torch (torch.cuda.memory._dump_snapshot), which opscope does not "
@@ -34,11 +34,11 @@ class FileKind(Enum):
         "opscope shows"
     )
     PICKLE = (
-        "a pickled Python object and no trace. If it is a memory snapshot, look at it with "
+        "a pickled Python object, not a trace. If it is a memory snapshot, look at it with "
         "torch's viewer: https://pytorch.org/memory_viz"
     )
-    DATABASE = "an SQLite database, as `nsys export` writes, and no trace that opscope reads"
-    PARQUET = "a single Parquet file, and a trace is a folder of them. Load the folder"
+    DATABASE = "an SQLite database, as `nsys export` writes, which opscope does not read"
+    PARQUET = "a single Parquet file, but a trace is a folder of them. Load the folder"
     OTHER = "something else"
 
 

@@ -16,7 +16,7 @@ def summary_html(trace: TraceData) -> str:
         for name, schema in TABLES.items()
         if len(trace.table(name)) and name not in ("ledger", "metadata")
     ]
-    note = "to_pandas(), to_polars() and to_arrow() give a table, sql() answers questions. "
+    note = "to_pandas(), to_polars() and to_arrow() give tables, sql() runs queries. "
     return html_table(
         _title(trace),
         ("table", "rows", ""),
@@ -31,7 +31,7 @@ def _title(trace: TraceData) -> str:
     if not len(events):
         return "opscope trace without events"
     if not trace.has_times:
-        return f"opscope trace: {len(events):,} events, of which no times were recorded"
+        return f"opscope trace: {len(events):,} events without times"
     seconds = int(trace.end_ns.max() - events["start_ns"].min()) / 1e9
     return f"opscope trace: {len(events):,} events in {seconds:,.3f} s"
 
@@ -49,4 +49,4 @@ def _doubtful(trace: TraceData) -> str:
 
 def _missing(trace: TraceData) -> str:
     missing = missing_ranks(trace.ledger)
-    return f"This is not the whole job: {missing}." if missing else ""
+    return f"The job is incomplete: {missing}." if missing else ""

@@ -73,10 +73,10 @@ class Period:
 
 
 def no_start_up() -> UsageError:
-    """The error for a recording of whose start-up something is asked."""
+    """The error if the start-up of a recording without one is requested."""
     return UsageError(
-        "This recording has no start-up that could be told from the rest: it takes five steps "
-        "of an optimizer or calls of a network to see where one ends. Ask for all of it."
+        "This recording has no recognisable start-up, which needs five steps of an optimizer "
+        "or calls of a network. Use the whole recording (all)."
     )
 
 

@@ -161,6 +161,6 @@ def what_passes_between(trace: TraceData) -> str:
     between = share_text(1 - share)
     look = ": look there first" if share < 0.5 else ""
     return (
-        f"steps like these are {share_text(share)} of the program's time from its first step to "
-        f"its last, and {between} passes between steps, which was not recorded{look}"
+        f"recorded steps cover {share_text(share)} of the time from the first step to the last; "
+        f"{between} between steps was not recorded{look}"
     )

@@ -69,7 +69,7 @@ def test_of_a_job_all_are_shown_and_which_differs(command_line, job):
     assert cells(lines[5]) == ["process 4242", "--", "--", "10.0 µs", "0.0%", "--", "--"]
     assert "reached: 12% in rank 2, 60% in the median of 4." in lines
     assert "rank 4" not in done.out
-    assert "rank 4: This trace does not say what shapes arguments had" in done.err
+    assert "rank 4: Argument shapes were not recorded" in done.err
     assert "1 GFLOP/s in float32" in done.err
 
 
@@ -123,5 +123,5 @@ def test_where_no_process_has_shapes_that_is_the_answer(command_line, tmp_path):
     for rank in range(2):
         build_trace([span("aten::mm", 0, 10)]).save(tmp_path / "job", rank=rank)
     done = command_line("summary --roofline", tmp_path / "job")
-    assert "Of no process" in done.complaint.splitlines()[-1]
-    assert "all 2 processes: This trace does not say what shapes" in done.err
+    assert "No process in" in done.complaint.splitlines()[-1]
+    assert "all 2 processes: Argument shapes were not recorded" in done.err

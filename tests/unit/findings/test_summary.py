@@ -34,7 +34,7 @@ def test_numbers_are_aligned_right_and_texts_left():
 
 def test_an_empty_trace_says_so():
     assert "without events" in Trace({}, Names.from_strings([]))._repr_html_()
-    assert "nothing was recorded" in summary_of(Trace({}, Names.from_strings([])))._repr_html_()
+    assert "no events were recorded" in summary_of(Trace({}, Names.from_strings([])))._repr_html_()
 
 
 def test_averages_come_with_most_time_first():
@@ -85,5 +85,5 @@ def test_averages_are_of_the_time_looked_at_and_leave_out_steps_and_waiting():
     )
     html = summary_of(trace)._repr_html_()
     assert "20%" in html and "recording, 100 µs" in html
-    averages = html.split("most time of their own")[1]
+    averages = html.split("most self time")[1]
     assert "ProfilerStep" not in averages and "sleep" not in averages

@@ -53,7 +53,7 @@ def promised():
 def test_a_column_that_is_left_out_is_not_filled_in(schema, column):
     columns = columns_of(schema)
     del columns[column.name]
-    with pytest.raises(RuntimeError, match=f"disagree on {schema.name}: {column.name} is missing"):
+    with pytest.raises(RuntimeError, match=f"differ in {schema.name}: {column.name} is missing"):
         delivered_table(schema, {schema.name: columns})
 
 
@@ -76,7 +76,7 @@ def test_a_column_that_is_something_else_is_refused(schema, changed, fault):
 def test_a_table_that_is_left_out_is_not_taken_for_an_empty_one():
     tables = window()["tables"]
     del tables["frames"]
-    with pytest.raises(RuntimeError, match="disagree on frames: file is missing"):
+    with pytest.raises(RuntimeError, match="differ in frames: file is missing"):
         read_decoded(window(tables=tables))
 
 

@@ -30,7 +30,7 @@ from opscope.timeline.tree.frame_text import own_texts
 
 
 class KnownBy(str, Enum):
-    """What a place may be known by, as far as it was recorded."""
+    """The recorded properties that identify a place."""
 
     MODULE = "module"
     SHAPES = "shapes"

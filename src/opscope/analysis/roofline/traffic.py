@@ -115,7 +115,7 @@ _MOST_BYTES = 1 << 48
 
 
 def bytes_moved(name: str, inputs: Inputs) -> int | None:
-    """At least so many; None where nothing that can be is known of it, or of its arguments."""
+    """Lower bound; None if the operator or its arguments are unknown."""
     traffic = TRAFFIC.get(name)
     if traffic is None or not tensors_in(inputs):
         return None

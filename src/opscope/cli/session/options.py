@@ -1,4 +1,4 @@
-"""What ``opscope run`` was asked for, and what its process asks of the one that makes the trace."""
+"""Options of ``opscope run``, and its request to the process that writes the trace."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ScheduleOption:
         wait, warmup, active, *repeat = map(int, parts)
         if active == 0:
             raise ArgumentTypeError(
-                f"{text!r} never records a step. Make its third number at least 1"
+                f"{text!r} never records a step. Its third number must be at least 1"
             )
         return cls(wait=wait, warmup=warmup, active=active, repeat=repeat[0] if repeat else 0)
 

@@ -85,7 +85,7 @@ class RecordingSession:
                 self._children.recording_began()
         except Exception as error:
             self._failed = True
-            self._messages.fail(f"{error} The program runs on without being recorded.")
+            self._messages.fail(f"{error} The program continues without being recorded.")
 
     def _begin_recording(self) -> None:
         self._profile = self._new_recording()
@@ -121,14 +121,14 @@ class RecordingSession:
             process=self._process,
             is_left_to_others=True,
             when_refused=lambda reason: self._messages.say(
-                "the recording is in memory only until the program ends, because nothing can be "
-                f"written to {folder}: {reason}"
+                "the recording is only in memory until the program ends, because this folder "
+                f"is not writable: {folder}: {reason}"
             ),
         )
 
     @property
     def _answers_for_all(self) -> bool:
-        """What makes it slow is said in the end, of the process that did most."""
+        """The verdict is printed at the end, for the process that did most."""
         return self._children is not None and self._options.why
 
     def _step_of_schedule(self) -> None:
@@ -140,7 +140,7 @@ class RecordingSession:
             if self._warm is not None:
                 self._warm.step_ended()
         except Exception as error:  # the program's step must not fail for it
-            self._messages.fail(f"The warm steps could not be recorded: {reason(error)}")
+            self._messages.fail(f"The steps after warm-up could not be recorded: {reason(error)}")
 
     def program_is_over(self) -> None:
         """What is recorded from now on is of Python's own end."""
@@ -192,15 +192,17 @@ class RecordingSession:
 
     def _say_who_goes_on(self) -> None:
         if self._finisher.is_busy:
-            self._messages.say("left: another process goes on writing the trace")
+            self._messages.say("another process continues to write the trace")
         elif any(recording.has_stream for recording in self._recordings):
             folder = shlex.quote(str(self._destination.trace))
             self._messages.fail(
-                "Interrupted; what was recorded is kept, and becomes a trace by itself or by "
-                f"`opscope doctor --recover {folder}`."
+                "Interrupted; the recording is kept. The watchdog process or `opscope doctor "
+                f"--recover {folder}` writes its trace."
             )
         else:
-            self._messages.fail("Interrupted while writing, so what was recorded last is lost.")
+            self._messages.fail(
+                "Interrupted while writing, so the last part of the recording is lost."
+            )
 
     def _profile_arguments(self) -> dict[str, Any]:
         steps = self._options.schedule
@@ -219,16 +221,14 @@ class RecordingSession:
         if self._profile is None:
             if self._children is not None:  # what they did is said
                 return
-            self._messages.fail(
-                "The program never imported torch, so nothing was recorded and no file written."
-            )
+            self._messages.fail("The program did not import torch, so no trace was written.")
         elif self._options.schedule is None:
             self._keep(self._profile, self._destination)
         elif self._cycles == 0:
             self._messages.fail(
-                "The schedule never came to an active step, so nothing was recorded and no file "
-                "written. A step ends when the optimizer's step() returns; wait for fewer of them, "
-                "or record everything by leaving out --schedule."
+                "The program ended before the first active step of the schedule, so no trace "
+                "was written. A step ends when Optimizer.step returns. Use smaller numbers, or "
+                "omit --schedule to record everything."
             )
 
     def _finish_finding_out(self, warm: WarmSteps) -> None:
@@ -241,16 +241,17 @@ class RecordingSession:
         else:
             if not self._answers_for_all:
                 self._messages.say(
-                    "the program ended before it was warm, so this is about its start; a step ends "
-                    "when the optimizer's step() returns"
+                    "the program ended before warm-up was complete, so its start was analysed; "
+                    "a step ends when Optimizer.step returns"
                     if warm.ended_steps
-                    else "no optimizer's step() has returned, so this is about the program from "
-                    f"its start on, {warm.limit_s:.0f} s at most"
+                    else "no training steps seen, so the start of the program was analysed, "
+                    f"{warm.limit_s:.0f} s at most"
                 )
             self._keep(recording, self._destination)
 
     def _answer_so_far(self, recording: ProfileRecording) -> bool:
-        """Say why a program is slow that has no steps, while it runs on; on a thread of ours.
+        """Print the verdict of a program without steps while it continues; runs on an opscope
+        thread.
 
         Only where it calls a network again and again: else it may still be about to begin.
         """
@@ -261,20 +262,20 @@ class RecordingSession:
             if len(module_calls(recording.trace)) < _FEWEST_CALLS:
                 return False
             self._messages.say(
-                f"no optimizer's step() has returned for {warm.limit_s:.0f} s, so this is about "
-                "the calls of the network until now; steps are looked at if there are any later"
+                f"no optimizer's step() has returned for {warm.limit_s:.0f} s, so the calls of "
+                "the network until now are analysed; later steps follow"
             )
             self._keep(recording, self._destination)
             self._has_kept = False  # by what is the last that is said
         except Exception as error:  # the program runs on
-            self._messages.fail(f"What was recorded could not be looked at: {reason(error)}")
+            self._messages.fail(f"The recording could not be analysed: {reason(error)}")
             return False
         return True
 
     def _keep_warm_steps(self, recording: ProfileRecording) -> None:
         steps = self._warm.recorded_steps if self._warm is not None else 0
         if not self._answers_for_all:
-            self._messages.say(f"this is about {steps} steps of the program once it was warm")
+            self._messages.say(f"{steps} steps analysed after warm-up")
         self._keep(recording, self._destination)
 
     def _keep_cycle(self, profile: ProfileRecording) -> None:
@@ -348,7 +349,7 @@ class RecordingSession:
             self._messages.fail(f"The trace could not be written: {reason(error)}")
             return None
         if refused is not None:
-            self._messages.fail(f"{refused} It went elsewhere instead:")
+            self._messages.fail(f"{refused} Written to another place instead:")
         return saved[-1]
 
 
@@ -393,7 +394,7 @@ def _current_folder() -> Path:
 
 
 def _leave_programs_limits() -> None:
-    """Undo the limits and the timers that the program has set for itself, as far as may be."""
+    """Undo limits and timers that the program has set, if possible."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000))
     for name in ("ITIMER_REAL", "ITIMER_VIRTUAL", "ITIMER_PROF"):
         if hasattr(signal, name):

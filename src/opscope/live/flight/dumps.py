@@ -89,8 +89,8 @@ class Dumps:
         kind = spool / KIND
         if error and kind.exists() and kind.stat().st_size:  # all is there
             notice(
-                f"no process makes the trace of a dump now ({os.strerror(error)}). It is made at "
-                f"the next one, or by: opscope doctor --recover {quote(str(self.directory))}"
+                f"the trace of a dump was not written ({os.strerror(error)}). The next dump "
+                f"writes it, or run: opscope doctor --recover {quote(str(self.directory))}"
             )
         else:
             _check(error)

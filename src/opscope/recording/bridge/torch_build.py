@@ -125,7 +125,7 @@ def _problem(path: Path, expected: str) -> str | None:
     if reason is not None:
         return reason
     try:
-        return None if _hash(path) == expected else f"{path} is not what was shipped"
+        return None if _hash(path) == expected else f"{path} differs from the shipped file"
     except OSError as error:
         return f"{path} cannot be read ({error.strerror or error})"
 

@@ -66,7 +66,7 @@ def sites_in(source: str) -> list[Site]:
 
 
 def operators_in_name(kernel: str) -> tuple[str, ...]:
-    """The operators that a name such as ``cpp_fused_add_relu_3`` says, as far as that tells."""
+    """The operators in a kernel name such as ``cpp_fused_add_relu_3``."""
     words = re.sub(r"^(cpp|triton)_(\w{2,4}_)?fused_?", "", kernel)
     text = re.sub(r"_?\d+$", "", words)
     return (text,) if text else ()

@@ -39,7 +39,7 @@ def joined_job() -> dict[str, Any]:
 
 
 def is_rank_of_several() -> bool:
-    """Whether this process is one of several ranks, as far as is known by now."""
+    """Whether this process is known to be one of several ranks."""
     size = describe_job().get("world_size", 1)
     return isinstance(size, int) and size > 1
 

@@ -136,7 +136,7 @@ class ProcessGroups(Listener):
         self.note()
 
     def note(self) -> None:
-        """Remember what there is now, also for a recording that will not come to its end."""
+        """Store the current process groups, also for a recording that may not be finished."""
         now = read_process_groups()
         if now:
             self._known = _joined(self._known, now)

@@ -18,8 +18,8 @@ from opscope.storage.chrome.vocabulary import parsed
 LOOKUP_IDS = ("external_id", "correlation_id", "python_id", "python_parent_id")
 """Numbers by which events of one file name each other."""
 
-WITHOUT_SIZE = "memory events have no size, or one that cannot be, and count as 0 bytes"
-ENDS_BEFORE_BEGIN = "spans end before they begin and count as 0 long"
+WITHOUT_SIZE = "memory events have a missing or impossible size, and count as 0 bytes"
+ENDS_BEFORE_BEGIN = "spans end before they begin, and have duration 0"
 
 Columns = dict[str, Any]
 

@@ -132,7 +132,7 @@ def labelled_device_type(labels: str) -> int | None:
 
 
 def file_device_type(categories: Iterable[str]) -> int:
-    """The same of kernels that nothing else is said of, by the runtimes that a file has calls of:
+    """The same for kernels without other attributes, from the runtimes whose calls are in the file:
     Kineto calls kernels of all devices ``kernel``."""
     runtimes = {
         category.split("_")[0]

@@ -44,7 +44,7 @@ def _averages(averages: Sequence[Any]) -> str:
         for average in ranked[:ROWS]
     ]
     note = _more(len(averages), "names")
-    return html_table("Averages, most time of their own first", columns, rows, note)
+    return html_table("Averages, sorted by self time", columns, rows, note)
 
 
 def _time(microseconds: float) -> str:
