@@ -151,8 +151,8 @@ def choose_trace(asked: Namespace) -> Chosen:
     return Chosen(path, part, () if source is None else source.parts, source, *cut)
 
 
-def long_trace(chosen: Chosen) -> LongTrace | None:
-    """A trace on disk that is long; None for one that is not."""
+def long_trace(chosen: Chosen, most: int = LONG_EVENTS) -> LongTrace | None:
+    """A trace on disk that is long, of more than ``most`` events; None for one that is not."""
     if not chosen.parts or chosen.has_several or not chosen.is_whole:
         return None
     folder = chosen.folder
@@ -161,7 +161,7 @@ def long_trace(chosen: Chosen) -> LongTrace | None:
     from opscope.storage.long_trace import LongTrace  # with what reads Parquet
 
     found = LongTrace(choose_part(folder, chosen.part))
-    return found if found.rows.get("events", 0) > LONG_EVENTS else None
+    return found if found.rows.get("events", 0) > most else None
 
 
 def _several(chosen: Chosen) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -96,16 +96,23 @@ class LongTrace:
         texts = read_whole(self.file("names"))["text"].to_pylist()
         return TraceData(tables, Names.from_strings(texts))
 
-    def groups(self, table: str, columns: Sequence[str] | None = None) -> Iterator[tuple[int, Any]]:
-        """Row of the first, and the rows of each group as Arrow, in order."""
+    def groups(
+        self,
+        table: str,
+        columns: Sequence[str] | None = None,
+        wanted: Container[int] | None = None,
+    ) -> Iterator[tuple[int, Any]]:
+        """Row of the first, and the rows of each group as Arrow, in order; by default of all."""
         if table not in self.rows:
             return
         with pq.ParquetFile(self.file(table)) as file:
+            there = set(file.schema_arrow.names)
+            known = None if columns is None else [name for name in columns if name in there]
             first = 0
             for group in range(file.num_row_groups):
-                rows = file.read_row_group(group, columns=columns)
-                yield first, rows
-                first += rows.num_rows
+                if wanted is None or group in wanted:
+                    yield first, file.read_row_group(group, columns=known)
+                first += file.metadata.row_group(group).num_rows
 
     def datasets(self) -> dict[str, Any]:
         """The tables that grow with the recording, to be read as they are needed."""
@@ -199,6 +206,14 @@ class LongTrace:
                 f"Nothing was recorded between {begin_ns} and {end_ns}. Choose a range between 0 "
                 f"and {(last - first) / 1e9:.3f} seconds."
             )
+        return self.of_rows(found, begin_ns, end_ns)
+
+    def of_rows(self, found: Values, begin_ns: int, end_ns: int) -> TraceData:
+        """Some events, by row, ascending, and all that is known of them and of that time.
+
+        Raises:
+            InsufficientMemoryError: that does not fit in memory.
+        """
         require_memory(len(found) * _BYTES_PER_EVENT, f"reading {len(found):,} events")
         tables = {name: _referring(self.small.table(name), found) for name in TABLES}
         tables |= {name: joined(list(self._about(found, name)), name) for name in self.on_disk}
@@ -216,7 +231,7 @@ class LongTrace:
 
     def _about(self, found: Values, name: str) -> Iterator[Table]:
         """The rows that are or refer to these events, or to none."""
-        for first, rows in self.groups(name):
+        for first, rows in self.groups(name, wanted=self._groups_about(found, name)):
             table = table_from_arrow(TABLES[name], rows)
             if name == "events":
                 begin, end = np.searchsorted(found, [first, first + len(table)])
@@ -225,6 +240,26 @@ class LongTrace:
                 event = table["event"]
                 kept = np.flatnonzero((_renumbered(event, found) >= 0) | (event < 0))
             yield _referring(table.take(kept), found)
+
+    def _groups_about(self, found: Values, name: str) -> set[int]:
+        """The groups of rows that can hold rows about these events, or about none."""
+        wanted, first = set(), 0
+        with pq.ParquetFile(self.file(name)) as file:
+            place = file.schema_arrow.get_field_index("event")
+            for number in range(file.num_row_groups):
+                group = file.metadata.row_group(number)
+                known = group.column(place).statistics if place >= 0 else None
+                if name == "events":
+                    low, high = first, first + group.num_rows - 1
+                elif known is not None and known.has_min_max and isinstance(known.min, int):
+                    low, high = known.min, known.max
+                else:
+                    low, high = -1, -1
+                first += group.num_rows
+                begin, end = np.searchsorted(found, [low, high + 1])
+                if low < 0 or begin < end:
+                    wanted.add(number)
+        return wanted
 
     def file(self, table: str) -> Path:
         """That a table lies in."""
