@@ -14,19 +14,20 @@ from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from opscope._native import keep_freed_memory
-from opscope.api.job import Job
 from opscope.cli.parser import Parser, example
 from opscope.cli.shown.console import Messages
 from opscope.cli.trace_argument import Chosen, add_trace, choose_trace, load_chosen
 from opscope.cli.whole_job import of_readable, say_what_is_missing
 from opscope.columns.trace_data import TraceData
-from opscope.jobs.together import traces_together
 from opscope.report.page import write_report
 from opscope.storage.partition import Partition, parts_text
-from opscope.storage.processes import ProcessEntry
 from opscope.timeline.period import Which
+
+if TYPE_CHECKING:
+    from opscope.api.job import Job
 
 MOST_ON_TIMELINE = 8
 """Processes, where none was chosen: more are too many to compare by eye."""
@@ -67,6 +68,8 @@ def main(asked: Namespace) -> None:
 def _write_of_several(
     chosen: Chosen, page: Path, title: str, period: Which, messages: Messages
 ) -> None:
+    from opscope.api.job import Job
+
     keep_freed_memory()
     whole = Job(chosen.path)
     (compared, together), readable, unread = of_readable(
@@ -100,6 +103,9 @@ def _write_of_several(
 
 def _on_one_clock(job: Job, slow: Sequence[Partition]) -> tuple[TraceData, Partition, TraceData]:
     """All processes as one trace, and the slowest of them, else that with most events."""
+    from opscope.jobs.together import traces_together
+    from opscope.storage.processes import ProcessEntry
+
     one = next((part for part in slow if part in job.parts), job.most_recorded)
     traces = dict(job.traces())
     entries = {entry.partition: entry for entry in job.processes.entries}

@@ -35,15 +35,11 @@ from opscope.analysis.top_operators import (
     ran_anything,
 )
 from opscope.cli.parser import Parser, add_row_limit, example
-from opscope.cli.shown.compiled import compiled
 from opscope.cli.shown.completeness import describe_completeness, describe_dump, end_of_recording
 from opscope.cli.shown.console import Messages, Output
 from opscope.cli.shown.findings import verdict_section
-from opscope.cli.shown.gpu import device_use
 from opscope.cli.shown.operator_table import csv_of_operators, operator_content, operator_section
-from opscope.cli.shown.process_table import print_processes
 from opscope.cli.shown.results import Result, RowsFormat, Section, add_format, as_csv
-from opscope.cli.shown.roofline import roofline
 from opscope.cli.shown.summary_sections import find_sections, shown_sections
 from opscope.cli.trace_argument import Chosen, add_trace, choose_trace, load_chosen, long_trace
 from opscope.columns.trace_data import TraceData
@@ -97,12 +93,20 @@ def main(asked: Namespace) -> None:
         raise UsageError("--measure is for --roofline, which compares with what it measures.")
     chosen, row_limit = choose_trace(asked), asked.row_limit
     if asked.gpu:
+        from opscope.cli.shown.gpu import device_use
+
         device_use(chosen, asked.period, row_limit).show(asked.format)
     elif asked.roofline:
+        from opscope.cli.shown.roofline import roofline
+
         roofline(chosen, asked.period, row_limit, asked.measure).show(asked.format)
     elif asked.compiled:
+        from opscope.cli.shown.compiled import compiled
+
         compiled(chosen, asked.period, row_limit).show(asked.format)
     elif chosen.is_of_several:
+        from opscope.cli.shown.process_table import print_processes
+
         print_processes(chosen.job, asked.format)
     else:
         how = {

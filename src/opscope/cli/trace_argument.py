@@ -13,7 +13,6 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from opscope._native import keep_freed_memory
-from opscope.api.job import Job
 from opscope.api.load import load
 from opscope.cli.parser import one_of, whole_number
 from opscope.cli.shown.console import Messages
@@ -22,7 +21,6 @@ from opscope.columns.trace_data import TraceData
 from opscope.errors import InsufficientMemoryError, TraceFormatError, UsageError
 from opscope.jobs.chrome_files import ChromeFile
 from opscope.jobs.recordings import Recordings, find_recordings, folder_of
-from opscope.jobs.together import SOURCE
 from opscope.storage.job import missing_ranks
 from opscope.storage.manifest import MANIFEST, unfinished_below, unfinished_recordings
 from opscope.storage.partition import (
@@ -39,6 +37,7 @@ from opscope.timeline.doubts import doubts_text
 from opscope.timeline.period import Which
 
 if TYPE_CHECKING:
+    from opscope.api.job import Job
     from opscope.storage.long_trace import LongTrace
 
 
@@ -110,6 +109,8 @@ class Chosen:
     @property
     def job(self) -> Job:
         """The processes that are looked at, of a folder that has several."""
+        from opscope.api.job import Job
+
         return Job(self.path, self.parts)
 
     @property
@@ -144,6 +145,8 @@ def choose_trace(asked: Namespace) -> Chosen:
     part = asked_partition(ranks[0] if ranks else None, asked.process)
     cut = (getattr(asked, "range", None), getattr(asked, "steps", None))
     if len(ranks) > 1:
+        from opscope.api.job import Job
+
         return Chosen(path, None, Job(path, ranks).parts, None, *cut)
     source = find_recordings(path)
     if isinstance(source, ChromeFile):
@@ -176,7 +179,9 @@ def open_traces(chosen: Chosen) -> TraceData:
     keep_freed_memory()
     if not chosen.is_of_several:
         return load_chosen(chosen)
-    trace, *_ = of_readable(chosen.job, f"reading {chosen.path}", Job.together)
+    from opscope.jobs.together import SOURCE
+
+    trace, *_ = of_readable(chosen.job, f"reading {chosen.path}", lambda job: job.together())
     shown = int(trace.ledger[SOURCE]["shown together"])
     choose = f"choose with {chosen.parts[0].option}"
     Messages().say(f"{shown} processes together, on one clock; {choose}")
