@@ -17,7 +17,7 @@ how many of its operations each has. These three show all processes side by side
 from __future__ import annotations
 
 from argparse import Namespace
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from opscope._native import keep_freed_memory
@@ -115,7 +115,7 @@ def main(asked: Namespace) -> None:
             "by_shape": asked.group_by_shape,
         }
         if (long := long_trace(chosen)) is not None:
-            _print_long(long, how, asked.format)
+            _print_long(long, chosen, how, asked.format)
         else:
             _print(chosen, asked.period, how, asked.format)
 
@@ -155,8 +155,10 @@ def _print(chosen: Chosen, period: Which, how: dict[str, Any], format: RowsForma
     ).show(format)
 
 
-def _print_long(trace: LongTrace, how: dict[str, Any], format: RowsFormat) -> None:
-    """Of a recording that does not fit in memory, what can be added up."""
+def _print_long(
+    trace: LongTrace, chosen: Chosen, how: dict[str, Any], format: RowsFormat
+) -> None:
+    """Of a long recording the operators of all of it, and the rest of what stands for it."""
     with Messages().progress("adding up"):
         top = find_long_top_operators(trace, **how)
     if format is RowsFormat.CSV:
@@ -164,13 +166,24 @@ def _print_long(trace: LongTrace, how: dict[str, Any], format: RowsFormat) -> No
     _, end_ns = trace.span_ns
     events = trace.rows["events"]
     ended = end_of_recording(trace.between(end_ns - LAST_NS, end_ns + 1))
+    judged = load_chosen(replace(chosen, period=Which.STEADY))
+    period = period_of(judged)
+    # The peak may be anywhere, and is no stretch's.
+    below = replace(find_sections(judged, period), memory=[])
     Result(
-        sections=[*([Section(notes=ended)] if ended else []), operator_section(top)],
-        content={**_about(trace.small), "events": events, **operator_content(top)},
+        sections=[
+            *([Section(notes=ended)] if ended else []),
+            *([verdict_section(below.verdict)] if below.verdict is not None else []),
+            operator_section(top),
+            *shown_sections(below),
+        ],
+        content={
+            **{**_about(trace.small), "events": events},
+            **{**operator_content(top), **below.as_dict()},
+        },
         about=[
             *_left_out(top),
-            "modules, memory and what to change are shown of a part: --range A..B (seconds) or "
-            "--steps A..B",
+            f"the table of operators is of all; the rest of the {period}",
             describe_completeness(trace.small, events),
         ]
         if format is RowsFormat.TABLE

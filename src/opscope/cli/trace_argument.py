@@ -35,6 +35,7 @@ from opscope.storage.partition import (
 from opscope.storage.remote import local_path
 from opscope.timeline.doubts import doubts_text
 from opscope.timeline.period import Which
+from opscope.timeline.typical import COLUMNS, MOST_EVENTS, SAMPLE_EVENTS, find_stretch
 
 if TYPE_CHECKING:
     from opscope.api.job import Job
@@ -88,9 +89,6 @@ _NUMBERS = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
 _MOST_DOUBTS = 4
 """Of several processes: so many sentences about what is doubtful."""
 
-LONG_EVENTS = 10_000_000
-"""A recording of more is summarised and asked without having all of it in memory."""
-
 
 @dataclass(frozen=True)
 class Chosen:
@@ -105,6 +103,7 @@ class Chosen:
     # the part of the recording that was asked for, as A..B after its first event
     seconds: str | None = None
     steps: str | None = None  # likewise, in steps
+    period: Which | None = None  # which part an answer is about; None for one about all of it
 
     @property
     def job(self) -> Job:
@@ -143,7 +142,7 @@ def choose_trace(asked: Namespace) -> Chosen:
         messages.say(f"{path}, the newest trace in this folder")
     ranks = [] if asked.rank is None else _numbers(asked.rank)
     part = asked_partition(ranks[0] if ranks else None, asked.process)
-    cut = (getattr(asked, "range", None), getattr(asked, "steps", None))
+    cut = (getattr(asked, name, None) for name in ("range", "steps", "period"))
     if len(ranks) > 1:
         from opscope.api.job import Job
 
@@ -164,7 +163,7 @@ def long_trace(chosen: Chosen) -> LongTrace | None:
     from opscope.storage.long_trace import LongTrace  # with what reads Parquet
 
     found = LongTrace(choose_part(folder, chosen.part))
-    return found if found.rows.get("events", 0) > LONG_EVENTS else None
+    return found if found.rows.get("events", 0) > MOST_EVENTS else None
 
 
 def _several(chosen: Chosen) -> str:
@@ -189,12 +188,17 @@ def open_traces(chosen: Chosen) -> TraceData:
 
 
 def load_chosen(chosen: Chosen) -> TraceData:
-    """Load one process, or the part of it that was asked for, showing that this is going on."""
+    """Load one process, or the part of it that was asked for, showing that this is going on.
+
+    Of a long recording whose steady state was asked for, it is the stretch that stands for that.
+    """
     if chosen.has_several:
         raise UsageError(_several(chosen))
     messages = Messages()
     with messages.progress(f"reading {chosen.path}"):
-        loaded = _whole(chosen) if chosen.is_whole else _part(chosen)
+        loaded = _stretch(chosen)
+        if loaded is None:
+            loaded = _whole(chosen) if chosen.is_whole else _part(chosen)
     if missing := missing_ranks(loaded.ledger):
         messages.say(f"{missing}: this is not the whole job")
     if doubtful := doubts_text(loaded):
@@ -269,6 +273,20 @@ def said_once(
 
 def _beside(damaged: Mapping[Partition, TraceFormatError]) -> str:
     return f" that can be read (not {listed(damaged)})" if damaged else ""
+
+
+def _stretch(chosen: Chosen) -> TraceData | None:
+    """Of a long recording, where its steady state was asked for."""
+    trace = long_trace(chosen) if chosen.period is Which.STEADY else None
+    return None if trace is None else stretch_of(trace)
+
+
+def stretch_of(trace: LongTrace, most: int = SAMPLE_EVENTS) -> TraceData | None:
+    """The stretch that stands for a long recording; None where that has no more events."""
+    found = find_stretch(trace.small.names, trace.columns(COLUMNS), most)
+    if found is None:
+        return None
+    return trace.between(found.begin_ns, found.end_ns).with_metadata(found.facts())
 
 
 def _whole(chosen: Chosen) -> TraceData:
