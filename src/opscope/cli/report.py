@@ -14,20 +14,21 @@ from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from opscope._native import keep_freed_memory
-from opscope.api.job import Job
 from opscope.cli.parser import Parser, example
 from opscope.cli.shown.console import Messages
 from opscope.cli.trace_argument import Chosen, add_trace, choose_trace, load_chosen
 from opscope.cli.whole_job import of_readable, say_what_is_missing
 from opscope.columns.trace_data import TraceData
 from opscope.export.output_file import write_file
-from opscope.jobs.together import traces_together
 from opscope.report.page import report_html, write_report
 from opscope.storage.partition import Partition, parts_text
-from opscope.storage.processes import ProcessEntry
 from opscope.timeline.period import Which
+
+if TYPE_CHECKING:
+    from opscope.api.job import Job
 
 MOST_ON_TIMELINE = 8
 """Processes, where none was chosen: more are too many to compare by eye."""
@@ -68,6 +69,8 @@ def main(asked: Namespace) -> None:
 
 def page_of_several(chosen: Chosen, title: str, period: Which, messages: Messages) -> str:
     """The page of a job, as text; says what of it is missing."""
+    from opscope.api.job import Job
+
     keep_freed_memory()
     whole = Job(chosen.path)
     (compared, together), readable, unread = of_readable(
@@ -101,6 +104,9 @@ def page_of_several(chosen: Chosen, title: str, period: Which, messages: Message
 
 def _on_one_clock(job: Job, slow: Sequence[Partition]) -> tuple[TraceData, Partition, TraceData]:
     """All processes as one trace, and the slowest of them, else that with most events."""
+    from opscope.jobs.together import traces_together
+    from opscope.storage.processes import ProcessEntry
+
     one = next((part for part in slow if part in job.parts), job.most_recorded)
     traces = dict(job.traces())
     entries = {entry.partition: entry for entry in job.processes.entries}

@@ -16,7 +16,6 @@ import tempfile
 import webbrowser
 from argparse import Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from opscope.cli.parser import Parser, example, whole_number
 from opscope.cli.report import page_of_several, page_stem
@@ -28,17 +27,14 @@ from opscope.cli.trace_argument import (
     load_chosen,
     long_trace,
     open_traces,
+    stretch_of,
 )
-from opscope.columns.trace_data import TraceData
 from opscope.export.perfetto import write_perfetto
 from opscope.report.live_page import LivePage, windowed_page
 from opscope.report.page import report_html
 from opscope.report.server import FileServer, PageServer, tunnel
 from opscope.report.windows import Windows
 from opscope.storage.sql import query, query_long
-
-if TYPE_CHECKING:
-    from opscope.storage.long_trace import LongTrace
 
 MOST_ON_PAGE = 1_000_000
 """Events that the page holds all of; of more it holds a window."""
@@ -96,19 +92,11 @@ def _page(chosen: Chosen, asked: Namespace, messages: Messages) -> LivePage:
     with messages.progress(f"reading {chosen.path}"):
         windows = Windows(long)
     with messages.progress("making the page"):
-        part, about = _part_of(windows, long)
-        html, start_ns = windowed_page(windows, part, about, long.rows, title, period)
+        part = stretch_of(long, MOST_ON_PAGE) or load_chosen(chosen)
+        html, start_ns = windowed_page(windows, part, long.rows, title, period)
     return LivePage(
         lambda: html, lambda statement: query_long(long, statement, True), windows, start_ns
     )
-
-
-def _part_of(windows: Windows, long: LongTrace) -> tuple[TraceData, str]:
-    """What tables and findings are of, and the same in words."""
-    begin_ns, end_ns = windows.middle(MOST_ON_PAGE)
-    part = long.between(begin_ns, end_ns)
-    first, last = ((moment - windows.begin_ns) / 1e9 for moment in (begin_ns, end_ns))
-    return part, f"{first:.1f} s to {last:.1f} s, of a recording of {windows.spans:,} events"
 
 
 def _open(address: str, asked: Namespace) -> None:

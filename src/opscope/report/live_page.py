@@ -121,7 +121,6 @@ class LivePage:
 def windowed_page(
     windows: Windows,
     part: TraceData,
-    about: str,
     counts: Mapping[str, int],
     title: str,
     period: Which,
@@ -131,7 +130,6 @@ def windowed_page(
     Args:
         windows: of the trace.
         part: what tables, findings and steps are of.
-        about: the same in words.
         counts: rows of the whole trace by table.
         title: shown at the top.
         period: of tables and findings.
@@ -139,7 +137,7 @@ def windowed_page(
     least_ns = (windows.end_ns - windows.begin_ns) // PIXELS
     spans, least_ns = windows.between(windows.begin_ns, windows.end_ns + 1, least_ns)
     timeline, merged = windows.trace_of(spans), spans.merged
-    report, columns = gather(timeline, title, which=period, process=(about, part), merged=merged)
+    report, columns = gather(timeline, title, which=period, process=("", part), merged=merged)
     report["run"]["counts"] |= {
         name: count for name, count in counts.items() if name in report["run"]["counts"]
     }

@@ -14,18 +14,20 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opscope.base.reused_memory import reusing_memory
 from opscope.columns.trace_data import TraceData
 from opscope.errors import OpscopeError
 from opscope.export.output_file import write_file
 from opscope.findings.finding import Findings
-from opscope.jobs.collectives import JobCollectives
-from opscope.jobs.slow_ranks import SlowRanks
 from opscope.report.payload import gather
 from opscope.storage.partition import Partition
 from opscope.timeline.period import Which
+
+if TYPE_CHECKING:
+    from opscope.jobs.collectives import JobCollectives
+    from opscope.jobs.slow_ranks import SlowRanks
 
 _BUNDLE = Path(__file__).parent / "bundle"
 

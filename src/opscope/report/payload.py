@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,13 +18,9 @@ from opscope.export.window import Window, window_of
 from opscope.findings.find import find_findings
 from opscope.findings.finding import Finding, Findings
 from opscope.findings.verdict import Verdict, weighed
-from opscope.jobs.collectives import JobCollectives
-from opscope.jobs.shared_findings import job_verdict
-from opscope.jobs.slow_ranks import SlowRanks
 from opscope.report.device_section import device_section
 from opscope.report.memory_section import memory_section
 from opscope.report.packing import Packer, shown
-from opscope.report.rank_section import rank_section
 from opscope.report.span_section import Spans, add_merged, add_spans
 from opscope.report.table_sections import module_section, operator_sections, source_section
 from opscope.storage.job import missing_ranks
@@ -35,6 +31,10 @@ from opscope.timeline.period import Period, Which, period_of
 from opscope.timeline.phases import PHASE_NAMES
 from opscope.timeline.step_times import step_times
 from opscope.timeline.steps import program_steps
+
+if TYPE_CHECKING:
+    from opscope.jobs.collectives import JobCollectives
+    from opscope.jobs.slow_ranks import SlowRanks
 
 _MOST_SPANS = 1000
 
@@ -269,7 +269,11 @@ def gather(
     for done, (name, make) in enumerate(sections.items(), start=5):
         report[name] = make()
         tell(done, _PARTS)
-    report["ranks"] = None if ranks is None else rank_section(*ranks, on_timeline, packer)
+    report["ranks"] = None
+    if ranks is not None:
+        from opscope.report.rank_section import rank_section
+
+        report["ranks"] = rank_section(*ranks, on_timeline, packer)
     columns = packer.finish()
     report["columns"] = packer.directory
     return report, columns
@@ -288,8 +292,11 @@ def _verdict(
     def of_one() -> Verdict:
         return weighed(trace, which, findings, find_account(trace, which))
 
-    name = "all" if process is None else str(process[0])
-    return (of_one() if ranks is None else job_verdict(ranks[0], of_one, name)).lines()
+    if ranks is None:
+        return of_one().lines()
+    from opscope.jobs.shared_findings import job_verdict
+
+    return job_verdict(ranks[0], of_one, "all" if process is None else str(process[0])).lines()
 
 
 def _program_name(metadata: dict[str, Any]) -> str:

@@ -247,14 +247,6 @@ class Windows:
             return found, 0
         return merged_below(found, least_ns, nothing), least_ns
 
-    def middle(self, events: int) -> tuple[int, int]:
-        """A stretch of time in the middle of the recording with about so many events, Unix time."""
-        groups = len(self._begin)
-        each = max(self.spans // max(groups, 1), 1)
-        first = (groups - min(max(events // each, 1), groups)) // 2
-        last = groups - first
-        return self._begin[first], self._begin[last] if last < groups else self.end_ns + 1
-
     def next_of(
         self, labels: Values, moment_ns: int, backwards: bool = False
     ) -> tuple[int, int] | None:

@@ -17,6 +17,7 @@ from support.build_trace import build_trace, span
 from support.repeat_trace import repeat_trace
 
 STEPS = 60
+NEEDLE_IN_VIEW = "s.view.from < 41.003e6 && s.view.to > 41.003e6"
 VIEW = """
 import sys
 from opscope.cli import main, view
@@ -50,9 +51,8 @@ def served(long_trace: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
         text=True,
     )
     assert process.stderr is not None
-    address = next(
-        (f[1] for line in process.stderr if (f := re.search(r"open (http\S+)", line))), ""
-    )
+    found = (re.search(r"open (http\S+)", line) for line in process.stderr)
+    address = next((one[1] for one in found if one), "")
     yield process, address
     process.kill()
     process.wait(10)
@@ -107,9 +107,7 @@ def test_a_long_trace_is_shown_window_by_window(browser: Any, served: Any) -> No
     page.page.fill("input[type=search]", "needle")
     page.wait_until("document.querySelector('.search-found').textContent.startsWith('1 ·')")
     page.page.keyboard.press("Enter")
-    page.wait_until(
-        "s.view.to - s.view.from < 1e5 && s.view.from < 41.003e6 && s.view.to > 41.003e6"
-    )
+    page.wait_until(f"{NEEDLE_IN_VIEW} && s.view.to - s.view.from < 1e5")
 
     page.page.click("[data-tab=sql]")
     page.page.fill(".sql-query", "select start_us from named_events where name = 'needle'")
@@ -117,9 +115,7 @@ def test_a_long_trace_is_shown_window_by_window(browser: Any, served: Any) -> No
     page.page.wait_for_selector(".sql-answer tr.link")
     page.state("s.showAll()")
     page.page.click(".sql-answer tr.link")
-    page.wait_until(
-        "s.view.from < 41.003e6 && s.view.to > 41.003e6 && s.view.to - s.view.from < 1e6"
-    )
+    page.wait_until(f"{NEEDLE_IN_VIEW} && s.view.to - s.view.from < 1e6")
     page.page.fill(".sql-query", "select * from nothing")
     page.page.click("text=Run (Ctrl+Enter)")
     page.page.wait_for_selector(".sql-answer .failure")

@@ -41,7 +41,7 @@ def served(
     trace.save(tmp_path / "trace")
     long = LongTrace.at(tmp_path / "trace")
     windows = Windows(long)
-    html, start_ns = windowed_page(windows, trace, "all", long.rows, "", Which.ALL)
+    html, start_ns = windowed_page(windows, trace, long.rows, "", Which.ALL)
     page = LivePage(lambda: html, lambda text: query_long(long, text, True), windows, start_ns)
     server = PageServer(page)
     thread = threading.Thread(target=server.serve)
