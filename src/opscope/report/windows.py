@@ -30,17 +30,17 @@ _FINEST = 1 << 20
 """Parts of the recording; spans at least as long as one are kept in memory, each by itself."""
 
 _MOST_KEPT = 4_000_000
-"""Spans in memory, about 50 bytes each."""
+"""WindowSpans in memory, about 50 bytes each."""
 
 _MOST_IN_FULL = 100_000
-"""Spans of a window that none is merged of, and that arguments and tensors are read for."""
+"""WindowSpans of a window that none is merged of, and that arguments and tensors are read for."""
 
 _COLUMNS = ("thread", "parent", "name", "kind", "start_ns", "duration_ns", "is_async", "unfinished")
 
 
 @dataclass(frozen=True)
-class Spans:
-    """Spans in order of start; arrays of shape (spans,)."""
+class WindowSpans:
+    """WindowSpans in order of start; arrays of shape (spans,)."""
 
     row: Values  # in the trace's events; -1 for merged spans
     parent: Values  # likewise
@@ -62,26 +62,26 @@ class Spans:
         """When each ends, Unix time."""
         return self.start_ns + self.duration_ns
 
-    def take(self, rows: npt.NDArray[Any]) -> Spans:
+    def take(self, rows: npt.NDArray[Any]) -> WindowSpans:
         """Those in these rows, or of these flags."""
-        return Spans(**{one.name: getattr(self, one.name)[rows] for one in fields(self)})
+        return WindowSpans(**{one.name: getattr(self, one.name)[rows] for one in fields(self)})
 
-    def replaced(self, **columns: Any) -> Spans:
+    def replaced(self, **columns: Any) -> WindowSpans:
         """The same spans with some columns replaced."""
-        return Spans(**{one.name: getattr(self, one.name) for one in fields(self)} | columns)
+        return WindowSpans(**{one.name: getattr(self, one.name) for one in fields(self)} | columns)
 
     @staticmethod
-    def joined(parts: list[Spans]) -> Spans:
+    def joined(parts: list[WindowSpans]) -> WindowSpans:
         """All of them, in order of start; of those that start together the longest first."""
         columns = {
             one.name: np.concatenate([getattr(part, one.name) for part in parts])
-            for one in fields(Spans)
+            for one in fields(WindowSpans)
         }
-        found = Spans(**columns)
+        found = WindowSpans(**columns)
         return found.take(np.lexsort((-found.duration_ns, found.start_ns)))
 
 
-def merged_below(spans: Spans, least_ns: int, around: Values) -> Spans:
+def merged_below(spans: WindowSpans, least_ns: int, around: Values) -> WindowSpans:
     """The spans with those shorter than ``least_ns`` merged.
 
     Args:
@@ -115,7 +115,7 @@ def merged_below(spans: Spans, least_ns: int, around: Values) -> Spans:
         unfinished=np.zeros(len(first), dtype=np.bool_),
         merged=np.add.reduceat(np.maximum(short.merged, 1), first).astype(np.int32),
     )
-    return Spans.joined([kept, groups])
+    return WindowSpans.joined([kept, groups])
 
 
 def _among(values: Values, ascending: Values) -> npt.NDArray[np.bool_]:
@@ -123,7 +123,8 @@ def _among(values: Values, ascending: Values) -> npt.NDArray[np.bool_]:
         return np.zeros(len(values), dtype=np.bool_)
     place = np.searchsorted(ascending, values)
     place[place == len(ascending)] = 0
-    return ascending[place] == values
+    found: npt.NDArray[np.bool_] = ascending[place] == values
+    return found
 
 
 @dataclass
@@ -168,19 +169,19 @@ class Windows:
             end = max(end, int((gpu["start_ns"] + gpu["duration_ns"]).max()))
         return begin, max(end, begin + 1)
 
-    def _read_all(self) -> Spans:
+    def _read_all(self) -> WindowSpans:
         parts, open_spans = [], _none()
         for spans in self._groups(None):
             self._count(spans)
             around = np.sort(open_spans.row[open_spans.row >= 0])
             part = merged_below(spans, self.least_ns, around)
             begins = int(spans.start_ns[-1]) if len(spans) else 0
-            open_spans = Spans.joined([open_spans, part])
+            open_spans = WindowSpans.joined([open_spans, part])
             open_spans = open_spans.take((open_spans.end_ns > begins) & (open_spans.row >= 0))
             parts.append(part)
-        return Spans.joined(parts) if parts else _none()
+        return WindowSpans.joined(parts) if parts else _none()
 
-    def _count(self, spans: Spans) -> None:
+    def _count(self, spans: WindowSpans) -> None:
         label, found = self.labels_of(spans), self.occurrences
         size = len(found.count)
         count = np.bincount(label, minlength=size)
@@ -191,23 +192,23 @@ class Windows:
         self._begin.append(int(spans.start_ns[0]) if len(spans) else self.end_ns)
         self._last.append(int(spans.start_ns[-1]) if len(spans) else self.begin_ns)
 
-    def labels_of(self, spans: Spans) -> Values:
+    def labels_of(self, spans: WindowSpans) -> Values:
         """Row in names of each span, or of its frame after all names."""
         last = len(self.occurrences.count) - 1
         framed = np.clip(self._names + spans.frame, 0, last)
         named = np.clip(spans.name, 0, last)
         return np.where((spans.name >= 0) | (spans.frame < 0), named, framed)
 
-    def _groups(self, wanted: Container[int] | None) -> Iterator[Spans]:
+    def _groups(self, wanted: Container[int] | None) -> Iterator[WindowSpans]:
         """The spans of groups of rows, by default of all."""
         for first, rows in self._trace.groups("events", _COLUMNS, wanted):
             if wanted is None:
                 tell(first, self.spans)
             yield self._spans(first, table_from_arrow(TABLES["events"], rows))
 
-    def _spans(self, first: int, events: Table) -> Spans:
+    def _spans(self, first: int, events: Table) -> WindowSpans:
         count = len(events)
-        return Spans(
+        return WindowSpans(
             row=np.arange(first, first + count),
             parent=events["parent"].astype(np.int64),
             thread=events["thread"],
@@ -221,7 +222,7 @@ class Windows:
             merged=np.zeros(count, dtype=np.int32),
         )
 
-    def between(self, begin_ns: int, end_ns: int, least_ns: int) -> tuple[Spans, int]:
+    def between(self, begin_ns: int, end_ns: int, least_ns: int) -> tuple[WindowSpans, int]:
         """What runs between two moments, Unix time, with spans shorter than ``least_ns`` merged.
 
         Also returns below how many nanoseconds spans were merged: 0 where they are few enough.
@@ -242,7 +243,7 @@ class Windows:
         ]
         read_rows = np.concatenate([spans.row for spans in read]) if read else nothing
         earlier = known.take(runs & (known.row >= 0) & ~_among(known.row, read_rows))
-        found = Spans.joined([earlier, *read])
+        found = WindowSpans.joined([earlier, *read])
         if len(found) <= _MOST_IN_FULL:
             return found, 0
         return merged_below(found, least_ns, nothing), least_ns
@@ -274,7 +275,7 @@ class Windows:
                 return int(spans.start_ns[row]), int(spans.end_ns[row])
         return None
 
-    def trace_of(self, spans: Spans) -> TraceData:
+    def trace_of(self, spans: WindowSpans) -> TraceData:
         """These spans as a trace, with what ran on devices meanwhile.
 
         Where none is merged, it has all that was recorded of them.
@@ -355,9 +356,12 @@ class _Frames:
         return self._read[1]
 
 
-def _none() -> Spans:
+def _none() -> WindowSpans:
     dtypes = {"thread": np.int32, "name": np.int32, "frame": np.int32, "kind": np.uint8,
               "is_async": np.bool_, "unfinished": np.bool_, "merged": np.int32}  # fmt: skip
-    return Spans(
-        **{one.name: np.zeros(0, dtype=dtypes.get(one.name, np.int64)) for one in fields(Spans)}
+    return WindowSpans(
+        **{
+            one.name: np.zeros(0, dtype=dtypes.get(one.name, np.int64))
+            for one in fields(WindowSpans)
+        }
     )
