@@ -112,9 +112,7 @@ def test_a_file_larger_than_memory_is_not_begun(tmp_path, monkeypatch):
     monkeypatch.setattr(memory_limit, "memory_left", lambda: 1000)
     with open(tmp_path / "t.json", "wb") as file:
         file.truncate(1 << 40)  # of nothing: it takes no room on the disk
-    with pytest.raises(
-        InsufficientMemoryError, match=r"not enough .*t\.json.*GB are available"
-    ):
+    with pytest.raises(InsufficientMemoryError, match=r"not enough .*t\.json.*GB are available"):
         load_trace(tmp_path / "t.json")
 
 
