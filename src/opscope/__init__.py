@@ -114,7 +114,7 @@ _PLACES = {
 that only mentions opscope, and a command line that only asks for help, should not wait for it."""
 
 _MODULES = ("drop_in", "triggers")
-"""Those whose names users write after ``opscope.``: ``import opscope`` alone is enough for them."""
+"""Submodules available as ``opscope.NAME`` after ``import opscope``."""
 
 # Held during a fork. A child has the locks of Python's imports as they were: that of a module which
 # another thread was in the middle of importing would never be free in it.

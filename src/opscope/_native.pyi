@@ -787,7 +787,7 @@ def latest_ends(
     duration_ns: NDArray[np.int64],
     end_ns: int,
 ) -> NDArray[np.int64]:
-    """When nodes may end at the latest without anything ending after ``end_ns``."""
+    """Latest end of each node without an end after ``end_ns``."""
 
 # native/memory/: whose memory it was.
 

@@ -1,4 +1,4 @@
-"""What every thread was doing when a recording ended without being stopped."""
+"""The last action of every thread in a recording that was not stopped."""
 
 from __future__ import annotations
 

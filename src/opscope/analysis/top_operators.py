@@ -1,4 +1,4 @@
-"""What took the time: which rows and columns a summary has.
+"""Rows and columns of the table of operators.
 
 Rows are names of any kind; own times count every instant of a thread once (``OwnListing``), and
 shares are of the time of the period that is looked at (``timeline.period``). Steps and hooks of our

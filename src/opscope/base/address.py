@@ -1,4 +1,4 @@
-"""Addresses in stores: told from paths by their scheme, and shown without a password."""
+"""URLs of remote stores: recognised by their scheme, and shown without a password."""
 
 from __future__ import annotations
 

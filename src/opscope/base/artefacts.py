@@ -1,4 +1,4 @@
-"""What processes leave in a folder, of every kind: found, seen to be alive, claimed, and removed.
+"""Artefacts of processes in a folder: finding, liveness, claims and removal.
 
 A name has the process's number, for people, and a random part, which makes it the process's own: in
 two containers there may be processes of one number. Whether the process is there says a lock alone

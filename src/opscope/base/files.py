@@ -1,4 +1,4 @@
-"""Opening, reading and removing what lies in a folder that may come from anywhere.
+"""Safe opening, reading and removing of files in folders of unknown origin.
 
 The folder that the user named may be a link. Inside it no link is followed, and nothing but plain
 files is opened: a pipe waits for ever, a device has no end, and a link leads to another's file.

@@ -1,4 +1,4 @@
-"""Memory that is left, and what to say when it is not enough."""
+"""Available memory, and the error if it is not sufficient."""
 
 from __future__ import annotations
 

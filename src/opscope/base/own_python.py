@@ -1,4 +1,5 @@
-"""How opscope starts a Python of its own: the only way, which runs nothing that lies around.
+"""The only way in which opscope starts a Python process: isolated from the current folder and
+environment.
 
 An interpreter that is started with ``-m`` or ``-c`` looks for modules in the current folder first,
 and every one looks where ``PYTHONPATH`` says. Either may be a folder of somebody else, or of the

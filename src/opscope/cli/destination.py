@@ -1,4 +1,4 @@
-"""Where ``opscope run`` puts its files: checked before the program runs, never lost after it."""
+"""Output paths of ``opscope run``: checked before the program starts; fallbacks after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an instant of a thread or device may have gone to: every cause, and how it reads."""
+"""Causes of time of a thread or device, with titles and explanations."""
 
 from __future__ import annotations
 

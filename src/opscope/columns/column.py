@@ -1,4 +1,4 @@
-"""What the schema says of a column: its type, its meaning, and which values it can have."""
+"""Declaration of a column: type, meaning, permitted values."""
 
 from __future__ import annotations
 

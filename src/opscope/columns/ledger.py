@@ -1,4 +1,4 @@
-"""What a recording says of itself: of every source what was requested, recorded and lost.
+"""The ledger: what was requested, recorded and lost, for every source.
 
 Doubts are numbers that may not be true. Code that finds some adds rows under one source, of which
 ``timeline.doubts`` makes sentences for every view.

@@ -1,4 +1,4 @@
-"""What a newer opscope recorded that this one has no meaning for: left out or marked, and counted.
+"""Unknown codes from a newer opscope: skipped or marked, and counted.
 
 A newer version may add kinds, roles and actions, columns and tables without raising the schema's
 version. Guessing what they are would give wrong answers, and refusing the trace none at all.

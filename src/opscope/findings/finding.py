@@ -1,4 +1,4 @@
-"""What the patterns found in a trace, for people and for programs."""
+"""The findings of a trace, as text and as data."""
 
 from __future__ import annotations
 

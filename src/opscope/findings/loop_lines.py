@@ -1,4 +1,4 @@
-"""What lines of the program that are run again and again take, and what of it is computing."""
+"""Time of source lines in loops, and the share of computing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a fix saves, measured: both variants run with torch on this machine, at the trace's shapes.
+"""Measured savings: both variants run with torch on this machine, with the trace's shapes.
 
 Every function returns None where it cannot be measured here, as without a GPU.
 """

@@ -1,4 +1,4 @@
-"""What a pattern is: what it needs recorded, how it is found, and how its saving is measured."""
+"""Declaration of a check: needed data, search function, measurement of its saving."""
 
 from __future__ import annotations
 

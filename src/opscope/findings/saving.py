@@ -1,4 +1,4 @@
-"""How much of a finding's time the program gets back: less where host and device overlap."""
+"""Savings without overlap of host and device."""
 
 from __future__ import annotations
 

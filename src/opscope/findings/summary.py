@@ -1,4 +1,4 @@
-"""What a trace comes to, for notebooks and ``print``: the verdict, and where the time went."""
+"""The summary of a trace, for notebooks and ``print``: verdict and operators."""
 
 from __future__ import annotations
 

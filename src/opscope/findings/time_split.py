@@ -1,5 +1,5 @@
-"""Whose time passes: torch's, that of the program's own Python, or that of other libraries; and how
-much of it no finding explains."""
+"""Time split by torch, the program's own Python and other libraries; and how much of it no finding
+explains."""
 
 from __future__ import annotations
 

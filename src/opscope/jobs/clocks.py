@@ -1,4 +1,4 @@
-"""One clock for all ranks of a job: how far each machine's is ahead, and how well that is known."""
+"""Clock alignment for all ranks of a job: offset and error of each machine."""
 
 from __future__ import annotations
 

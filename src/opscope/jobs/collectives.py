@@ -1,4 +1,4 @@
-"""What went on between the ranks of a job: every collective, with who waited for whom."""
+"""Collectives of a job, with waiting times and the rank that caused them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rank the others wait for, since when, and why: ranks compared by what they do themselves.
+"""Stragglers: the rank that the others wait for, and why, from own times.
 
 In a job whose ranks wait for each other in every step, all steps take equally long, whichever is
 slow. What differs is the time that a rank does not wait for others. A rank whose own time is longer

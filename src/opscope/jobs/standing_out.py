@@ -1,4 +1,5 @@
-"""Which ranks differ from the others by more than chance, and how much that would take.
+"""Outlier test: ranks that differ from the others by more than chance, and the smallest detectable
+difference.
 
 Equal ranks are never equally quick: steps scatter, a busy machine stays busy for a while, and cores
 differ. What is said to be slow has to be above all of this, so that jobs whose ranks are alike have

@@ -1,4 +1,4 @@
-"""Which part of a program says why it is slow: its start, or better some steps once it is warm.
+"""The part of a program that ``--why`` analyses: some steps after warm-up, or the start.
 
 Everything is recorded of these, and of the rest nothing, so that the rest is as fast as ever.
 """

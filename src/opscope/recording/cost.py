@@ -1,4 +1,4 @@
-"""What recording costs on this machine: nanoseconds of one event by kind, measured once.
+"""Overhead on this machine: nanoseconds per event by kind, measured once.
 
 Small calls are timed with and without being recorded, with the options of a recording. How many
 operators, arguments, allocations and calls each of them has is known, so that what all of them cost

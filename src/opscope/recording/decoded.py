@@ -1,4 +1,4 @@
-"""What the stages between the native decoder and a trace hand on, each making a new one.
+"""``Decoded``: the data that stages between native decoder and trace pass on.
 
 decode → devices (``gpu_events``) → assemble.
 """

@@ -1,4 +1,4 @@
-"""What is set up around one window beyond the native window itself, source by source."""
+"""Set-up of sources around a native window."""
 
 from __future__ import annotations
 

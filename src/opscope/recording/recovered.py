@@ -1,4 +1,4 @@
-"""The trace of a recording that did not come to its end, from the file that it streamed to."""
+"""Recovers the trace of an unfinished recording from its file."""
 
 from __future__ import annotations
 

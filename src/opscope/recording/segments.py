@@ -1,4 +1,4 @@
-"""Segments: what a long recording has moved out of its file, piece by piece, while it goes on.
+"""Segments: parts that a long recording moves out of its file while it runs.
 
 Beside the file of a recording there is a hidden folder for them. Each segment is a folder of its
 own, renamed when it is whole, with the tables of one piece and with what decoding needs to go on

@@ -1,4 +1,4 @@
-"""What can be recorded: one row of ``SOURCES`` for each thing, and the options that ask for it.
+"""Data sources: one row of ``SOURCES`` for each, with its options.
 
 Code that deals with all sources reads these rows and names none: the bits that the native recorder
 is asked with, what is set up before a window and around it, the rows of the ledger, the options of

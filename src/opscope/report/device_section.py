@@ -1,4 +1,4 @@
-"""How busy devices were and why not, for the page's panel about them."""
+"""The devices panel of the report: utilisation and causes of idle time."""
 
 from __future__ import annotations
 

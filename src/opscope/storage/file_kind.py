@@ -1,4 +1,4 @@
-"""What a single file is, by its structure: its first bytes, or the keys of its outermost object.
+"""Type of a file, from its first bytes or the keys of its outermost object.
 
 Words somewhere in its text say nothing: arguments of a Chrome trace may have a key "nodes", and
 those of an execution trace one "ph".

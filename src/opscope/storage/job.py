@@ -1,4 +1,4 @@
-"""The job that a trace is one rank of, and which of its ranks are not beside it on disk.
+"""The job of a rank's trace, and its missing ranks.
 
 A rank that was killed, or whose files were not copied, leaves a folder that looks like that of a
 smaller job. Every rank's metadata has the size of the job, so a reader can say what is missing.

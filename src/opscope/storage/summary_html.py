@@ -1,4 +1,4 @@
-"""What a notebook shows of a trace: its tables, and what is missing from it."""
+"""Display of a trace in notebooks: tables and losses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a trace's numbers is doubtful, in sentences for the lines that print them."""
+"""Doubts about a trace's numbers, as sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What opscope's own views of a trace speak of, and what every share in them is of.
+"""Periods: the part of a trace that views and shares refer to.
 
 That is the steady state: the recording without its start-up and what runs when the program is over,
 or all of it where no start-up can be told. A share is always of the time from the first start to

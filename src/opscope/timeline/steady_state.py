@@ -1,4 +1,4 @@
-"""Where a program's start-up ends: imports, what is made once, the first step; and when it is over.
+"""End of a program's start-up (imports, first allocations, first step), and its shut-down.
 
 Steps are what an optimizer's ``step`` ends, or else the outermost calls of modules; a program that
 marks its steps with a schedule has left its start-up out itself.

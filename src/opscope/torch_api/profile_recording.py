@@ -1,4 +1,4 @@
-"""What a profile is apart from what it shows: its options, its life cycle, its trace.
+"""Base of ``profile``: options, life cycle, trace.
 
 ``opscope run`` needs no more, and does not wait for the views of ``profile`` to be imported.
 """

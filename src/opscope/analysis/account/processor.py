@@ -1,4 +1,4 @@
-"""What the kernel counted of threads, laid over the pieces of their time.
+"""Kernel counters of threads, assigned to intervals of their time.
 
 Between two samples of a thread its kernel says how long it computed, how long it could have but
 waited for a CPU, and by the rest how long it was off in a call. Which piece between the two

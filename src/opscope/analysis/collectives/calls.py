@@ -1,4 +1,4 @@
-"""What collectives did: process group, message sizes, element type.
+"""Attributes of collectives: process group, message sizes, element type.
 
 torch says so itself where its backend emits ``record_param_comms`` (NCCL and relatives). Gloo does
 not, so for the ``c10d`` operators without one it is worked out from their arguments and from the

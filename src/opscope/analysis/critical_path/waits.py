@@ -1,4 +1,4 @@
-"""Which stretches of a thread were waits, and what ended each."""
+"""Waits of each thread, and the event that ended each wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What devices did and did not do: the answer to the first questions of a user of a GPU."""
+"""Device utilisation of a trace, as one result."""
 
 from __future__ import annotations
 

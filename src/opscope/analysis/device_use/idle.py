@@ -1,4 +1,4 @@
-"""Why a device had nothing to do: what the thread did that launched what came next.
+"""Causes of idle time of a device, from the thread that launched the next work.
 
 A gap ends with a piece of work, and that was launched by some thread at some moment. If that was
 before the gap, the work was waiting on the device. If not, the device waited for the thread until

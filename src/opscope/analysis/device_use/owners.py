@@ -1,4 +1,4 @@
-"""What streams of a device did, and whose work it was: the modules, forward and backward."""
+"""Work of each stream, by module, forward and backward."""
 
 from __future__ import annotations
 

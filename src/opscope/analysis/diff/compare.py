@@ -1,4 +1,4 @@
-"""What changed between two versions of a program, from recordings of both."""
+"""Comparison of two versions of a program, from recordings of both."""
 
 from __future__ import annotations
 

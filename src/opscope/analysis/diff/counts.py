@@ -1,4 +1,4 @@
-"""What is compared exactly: calls, bytes and shapes in a step, and the peak memory.
+"""Exact comparisons: calls, bytes and shapes in a step, and the peak memory.
 
 A program that does the same has the same numbers, in every step. Where they differ from step to
 step anyway, as with a batch that is logged or a thread that loads data, two recordings need not

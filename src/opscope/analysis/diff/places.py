@@ -1,4 +1,4 @@
-"""What calls of two recordings are told to be the same by: module, operator, shapes, phase, line.
+"""Places, which identify calls across recordings: module, operator, shapes, phase, line.
 
 None of it is a number of one recording: lines are known by what they say, so that a line that only
 moved is the same line, files by their names without folders, and addresses are left out.

@@ -1,4 +1,4 @@
-"""How much a mean differs between two sides, with an interval and the probability of chance.
+"""Difference of means between two sides, with confidence interval and p-value.
 
 Steps of one recording tell little about the next recording: memory lies elsewhere, the processor
 is another, the neighbours do something else. So where there are three recordings a side or more, it

@@ -1,4 +1,4 @@
-"""What the steps of one recording cost, place by place: time, calls, bytes."""
+"""Cost of the steps of one recording by place: time, calls, bytes."""
 
 from __future__ import annotations
 

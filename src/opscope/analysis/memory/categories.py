@@ -1,4 +1,4 @@
-"""What memory was for: parameters, optimizer state, inputs, temporaries, activations, gradients.
+"""Memory categories: parameters, optimizer state, inputs, temporaries, activations, gradients.
 
     accounts = memory_accounts(trace)
     accounts.categories.of(block, version)

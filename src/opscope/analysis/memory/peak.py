@@ -1,4 +1,4 @@
-"""What was in use when a device's memory was fullest, and who had allocated it."""
+"""Memory in use at the peak of a device, by owner."""
 
 from __future__ import annotations
 

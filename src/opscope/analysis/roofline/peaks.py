@@ -1,4 +1,4 @@
-"""What this machine can do: products of matrices and copies, measured with torch, and kept.
+"""Peaks of this machine: matrix products and copies, measured with torch and cached.
 
 Measured rather than read from a data sheet, which says what nothing reaches. The best of many
 repetitions counts: the machine may be busy with something else for some of them.

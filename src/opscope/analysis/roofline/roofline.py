@@ -1,4 +1,4 @@
-"""How much of what the machine can do operators reach, and what holds them: computing or memory.
+"""Roofline per operator: achieved against peak, and the limit (compute or memory).
 
 After S. Williams, A. Waterman, D. Patterson: Roofline, Communications of the ACM 52 (2009). An
 operator with given FLOPs and bytes takes at least as long as the slower of the two takes at its

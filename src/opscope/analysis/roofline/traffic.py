@@ -1,4 +1,4 @@
-"""How many bytes an operator has to move at least: every argument read once, every result written.
+"""Minimum memory traffic of an operator: every argument read once, every result written once.
 
 What is read twice because it does not fit in a cache, and what is read around an element because
 memory comes in lines, is not counted: those are ways to be slower than need be.

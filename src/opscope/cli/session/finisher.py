@@ -1,5 +1,4 @@
-"""The process that makes the trace, as the program's process sees it: asked, and waited for a
-little."""
+"""Client of the process that writes the trace: sends requests, and waits for a little."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run writes beside its trace; and what one with children ends with: the answer to
+"""Further output of a run: Chrome file, report; and with children the answer to
 ``--why`` of all processes, made of the traces on disk, once those of all that have ended are there.
 """
 

@@ -1,4 +1,4 @@
-"""What a trace says of itself: its completeness, its cost, its end, and why it was dumped."""
+"""Notes about a trace: completeness, overhead, end, reason of a dump."""
 
 from __future__ import annotations
 

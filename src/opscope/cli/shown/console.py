@@ -1,4 +1,4 @@
-"""What opscope says: messages on standard error, because a program's own output stays as it is.
+"""Messages on standard error; standard output belongs to the program.
 
 Whatever reaches a terminal goes through here. Names of events come from programs and from files of
 others, so a stream is given signs only, and only those its encoding has.

@@ -1,4 +1,4 @@
-"""What a command found, and the formats that every command prints it in."""
+"""Results of commands, and their output formats."""
 
 from __future__ import annotations
 

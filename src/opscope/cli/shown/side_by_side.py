@@ -1,4 +1,4 @@
-"""What a command answers about several processes: the results of all, and which of them differ."""
+"""Results of several processes side by side, and the differing processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is computed, converted or copied again although the result is there already.
+"""Repeated computations, conversions and copies of existing results.
 
 The same operator gets the same inputs again, so that the first result of each could be kept.
 """

@@ -1,4 +1,4 @@
-"""What is set up again and again: layers, and worker processes."""
+"""Repeated set-up of layers and worker processes."""
 
 from __future__ import annotations
 

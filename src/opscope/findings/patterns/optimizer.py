@@ -1,4 +1,4 @@
-"""What an optimizer does one parameter at a time, or in vain."""
+"""Optimizers that update one parameter at a time, and gradients filled with zeros."""
 
 from __future__ import annotations
 

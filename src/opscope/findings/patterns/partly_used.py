@@ -1,4 +1,4 @@
-"""What is made whole, row by row, and then read in part."""
+"""Results of which only a small part is read."""
 
 from __future__ import annotations
 

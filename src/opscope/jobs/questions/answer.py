@@ -1,4 +1,4 @@
-"""Asking a question about a job, and what comes back."""
+"""Queries on a job, and their results."""
 
 from __future__ import annotations
 

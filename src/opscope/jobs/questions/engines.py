@@ -1,4 +1,4 @@
-"""What answers questions: DuckDB in this process, or Spark, here or elsewhere.
+"""Query engines: DuckDB in this process, or Spark.
 
 Each reads the same files and is given the same expressions.
 """

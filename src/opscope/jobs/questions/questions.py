@@ -1,4 +1,4 @@
-"""The questions that a job can be asked, by name."""
+"""The named queries on a job."""
 
 from __future__ import annotations
 

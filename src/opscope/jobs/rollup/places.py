@@ -1,5 +1,5 @@
-"""Where in the program the steps of one process spend their time: by cause, part of a step, line,
-module and operator, so that two processes can be laid beside each other without their traces."""
+"""Step time of one process by place: cause, phase, line, module and operator, so that two processes
+can be laid beside each other without their traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rollups hold, read without the traces that they were made of."""
+"""Reads rollups without reading their traces."""
 
 from __future__ import annotations
 

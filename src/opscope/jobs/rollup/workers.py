@@ -1,4 +1,4 @@
-"""Processes that add up traces and read files of a job, as many beside each other as fit."""
+"""Worker processes that compute rollups and read files of a job in parallel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where processes listen, and who is at the other end of a socket."""
+"""Sockets of listening processes, and the identity of the peer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a snapshot of the ring to the process that writes it: the part that runs in the program."""
+"""Starts the process that writes a dump from a snapshot of the ring."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What recording may cost: measured against the time that passes, and kept below a budget.
+"""The governor: measures the overhead of recording and keeps it below a budget.
 
 The cost is that of the events (how many there were, times what one costs on this machine) and of
 the recorder's own threads. Above the budget the governor goes to the next lower of some fixed

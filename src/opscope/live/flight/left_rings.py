@@ -1,4 +1,4 @@
-"""Rings whose process is gone: what it held when it was killed becomes a dump."""
+"""Writes dumps from rings of killed processes."""
 
 from __future__ import annotations
 

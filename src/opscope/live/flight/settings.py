@@ -1,4 +1,4 @@
-"""What a flight recorder was asked for: checked once, then passed around."""
+"""Validated settings of a flight recorder."""
 
 from __future__ import annotations
 

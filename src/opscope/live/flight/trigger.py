@@ -1,4 +1,4 @@
-"""What makes a dump: the contract of a trigger, and those that need little."""
+"""Triggers of dumps: the interface, and simple triggers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which torch a bridge is for, and the bridges that ship with opscope.
+"""Identifies the torch of a bridge, and finds shipped bridges.
 
 Bridges that ship lie beside the compiled core, with ``bridges.json``, which has of each what it is
 known by (:meth:`TorchBuild.fingerprint`) and the hash of its file. What is built from source has

@@ -1,4 +1,4 @@
-"""What inductor's generated files call, and which lines of the program each call is for.
+"""Calls in inductor's generated files, with their source lines.
 
 Above what it calls inductor writes, as comments, which operations of the program that does; not so
 above kernels in C++, whose names still say which operators are in them. What was noted while the

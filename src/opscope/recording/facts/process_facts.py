@@ -1,4 +1,4 @@
-"""What a trace says of its process: where it ran, and as which rank of which job.
+"""Process facts in a trace: host, rank, job.
 
 A program takes its process group down before it ends, and looks at what was recorded later, often
 at its very end. So the last group that a recording saw counts; without any, what the launcher

@@ -1,4 +1,4 @@
-"""Which process group is which: what the arguments of collectives hold is an address only.
+"""Identifies process groups, as arguments of collectives contain only an address.
 
 How many collectives each group had begun at some moments is kept too: ranks count alike, so that
 the same collective is found in the recordings of all of them, whenever each of those began.

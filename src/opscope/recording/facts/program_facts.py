@@ -1,4 +1,4 @@
-"""What only the recorded process knows, for the process that makes its trace.
+"""Facts that only the recorded process knows, for the process that writes its trace.
 
 What listeners know is noted in the stream as the recording ends; what they want to survive a kill
 they note sooner. Measurements and lookups happen after the recording has ended.

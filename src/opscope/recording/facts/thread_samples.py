@@ -1,4 +1,4 @@
-"""What the kernel counts of every thread while a window is open.
+"""Kernel counters of every thread during a window.
 
 How long each computed, waited for a CPU, was in which call, and how many pages it touched for
 the first time: what no span can say, and what the account of time (``analysis/account/``) tells

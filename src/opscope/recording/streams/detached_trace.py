@@ -1,4 +1,4 @@
-"""A trace made in another process, of a copied log and what the recorded process knows beside it.
+"""Builds a trace in another process, from a copied log and the facts of the recorded process.
 
 The log says what was recorded (``native/log/log_copy.h``); the rest goes along as JSON.
 """

@@ -1,4 +1,4 @@
-"""One function that reads whatever holds a trace."""
+"""Reads a trace from any source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the native reader made of a Chrome file's events: columns in the order of the file."""
+"""Columns of a Chrome file from the native reader, in file order."""
 
 from __future__ import annotations
 

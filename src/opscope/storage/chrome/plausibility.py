@@ -1,4 +1,4 @@
-"""Times of a file judged beside those around them: what cannot be true is left out or cut.
+"""Plausibility of times in a file: impossible ones are skipped or cut.
 
 A writer may lose a time (0), or write one in another unit or of another clock. Beside its
 neighbours such a number is seen: it is far from all others, or longer than its stream allows.

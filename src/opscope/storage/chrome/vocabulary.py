@@ -1,4 +1,4 @@
-"""What the words of Chrome files mean: categories, keys, numbers, and what opscope adds at the end.
+"""Vocabulary of Chrome files: categories, keys, numbers, and opscope's additions.
 
 Kineto has a category per type of activity. Those that opscope has a kind for are that kind; spans
 of its other types (ranges of NVIDIA's range profiler, what an accelerator's runtime reports) are of

@@ -1,4 +1,4 @@
-"""What a notebook shows of a list of events or averages."""
+"""Display of event lists and averages in notebooks."""
 
 from __future__ import annotations
 
