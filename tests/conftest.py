@@ -38,4 +38,3 @@ if "OPSCOPE_MATRIX_OUTCOMES" in os.environ:  # a row of the matrix, see matrix
 def pytest_collection_finish():
     """What is imported by now is looked through by no collection: it would be most of one."""
     gc.collect()
-    pass
