@@ -310,7 +310,8 @@ void compare(uint64_t seed, What what) {
 }
 
 TEST(pieces_are_the_rows_that_the_whole_gives) {
-  for (const What what : {What{}, What{.is_filtered = true}, What{.ends_elsewhere = true}, What{.ends_out_of_order = true}}) {
+  for (const What what :
+       {What{}, What{.is_filtered = true}, What{.ends_elsewhere = true}, What{.ends_out_of_order = true}}) {
     for (uint64_t seed = 1; seed <= kSeeds; ++seed) compare(seed, what);
   }
 }
