@@ -155,9 +155,7 @@ def _print(chosen: Chosen, period: Which, how: dict[str, Any], format: RowsForma
     ).show(format)
 
 
-def _print_long(
-    trace: LongTrace, chosen: Chosen, how: dict[str, Any], format: RowsFormat
-) -> None:
+def _print_long(trace: LongTrace, chosen: Chosen, how: dict[str, Any], format: RowsFormat) -> None:
     """Of a long recording the operators of all of it, and the rest of what stands for it."""
     with Messages().progress("adding up"):
         top = find_long_top_operators(trace, **how)
@@ -178,13 +176,15 @@ def _print_long(
             *shown_sections(below),
         ],
         content={
-            **{**_about(trace.small), "events": events},
-            **{**operator_content(top), **below.as_dict()},
+            **_about(trace.small),
+            "events": events,
+            **operator_content(top),
+            **below.as_dict(),
         },
         about=[
             *_left_out(top),
             f"the table of operators is of all; the rest of the {period}",
-            describe_completeness(trace.small, events),
+            describe_completeness(judged, events),
         ]
         if format is RowsFormat.TABLE
         else [],

@@ -148,9 +148,7 @@ class LongTrace:
             kept = np.flatnonzero(end > end_ns)
             carried_rows, carried = rows[kept], table.take(kept)
 
-    def _gathered(
-        self, events: int, columns: Sequence[str] | None
-    ) -> Iterator[tuple[int, Table]]:
+    def _gathered(self, events: int, columns: Sequence[str] | None) -> Iterator[tuple[int, Table]]:
         """Groups of rows joined until there are that many events."""
         parts: list[Table] = []
         begin = 0
