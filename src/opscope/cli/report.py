@@ -22,7 +22,8 @@ from opscope.cli.shown.console import Messages
 from opscope.cli.trace_argument import Chosen, add_trace, choose_trace, load_chosen
 from opscope.cli.whole_job import of_readable, say_what_is_missing
 from opscope.columns.trace_data import TraceData
-from opscope.report.page import write_report
+from opscope.export.output_file import write_file
+from opscope.report.page import report_html, write_report
 from opscope.storage.partition import Partition, parts_text
 from opscope.timeline.period import Which
 
@@ -55,7 +56,8 @@ def main(asked: Namespace) -> None:
     messages, chosen = Messages(), choose_trace(asked)
     page = asked.output or Path(f"{page_stem(chosen.path)}.html")
     if chosen.is_of_several:
-        _write_of_several(chosen, page, asked.title, asked.period, messages)
+        html = page_of_several(chosen, asked.title, asked.period, messages)
+        write_file(page, [html.encode("utf-8")])
     else:
         loaded = load_chosen(chosen)
         with messages.progress(f"writing {page}"):
@@ -65,9 +67,8 @@ def main(asked: Namespace) -> None:
         webbrowser.open(page.resolve().as_uri())
 
 
-def _write_of_several(
-    chosen: Chosen, page: Path, title: str, period: Which, messages: Messages
-) -> None:
+def page_of_several(chosen: Chosen, title: str, period: Which, messages: Messages) -> str:
+    """The page of a job, as text; says what of it is missing."""
     from opscope.api.job import Job
 
     keep_freed_memory()
@@ -85,10 +86,9 @@ def _write_of_several(
         known, f"reading {len(known)} processes", lambda job: _on_one_clock(job, slow)
     )
     left_out = dict.fromkeys((*unread, *unshown))
-    with messages.progress(f"writing {page}"):
-        write_report(
+    with messages.progress("making the page"):
+        html = report_html(
             all_of_them,
-            page,
             title=title,
             period=period,
             ranks=(replace(compared, notes=(*compared.notes, *left_out)), together),
@@ -99,6 +99,7 @@ def _write_of_several(
     say_what_is_missing(whole, messages)
     messages.say(f"tables, findings and steps are of {one}")
     messages.say(f"the timeline shows {there}; choose with {chosen.parts[0].option}")
+    return html
 
 
 def _on_one_clock(job: Job, slow: Sequence[Partition]) -> tuple[TraceData, Partition, TraceData]:

@@ -157,10 +157,10 @@ def choose_trace(asked: Namespace) -> Chosen:
     return Chosen(path, part, () if source is None else source.parts, source, *cut)
 
 
-def long_trace(chosen: Chosen) -> LongTrace | None:
-    """A trace on disk that is long; None for one that is not."""
+def long_trace(chosen: Chosen, most: int = MOST_EVENTS) -> LongTrace | None:
+    """A trace on disk that is long, of more than ``most`` events; None for one that is not."""
     found = _on_disk(chosen)
-    return found if found is not None and found.rows.get("events", 0) > MOST_EVENTS else None
+    return found if found is not None and found.rows.get("events", 0) > most else None
 
 
 def _on_disk(chosen: Chosen) -> LongTrace | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -104,16 +104,23 @@ class LongTrace:
         texts = read_whole(self.file("names"))["text"].to_pylist()
         return TraceData(tables, Names.from_strings(texts))
 
-    def groups(self, table: str, columns: Sequence[str] | None = None) -> Iterator[tuple[int, Any]]:
-        """Row of the first, and the rows of each group as Arrow, in order."""
+    def groups(
+        self,
+        table: str,
+        columns: Sequence[str] | None = None,
+        wanted: Container[int] | None = None,
+    ) -> Iterator[tuple[int, Any]]:
+        """Row of the first, and the rows of each group as Arrow, in order; by default of all."""
         if table not in self.rows:
             return
         with pq.ParquetFile(self.file(table)) as file:
+            there = set(file.schema_arrow.names)
+            known = None if columns is None else [name for name in columns if name in there]
             first = 0
             for group in range(file.num_row_groups):
-                rows = file.read_row_group(group, columns=columns)
-                yield first, rows
-                first += rows.num_rows
+                if wanted is None or group in wanted:
+                    yield first, file.read_row_group(group, columns=known)
+                first += file.metadata.row_group(group).num_rows
 
     def columns(self, names: Sequence[str]) -> Iterator[dict[str, npt.NDArray[Any]]]:
         """Columns of the events, group by group, in order."""
@@ -212,6 +219,14 @@ class LongTrace:
                 f"Nothing was recorded between {begin_ns} and {end_ns}. Choose a range between 0 "
                 f"and {(last - first) / 1e9:.3f} seconds."
             )
+        return self.of_rows(found, begin_ns, end_ns)
+
+    def of_rows(self, found: Values, begin_ns: int, end_ns: int) -> TraceData:
+        """Some events, by row, ascending, and all that is known of them and of that time.
+
+        Raises:
+            InsufficientMemoryError: that does not fit in memory.
+        """
         require_memory(len(found) * _BYTES_PER_EVENT, f"reading {len(found):,} events")
         tables = {name: _referring(self.small.table(name), found) for name in TABLES}
         tables |= {name: joined(list(self._about(found, name)), name) for name in self.on_disk}
@@ -238,6 +253,8 @@ class LongTrace:
                 if name == "events":
                     begin, end = np.searchsorted(found, [first, first + rows])
                     kept = found[begin:end] - first
+                elif not _may_refer(file.metadata.row_group(group), found):
+                    kept = found[:0]
                 else:
                     event = file.read_row_group(group, columns=["event"])["event"].to_numpy()
                     kept = np.flatnonzero((_renumbered(event, found) >= 0) | (event < 0))
@@ -250,6 +267,16 @@ class LongTrace:
         """That a table lies in."""
         complete(self.folder)
         return checked_in_folder(self.folder / f"{table}.parquet")
+
+
+def _may_refer(group: Any, found: Values) -> bool:
+    """Whether some row of a group can refer to these events, or to none, by its statistics."""
+    columns = (group.column(place) for place in range(group.num_columns))
+    event = next(column for column in columns if column.path_in_schema == "event").statistics
+    if event is None or not event.has_min_max or event.min < 0:
+        return True
+    begin, end = np.searchsorted(found, [event.min, event.max + 1])
+    return bool(begin < end)
 
 
 def end_of_trace(path: Path) -> TraceData:

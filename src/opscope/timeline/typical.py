@@ -152,7 +152,8 @@ def _outermost(marks: _Marks, rows: Values) -> Values:
     if not len(rows):
         return rows
     latest = np.maximum.accumulate(marks.end_ns[rows])
-    return rows[np.append(True, marks.start_ns[rows][1:] >= latest[:-1])]
+    found: Values = rows[np.append(True, marks.start_ns[rows][1:] >= latest[:-1])]
+    return found
 
 
 def _typical(moments_ns: Values, before: Values, most: int) -> tuple[int, int] | None:
