@@ -44,7 +44,7 @@ def program(took_us, mark=OPTIMIZER, inner=None):
 
 
 def split(columns, at):
-    return [{name: part for name, part in zip(columns, parts, strict=True)} for parts in zip(
+    return [dict(zip(columns, parts, strict=True)) for parts in zip(
         *(np.split(column, at) for column in columns.values()), strict=True
     )]  # fmt: skip
 
