@@ -22,6 +22,7 @@ from opscope.errors import UsageError
 from opscope.timeline.arrays import Values
 from opscope.timeline.listing import OwnListing
 from opscope.timeline.period import Period
+from opscope.timeline.signatures import group_sums
 from opscope.timeline.waits import TimeKind, time_kind
 
 DEFAULT_SORT = "self_cpu_time_total"
@@ -139,6 +140,17 @@ def find_top_operators(
         used=tuple(column for column in known if values[column.key].any()),
         sorted_by=SORT_KEYS[sort_by],
     )
+
+
+def own_ns_of_names(trace: TraceData) -> list[tuple[str, int]]:
+    """Own time of every name that works, nanoseconds; the largest first."""
+    listing = OwnListing(trace)
+    is_annotation = trace.events["kind"] == EventKind.ANNOTATION
+    key = (listing.group_label * 2 + is_annotation)[listing.rows]
+    own_ns = group_sums(listing.self_ns[listing.rows], key, 2 * len(listing.group_texts))
+    order = np.argsort(-own_ns, kind="stable")
+    named = ((listing.group_texts[row // 2], int(own_ns[row])) for row in order[own_ns[order] > 0])
+    return [(name, took) for name, took in named if time_kind(name) is TimeKind.WORK]
 
 
 def _check_recorded(sorted_by: SummaryColumn, has_shapes: bool, trace: TraceData) -> None:

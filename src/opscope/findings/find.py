@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from opscope.analysis.recording_cost import costs_of_events_ns
+from opscope.analysis.recording_cost import is_cost_known
 from opscope.analysis.sites import RECORD_STACKS
 from opscope.base.reused_memory import reusing_memory
 from opscope.columns.ledger import recorded_for
@@ -80,7 +80,7 @@ def find_findings(
         waited_share=waited_share(period.trace),
         dropped_share=dropped_share(trace),
         sampled=recorded_for(trace.ledger),
-        is_recorded_time=bool(trace.ledger) and costs_of_events_ns(trace) is None,
+        is_recorded_time=bool(trace.ledger) and not is_cost_known(trace),
         launched_elsewhere=1 - launched_share(period.trace),
     )
 

@@ -13,7 +13,7 @@ from opscope.analysis.account.account import Account
 from opscope.analysis.account.find import find_account
 from opscope.analysis.recording_cost import costs_of_events_ns
 from opscope.analysis.sites import Place
-from opscope.analysis.top_operators import DEFAULT_SORT, find_top_operators, ran_anything
+from opscope.analysis.top_operators import own_ns_of_names, ran_anything
 from opscope.base.html_table import html_table
 from opscope.base.quantity_text import share_text, time_text
 from opscope.columns.causes import WAITS, Cause
@@ -283,20 +283,11 @@ def _with_cause(cause: Cause, share: float, verdict: Verdict) -> Verdict:
     return replace(verdict, status=status, share=share, next=command, evidence=evidence)
 
 
-def quick_line(trace: TraceData) -> str:
-    """What took most of the time alone, for what is too long to look into at once."""
-    period = period_of(trace)
-    about, doubt = f"{period}{_left_out(period)}", doubts_text(period.trace)
-    names = ", ".join(f"{name} {share_text(share)}" for name, share in most_time(period, None))
-    said = names or "nothing that was recorded took 1%"
-    return "; ".join(text for text in (f"most time: {said} of the {about}", doubt) if text)
-
-
-def most_time(period: Period, account: Account | None) -> tuple[tuple[str, float], ...]:
+def most_time(period: Period, account: Account) -> tuple[tuple[str, float], ...]:
     """What took most of the time: a wait of the main thread, then names of operators."""
-    top = find_top_operators(period, sort_by=DEFAULT_SORT, row_limit=_MOST_NAMES)
-    rows = ((str(row["name"]), float(row["cpu_self_ns"]) / period.wall_ns) for row in top.rows)
-    waits = [] if account is None else list(_without_work(account))
+    own = own_ns_of_names(period.trace)[:_MOST_NAMES]
+    rows = ((name, took / period.wall_ns) for name, took in own)
+    waits = list(_without_work(account))
     left = 1 - sum(share for _, share in waits)  # what waits itself is not named as well
     named = [(name, share) for name, share in rows if _LITTLE <= share <= left]
     return tuple([*waits, *named][:_MOST_NAMES])

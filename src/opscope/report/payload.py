@@ -18,7 +18,6 @@ from opscope.export.window import Window, window_of
 from opscope.findings.find import find_findings
 from opscope.findings.finding import Finding, Findings
 from opscope.findings.verdict import Verdict, weighed
-from opscope.report.device_section import device_section
 from opscope.report.memory_section import memory_section
 from opscope.report.packing import Packer, shown
 from opscope.report.span_section import Spans, add_merged, add_spans
@@ -262,7 +261,7 @@ def gather(
         "sources": lambda: source_section(part, part_listing, window.start_ns),
         "steps": lambda: step_section(own, listing, window.start_ns),
         "memory": lambda: memory_section(*((trace, spans) if merged is None else apart)),
-        "devices": lambda: device_section(own, which),
+        "devices": lambda: _devices(own, which),
         "findings": lambda: finding_section(found, spans if process is None else None),
         "verdict": lambda: list(map(shown, _verdict(own, which, found, ranks, process))),
     }
@@ -277,6 +276,15 @@ def gather(
     columns = packer.finish()
     report["columns"] = packer.directory
     return report, columns
+
+
+def _devices(trace: TraceData, which: Which | str) -> dict[str, Any] | None:
+    """None where no device did anything."""
+    if not len(trace.table("gpu")):
+        return None
+    from opscope.report.device_section import device_section
+
+    return device_section(trace, which)
 
 
 def _verdict(

@@ -81,10 +81,18 @@ class LongTrace:
         return found
 
     @cached_property
+    def _tables(self) -> Mapping[str, Mapping[str, int]]:
+        return read_manifest(self.folder).tables
+
+    @property
     def rows(self) -> dict[str, int]:
         """By name of the table."""
-        tables = read_manifest(self.folder).tables
-        return {name: table["rows"] for name, table in tables.items()}
+        return {name: table["rows"] for name, table in self._tables.items()}
+
+    def memory_bytes(self, *tables: str) -> int:
+        """What the columns of tables take in memory, by default of all."""
+        known = self._tables
+        return sum(known[name]["memory_bytes"] for name in tables or known if name in known)
 
     @cached_property
     def small(self) -> TraceData:

@@ -118,6 +118,7 @@ def count_steps(trace: TraceData) -> tuple[int, str]:
     return len(module_calls(trace)), "calls of the network"
 
 
+@derived
 def optimizer_steps(trace: TraceData) -> Values:
     """Calls of ``Optimizer.step``, rows, without those inside another."""
     events = trace.events
@@ -128,6 +129,7 @@ def optimizer_steps(trace: TraceData) -> Values:
     return np.flatnonzero(wanted & (inside < 0))
 
 
+@derived
 def module_calls(trace: TraceData) -> Values:
     """Outermost calls of the module that is called most often as an outermost one, rows."""
     is_module = trace.events["kind"] == EventKind.MODULE_CALL

@@ -47,7 +47,7 @@ class Stretch:
         end_ns: when it ends.
         steps: how many steps it has; 0 where steps cannot be told.
         of_steps: how many the recording has.
-        of_ns: from the recording's first event to the last one's start.
+        of_ns: how long the recording is.
     """
 
     begin_ns: int
@@ -84,11 +84,12 @@ def find_stretch(
     """
     scheduled = _flags(step_number(text) is not None for text in names)
     stepping = _flags("Optimizer.step#" in text for text in names)
-    coarse, found, events = [], [], 0
+    coarse, found, events, end_ns = [], [], 0, 0
     for piece in pieces:
         name, kind = piece["name"], piece["kind"]
         coarse.append(piece["start_ns"][-events % _EVERY :: _EVERY].copy())
         events += len(name)
+        end_ns = max(end_ns, int((piece["start_ns"] + piece["duration_ns"]).max(initial=0)))
         is_module = kind == EventKind.MODULE_CALL
         is_step = stepping[name] & (kind == EventKind.ANNOTATION)
         rows = np.flatnonzero(scheduled[name] | is_step | is_module)
@@ -109,7 +110,7 @@ def find_stretch(
                 end_ns=int(moments_ns[last]),
                 steps=last - first if is_of_steps else 0,
                 of_steps=len(steps_ns) - 1 if is_of_steps else 0,
-                of_ns=int(known_ns[-1] - known_ns[0]),
+                of_ns=end_ns - int(known_ns[0]),
             )
     return None
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from opscope.api.trace import Trace
 from opscope.columns.names import Names
 from opscope.columns.schema import EventKind
+from opscope.findings import summary as module
 from opscope.findings.summary import summary_of
 from opscope.torch_api.event_list.event_list import make_event_list
 from opscope.torch_api.event_list.notebook import ROWS
 from support.build_trace import build_trace, kernel, span
+from support.repeat_trace import repeat_trace
 
 
 def test_a_trace_shows_its_tables():
@@ -22,6 +24,15 @@ def test_a_trace_shows_its_tables():
 def test_an_empty_trace_says_so():
     assert "without events" in Trace({}, Names.from_strings([]))._repr_html_()
     assert "nothing was recorded" in summary_of(Trace({}, Names.from_strings([])))._repr_html_()
+
+
+def test_the_verdict_on_a_long_trace_is_of_a_stretch(monkeypatch):
+    monkeypatch.setattr(module, "_MOST_EVENTS", 5_000)
+    one = build_trace([span("aten::mm", at, at + 9) for at in range(0, 1000, 10)])
+    trace = repeat_trace(one, 300, 1_000_000)
+    verdict = summary_of(trace).verdict
+    assert verdict.wall_ns < 60_000_000 and "of 300 ms" in verdict.about
+    assert summary_of(trace, "all").verdict.wall_ns > 290_000_000
 
 
 def test_averages_come_with_most_time_first():
