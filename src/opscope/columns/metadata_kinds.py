@@ -13,8 +13,10 @@ ENDED = "ended"
 """Of a recording that its own process did not write: ``how`` it ended, whether it is ``whole``, and
 from when until when records found no room."""
 
-WARM = "program_was_warm"
-"""Recorded once the program had started, so that there is no start-up in it."""
+DETAIL = "recorded_in_detail"
+"""Some stretches were recorded in more detail than the rest: with which ``options``, and of each of
+the ``stretches`` when it began and ended and how many steps of the optimizer ended in it; None of
+one that lasted until the process was killed."""
 
 OVER = "program_over_ns"
 """When the program's own code had ended, on all threads that Python waits for; after that Python
@@ -95,7 +97,15 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("start_ns", "end_ns", "end_monotonic_ns", OVER), ("a time", _is(_TIME))),
     **dict.fromkeys(("process_id", "parent_process_id"), ("a process id", _is(_PROCESS))),
     **dict.fromkeys(("command_line", "left_out"), ("a list of texts", _is([str]))),
-    WARM: ("true or false", _is(bool)),
+    DETAIL: (
+        "which stretches were recorded in detail",
+        _is(
+            {
+                "options": {},
+                "stretches": [{"start_ns": _TIME, "end_ns": _TIME, "steps": (_COUNT, None)}],
+            }
+        ),
+    ),
     "deviceProperties": ("a list of devices", _is_devices),
     "torch_version": ("a text", _is(str)),
     "overloads": ("an object of lists of texts", _is_overloads),

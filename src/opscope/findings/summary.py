@@ -11,6 +11,7 @@ from opscope.base.html_table import ShownTable
 from opscope.base.quantity_text import share_text, time_text
 from opscope.columns.trace_data import TraceData
 from opscope.findings.verdict import Verdict, find_verdict
+from opscope.timeline.detail import in_detail
 from opscope.timeline.doubts import NO_TIMES
 from opscope.timeline.listing import OwnListing
 from opscope.timeline.period import period_of
@@ -72,7 +73,8 @@ def summary_of(trace: TraceData, which: str = "steady") -> Summary:
         "writes a page to look at, key_averages() a table, trace.to_pandas() a DataFrame."
     )
     columns = ["name", "calls", "self CPU", "share", "total CPU", *["self device"] * with_device]
-    verdict = find_verdict(trace, which) if len(trace.events) <= _MOST_EVENTS else None
+    is_short = len(in_detail(trace).events) <= _MOST_EVENTS
+    verdict = find_verdict(trace, which) if is_short else None
     return Summary(verdict, ShownTable("opscope: most time of their own", columns, rows, note))
 
 

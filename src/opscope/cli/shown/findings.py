@@ -19,6 +19,7 @@ from opscope.findings.pattern import SAMPLES_LOST, Needs
 from opscope.findings.verdict import Verdict, find_verdict, quick_line
 from opscope.jobs.shared_findings import SharedFinding, shared_findings
 from opscope.storage.partition import Partition, parts_text
+from opscope.timeline.detail import in_detail
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -172,7 +173,7 @@ def headline(trace: TraceData) -> list[str]:
     """The verdict in a few lines; none for a trace without operators."""
     if not ran_anything(trace) or not trace.has_times:
         return []
-    if len(trace.events) > MOST_EVENTS:
+    if len(in_detail(trace).events) > MOST_EVENTS:
         return [quick_line(trace), "what to change: `opscope why` says, as it takes a while"]
     return verdict_lines(find_verdict(trace))
 
