@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.base.quantity_text import time_text
-from opscope.columns.metadata_kinds import DETAIL, STEPS
+from opscope.columns.metadata_kinds import DETAIL, STEPS, WARM
 from opscope.columns.part import Part, part_from
 from opscope.columns.schema import TABLES, EventKind
 from opscope.columns.table import Table
@@ -50,6 +50,13 @@ def has_detail(trace: TraceData) -> bool:
     return DETAIL in trace.metadata
 
 
+def latest_bounds(metadata: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Of the last stretch that has steps, Unix nanoseconds; None where none has."""
+    stretches = metadata.get(DETAIL, {}).get("stretches", ())
+    found = [(one["start_ns"], one["end_ns"]) for one in stretches if one["steps"]]
+    return found[-1] if found else None
+
+
 def in_detail(trace: TraceData) -> TraceData:
     """The stretch that tells most; ``trace`` where there is none, or all is recorded alike."""
     part = detailed_part(trace)
@@ -72,7 +79,7 @@ def detailed_part(trace: TraceData) -> Part | None:
     metadata = {name: value for name, value in trace.metadata.items() if name != DETAIL}
     metadata["options"] = trace.metadata[DETAIL]["options"]
     if chosen["steps"]:
-        metadata |= _steps_of(trace)
+        metadata |= {WARM: True, **_steps_of(trace)}
     return Part(part.trace.with_only_metadata(metadata), part.rows)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from opscope.base.quantity_text import time_text
-from opscope.columns.metadata_kinds import DETAIL, OVER
+from opscope.columns.metadata_kinds import DETAIL, OVER, WARM
 from opscope.columns.row_groups import group_rows
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData, derived
@@ -78,7 +78,7 @@ def find_start_up(trace: TraceData) -> StartUp:
 
     The same object for the same trace.
     """
-    if not len(trace.events) or len(find_steps(trace)):
+    if not len(trace.events) or len(find_steps(trace)) or trace.metadata.get(WARM):
         return StartUp()
     start = _before_the_steps(trace)
     over, leaving = _after_the_program(trace)

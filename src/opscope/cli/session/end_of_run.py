@@ -34,7 +34,7 @@ from opscope.recording.recovered import about_ended, is_long, is_of_another_run,
 from opscope.storage.long_trace import LongTrace
 from opscope.storage.partition import asked_partition, cycle_folders
 from opscope.storage.read_part import load_part
-from opscope.timeline.detail import what_it_is_about
+from opscope.timeline.detail import latest_bounds, what_it_is_about
 from opscope.timeline.period import period_of
 from opscope.timeline.steps import what_passes_between
 
@@ -178,11 +178,11 @@ class _EndOfRun:
                 "was written. Choose a part of it: "
                 f"`opscope export {quote(str(saved))} --range 0..10`."
             )
-        if asked.why and self._is_shown:
+        bounds = latest_bounds(long.small.metadata)
+        if self._is_shown and (asked.why or bounds):
             with self._said_if_failing("summary"):
-                with self._messages.progress("looking for what to change"):
-                    found = what_to_change(load_part(saved, long_part), self._messages.wraps)
-                self._messages.show(found)
+                judged = load_part(saved, long_part) if bounds is None else long.between(*bounds)
+                self._say_what_it_shows(judged)
         self._say_where_to_look(saved)
 
     def _show(self, trace: TraceData) -> None:
