@@ -3,12 +3,16 @@
 import os
 import subprocess
 import sys
+import textwrap
+import time
 
 import numpy as np
 import pytest
 
 import opscope
 from opscope.columns.metadata_kinds import DETAIL
+from opscope.columns.schema import EventKind
+from opscope.storage.manifest import unfinished_below
 from opscope.timeline.detail import in_detail, is_warm
 
 PROGRAM = """\
@@ -223,3 +227,92 @@ def test_an_interrupted_program_is_answered_for(why, tmp_path, step):
     assert done.stderr.count("trace written to") == 1
     about = "ended before it was warm" if step < 3 else "once the program was warm"
     assert about in done.stderr
+
+
+def run(folder, *options, arguments=(), code=0):
+    command = [sys.executable, "-m", "opscope", "run", *options, "train.py", *arguments]
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=300, env=WAITS
+    )
+    assert done.returncode == code, done.stderr[-3000:]
+    return done
+
+
+def test_without_options_the_line_is_named_too(tmp_path):
+    (tmp_path / "train.py").write_text(PROGRAM)
+    done = run(tmp_path, arguments=["60"])
+    assert "at train.py:13 in forward (`y[i] = self.linear(x[i])`)" in done.stderr
+    assert "of which 30 steps, " in done.stderr or "steps, " in done.stderr
+    assert "of the part recorded in detail" in done.stderr
+    trace = opscope.load(tmp_path / "train.opscope")
+    assert optimizer_steps(trace) == 60
+    calls = trace.events["kind"] == EventKind.PYTHON_CALL
+    (_, stretch) = trace.metadata[DETAIL]["stretches"]
+    inside = trace.events["start_ns"][calls]
+    inside = inside[inside > stretch["end_ns"] + 1_000_000]
+    assert len(inside) == 0  # nothing but operators is recorded after it
+    # What ran when it ended has ended with it, but for what the program is in throughout.
+    ends = trace.end_ns[calls]
+    assert np.count_nonzero(ends > stretch["end_ns"] + 1_000_000) <= 1
+
+
+@pytest.mark.parametrize(
+    ("options", "has_shapes"),
+    [(("--record", "operators"), False), (("--record", "operators,shapes"), True)],
+)
+def test_what_is_recorded_can_be_said(tmp_path, options, has_shapes):
+    (tmp_path / "train.py").write_text(PROGRAM)
+    run(tmp_path, *options, arguments=["10"])
+    trace = opscope.load(tmp_path / "train.opscope")
+    assert DETAIL not in trace.metadata
+    assert trace.metadata["options"]["shapes"] is has_shapes
+    assert bool(len(trace.table("tensors"))) == has_shapes
+    assert not len(trace.table("python_calls"))
+
+
+def test_what_cannot_be_recorded_is_refused(tmp_path):
+    (tmp_path / "train.py").write_text(PROGRAM)
+    done = run(tmp_path, "--record", "operators,shape", code=2)
+    assert "'shape' is nothing that can be recorded. Name some of operators, " in done.stderr
+
+
+THREAD = """\
+import threading
+def main():
+    INSIDE
+thread = threading.Thread(target=main)
+thread.start()
+thread.join()
+print("the end")
+"""
+
+
+def test_steps_of_another_thread_are_recorded_in_detail(tmp_path):
+    before, loop = PROGRAM.split("for step in ")
+    loop = "for step in " + loop.replace('print("the end")\n', "")
+    program = before + THREAD.replace("    INSIDE", textwrap.indent(loop, "    "))
+    (tmp_path / "train.py").write_text(program)
+    done = run(tmp_path, arguments=["40"])
+    trace = opscope.load(tmp_path / "train.opscope")
+    assert is_warm(trace) and "train.py:13 in forward" in done.stderr
+    part = in_detail(trace)
+    outermost = np.flatnonzero(part.events["parent"] < 0)
+    assert any("main" in part.event_name(row) for row in outermost.tolist())
+
+
+def test_a_killed_program_keeps_the_steps_in_detail(tmp_path):
+    kill = "    import os, signal\n    if step == 20: os.kill(os.getpid(), signal.SIGKILL)\n"
+    (tmp_path / "train.py").write_text(PROGRAM.replace('print("the end")', kill))
+    run(tmp_path, arguments=["40"], code=-9)
+    trace = recovered(tmp_path / "train.opscope")
+    assert is_warm(trace)
+    (finding, *_) = trace.findings()
+    assert finding.places[0].line == 13
+
+
+def recovered(folder):
+    """By the process that waits for the end of the one that was killed."""
+    until = time.monotonic() + 60
+    while list(unfinished_below(folder)) and time.monotonic() < until:
+        time.sleep(0.1)
+    return opscope.load(folder)

@@ -1,8 +1,9 @@
 """Run a program, record what torch does in it, then say where the time went.
 
 The program needs no change and sees none: same arguments, same standard output, same exit code.
-Everything opscope says goes to standard error. Recording begins when the program imports torch. In
-a program that uses torch.profiler itself, that records with opscope too; set OPSCOPE_DROP_IN=0 to
+Everything opscope says goes to standard error. Recording begins when the program imports torch:
+operators throughout, and of some steps all that says why the program is slow (--record). In a
+program that uses torch.profiler itself, that records with opscope too; set OPSCOPE_DROP_IN=0 to
 have it record by itself, beside opscope.
 
 The trace is written however the program ends. Ends that cannot be noticed from inside a process

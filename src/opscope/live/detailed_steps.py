@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from opscope import _native
 from opscope.base.own_thread import OwnThread
@@ -79,15 +80,16 @@ class DetailedSteps:
 
     def finish(self) -> None:
         """The program has ended."""
+        was_over = self._is_over.is_set()
         self._is_over.set()
-        if os.getpid() == self._process:
+        if os.getpid() == self._process and not was_over:
             self._looks.join()
             with self._lock:
                 self._end_detail(self._steps if self._ended > _NOT_YET_WARM else 0)
 
     def _begin_detail(self) -> None:
         self._on, self._steps, self._since_s = True, 0, time.monotonic()
-        self._record_detail(True, 0)
+        self._change(True, 0)
 
     def _end_detail(self, steps: int) -> None:
         if not self._on:
@@ -96,7 +98,14 @@ class DetailedSteps:
         now_s = time.monotonic()
         rest_s = (now_s - self._since_s) / _SHARE if steps else 0.0
         self._next_s = max(now_s + rest_s, 2 * now_s - self._began_s)
-        self._record_detail(False, steps)
+        self._change(False, steps)
+
+    def _change(self, on: bool, steps: int) -> None:
+        try:
+            self._record_detail(on, steps)
+        except Exception:  # it would fail again
+            self._is_over.set()
+            raise
 
     def _has_enough(self) -> bool:
         steps, took_s = self._steps, time.monotonic() - self._since_s
@@ -115,7 +124,7 @@ class DetailedSteps:
 
     def _look_now_and_then(self) -> None:
         while not self._is_over.wait(_LOOK_S if self._on or not self._ended else _LONG_S):
-            with self._lock:
+            with self._lock, suppress(Exception):  # which ended it
                 if not self._is_over.is_set():
                     self._look()
 

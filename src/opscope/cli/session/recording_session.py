@@ -83,13 +83,12 @@ class RecordingSession:
 
     def _begin_recording(self) -> None:
         options = self._options
-        profile = ProfileRecording(**self._profile_arguments())
+        profile = self._profile = ProfileRecording(**self._profile_arguments())
         if options.stream:
             profile.stream_into(self._streams())
         if options.detail is not None:
             profile.detail_with(options.detail)
         profile.start()
-        self._profile = profile
         if options.schedule is not None:
             after_each_optimizer_step(partial(self._steps.step_ended, profile.step))
         elif options.detail is not None:
@@ -120,7 +119,6 @@ class RecordingSession:
             if self._detailed is not None:
                 self._detailed.step_ended()
         except Exception as error:  # the program's step must not fail for it
-            self._detailed = None
             self._messages.fail(f"Steps could not be recorded in detail: {reason(error)}")
 
     def program_is_over(self) -> None:
