@@ -63,7 +63,7 @@ class Trace(TraceData):
 
         Args:
             device: such as ``cpu`` or ``cuda:0``; None is the accelerator with the highest peak or,
-                without one, the CPU.
+            without one, the CPU.
 
         Raises:
             UsageError: memory was not recorded, or ``device`` has no memory events.
@@ -79,7 +79,8 @@ class Trace(TraceData):
         Args:
             which: ``steady`` is the recording without its start-up (imports, what is made once, the
                 first step), ``start-up`` that alone, ``all`` this trace. A recording with a
-                schedule or without steps has no start-up; all of it is steady.
+                schedule or without steps has no start-up; all of it is steady. Of one with some
+                steps in detail, either has what was recorded throughout alone.
 
         Raises:
             UsageError: there is no such part.
@@ -98,8 +99,8 @@ class Trace(TraceData):
 
         Args:
             benchmark: for measurable fixes, run both variants with torch on this machine and scale
-                the saving. Takes seconds.
-            name: a regular expression; events with matching names become one more finding.
+            the saving. Takes seconds. name: a regular expression; events with matching names become
+            one more finding.
 
         Raises:
             UsageError: ``name`` is no regular expression, or there is no such period.
@@ -174,8 +175,8 @@ class Trace(TraceData):
 
         Args:
             factors: part -> new time as a multiple of the recorded time. A part is the name of an
-                operator, an annotation or a kernel, the path of a module, or a line of the program
-                (``train.py:12``); modules and lines include their backward pass.
+            operator, an annotation or a kernel, the path of a module, or a line of the program
+            (``train.py:12``); modules and lines include their backward pass.
 
         Raises:
             UsageError: no such part, a factor is below 0, or there is no such period.
@@ -273,11 +274,11 @@ class Trace(TraceData):
         Args:
             statement: one SELECT.
             read_only: no files, no network, no extensions, no variables of Python, and limits of
-                time (60 s), memory (1 GiB) and the size of the result (256 MiB).
+            time (60 s), memory (1 GiB) and the size of the result (256 MiB).
 
         Raises:
             UsageError: the statement is not valid, fails, is not a SELECT, or is not permitted with
-                ``read_only``.
+            ``read_only``.
         """
         from opscope.storage.sql import query
 

@@ -13,6 +13,9 @@ dumps become traces.
 --completion prints the shell's completion script for opscope. Write it to
 ~/.local/share/bash-completion/completions/opscope, for zsh to ~/.zfunc/_opscope with ~/.zfunc in
 $fpath, for fish to ~/.config/fish/completions/opscope.fish; and again after an upgrade of opscope.
+
+--skill writes the skill file that teaches a coding agent to profile with opscope, to the agent's
+folder for skills, such as .claude/skills.
 """
 
 from __future__ import annotations
@@ -88,6 +91,9 @@ def options(parser: Parser) -> None:
         help="Write the traces of unfinished recordings in FOLDER.",
     )
     what.add_argument(
+        "--skill", metavar="DIR", type=Path, help="Write the skill for coding agents there."
+    )
+    what.add_argument(
         "--completion", **one_of(Shell), help="Print the completion script for this shell."
     )
     parser.add_argument(
@@ -104,6 +110,10 @@ def main(asked: Namespace) -> int:
         from opscope.cli.shown.completion import completion
 
         Output().write(completion(asked.completion.value))
+    elif asked.skill is not None:
+        from opscope.readers.skill import write_skill
+
+        Messages().say(f"wrote {write_skill(asked.skill)}")
     elif asked.build:
         _build(asked.force)
     else:

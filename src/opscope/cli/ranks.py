@@ -3,8 +3,8 @@
 Ranks that wait for each other in every step all have the same step time. So opscope compares own
 times: step time minus waiting for other ranks. It names a rank if its own time exceeds that of the
 others by more than chance; in a job of equal ranks the risk of a wrong name is 1 %. Record with
-`opscope run --children --why` to get causes of waiting, lines and modules. In JSON and CSV, times
-are mean nanoseconds of a step.
+`opscope run --children` to get causes of waiting, lines and modules. In JSON and CSV, times are
+mean nanoseconds of a step.
 
 --collectives: speed of each collective, and which rank the others waited for. A collective is
 matched across ranks by its process group and sequence number. Transfer is the time from the last

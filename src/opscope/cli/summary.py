@@ -38,7 +38,8 @@ from opscope.analysis.top_operators import (
     find_top_operators,
     ran_anything,
 )
-from opscope.cli.parser import Parser, add_row_limit, example
+from opscope.api.trace import Trace
+from opscope.cli.parser import Parser, add_row_limit, example, whole_number
 from opscope.cli.shown.completeness import describe_completeness, describe_dump, end_of_recording
 from opscope.cli.shown.console import Messages, Output
 from opscope.cli.shown.findings import verdict_section
@@ -83,6 +84,12 @@ def options(parser: Parser) -> None:
         action="store_true",
         help="One row for each operator and argument shapes.",
     )
+    parser.add_argument(
+        "--tokens",
+        metavar="N",
+        type=whole_number(),
+        help="With --format md: what an agent reads (`opscope mcp`), in so many tokens at most.",
+    )
     add_format(parser)
     parser.epilog = example("opscope summary", "opscope summary job --rank 2 --gpu")
 
@@ -98,7 +105,11 @@ def main(asked: Namespace) -> None:
         )
     if asked.measure and not asked.roofline:
         raise UsageError("--measure needs --roofline.")
+    if asked.tokens is not None and (is_view or asked.format is not RowsFormat.MARKDOWN):
+        raise UsageError("--tokens is for the summary as Markdown. Add --format md.")
     chosen, row_limit = choose_trace(asked), asked.row_limit
+    if asked.tokens is not None:
+        return Output().show(_brief(chosen, asked.tokens))
     if asked.gpu:
         from opscope.cli.shown.gpu import device_use
 
@@ -125,6 +136,16 @@ def main(asked: Namespace) -> None:
             _print_long(long, chosen, how, asked.format)
         else:
             _print(chosen, asked.period, how, asked.format)
+
+
+def _brief(chosen: Chosen, tokens: int) -> str:
+    from opscope.readers.answers import answers_of, answers_of_job
+    from opscope.readers.brief import verdict_brief
+
+    if chosen.is_of_several:
+        return verdict_brief(answers_of_job(chosen.job, chosen.path.name), tokens)
+    trace = Trace.of(load_chosen(chosen))
+    return verdict_brief(answers_of(trace, chosen.path.name), tokens)
 
 
 def _print(chosen: Chosen, period: Which, how: dict[str, Any], format: RowsFormat) -> None:
@@ -189,8 +210,8 @@ def _print_long(trace: LongTrace, chosen: Chosen, how: dict[str, Any], format: R
         },
         about=[
             *_left_out(top),
-            f"the table covers the whole recording; the other sections cover the {period}",
-            describe_completeness(trace.small, events),
+            f"the table of operators is of all; the rest of the {period}",
+            describe_completeness(judged, events),
         ]
         if format is RowsFormat.TABLE
         else [],
