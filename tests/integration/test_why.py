@@ -273,7 +273,7 @@ def test_what_is_recorded_can_be_said(tmp_path, options, has_shapes):
 def test_what_cannot_be_recorded_is_refused(tmp_path):
     (tmp_path / "train.py").write_text(PROGRAM)
     done = run(tmp_path, "--record", "operators,shape", code=2)
-    assert "'shape' is nothing that can be recorded. Name some of operators, " in done.stderr
+    assert "'shape' cannot be recorded. Name some of operators, " in done.stderr
 
 
 THREAD = """\

@@ -91,7 +91,10 @@ def options(parser: Parser) -> None:
         help="Write the traces of unfinished recordings in FOLDER.",
     )
     what.add_argument(
-        "--skill", metavar="DIR", type=Path, help="Write the skill for coding agents there."
+        "--skill",
+        metavar="DIR",
+        type=Path,
+        help="Write the skill file for coding agents to this folder.",
     )
     what.add_argument(
         "--completion", **one_of(Shell), help="Print the completion script for this shell."

@@ -103,9 +103,8 @@ def _add_what_to_record(parser: Parser) -> None:
         "--record",
         metavar="WHAT[,WHAT]",
         type=what_to_record,
-        help="Record this throughout and nothing else: operators, or besides what the options "
-        "below name. [default: operators throughout, and of some steps all that says why a "
-        "program is slow]",
+        help="Record the same data all the time: operators, and the data of the options below. "
+        "[default: operators all the time, and some steps in full detail]",
     )
     add_switches(group)
     group.add_argument("--flops", action="store_true", help="Estimate floating-point operations.")
@@ -205,7 +204,7 @@ def _budget(text: str) -> float:
         return math.inf if text == "none" else float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no number. Give a share of the time (0.01 is a hundredth), or 'none'"
+            f"{text!r} is not a number. Give a share of the time (0.01 is 1 %), or 'none'"
         ) from None
 
 

@@ -207,9 +207,7 @@ def brief(
         if not _written(answers, part, room, shows_query):
             left_out.append(part.title)
     if left_out:
-        room.end(
-            f"Not included, because of the token limit: {', '.join(left_out)}. Raise the limit."
-        )
+        room.end(f"Not included (token limit): {', '.join(left_out)}. Raise the limit.")
     if after:
         room.end(after)
     return room.text()

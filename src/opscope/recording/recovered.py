@@ -263,7 +263,7 @@ def _refuse_earlier(path: Path, started_ns: int, about: Mapping[str, Any]) -> No
 
 def _of(path: Path) -> Artefact:
     found = at(path)
-    assert found is not None, f"{path} is no name of a recording"
+    assert found is not None, f"{path} is not the name of a recording"
     return found
 
 

@@ -129,7 +129,7 @@ class _EndOfRun:
             if asked.recording is None:
                 return None
             file = at(asked.recording)
-            assert file is not None, f"{asked.recording} is no name of a recording"
+            assert file is not None, f"{asked.recording} is not the name of a recording"
             with shared(file) as is_there:
                 made = self._trace_of(asked.recording) if is_there else None
                 if made is not None:

@@ -39,8 +39,7 @@ def what_to_record(text: str) -> list[str]:
     for word in words:
         if word != _OPERATORS and word not in known:
             raise ArgumentTypeError(
-                f"{word!r} is nothing that can be recorded. Name some of "
-                f"{', '.join((_OPERATORS, *known))}"
+                f"{word!r} cannot be recorded. Name some of {', '.join((_OPERATORS, *known))}"
             )
     return [known[word] for word in words if word != _OPERATORS]
 

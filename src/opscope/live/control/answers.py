@@ -53,7 +53,7 @@ class AskedSession:
         except OpscopeError as error:
             return {"error": str(error)}
         except Exception as error:
-            return {"error": f"{type(error).__name__}: {error}. Look at the program's own output."}
+            return {"error": f"{type(error).__name__}: {error}. See the output of the program."}
 
     def close(self) -> None:
         """The client is gone: leave the process as it was."""

@@ -85,8 +85,8 @@ def _request(process: int, user: int) -> Iterator[None]:
         yield
     except OSError as error:
         raise ReachError(
-            f"Nothing can be written to {folder}: {error.strerror or error}. Make room there, or "
-            "start the program with OPSCOPE_CONTROL=1."
+            f"{folder} is not writable: {error.strerror or error}. Free space there, or start "
+            "the program with OPSCOPE_CONTROL=1."
         ) from error
     finally:
         with contextlib.suppress(OSError):

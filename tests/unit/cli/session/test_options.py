@@ -46,7 +46,7 @@ def script(tmp_path, monkeypatch):
         (["--flight-recorder", "soon"], "--flight-recorder 'soon'"),
         (["--flight-recorder", "9s", "--max-memory", "x"], "--max-memory 'x'"),
         (["--flight-recorder", "9s", "--budget", "7"], "--budget 7.0"),
-        (["--flight-recorder", "9s", "--budget", "x"], "--budget: 'x' is no number"),
+        (["--flight-recorder", "9s", "--budget", "x"], "--budget: 'x' is not a number"),
     ],
 )
 def test_refused_before_the_program_runs(command_line, script, options, said):
