@@ -20,6 +20,7 @@ from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 from opscope.timeline.arrays import Values
+from opscope.timeline.detail import has_detail
 from opscope.timeline.listing import OwnListing
 from opscope.timeline.period import Period
 from opscope.timeline.signatures import group_sums
@@ -94,10 +95,13 @@ def check_row_limit(limit: int) -> int:
     return limit
 
 
+_CALLS = (EventKind.PYTHON_CALL, EventKind.C_CALL, EventKind.TASK_RUN)
+
+
 def ran_anything(trace: TraceData) -> bool:
-    """Whether anything but collections of garbage was recorded."""
-    ran = (trace.events["kind"] != EventKind.GC_PAUSE).any()
-    return bool(ran) or len(trace.table("gpu")) > 0
+    """Whether anything but collections of garbage was recorded, and functions in detail."""
+    idle = [EventKind.GC_PAUSE, *_CALLS] if has_detail(trace) else [EventKind.GC_PAUSE]
+    return not np.isin(trace.events["kind"], idle).all() or len(trace.table("gpu")) > 0
 
 
 def find_top_operators(

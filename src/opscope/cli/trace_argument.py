@@ -34,6 +34,7 @@ from opscope.storage.partition import (
     parts_text,
 )
 from opscope.storage.remote import local_path
+from opscope.timeline.detail import latest_bounds
 from opscope.timeline.doubts import doubts_text
 from opscope.timeline.period import Which
 from opscope.timeline.typical import COLUMNS, MOST_EVENTS, SAMPLE_EVENTS, find_stretch
@@ -292,6 +293,8 @@ def _stretch(chosen: Chosen) -> TraceData | None:
 
 def stretch_of(trace: LongTrace, most: int = SAMPLE_EVENTS) -> TraceData | None:
     """The stretch that stands for a long recording; None where that has no more events."""
+    if (bounds := latest_bounds(trace.small.metadata)) is not None:
+        return trace.between(*bounds)
     found = find_stretch(trace.small.names, trace.columns(COLUMNS), most)
     if found is None:
         return None

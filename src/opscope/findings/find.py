@@ -22,7 +22,7 @@ from opscope.findings.subject import Flags, Subject, dropped_share
 from opscope.findings.time_split import unexplained
 from opscope.timeline.doubts import require_times
 from opscope.timeline.listing import TorchListing, launched_share
-from opscope.timeline.period import Period, Which, period_of
+from opscope.timeline.period import Period, Which, detailed_period_of
 
 
 @reusing_memory
@@ -50,9 +50,9 @@ def find_findings(
         UsageError: ``name`` is no regular expression, or there is no such part.
         MissingDependencyError: ``benchmark`` without torch.
     """
-    period = period_of(trace, which)
+    period = detailed_period_of(trace, which)
     require_times(period.trace)
-    subject = Subject(period.trace, listing)
+    subject = Subject(period.trace, None if period.in_detail else listing)
     patterns = [*all_patterns(), *([_name_pattern(name)] if name is not None else [])]
     found, absent, unchecked = [], [], []
     for pattern in patterns:

@@ -280,7 +280,8 @@ def is_long(path: Path, about: Mapping[str, Any]) -> bool:
 def is_drainable(about: Mapping[str, Any]) -> bool:
     """Whether what is in it can be decoded in pieces."""
     recorded = about["recorded"]
-    return recorded == about["asked"] and not any(recorded.get(o) for o in NEVER_DRAINED)
+    throughout = about.get("throughout", recorded)
+    return recorded == about["asked"] and not any(throughout.get(o) for o in NEVER_DRAINED)
 
 
 def save_long(

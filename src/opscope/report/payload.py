@@ -26,7 +26,7 @@ from opscope.storage.job import missing_ranks
 from opscope.storage.partition import Partition
 from opscope.timeline.arrays import Rows
 from opscope.timeline.listing import TorchListing
-from opscope.timeline.period import Period, Which, period_of
+from opscope.timeline.period import Period, Which, detailed_period_of, period_of
 from opscope.timeline.phases import PHASE_NAMES
 from opscope.timeline.step_times import step_times
 from opscope.timeline.steps import program_steps
@@ -241,6 +241,10 @@ def gather(
         add_merged(packer, merged, spans.position)
     tell(2, _PARTS)
     operators, by_shape = operator_sections(part)
+    detailed = detailed_period_of(own, which)
+    if detailed.in_detail:  # tables of what only that part has
+        part = detailed.trace
+        part_listing, (_, by_shape) = TorchListing(part), operator_sections(part)
     tell(4, _PARTS)
     found = findings
     if found is None:

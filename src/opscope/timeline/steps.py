@@ -155,8 +155,11 @@ def share_of_program(trace: TraceData) -> float | None:
     return min(inside_ns / passed_ns, 1.0) if passed_ns > 0 else None
 
 
-def what_passes_between(trace: TraceData) -> str:
-    """In words that follow what the recording is of; empty where it is nearly all of the time."""
+def what_passes_between(trace: TraceData, how: str = "") -> str:
+    """In words that follow what the recording is of; empty where it is nearly all of the time.
+
+    ``how``: in which way the rest was not recorded, as " in detail".
+    """
     share = share_of_program(trace)
     if share is None or share >= _NEARLY_ALL:
         return ""
@@ -164,5 +167,5 @@ def what_passes_between(trace: TraceData) -> str:
     look = ": look there first" if share < 0.5 else ""
     return (
         f"steps like these are {share_text(share)} of the program's time from its first step to "
-        f"its last, and {between} passes between steps, which was not recorded{look}"
+        f"its last, and {between} passes between steps, which was not recorded{how}{look}"
     )

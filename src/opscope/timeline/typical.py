@@ -20,6 +20,7 @@ from opscope.columns.part import Part, part_from
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.arrays import Values
+from opscope.timeline.detail import has_detail
 
 MOST_EVENTS = 3_000_000
 """A recording of more is long: about 5 s and 1.5 GB for its verdict."""
@@ -116,8 +117,9 @@ def find_stretch(
 
 
 def typical_part(trace: TraceData, most: int) -> Part | None:
-    """The stretch of a trace in memory; None where it has no more events than ``most``."""
-    if len(trace.events) <= most:
+    """The stretch of a trace in memory; None where it has no more events than ``most``, and where
+    some steps were recorded in detail: those are what is judged."""
+    if len(trace.events) <= most or has_detail(trace):
         return None
     stretch = find_stretch(trace.names, [{name: trace.events[name] for name in COLUMNS}], most)
     if stretch is None:

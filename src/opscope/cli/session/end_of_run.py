@@ -36,6 +36,7 @@ from opscope.recording.recovered import about_ended, is_long, is_of_another_run,
 from opscope.storage.long_trace import LongTrace
 from opscope.storage.partition import asked_partition, cycle_folders
 from opscope.storage.read_part import load_part
+from opscope.timeline.detail import what_it_is_about
 from opscope.timeline.period import period_of
 from opscope.timeline.steps import what_passes_between
 
@@ -127,11 +128,12 @@ class _EndOfRun:
                 return _Made(asked.saved.parent, load_part(asked.saved))
             if asked.recording is None:
                 return None
-            files = [one for file in (asked.recording, *asked.superseded) if (one := at(file))]
-            with shared(files[0]) as is_there:
+            file = at(asked.recording)
+            assert file is not None, f"{asked.recording} is no name of a recording"
+            with shared(file) as is_there:
                 made = self._trace_of(asked.recording) if is_there else None
-                for one in files if made is not None else ():
-                    remove(one)
+                if made is not None:
+                    remove(file)
             return made
         except (OpscopeError, OSError, MemoryError) as error:
             self._messages.fail(f"The recording could not be written: {reason(error)}")
@@ -210,6 +212,8 @@ class _EndOfRun:
         self._messages.say(describe_completeness(trace))
 
     def _say_what_it_shows(self, trace: TraceData) -> None:
+        if self._asked.why:
+            self._messages.say(what_it_is_about(trace))
         for line in headline(trace)[: 1 if self._asked.why else None]:
             self._messages.say(line)
         if self._asked.why:
