@@ -18,13 +18,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from opscope.cli.destination import Destination, reason, write_or_rescue
+from opscope.cli.destination import reason, write_or_rescue
 from opscope.cli.session.finisher import Finisher
-from opscope.cli.session.options import EndRequest, JobRequest, RunOptions
+from opscope.cli.session.options import RunOptions
 from opscope.cli.session.termination import interrupts_wait
 from opscope.cli.shown.console import Messages
 from opscope.columns.metadata_kinds import OVER, STEPS, WARM
 from opscope.live.children.job import ChildrenOfRun
+from opscope.live.end_request import Destination, EndRequest, JobRequest
 from opscope.live.warm_steps import WarmSteps
 from opscope.recording.facts.process_facts import is_rank_of_several, launched_rank
 from opscope.recording.streams.keeper import dismiss_keepers
