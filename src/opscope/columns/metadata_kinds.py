@@ -24,6 +24,10 @@ STEPS = "steps_of_program"
 """Of a recording of some steps: how many steps of the program ended (``ended``), recorded or not,
 and the program's time from the end of the first to that of the last (``passed_ns``)."""
 
+SAMPLE = "sample"
+"""Of a stretch that stands for a long recording: how many steps it has, how many the recording has
+(0 where steps cannot be told), and how long that is, nanoseconds."""
+
 _DEEPEST = 100
 
 
@@ -103,6 +107,10 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     STEPS: (
         "how many steps ended, and how long that took",
         _is({"ended": _COUNT, "passed_ns": _COUNT}),
+    ),
+    SAMPLE: (
+        "how much of a recording it is",
+        _is({"steps": _COUNT, "of_steps": _COUNT, "of_ns": _COUNT}),
     ),
     **dict.fromkeys(
         ("options", "gpu", "user", "operator_schemas", "process_groups", "process_names"),

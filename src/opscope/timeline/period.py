@@ -14,6 +14,7 @@ from enum import Enum
 
 from opscope.base.quantity_text import time_text
 from opscope.base.reused_memory import row_blocks
+from opscope.columns.metadata_kinds import SAMPLE
 from opscope.columns.part import LATEST_NS, Part, part_from
 from opscope.columns.trace_data import TraceData, derive, derived
 from opscope.errors import UsageError
@@ -43,6 +44,7 @@ class Period:
     start_ns: int  # the first start in it, Unix nanoseconds
     end_ns: int  # the last end in it
     start_up: StartUp  # that of the recording
+    said: str = ""  # in one line, what it is, where its trace does not have all of it
 
     @property
     def wall_ns(self) -> int:
@@ -56,20 +58,27 @@ class Period:
 
     def __str__(self) -> str:
         """In one line: what it is, how long, how many steps, and what of its times is doubtful."""
+        if self.said:
+            return self.said
         if not self.trace.has_times:
             return f"recording; {doubts_text(self.trace)}"
         if self.trace.is_empty:
             return "recording without events"
         count, of_what = count_steps(self.trace)
-        what = "recording"
+        what, sample = "recording", self.trace.metadata.get(SAMPLE, {})
         if self.start_up.took_ns and self.which is not Which.ALL:
             what = "steady state" if self.which is Which.STEADY else "start-up"
         # Two steps may be anything; a program that makes a few more is a loop.
         steps = f", {count:,} {of_what}" if count > 1 and what != "start-up" else ""
+        of = ""
+        if sample:
+            what, of = "steady state", f" of {time_text(sample['of_ns'])}"
+            if sample["of_steps"]:
+                steps, of = f", {sample['steps']:,} of {sample['of_steps']:,} {of_what}", ""
         between = what_passes_between(self.trace)
         steps += f" ({between})" if between else ""
         doubtful = doubts_text(self.trace)
-        return f"{what}, {time_text(self.wall_ns)}{steps}{'. ' * bool(doubtful)}{doubtful}"
+        return f"{what}, {time_text(self.wall_ns)}{of}{steps}{'. ' * bool(doubtful)}{doubtful}"
 
 
 def no_start_up() -> UsageError:

@@ -17,11 +17,12 @@ from opscope.findings.find import find_findings
 from opscope.findings.finding import Finding, Findings
 from opscope.findings.pattern import SAMPLES_LOST, Needs
 from opscope.findings.verdict import Verdict, find_verdict, quick_line
-from opscope.jobs.shared_findings import SharedFinding, shared_findings
 from opscope.storage.partition import Partition, parts_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from opscope.jobs.shared_findings import SharedFinding
 
 CSV_COLUMNS = (
     *("id", "title", "severity", "time_ns", "saved_ns", "saved_share"),
@@ -205,6 +206,8 @@ def findings_result(found: Findings, texts: LineTexts, explain: bool) -> Result:
 
 def findings_of_all(found: Mapping[Partition, tuple[Findings, LineTexts]]) -> list[Section]:
     """What is the same in several is said once, those that weigh most anywhere first."""
+    from opscope.jobs.shared_findings import shared_findings
+
     texts = {place: text for _, one in found.values() for place, text in one.items()}
     by_process = {part: findings for part, (findings, _) in found.items()}
     sections = []
