@@ -227,14 +227,14 @@ def test_a_dump_of_the_flight_recorder(tmp_path):
             process.send_signal(signal.SIGTERM)
 
 
-async def asked_app(app, method, path, body=b"", headers=()):
+async def asked_app(app, method, path, body=b"", headers=(), root="/opscope"):
     """One request to an ASGI app, as a server would pass it on."""
     sent = []
     scope = {
         "type": "http",
         "method": method,
         "path": f"/opscope{path}",
-        "root_path": "/opscope",
+        "root_path": root,
         "headers": [(b"host", b"localhost"), *headers],
         "client": ("127.0.0.1", 5),
     }
@@ -247,6 +247,15 @@ async def asked_app(app, method, path, body=b"", headers=()):
 
     await app(scope, receive, send_)
     return sent[0]["status"], json.loads(sent[1]["body"])
+
+
+def test_mounted_in_starlette(tmp_path):
+    starlette = pytest.importorskip("starlette.applications")
+    app = starlette.Starlette()
+    app.mount("/opscope", asgi(tmp_path, TOKEN))
+    app.add_middleware(MarkRequests)
+    answer = asyncio.run(asked_app(app, "GET", "/profile_status", b"", AUTHORIZED, root=""))
+    assert answer[0] == 200 and not answer[1]["is_recording"]
 
 
 AUTHORIZED = [(b"authorization", ALLOWED["Authorization"].encode())]

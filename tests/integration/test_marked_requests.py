@@ -51,8 +51,8 @@ def test_parts_sum_to_the_whole(split):
 
 
 def test_a_blocked_loop():
-    found = find_requests(serve("/wait", *["/block"] * 3, *["/a"] * 5))
-    # The last one waits for all that block.
+    found = find_requests(serve(*["/wait"] * 5, *["/block"] * 3))
+    # All that wait are woken while the others block.
     assert found.typical.blocked_ns > found.typical.total_ns // 3
     assert "event loop blocked" in str(found.typical)
 

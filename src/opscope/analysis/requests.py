@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from opscope.base.printable import printable
 from opscope.base.quantity_text import share_text, time_text
 from opscope.columns.names import REQUEST_PREFIX
 from opscope.columns.row_groups import group_rows
@@ -82,8 +83,8 @@ class Requests:
             f"requests: {self.count:,}, median {time_text(self.p50_ns)}, 99 % within "
             f"{time_text(self.p99_ns)}",
             f"a typical request: {self.typical}",
-            f"the slowest ({self.slowest_name}, ...), {time_text(self.slowest.total_ns)}: "
-            f"{self.slowest}",
+            f"the slowest, such as {printable(self.slowest_name)}, "
+            f"{time_text(self.slowest.total_ns)}: {self.slowest}",
         ]
 
     def as_dict(self) -> dict[str, object]:

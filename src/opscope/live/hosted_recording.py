@@ -104,7 +104,7 @@ class HostedRecording:
         )
         if file is None:  # nothing could be written while it ran, or another recording has the file
             saved = recording.trace.save(self.files.trace, rank=self._rank)
-            with_what = {"saved": saved}
+            with_what: dict[str, Any] = {"saved": saved}
             for one in self._made:
                 one.discard_streams()
         else:

@@ -50,7 +50,7 @@ class ProfilerApp:
         return await in_own_thread(functools.partial(self._answers.answer, head, body))
 
     async def _body(self, receive: Receive) -> bytes | Reply:
-        body = b""
+        body: bytes = b""
         while True:
             message = await receive()
             body += message.get("body", b"")

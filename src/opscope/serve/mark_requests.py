@@ -37,13 +37,14 @@ class MarkRequests:
             name: the name of a request by its scope, where paths have numbers in them.
         """
         self._app, self._name = app, name or _name_of
-        self._step_ended = (lambda: None) if profiler is None else profiler.control.step_ended
+        self._profiler = profiler
         self._numbers = itertools.count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass everything on; only ``http`` is marked."""
         if scope["type"] != "http":
-            return await self._app(scope, receive, send)
+            await self._app(scope, receive, send)
+            return
         headers = dict(scope["headers"])
         number = headers.get(b"x-request-id", b"").decode("latin-1")[:_MOST_NAME]
         length = headers.get(b"content-length", b"0").decode("latin-1")[:20]
@@ -52,7 +53,8 @@ class MarkRequests:
             with record_function(REQUEST_PREFIX + self._name(scope), about):
                 await self._app(scope, receive, send)
         finally:
-            self._step_ended()
+            if self._profiler is not None:
+                self._profiler.control.step_ended()
 
 
 def _name_of(scope: Scope) -> str:
