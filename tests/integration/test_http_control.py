@@ -297,3 +297,38 @@ def test_an_asgi_app_marks_requests_across_awaits(tmp_path):
         "request: GET /1",
     }
     assert profiler.control.status()["steps"] == 20
+
+
+@pytest.mark.slow
+def test_ranks_record_the_same_steps_to_one_folder(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(PROGRAM)
+    ports, processes = [], []
+    said = {"merge_profiles": True, "profile_prefix": "job", "start_step": 400, "num_steps": 10}
+    try:
+        for rank in range(2):
+            listening = f"127.0.0.1:{0 if not ports else ports[0]}"
+            command = ["-m", "opscope", "run", "--http", listening, "-o", "profiles", script]
+            environment = {"OPSCOPE_HTTP_TOKEN": TOKEN, "RANK": str(rank), "WORLD_SIZE": "2"}
+            process = subprocess.Popen(
+                [sys.executable, *command],
+                cwd=tmp_path,
+                env={**os.environ, **environment},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            processes.append(process)
+            ports.append(port_of(process))
+            assert ports[-1] == ports[0] + rank
+            assert ask(ports[-1], "POST", "/start_profile", said)[0] == 200
+        for port in ports:
+            wait_until(lambda port=port: ask(port, "GET", "/verdict")[0] in (200, 202))
+            status, verdict = verdict_when_written(lambda port=port: ask(port, "GET", "/verdict"))
+            assert status == 200, verdict
+            assert verdict["trace"] == "job/trace.opscope"
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+    assert opscope.load_job(tmp_path / "profiles/job/trace.opscope").ranks == [0, 1]

@@ -57,6 +57,12 @@ def test_a_blocked_loop():
     assert "event loop blocked" in str(found.typical)
 
 
+def test_the_handler_that_blocks_is_named_with_its_line():
+    verdict = serve(*["/block"] * 4, *["/a"] * 4).verdict()
+    assert verdict.evidence == ("event-loop-blocked",)
+    assert "test_marked_requests.py" in str(verdict.place), verdict
+
+
 def test_waiting_is_no_queue():
     found = find_requests(serve("/wait"))
     assert found.slowest.waiting_ns > found.slowest.total_ns // 2

@@ -17,6 +17,7 @@ from opscope.columns.trace_data import TraceData
 from opscope.findings.verdict import find_verdict
 from opscope.timeline.steps import program_steps
 from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor
+from opscope.torch_api.annotate import awaited_within
 
 _NAME = "opscope"
 _RECORDING = "opscope.recording"
@@ -30,13 +31,11 @@ class TraceRequests:
         """``profiler``: what :func:`opscope.serve.asgi` returned; spans name its recording."""
         self._app, self._profiler = app, profiler
 
-    async def __call__(
-        self, scope: Any, receive: Callable[..., Any], send: Callable[..., Any]
-    ) -> None:
-        """Pass everything on; only ``http`` has a span."""
+    def __call__(self, scope: Any, receive: Callable[..., Any], send: Callable[..., Any]) -> Any:
+        """An awaitable that passes everything on; only ``http`` has a span."""
+        answer = self._app(scope, receive, send)
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+            return answer
         headers = {
             name.decode("latin-1"): text.decode("latin-1") for name, text in scope["headers"]
         }
@@ -44,13 +43,13 @@ class TraceRequests:
         running = None if self._profiler is None else self._profiler.control.status()["recording"]
         if running is not None:
             about[_RECORDING] = running["output_dir"]
-        with trace.get_tracer(_NAME).start_as_current_span(
+        span = trace.get_tracer(_NAME).start_as_current_span(
             f"{scope['method']} {scope['path']}",
             context=propagate.extract(headers),
             kind=trace.SpanKind.SERVER,
             attributes=about,
-        ):
-            await self._app(scope, receive, send)
+        )
+        return awaited_within(span, answer, lambda: None)
 
 
 def export_trace(recorded: TraceData, modules: int = 0) -> int:

@@ -66,9 +66,9 @@ class HostedRecording:
     def __init__(self, folder: Path, arguments: Mapping[str, Any]) -> None:
         """``arguments``: of :class:`opscope.profile`."""
         self._arguments, self._rank = arguments, launched_rank()
-        of_rank = "" if self._rank is None else f"-rank-{self._rank}"
-        self.files = Destination(folder / "trace.opscope", report=folder / f"report{of_rank}.html")
-        self.verdict = folder / f"verdict{of_rank}.json"
+        report = f"report{_of_rank()}.html"
+        self.files = Destination(folder / "trace.opscope", report=folder / report)
+        self.verdict = folder / verdict_name()
         self._streams = Streams(
             self.files.trace,
             saves=False,
@@ -161,6 +161,16 @@ class HostedRecording:
             if time.monotonic() >= until_s:
                 return False
         return True
+
+
+def verdict_name() -> str:
+    """The file of the verdict, in a folder that ranks of a job may share."""
+    return f"verdict{_of_rank()}.json"
+
+
+def _of_rank() -> str:
+    rank = launched_rank()
+    return "" if rank is None else f"-rank-{rank}"
 
 
 def _folder() -> Path:

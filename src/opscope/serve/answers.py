@@ -157,6 +157,8 @@ _ANSWERS: dict[tuple[str, str], Callable[[Answers, dict[str, Any], str], Reply]]
     ("POST", "/dump_profile"): Answers._dump,
     ("GET", "/verdict"): Answers._verdict,
 }
+PATHS = tuple(sorted({path for _, path in _ANSWERS}))
+"""All of them."""
 
 
 def _error(status: int, text: str) -> Reply:

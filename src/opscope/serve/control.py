@@ -15,7 +15,8 @@ from typing import Any
 from opscope.base.notice import notice
 from opscope.base.own_thread import OwnThread
 from opscope.errors import LifecycleError, OpscopeError, ReachError
-from opscope.live.hosted_recording import HostedRecording
+from opscope.live.hosted_recording import HostedRecording, verdict_name
+from opscope.recording.facts.process_facts import launched_rank
 from opscope.serve.output_folder import new_folder
 from opscope.serve.profile_request import ProfileRequest
 from opscope.torch_api.profile_recording import ProfileRecording
@@ -92,7 +93,9 @@ class Control:
             from torch.profiler import ProfilerActivity
 
             arguments["activities"] = [getattr(ProfilerActivity, a) for a in request.activities]
-        folder = new_folder(self._root, request.output_dir, request.profile_prefix)
+        is_shared = request.merge_profiles and launched_rank() is not None
+        shared = verdict_name() if is_shared else None
+        folder = new_folder(self._root, request.output_dir, request.profile_prefix, shared)
         hosted = HostedRecording(folder, arguments)
         who = {
             "client": client,
@@ -190,8 +193,8 @@ class Control:
     def _leave(self, running: _Running) -> None:
         if not running.has_begun:
             return
-        self._last = running.hosted
         self._guarded(functools.partial(running.hosted.leave, running.recording))
+        self._last = running.hosted
 
     def _guarded(self, action: Callable[[], object]) -> None:
         """The server goes on, whatever happens to a recording."""

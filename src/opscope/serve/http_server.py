@@ -62,6 +62,9 @@ class HttpServer:
 
     def _ask_to_end(self) -> None:
         self._ends = True
+        if self._socket.is_ours():
+            with contextlib.suppress(OSError):
+                self._socket.socket.shutdown(socket.SHUT_RDWR)  # which ends waiting in accept()
 
     def forget(self) -> None:
         """In a forked child, which must not keep the port."""
@@ -74,7 +77,7 @@ class HttpServer:
                 connection = OwnSocket(self._socket.socket.accept()[0])
             except OSError as error:
                 self._end_late(time.monotonic())
-                if not isinstance(error, TimeoutError):  # too many open files, for one
+                if not (self._ends or isinstance(error, TimeoutError)):  # too many open files, say
                     time.sleep(_LOOK_S)
                 continue
             self._end_late(time.monotonic())

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from opscope.columns.names import REQUEST_PREFIX
+from opscope.serve.answers import PATHS
 from opscope.serve.asgi import ProfilerApp, Receive, Scope, Send
-from opscope.torch_api.annotate import record_function
+from opscope.torch_api.annotate import awaited_within, record_function
 
 _MOST_NAME = 100
 App = Callable[[Scope, Receive, Send], Any]
@@ -40,21 +41,21 @@ class MarkRequests:
         self._profiler = profiler
         self._numbers = itertools.count(1)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass everything on; only ``http`` is marked."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Any:
+        """An awaitable that passes everything on; only ``http`` is marked, and no control."""
+        answer = self._app(scope, receive, send)
+        if scope["type"] != "http" or scope["path"].endswith(PATHS):
+            return answer
         headers = dict(scope["headers"])
         number = headers.get(b"x-request-id", b"").decode("latin-1")[:_MOST_NAME]
         length = headers.get(b"content-length", b"0").decode("latin-1")[:20]
         about = f"id={number or next(self._numbers)} length={length}"
-        try:
-            with record_function(REQUEST_PREFIX + self._name(scope), about):
-                await self._app(scope, receive, send)
-        finally:
-            if self._profiler is not None:
-                self._profiler.control.step_ended()
+        span = record_function(REQUEST_PREFIX + self._name(scope), about)
+        return awaited_within(span, answer, self._step_ended)
+
+    def _step_ended(self) -> None:
+        if self._profiler is not None:
+            self._profiler.control.step_ended()
 
 
 def _name_of(scope: Scope) -> str:

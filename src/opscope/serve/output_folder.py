@@ -16,11 +16,19 @@ _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+=@-]*")
 _ONE_PLACE = "Give a folder relative to the server's output root, such as 'slow/monday'."
 
 
-def new_folder(root: Path, output_dir: str, prefix: str) -> Path:
+def new_folder(root: Path, output_dir: str, prefix: str, shared_file: str | None = None) -> Path:
     """Make a new folder, called after ``prefix`` and the time, in ``output_dir`` below ``root``.
 
+    Args:
+        root: below which it is.
+        output_dir: where below it.
+        prefix: begins its name.
+        shared_file: with it, the folder is called ``prefix`` alone, and other processes may have
+            made it; but this file, which this process is going to write, is not in it yet.
+
     Raises:
-        UsageError: a name is not allowed, or something on the way is a link or a file.
+        UsageError: a name is not allowed, something on the way is a link or a file, or the file is
+            there.
         OSError: the folder cannot be made.
     """
     parts = [part for part in output_dir.split("/") if part not in ("", ".")]
@@ -36,6 +44,8 @@ def new_folder(root: Path, output_dir: str, prefix: str) -> Path:
         raise UsageError(
             f"profile_prefix is {prefix[:80]!r}; letters, digits and _.+=@- are allowed."
         )
+    if shared_file is not None:
+        return _shared(root, [*parts, prefix], shared_file)
     name = f"{prefix}-" if prefix else ""
     name += time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     folder = _below(root, parts)
@@ -43,6 +53,18 @@ def new_folder(root: Path, output_dir: str, prefix: str) -> Path:
         return Path(root, *parts, _made(folder, name))
     finally:
         os.close(folder)
+
+
+def _shared(root: Path, parts: list[str], file: str) -> Path:
+    if not parts[-1]:
+        raise UsageError(
+            "merge_profiles needs a profile_prefix that names the folder, the same for every rank."
+        )
+    os.close(_below(root, parts))
+    folder = Path(root, *parts)
+    if (folder / file).exists():
+        raise UsageError(f"{parts[-1]} has a recording of this rank. Give another profile_prefix.")
+    return folder
 
 
 def _below(root: Path, parts: list[str]) -> int:

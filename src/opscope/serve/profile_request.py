@@ -27,6 +27,7 @@ class ProfileRequest:
         start_step: number of the first step to record, counted from 0; None: at once.
         profile_prefix: begins the name of the recording's folder.
         activities: None for all that the machine has.
+        merge_profiles: ranks of a job record to one folder, which ``profile_prefix`` names.
         arguments: of :class:`opscope.profile`, beside activities.
     """
 
@@ -35,6 +36,7 @@ class ProfileRequest:
     start_step: int | None
     profile_prefix: str
     activities: tuple[str, ...] | None
+    merge_profiles: bool
     arguments: Mapping[str, bool]
 
     @classmethod
@@ -68,6 +70,7 @@ class ProfileRequest:
             start_step=said.get("start_step"),
             profile_prefix=said.get("profile_prefix") or "",
             activities=_activities(said.get("activities")),
+            merge_profiles=bool(said.get("merge_profiles")),
             arguments=_arguments(said),
         )
 
@@ -120,7 +123,7 @@ _FIELDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "record_shapes": _FLAG,
     "profile_memory": _FLAG,
     "profile_by_stage": _FLAG,
-    "merge_profiles": _FLAG,  # ranks that write to one folder are one job anyway
+    "merge_profiles": _FLAG,
     "profile_prefix": _TEXT,
 }
 

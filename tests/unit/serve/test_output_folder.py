@@ -63,3 +63,13 @@ def test_no_descriptor_is_left(tmp_path):
         with contextlib.suppress(UsageError):
             new_folder(tmp_path, place, "")
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_ranks_share_a_folder(tmp_path):
+    first = new_folder(tmp_path, "a", "slow", "verdict-rank-0.json")
+    assert first == tmp_path / "a/slow" == new_folder(tmp_path, "a", "slow", "verdict-rank-1.json")
+    (first / "verdict-rank-1.json").write_text("{}")
+    with pytest.raises(UsageError, match="another profile_prefix"):
+        new_folder(tmp_path, "a", "slow", "verdict-rank-1.json")
+    with pytest.raises(UsageError, match="profile_prefix"):
+        new_folder(tmp_path, "a", "", "verdict-rank-0.json")
