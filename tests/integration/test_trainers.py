@@ -54,7 +54,7 @@ def test_a_session_by_itself(tmp_path, capfd, fault):
     assert outcome.metrics["step_ms"] > 0 and outcome.report.exists()
     assert session.end() is outcome
     assert "opscope: verdict:" in capfd.readouterr().err
-    assert opscope.load(outcome.trace).metadata["program_was_warm"]
+    assert len(opscope.load(outcome.trace).steps()) >= 5
 
 
 def test_a_session_is_used_again_after_an_exception(tmp_path):

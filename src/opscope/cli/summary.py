@@ -184,7 +184,7 @@ def _print_long(trace: LongTrace, chosen: Chosen, how: dict[str, Any], format: R
         about=[
             *_left_out(top),
             f"the table of operators is of all; the rest of the {period}",
-            describe_completeness(trace.small, events),
+            describe_completeness(judged, events),
         ]
         if format is RowsFormat.TABLE
         else [],

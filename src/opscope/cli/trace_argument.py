@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from opscope._native import keep_freed_memory
 from opscope.api.load import load
+from opscope.base.memory_limit import require_memory
 from opscope.cli.parser import one_of, whole_number
 from opscope.cli.shown.console import Messages
 from opscope.cli.whole_job import of_readable, say_what_is_missing
@@ -33,6 +34,7 @@ from opscope.storage.partition import (
     parts_text,
 )
 from opscope.storage.remote import local_path
+from opscope.timeline.detail import latest_bounds
 from opscope.timeline.doubts import doubts_text
 from opscope.timeline.period import Which
 from opscope.timeline.typical import COLUMNS, MOST_EVENTS, SAMPLE_EVENTS, find_stretch
@@ -85,6 +87,9 @@ def add_trace(parser: ArgumentParser, period: bool = True, part: bool = True) ->
 
 
 _NUMBERS = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
+
+_TO_JUDGE = 6
+"""So many times the columns of the events take what is derived of them for a verdict."""
 
 _MOST_DOUBTS = 4
 """Of several processes: so many sentences about what is doubtful."""
@@ -155,6 +160,12 @@ def choose_trace(asked: Namespace) -> Chosen:
 
 def long_trace(chosen: Chosen, most: int = MOST_EVENTS) -> LongTrace | None:
     """A trace on disk that is long, of more than ``most`` events; None for one that is not."""
+    found = _on_disk(chosen)
+    return found if found is not None and found.rows.get("events", 0) > most else None
+
+
+def _on_disk(chosen: Chosen) -> LongTrace | None:
+    """All of one process in a folder of ours; None for something else."""
     if not chosen.parts or chosen.has_several or not chosen.is_whole:
         return None
     folder = chosen.folder
@@ -162,8 +173,7 @@ def long_trace(chosen: Chosen, most: int = MOST_EVENTS) -> LongTrace | None:
         return None
     from opscope.storage.long_trace import LongTrace  # with what reads Parquet
 
-    found = LongTrace(choose_part(folder, chosen.part))
-    return found if found.rows.get("events", 0) > most else None
+    return LongTrace(choose_part(folder, chosen.part))
 
 
 def _several(chosen: Chosen) -> str:
@@ -283,6 +293,8 @@ def _stretch(chosen: Chosen) -> TraceData | None:
 
 def stretch_of(trace: LongTrace, most: int = SAMPLE_EVENTS) -> TraceData | None:
     """The stretch that stands for a long recording; None where that has no more events."""
+    if (bounds := latest_bounds(trace.small.metadata)) is not None:
+        return trace.between(*bounds)
     found = find_stretch(trace.small.names, trace.columns(COLUMNS), most)
     if found is None:
         return None
@@ -292,14 +304,18 @@ def stretch_of(trace: LongTrace, most: int = SAMPLE_EVENTS) -> TraceData | None:
 def _whole(chosen: Chosen) -> TraceData:
     by_kind = {} if chosen.part is None else {chosen.part.kind: chosen.part.number}
     try:
+        if chosen.period is not None and (trace := _on_disk(chosen)) is not None:
+            needed = trace.memory_bytes("events") * _TO_JUDGE + trace.memory_bytes()
+            require_memory(needed, f"looking into all of {chosen.path}")
         loaded = load(chosen.path, **by_kind)
         assert isinstance(loaded, TraceData)  # of several one was chosen
         return loaded
     except InsufficientMemoryError as error:
         if not chosen.parts:
             raise
+        steady = "" if chosen.period in (None, Which.STEADY) else "--period steady, "
         raise InsufficientMemoryError(
-            f"{error} Or look at a part of it: --range A..B (seconds) or --steps A..B."
+            f"{error} Or look at a part of it: {steady}--range A..B (seconds) or --steps A..B."
         ) from error
 
 

@@ -13,8 +13,13 @@ ENDED = "ended"
 """Of a recording that its own process did not write: ``how`` it ended, whether it is ``whole``, and
 from when until when records found no room."""
 
+DETAIL = "recorded_in_detail"
+"""Some stretches were recorded in more detail than the rest: with which ``options``, and of each of
+the ``stretches`` when it began and ended and how many steps of the optimizer ended in it; None of
+one that lasted until the process was killed."""
+
 WARM = "program_was_warm"
-"""Recorded once the program had started, so that there is no start-up in it."""
+"""Of a part of a recording: there is no start-up in it."""
 
 OVER = "program_over_ns"
 """When the program's own code had ended, on all threads that Python waits for; after that Python
@@ -100,6 +105,15 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("process_id", "parent_process_id"), ("a process id", _is(_PROCESS))),
     **dict.fromkeys(("command_line", "left_out"), ("a list of texts", _is([str]))),
     WARM: ("true or false", _is(bool)),
+    DETAIL: (
+        "which stretches were recorded in detail",
+        _is(
+            {
+                "options": {},
+                "stretches": [{"start_ns": _TIME, "end_ns": _TIME, "steps": (_COUNT, None)}],
+            }
+        ),
+    ),
     "deviceProperties": ("a list of devices", _is_devices),
     "torch_version": ("a text", _is(str)),
     "overloads": ("an object of lists of texts", _is_overloads),

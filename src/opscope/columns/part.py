@@ -38,17 +38,28 @@ class Part:
     rows: Values
 
 
-def part_from(trace: TraceData, begin_ns: int, end_ns: int = LATEST_NS) -> Part:
-    """All that had not ended at ``begin_ns`` and began before ``end_ns``, Unix nanoseconds."""
+def part_from(
+    trace: TraceData,
+    begin_ns: int,
+    end_ns: int = LATEST_NS,
+    kept: tuple[npt.NDArray[np.bool_], Values] | None = None,
+) -> Part:
+    """All that had not ended at ``begin_ns`` and began before ``end_ns``, Unix nanoseconds.
+
+    ``kept``: of its events those that are wanted alone, and for each event the nearest of these
+    around it, -1 for none. Shapes (events,).
+    """
     events = trace.events
     start = events["start_ns"].astype(np.int64)
     end = start + events["duration_ns"]
-    rows = np.flatnonzero(((end > begin_ns) | (start >= begin_ns)) & (start < end_ns))
+    within = ((end > begin_ns) | (start >= begin_ns)) & (start < end_ns)
+    rows = np.flatnonzero(within if kept is None else within & kept[0])
+    parent = events["parent"] if kept is None else kept[1]
     new = np.full(len(start) + 1, -1, dtype=np.int32)
     new[rows] = np.arange(len(rows), dtype=np.int32)
     begins = np.maximum(start[rows], begin_ns)
     changed = {
-        "parent": new[events["parent"][rows]],
+        "parent": new[parent[rows]],
         "start_ns": begins,
         "duration_ns": np.minimum(end[rows], end_ns) - begins,
     }

@@ -12,16 +12,17 @@ from opscope.base.notice import notice
 from opscope.columns.names import STEP_PREFIX
 from opscope.errors import LifecycleError, OpscopeError
 from opscope.integrations.trackers import log_outcome
+from opscope.live.detailed_steps import DetailedSteps
 from opscope.live.flight.recorder import flight_recorder
 from opscope.live.hosted_recording import WHY_ARGUMENTS, HostedOutcome, HostedRecording
-from opscope.live.warm_steps import WarmSteps
-from opscope.recording.facts.process_facts import is_rank_of_several, launched_rank
+from opscope.recording.facts.process_facts import launched_rank
 from opscope.torch_api.annotate import record_function
 from opscope.torch_api.profile_recording import ProfileRecording
+from opscope.torch_api.settings import ProfileSettings
 
 
 class TrainingSession:
-    """Records some warm steps in full, and has another process say why they take so long.
+    """Records until some warm steps were recorded in full; another process says why they take long.
 
     The framework's callback calls ``begin``, ``step_ended`` after each step of the optimizer, and
     ``end``. Nothing here raises into the training. Beside it a flight recorder keeps the last
@@ -47,7 +48,9 @@ class TrainingSession:
         self._flight_s, self._patience_s = flight, patience_s
         self._flight: flight_recorder | None = None
         self._hosted: HostedRecording | None = None
-        self._warm: WarmSteps | None = None
+        self._recording: ProfileRecording | None = None  # until there is enough of it
+        self._detailed: DetailedSteps | None = None
+        self._has_enough = False
         self._span: record_function | None = None
         self._steps, self._process = 0, os.getpid()
         self.outcome: HostedOutcome | None = None
@@ -62,11 +65,13 @@ class TrainingSession:
         self._drop()
         self.outcome, self._process = None, os.getpid()
         try:
-            self._hosted = HostedRecording(self._folder, WHY_ARGUMENTS)
-            self._warm = WarmSteps(
-                lambda is_warm: self._new(is_warm), self._leave, is_rank=is_rank_of_several
-            )
-            self._warm.begin()
+            self._hosted = HostedRecording(self._folder, {})
+            self._recording = self._hosted.new()
+            self._recording.detail_with(ProfileSettings.of(WHY_ARGUMENTS))
+            self._recording.start()
+            self._has_enough = False
+            self._detailed = DetailedSteps(self._record_detail)
+            self._detailed.begin()
             if self._flight_s is not None:
                 self._flight = flight_recorder(self._flight_s, directory=self._folder / "dumps")
                 self._flight.start()
@@ -81,12 +86,14 @@ class TrainingSession:
         """A step of the optimizer has ended; choose whether the next one is recorded."""
         self.name(None)
         self._steps += 1
-        if self._warm is None or os.getpid() != self._process:
+        if self._detailed is None or os.getpid() != self._process:
             return
         try:
-            self._warm.step_ended()
+            self._detailed.step_ended()
+            if self._has_enough:
+                self._leave()
         except (OpscopeError, OSError) as error:
-            self._warm = None
+            self._detailed = None
             notice(f"{error} The training runs on without being recorded.")
 
     def name(self, part: str | None) -> None:
@@ -107,16 +114,13 @@ class TrainingSession:
         if self.outcome is not None or self._hosted is None:
             return self.outcome
         self.name(None)
-        hosted, self._hosted = self._hosted, None
         self._stop_flight()
         try:
-            recording = None if self._warm is None else self._warm.finish()
-            if recording is not None:
-                hosted.leave(recording)
-            self.outcome = hosted.outcome(self._patience_s)
+            self._leave()
+            self.outcome = self._hosted.outcome(self._patience_s)
         except (OpscopeError, OSError) as error:
             notice(str(error))
-        self._warm = None
+        self._hosted = None
         if self.outcome is not None and self.is_first_rank:
             for line in self.outcome.lines:
                 notice(line)
@@ -124,13 +128,21 @@ class TrainingSession:
                 log_outcome(tracker, self.outcome, step)
         return self.outcome
 
-    def _new(self, is_warm: bool) -> ProfileRecording:
-        assert self._hosted is not None
-        return self._hosted.new(is_warm)
+    def _record_detail(self, on: bool, steps: int) -> None:
+        """Detail begins or ends; the first warm steps in detail are enough."""
+        if self._recording is not None:
+            self._recording.record_detail(on, steps)
+        self._has_enough = self._has_enough or steps > 0
 
-    def _leave(self, recording: ProfileRecording) -> None:
-        if self._hosted is not None:
-            self._hosted.leave(recording)
+    def _leave(self) -> None:
+        """Record no more, and have another process make a trace of it."""
+        recording, detailed = self._recording, self._detailed
+        if self._hosted is None or recording is None or detailed is None:
+            return
+        detailed.finish()
+        self._recording = self._detailed = None
+        recording.stop()
+        self._hosted.leave(recording)
 
     def _stop_flight(self) -> None:
         if self._flight is not None:
@@ -142,7 +154,9 @@ class TrainingSession:
         """What an earlier training left that ended with an exception."""
         if self._hosted is not None and os.getpid() == self._process:
             self._stop_flight()
-            if self._warm is not None:
-                self._warm.finish()
-        self._hosted = self._warm = None
+            if self._detailed is not None:
+                self._detailed.finish()
+            if self._recording is not None:
+                self._recording.stop()
+        self._hosted = self._recording = self._detailed = None
         self.name(None)

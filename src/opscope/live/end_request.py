@@ -52,7 +52,6 @@ class EndRequest:
     with_children: bool = False  # all of it is shown together, by the last request
     # the file of the recording; None where its trace is saved already
     recording: Path | None = None
-    superseded: tuple[Path, ...] = ()  # files of recordings of which nothing is wanted any more
     saved: Path | None = None  # the folder of the trace that is saved already
     is_more: bool = False  # that was shown, and nothing but what ``facts`` say is new
     # :class:`opscope.recording.facts.program_facts.ProgramFacts` as JSON
@@ -79,7 +78,6 @@ class EndRequest:
             paths = {"folder": Path(job["folder"]), "destination": _places(job["destination"])}
             said["job"] = JobRequest(**{**job, **paths})
         said["destination"] = _places(said["destination"])
-        said["superseded"] = tuple(map(Path, said["superseded"]))
         for name in ("folder", "recording", "saved", "verdict"):
             said[name] = said[name] and Path(said[name])
         return cls(**said)

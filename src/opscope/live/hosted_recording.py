@@ -12,12 +12,11 @@ import select
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from opscope.base.own_file import OwnSocket
-from opscope.columns.metadata_kinds import WARM
 from opscope.errors import LifecycleError
 from opscope.live.end_request import Destination, EndRequest
 from opscope.recording.facts.process_facts import launched_rank
@@ -57,7 +56,7 @@ class HostedOutcome:
 
 
 class HostedRecording:
-    """Recordings of one folder, of which the last is kept.
+    """One recording, and its folder.
 
     The folder gets ``trace.opscope``, ``verdict.json`` and ``report.html``; of a rank of a
     distributed job the last two have its number in their names.
@@ -76,48 +75,35 @@ class HostedRecording:
             is_left_to_others=True,
             when_refused=lambda reason: None,  # it is in memory then, and saved by this process
         )
-        self._made: list[ProfileRecording] = []
         self._asked: OwnSocket | None = None
 
-    def new(self, is_warm: bool = False) -> ProfileRecording:
-        """A recording that has not begun."""
+    def new(self) -> ProfileRecording:
+        """The recording, which has not begun."""
         recording = ProfileRecording(**self._arguments)
         recording.stream_into(self._streams)
-        if is_warm:
-            recording.trace_facts[WARM] = True
-        self._made.append(recording)
         # What takes as long as compiling, or as beginning a process, is not done at a step.
         prepare_sources()
         begin_keeper(self.files.trace)
         return recording
 
     def leave(self, recording: ProfileRecording) -> None:
-        """Have another process make the trace of what has been stopped, and drop the others.
+        """Have another process make the trace of what has been stopped.
 
         Raises:
             OSError, OpscopeError: it cannot be left to one, or not be written here.
         """
-        files = [(one, one.stream_file) for one in self._made if one is not recording]
+        request = EndRequest(self.files, _folder(), rank=self._rank, verdict=self.verdict)
         file = recording.stream_file
-        request = EndRequest(
-            destination=self.files, folder=_folder(), rank=self._rank, verdict=self.verdict
-        )
         if file is None:  # nothing could be written while it ran, or another recording has the file
             saved = recording.trace.save(self.files.trace, rank=self._rank)
-            with_what: dict[str, Any] = {"saved": saved}
-            for one in self._made:
-                one.discard_streams()
+            recording.discard_streams()
+            request = replace(request, saved=saved)
         else:
-            with_what = {
-                "recording": file,
-                "superseded": tuple(other for _, other in files if other is not None),
-                "facts": recording.leave_to_its_file().as_json(),
-            }
+            facts = recording.leave_to_its_file().as_json()
+            request = replace(request, recording=file, facts=facts)
         with suppress(OSError):
             self.verdict.unlink()
-        text = EndRequest(**{**vars(request), **with_what}).as_text()
-        self._made = []
-        self._asked = ask_keeper(self.files.trace, text)
+        self._asked = ask_keeper(self.files.trace, request.as_text())
 
     def is_being_made(self) -> bool:
         """Whether the other process is at it."""

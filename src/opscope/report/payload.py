@@ -18,7 +18,6 @@ from opscope.export.window import Window, window_of
 from opscope.findings.find import find_findings
 from opscope.findings.finding import Finding, Findings
 from opscope.findings.verdict import Verdict, weighed
-from opscope.report.device_section import device_section
 from opscope.report.memory_section import memory_section
 from opscope.report.packing import Packer, shown
 from opscope.report.span_section import Spans, add_merged, add_spans
@@ -27,7 +26,7 @@ from opscope.storage.job import missing_ranks
 from opscope.storage.partition import Partition
 from opscope.timeline.arrays import Rows
 from opscope.timeline.listing import TorchListing
-from opscope.timeline.period import Period, Which, period_of
+from opscope.timeline.period import Period, Which, detailed_period_of, period_of
 from opscope.timeline.phases import PHASE_NAMES
 from opscope.timeline.step_times import step_times
 from opscope.timeline.steps import program_steps
@@ -242,6 +241,10 @@ def gather(
         add_merged(packer, merged, spans.position)
     tell(2, _PARTS)
     operators, by_shape = operator_sections(part)
+    detailed = detailed_period_of(own, which)
+    if detailed.in_detail:  # tables of what only that part has
+        part = detailed.trace
+        part_listing, (_, by_shape) = TorchListing(part), operator_sections(part)
     tell(4, _PARTS)
     found = findings
     if found is None:
@@ -262,7 +265,7 @@ def gather(
         "sources": lambda: source_section(part, part_listing, window.start_ns),
         "steps": lambda: step_section(own, listing, window.start_ns),
         "memory": lambda: memory_section(*((trace, spans) if merged is None else apart)),
-        "devices": lambda: device_section(own, which),
+        "devices": lambda: _devices(own, which),
         "findings": lambda: finding_section(found, spans if process is None else None),
         "verdict": lambda: list(map(shown, _verdict(own, which, found, ranks, process))),
     }
@@ -277,6 +280,15 @@ def gather(
     columns = packer.finish()
     report["columns"] = packer.directory
     return report, columns
+
+
+def _devices(trace: TraceData, which: Which | str) -> dict[str, Any] | None:
+    """None where no device did anything."""
+    if not len(trace.table("gpu")):
+        return None
+    from opscope.report.device_section import device_section
+
+    return device_section(trace, which)
 
 
 def _verdict(

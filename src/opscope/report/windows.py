@@ -21,7 +21,6 @@ from opscope.columns.schema import TABLES
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.columns.validate import checked_trace
-from opscope.storage.interop import table_from_arrow
 from opscope.storage.long_trace import GROWING, LongTrace
 
 Values = npt.NDArray[np.int64]
@@ -204,7 +203,7 @@ class Windows:
         for first, rows in self._trace.groups("events", _COLUMNS, wanted):
             if wanted is None:
                 tell(first, self.spans)
-            yield self._spans(first, table_from_arrow(TABLES["events"], rows))
+            yield self._spans(first, rows)
 
     def _spans(self, first: int, events: Table) -> WindowSpans:
         count = len(events)
@@ -331,7 +330,8 @@ class _Frames:
     def __init__(self, trace: LongTrace) -> None:
         self._trace = trace
         self._last: list[int] = [
-            int(rows["event"][-1].as_py()) for _, rows in trace.groups("python_calls", ["event"])
+            int(rows["event"].max(initial=-1))
+            for _, rows in trace.groups("python_calls", ["event"])
         ]
         self._read: tuple[int, Table] | None = None  # the group that was last read
 
@@ -352,7 +352,7 @@ class _Frames:
         if self._read is None or self._read[0] != number:
             wanted = frozenset([number])
             _, rows = next(self._trace.groups("python_calls", ["event", "frame"], wanted))
-            self._read = number, table_from_arrow(TABLES["python_calls"], rows)
+            self._read = number, rows
         return self._read[1]
 
 

@@ -20,6 +20,7 @@ from opscope.columns.part import Part, part_from
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.arrays import Values
+from opscope.timeline.detail import has_detail
 
 MOST_EVENTS = 3_000_000
 """A recording of more is long: about 5 s and 1.5 GB for its verdict."""
@@ -47,7 +48,7 @@ class Stretch:
         end_ns: when it ends.
         steps: how many steps it has; 0 where steps cannot be told.
         of_steps: how many the recording has.
-        of_ns: from the recording's first event to the last one's start.
+        of_ns: how long the recording is.
     """
 
     begin_ns: int
@@ -84,11 +85,12 @@ def find_stretch(
     """
     scheduled = _flags(step_number(text) is not None for text in names)
     stepping = _flags("Optimizer.step#" in text for text in names)
-    coarse, found, events = [], [], 0
+    coarse, found, events, end_ns = [], [], 0, 0
     for piece in pieces:
         name, kind = piece["name"], piece["kind"]
         coarse.append(piece["start_ns"][-events % _EVERY :: _EVERY].copy())
         events += len(name)
+        end_ns = max(end_ns, int((piece["start_ns"] + piece["duration_ns"]).max(initial=0)))
         is_module = kind == EventKind.MODULE_CALL
         is_step = stepping[name] & (kind == EventKind.ANNOTATION)
         rows = np.flatnonzero(scheduled[name] | is_step | is_module)
@@ -109,14 +111,15 @@ def find_stretch(
                 end_ns=int(moments_ns[last]),
                 steps=last - first if is_of_steps else 0,
                 of_steps=len(steps_ns) - 1 if is_of_steps else 0,
-                of_ns=int(known_ns[-1] - known_ns[0]),
+                of_ns=end_ns - int(known_ns[0]),
             )
     return None
 
 
 def typical_part(trace: TraceData, most: int) -> Part | None:
-    """The stretch of a trace in memory; None where it has no more events than ``most``."""
-    if len(trace.events) <= most:
+    """The stretch of a trace in memory; None where it has no more events than ``most``, and where
+    some steps were recorded in detail: those are what is judged."""
+    if len(trace.events) <= most or has_detail(trace):
         return None
     stretch = find_stretch(trace.names, [{name: trace.events[name] for name in COLUMNS}], most)
     if stretch is None:

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from opscope.recording.sources import switches
 from opscope.torch_api.settings import ProfileSettings
 
-WHY = frozenset({"shapes", "memory", "modules", "own_functions", "asyncio"})
+DETAIL = frozenset({"shapes", "memory", "modules", "own_functions", "asyncio"})
 """What finding out why a program is slow needs to be recorded."""
+
+_OPERATORS = "operators"
 
 
 def add_switches(group: _ArgumentGroup) -> None:
@@ -24,6 +26,19 @@ def add_switches(group: _ArgumentGroup) -> None:
                 const=switch.option,
                 help=switch.flag,
             )
+
+
+def what_to_record(text: str) -> list[str]:
+    """``operators,shapes`` as options of the recorder beside operators, which are always there."""
+    known = {s.flag_name.lstrip("-"): s.option for s in switches() if s.flag}
+    words = [word.strip() for word in text.split(",")]
+    for word in words:
+        if word != _OPERATORS and word not in known:
+            raise ArgumentTypeError(
+                f"{word!r} is nothing that can be recorded. Name some of "
+                f"{', '.join((_OPERATORS, *known))}"
+            )
+    return [known[word] for word in words if word != _OPERATORS]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +74,8 @@ class RunOptions:
 
     settings: ProfileSettings = field(default_factory=ProfileSettings)
     schedule: ScheduleOption | None = None
+    # what is recorded besides of some steps; None where all is recorded alike
+    detail: ProfileSettings | None = None
     why: bool = False
     sort_by: str = "self_cpu_time_total"
     row_limit: int = 15
