@@ -20,6 +20,8 @@ from opscope.columns.schema import TABLES
 from opscope.errors import OpscopeError
 from opscope.export.collapsed_stacks import METRICS, write_stacks
 from opscope.export.formats import FORMATS
+from opscope.readers.answers import answers_of
+from opscope.readers.brief import explain_brief, findings_brief, query_brief, verdict_brief
 from opscope.report.page import report_html
 from opscope.timeline.listing import TorchListing
 from opscope.timeline.stacks import Stacks
@@ -112,10 +114,23 @@ def _views(trace: Trace, folder: Path) -> list[Callable[[], Any]]:
         lambda: trace._repr_html_(),
         lambda: [trace.to_arrow(table) for table in (*TABLES, "names")],
         lambda: trace.sql("select * from named_events").fetchall(),
+        lambda: _briefs(trace),
     ]
     views += [lambda f=f: _export(trace, f.name, folder) for f in FORMATS]
     views += [lambda m=m: write_stacks(trace, folder / "stacks.txt", m) for m in METRICS]
     return views
+
+
+def _briefs(trace: Trace) -> None:
+    """What an agent gets: one line a line, short, and nothing of a trace outside of quotes."""
+    answers = answers_of(trace, "trace")
+    found = answers.query("select id from findings").column("id").to_pylist()
+    texts = [verdict_brief(answers), findings_brief(answers)]
+    texts += [explain_brief(answers, one) for one in found]
+    texts.append(query_brief(answers, "select * from named_events", 20))
+    for text in texts:
+        assert text.replace("\n", "").isprintable() and len(text.encode()) <= 6000
+        assert all(line.count("«") == line.count("»") for line in text.splitlines())
 
 
 def _walk(trace: Trace) -> None:

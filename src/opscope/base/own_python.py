@@ -43,6 +43,17 @@ def bare_python(file: str, *arguments: str) -> list[str]:
     return [sys.executable, "-I", "-S", *writes_none, os.path.abspath(file), *arguments]
 
 
+def opscope_command(*words: str) -> list[str]:
+    """``python -m opscope WORDS``, for a program of the user's: it finds what it finds in a shell.
+
+    The only process of opscope's that is not isolated, as the program in it must not be. By its
+    name opscope imports nothing of the current folder.
+    """
+    if not sys.executable or getattr(sys, "frozen", False):
+        raise FileNotFoundError(2, "this program has no Python of its own that could be started")
+    return [sys.executable, "-m", "opscope", *words]
+
+
 def _installed_folders() -> list[str]:
     """Folders of packages that this Python uses, in its order: neither the current folder, nor the
     program's, nor what ``PYTHONPATH`` names beside them."""

@@ -34,6 +34,7 @@ COMMANDS = {
     "view": "Show a trace in the browser, however long it is.",
     "export": "Write a trace in a format that other tools read, or run its operators again.",
     "sql": "Run an SQL query over a trace.",
+    "mcp": "Answer agents' questions about traces, over the Model Context Protocol.",
     "doctor": "Check what would be recorded and why not the rest; build, recover, complete.",
 }
 """In the order of ``opscope --help``, each with the first line of its module's docstring. A module

@@ -14,6 +14,9 @@ those that were not finished become traces.
 looks for such, again after an upgrade of opscope:
 ~/.local/share/bash-completion/completions/opscope, for zsh ~/.zfunc/_opscope with ~/.zfunc in
 $fpath, for fish ~/.config/fish/completions/opscope.fish.
+
+--skill writes the file that teaches a coding agent to profile with opscope, to where the agent
+looks for skills, such as .claude/skills.
 """
 
 from __future__ import annotations
@@ -86,6 +89,9 @@ def options(parser: Parser) -> None:
         type=Path,
         help="Make traces of what is unfinished where they were to be written to.",
     )
+    what.add_argument(
+        "--skill", metavar="DIR", type=Path, help="Write the skill for coding agents there."
+    )
     what.add_argument("--completion", **one_of(Shell), help="Print completions for this shell.")
     parser.add_argument(
         "--force", action="store_true", help="With --build: even if the cache has it already."
@@ -101,6 +107,10 @@ def main(asked: Namespace) -> int:
         from opscope.cli.shown.completion import completion
 
         Output().write(completion(asked.completion.value))
+    elif asked.skill is not None:
+        from opscope.readers.skill import write_skill
+
+        Messages().say(f"wrote {write_skill(asked.skill)}")
     elif asked.build:
         _build(asked.force)
     else:

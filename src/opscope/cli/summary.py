@@ -34,7 +34,8 @@ from opscope.analysis.top_operators import (
     find_top_operators,
     ran_anything,
 )
-from opscope.cli.parser import Parser, add_row_limit, example
+from opscope.api.trace import Trace
+from opscope.cli.parser import Parser, add_row_limit, example, whole_number
 from opscope.cli.shown.completeness import describe_completeness, describe_dump, end_of_recording
 from opscope.cli.shown.console import Messages, Output
 from opscope.cli.shown.findings import verdict_section
@@ -76,6 +77,12 @@ def options(parser: Parser) -> None:
         action="store_true",
         help="Calls with other argument shapes are another row.",
     )
+    parser.add_argument(
+        "--tokens",
+        metavar="N",
+        type=whole_number(),
+        help="With --format md: what an agent reads (`opscope mcp`), in so many tokens at most.",
+    )
     add_format(parser)
     parser.epilog = example("opscope summary", "opscope summary job --rank 2 --gpu")
 
@@ -91,7 +98,11 @@ def main(asked: Namespace) -> None:
         )
     if asked.measure and not asked.roofline:
         raise UsageError("--measure is for --roofline, which compares with what it measures.")
+    if asked.tokens is not None and (is_view or asked.format is not RowsFormat.MARKDOWN):
+        raise UsageError("--tokens is for the summary as Markdown. Add --format md.")
     chosen, row_limit = choose_trace(asked), asked.row_limit
+    if asked.tokens is not None:
+        return Output().show(_brief(chosen, asked.tokens))
     if asked.gpu:
         from opscope.cli.shown.gpu import device_use
 
@@ -118,6 +129,16 @@ def main(asked: Namespace) -> None:
             _print_long(long, chosen, how, asked.format)
         else:
             _print(chosen, asked.period, how, asked.format)
+
+
+def _brief(chosen: Chosen, tokens: int) -> str:
+    from opscope.readers.answers import answers_of, answers_of_job
+    from opscope.readers.brief import verdict_brief
+
+    if chosen.is_of_several:
+        return verdict_brief(answers_of_job(chosen.job, chosen.path.name), tokens)
+    trace = Trace.of(load_chosen(chosen))
+    return verdict_brief(answers_of(trace, chosen.path.name), tokens)
 
 
 def _print(chosen: Chosen, period: Which, how: dict[str, Any], format: RowsFormat) -> None:

@@ -32,6 +32,8 @@ KEYS = (RANK, PROCESS)
 _MOST_MEMORY = "1GiB"
 """What a query may take over a trace that is not in memory; what needs more goes to disk."""
 
+_SHOWN_BY_NAME = {"events", "names", "threads"}
+
 LONGEST_S = 60.0
 RESULT_BYTES = 1 << 28
 SETTINGS = {
@@ -73,7 +75,7 @@ def connection_over(
     it, with names, kind, scope and thread as text and times in microseconds from the first on.
 
     Args:
-        tables: Arrow tables or datasets by name.
+        tables: Arrow tables or datasets by name; that view takes events, names and threads.
         read_only: it can reach nothing else.
         keys: columns that say which process a row is of, where there are several.
         is_large: they need not fit in memory, nor does what a statement makes of them.
@@ -82,7 +84,8 @@ def connection_over(
     connection = duckdb.connect(":memory:", config=settings)
     for name, table in tables.items():
         connection.register(name, table)
-    connection.execute(_named_events(keys))
+    if tables.keys() >= _SHOWN_BY_NAME:
+        connection.execute(_named_events(keys))
     return connection
 
 

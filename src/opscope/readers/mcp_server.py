@@ -1,0 +1,180 @@
+"""``opscope mcp``: eight tools for agents over the Model Context Protocol.
+
+Thin: every answer is a brief over ``Answers``. Errors are answers too, and quoted like names, as
+their text may hold some.
+"""
+
+from __future__ import annotations
+
+import functools
+import secrets
+import shlex
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from opscope.api.job import Job
+from opscope.errors import OpscopeError, UsageError, not_installed
+from opscope.readers.brief import (
+    DEFAULT_TOKENS,
+    comparison_brief,
+    explain_brief,
+    findings_brief,
+    query_brief,
+    verdict_brief,
+)
+from opscope.readers.quoting import LEGEND, quoted
+from opscope.readers.recorded_run import record_run
+from opscope.readers.session import Session
+
+MOST_ROWS, MOST_ERROR = 1000, 600
+LONGEST_S = 3600
+
+_INSTRUCTIONS = (
+    "opscope reads profiles of PyTorch programs. Begin with verdict(trace); explain(trace, id) has "
+    "the evidence of a finding; sql answers anything else. After a change: record, compare, "
+    f"decide. {LEGEND}"
+)
+
+
+class Tools:
+    """What an agent can call; each returns Markdown. ``trace`` is a path or an id of ``open``."""
+
+    def __init__(self, may_run: bool) -> None:
+        self._session, self._may_run = Session(), may_run
+
+    def all(self) -> list[Callable[..., str]]:
+        """At most eight; ``record`` only where running programs is allowed."""
+        always = [self.open, self.verdict, self.findings, self.explain, self.sql]
+        return [*always, self.compare, self.decide, *([self.record] if self._may_run else [])]
+
+    def open(self, trace: str, rank: int | None = None, process: int | None = None) -> str:
+        """Open a trace: a folder that opscope wrote, or a Chrome trace of any profiler. Of a job
+        with several processes give rank or process for one. Returns its id, and its tables."""
+        name = self._session.open(trace, rank, process)
+        held, answers = self._session.held(name)
+        listed = "\n".join(
+            f"- {table}: {', '.join(answers.columns(table))}" for table in answers.own_tables
+        )
+        what = f"{len(held)} processes" if isinstance(held, Job) else f"{len(held.events)} events"
+        more = (
+            "A job: give rank or process for one of "
+            + ", ".join(str(part) for part in list(held)[:20])
+            if isinstance(held, Job)
+            else "Also the trace's own tables: named_events (names as text), events, allocations, "
+            "gpu, python_calls, threads, ...; `describe events` lists columns."
+        )
+        return (
+            f"{name} is {quoted(answers.about)}, {what}. {LEGEND}\n\nTables for sql. Times in _ns "
+            f"are nanoseconds, shares of the time looked at:\n{listed}\n\n{more}\n"
+        )
+
+    def verdict(self, trace: str, tokens: int = DEFAULT_TOKENS) -> str:
+        """Is the program slow, why, at which line, what to change, and what that would save."""
+        return verdict_brief(self._session.answers(trace), tokens)
+
+    def findings(self, trace: str, tokens: int = DEFAULT_TOKENS) -> str:
+        """Every known problem that the trace shows, largest saving first."""
+        return findings_brief(self._of_one(trace), tokens)
+
+    def explain(self, trace: str, what: str, tokens: int = DEFAULT_TOKENS) -> str:
+        """The evidence for a finding (its id), a line (train.py:12) or an operator (aten::mm)."""
+        return explain_brief(self._of_one(trace), what, tokens)
+
+    def sql(self, trace: str, query: str, rows: int = 50, tokens: int = DEFAULT_TOKENS) -> str:
+        """Run one SELECT of DuckDB's over the tables that open() lists, or over those of a
+        comparison. Read-only: no files, no network; at most 60 s."""
+        if not 1 <= rows <= MOST_ROWS:
+            raise UsageError(f"rows is {rows}. Give a number between 1 and {MOST_ROWS}.")
+        return query_brief(self._session.answers(trace), query, rows, tokens)
+
+    def compare(self, old: list[str], new: list[str], tokens: int = DEFAULT_TOKENS) -> str:
+        """Compare recordings of two versions: what is slower beyond noise, what is more. Give
+        three or more recordings a side, recorded in turns. Returns an id for sql and decide."""
+        name = self._session.compare(old, new)
+        return f"{name} is this comparison.\n" + comparison_brief(
+            self._session.answers(name), tokens
+        )
+
+    def record(self, command: str, trace: str = "", why: bool = True, timeout_s: int = 600) -> str:
+        """Run a Python program and record it: command is what follows `python`, as in
+        "train.py --epochs 1". It runs with the user's rights. trace is the folder to write."""
+        words = shlex.split(command)
+        if not words or (words[0].startswith("-") and words[0] not in ("-m", "-c")):
+            raise UsageError("command has to begin with a script, or with -m MODULE.")
+        if not 1 <= timeout_s <= LONGEST_S:
+            raise UsageError(f"timeout_s is {timeout_s}. Give 1 to {LONGEST_S} seconds.")
+        folder = Path(trace or tempfile.mkdtemp(prefix="opscope-") + "/recorded.opscope")
+        options = ("--why",) if why else ()
+        done = record_run(words, folder, options=options, timeout_s=timeout_s)
+        told = [f"- exit code: {done.exit_code}", f"- last output: {quoted(done.output, 800)}"]
+        told += ["- it was ended, as it took too long"] if done.is_late else []
+        if done.trace is None:
+            return "\n".join(["No trace was written.", *told, quoted(done.messages, 1500)]) + "\n"
+        told.append(f"- trace: {quoted(done.trace)}")
+        return "\n".join([LEGEND, *told, "", self.verdict(str(done.trace))])
+
+    def decide(self, comparison: str, gate: str = "step<=+2%", reason: str = "") -> str:
+        """Accept or reject the new version by a gate, such as "step<=-3%" for "at least 3 %
+        faster" or "step<=+2%,memory<=+1%,count==", and keep the decision beside its trace."""
+        decision, judged, file = self._session.decide(comparison, gate, reason)
+        lines = [
+            f"- {quoted(one.condition.text)}: {one.outcome.value}, {quoted(one.why, 300)}"
+            for one in judged
+        ]
+        return "\n".join([f"{decision}. Kept in {quoted(file)}.", *lines, ""])
+
+    def _of_one(self, trace: str) -> Any:
+        held, answers = self._session.held(trace)
+        if isinstance(held, Job):
+            raise UsageError("This is a job of several processes. open(trace, rank=N) gives one.")
+        return answers
+
+    def call(self, tool: Callable[..., str], *given: Any, **named: Any) -> str:
+        """One call at a time: traces remember what was derived of them without a lock."""
+        with self._session.lock:
+            return tool(*given, **named)
+
+
+def server(may_run: bool, version: str) -> Any:
+    """The server with its tools.
+
+    Raises:
+        MissingDependencyError: the package mcp is not installed.
+    """
+    try:
+        from mcp.server import MCPServer
+        from mcp.server.mcpserver.exceptions import ToolError
+    except ImportError as error:
+        raise not_installed("mcp", "opscope mcp") from error
+    made = MCPServer("opscope", instructions=_INSTRUCTIONS, version=version, log_level="WARNING")
+    tools = Tools(may_run)
+
+    def answering(tool: Callable[..., str]) -> Callable[..., str]:
+        @functools.wraps(tool)
+        def call(*given: Any, **named: Any) -> str:
+            try:
+                return tools.call(tool, *given, **named)
+            except (OpscopeError, OSError, ValueError) as error:
+                raise ToolError(quoted(error, MOST_ERROR)) from None
+
+        return call
+
+    for tool in tools.all():
+        made.add_tool(answering(tool), structured_output=False)
+    return made
+
+
+def serve(may_run: bool, port: int | None, version: str, announce: Callable[[str], object]) -> None:
+    """Answer on standard input and output, or at an address of this machine that is printed.
+
+    The address, which ``announce`` gets, holds a random token: any user of the machine can reach
+    the port.
+    """
+    made = server(may_run, version)
+    if port is None:
+        return made.run("stdio")
+    path = f"/{secrets.token_urlsafe(24)}/mcp"
+    announce(f"http://127.0.0.1:{port}{path}")
+    return made.run("streamable-http", host="127.0.0.1", port=port, streamable_http_path=path)
