@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -151,8 +152,6 @@ def test_500_hostile_requests_change_nothing(server, tmp_path):
 
 
 def test_a_silent_client_keeps_nobody_waiting(server):
-    import socket
-
     silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(10)]
     for one in silent:
         one.sendall(b"GET /verd")
@@ -299,6 +298,19 @@ def test_an_asgi_app_marks_requests_across_awaits(tmp_path):
     assert profiler.control.status()["steps"] == 20
 
 
+def two_free_ports():
+    """The first of two neighbours."""
+    while True:
+        with socket.socket() as one, socket.socket() as next_one:
+            one.bind(("127.0.0.1", 0))
+            port = one.getsockname()[1]
+            try:
+                next_one.bind(("127.0.0.1", port + 1))
+            except OSError:
+                continue
+            return port
+
+
 @pytest.mark.slow
 def test_ranks_record_the_same_steps_to_one_folder(tmp_path):
     script = tmp_path / "train.py"
@@ -306,8 +318,9 @@ def test_ranks_record_the_same_steps_to_one_folder(tmp_path):
     ports, processes = [], []
     said = {"merge_profiles": True, "profile_prefix": "job", "start_step": 400, "num_steps": 10}
     try:
+        first = two_free_ports()
         for rank in range(2):
-            listening = f"127.0.0.1:{0 if not ports else ports[0]}"
+            listening = f"127.0.0.1:{first}"
             command = ["-m", "opscope", "run", "--http", listening, "-o", "profiles", script]
             environment = {"OPSCOPE_HTTP_TOKEN": TOKEN, "RANK": str(rank), "WORLD_SIZE": "2"}
             process = subprocess.Popen(
@@ -320,7 +333,7 @@ def test_ranks_record_the_same_steps_to_one_folder(tmp_path):
             )
             processes.append(process)
             ports.append(port_of(process))
-            assert ports[-1] == ports[0] + rank
+            assert ports[-1] == first + rank
             assert ask(ports[-1], "POST", "/start_profile", said)[0] == 200
         for port in ports:
             wait_until(lambda port=port: ask(port, "GET", "/verdict")[0] in (200, 202))
