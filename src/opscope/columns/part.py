@@ -23,6 +23,7 @@ _READINGS = "thread_samples"
 """Readings of counters: what they tell is from one to the next."""
 
 LATEST_NS = int(np.iinfo(np.int64).max)
+_EARLIEST_NS = int(np.iinfo(np.int64).min)
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,34 @@ class Part:
 
 def part_from(trace: TraceData, begin_ns: int, end_ns: int = LATEST_NS) -> Part:
     """All that had not ended at ``begin_ns`` and began before ``end_ns``, Unix nanoseconds."""
+    start = trace.events["start_ns"].astype(np.int64)
+    end = start + trace.events["duration_ns"]
+    rows = np.flatnonzero(((end > begin_ns) | (start >= begin_ns)) & (start < end_ns))
+    return _part(trace, rows, begin_ns, end_ns)
+
+
+def without(
+    trace: TraceData, events: npt.NDArray[np.bool_], threads: npt.NDArray[np.bool_]
+) -> TraceData:
+    """The rest of a trace without some events, and without some threads and their events.
+
+    Args:
+        trace: all of it.
+        events: which are left out, shape (events,).
+        threads: which rows of ``threads``; that table stays as it is.
+    """
+    out = events | np.append(threads, False)[trace.events["thread"]]  # -1 is no thread
+    part = _part(trace, np.flatnonzero(~out), _EARLIEST_NS, LATEST_NS)
+    readings = part.trace.table(_READINGS)
+    numbers = trace.table("threads")["system_thread_id"][threads]
+    kept = np.flatnonzero(~np.isin(readings["system_thread_id"], numbers))
+    return part.trace.with_tables({_READINGS: readings.take(kept)})
+
+
+def _part(trace: TraceData, rows: Values, begin_ns: int, end_ns: int) -> Part:
     events = trace.events
     start = events["start_ns"].astype(np.int64)
     end = start + events["duration_ns"]
-    rows = np.flatnonzero(((end > begin_ns) | (start >= begin_ns)) & (start < end_ns))
     new = np.full(len(start) + 1, -1, dtype=np.int32)
     new[rows] = np.arange(len(rows), dtype=np.int32)
     begins = np.maximum(start[rows], begin_ns)
