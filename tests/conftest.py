@@ -1,6 +1,7 @@
 """Fixtures and settings shared by every test."""
 
 import contextlib
+import gc
 import os
 
 from support.strict_where import make_where_strict
@@ -32,3 +33,8 @@ if "OPSCOPE_TESTS_TAKEN" in os.environ:  # one of several processes, see run.py
     pytest_plugins.append("support.taken_files")
 if "OPSCOPE_MATRIX_OUTCOMES" in os.environ:  # a row of the matrix, see matrix
     pytest_plugins.append("matrix.outcomes")
+
+
+def pytest_collection_finish():
+    """What is imported by now is looked through by no collection: it would be most of one."""
+    gc.collect()

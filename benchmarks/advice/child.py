@@ -19,8 +19,7 @@ import opscope
 from benchmarks.advice.program import PROGRAMS, Body
 
 SUBJECTS = (
-    "everyday fields habits held_out loops on_gpu python_time tensors training tuned unseen "
-    "unseen_on_gpu"
+    "everyday fields habits held_out loops python_time tensors training tuned unseen unseen_on_gpu"
 )
 for _name in SUBJECTS.split():
     importlib.import_module(f"benchmarks.advice.{_name}")  # which lists its programs

@@ -48,7 +48,7 @@ PROGRAMS: dict[str, Program] = {}
 """All of them by name; the modules of programs add theirs when they are imported."""
 
 
-ON_GPU = ("benchmarks.advice.on_gpu", "benchmarks.advice.unseen_on_gpu")
+ON_GPU = ("benchmarks.advice.unseen_on_gpu",)
 
 
 def planted(*findings: str, grows: bool = False) -> Callable[[Callable[[], Variants]], Program]:

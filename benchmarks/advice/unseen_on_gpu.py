@@ -1,4 +1,7 @@
-"""Programs on a GPU that nothing was fitted to: written when the others had been looked at."""
+"""Programs on a GPU that nothing was fitted to: written when other programs had been looked at.
+
+Where torch sees none they run on the CPU, which tries out that they run and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,23 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.advice.networks import chained, perceptron, repeated
-from benchmarks.advice.on_gpu import DEVICE, with_tf32
 from benchmarks.advice.program import Body, Variants, planted, tuned
 
 _HALF = torch.bfloat16
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def with_tf32(body: Body) -> Body:
+    """The same in TF32."""
+
+    def run() -> object:
+        torch.backends.cuda.matmul.allow_tf32 = True
+        try:
+            return body()
+        finally:
+            torch.backends.cuda.matmul.allow_tf32 = False
+
+    return run
 
 
 def _on_device(*sizes: int, dtype: torch.dtype = torch.float32) -> Tensor:

@@ -31,8 +31,10 @@ class Source {
   virtual void before_end(const Window& /*window*/) {}
   // A window has closed; what it wanted may still be heard.
   virtual void end_window(Window& /*window*/) {}
-  // A window goes on after a pause.
+  // A window goes on after a pause, or collects more than before.
   virtual void resume_window(const Window& /*window*/) {}
+  // This is collected no more, while windows that it is in are open still.
+  virtual void cease(uint32_t /*wants*/) {}
   // A window was let go of; others may be open, or kept.
   virtual void discard_window() {}
   // No window can refer any more to what this knows.

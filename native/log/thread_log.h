@@ -126,6 +126,10 @@ class alignas(64) ThreadLog {
   void note_end(uint64_t key, uint64_t ticks) {
     append_end(key, ticks, EndOf::kStartedFrame, thread_of(key));
   }
+  // [owner] Says that a call which `thread` runs is of no interest any more, as if it had ended.
+  void end_elsewhere(uint64_t key, uint64_t ticks, uint64_t thread) {
+    append_end(key, ticks, EndOf::kPythonCall, thread);
+  }
   // [owner] Says that a function from before a window, which `thread` ran, was over by `ticks`.
   void notice_end(uint64_t key, uint64_t ticks, uint64_t thread) {
     append_end(key, ticks, EndOf::kNoticedFrame, thread);
@@ -142,6 +146,15 @@ class alignas(64) ThreadLog {
       } else if (span.record != &dropped_span_) {
         ticks = std::min(ticks, span.record->ticks);
       }
+      return !over;
+    });
+  }
+  // [owner] Ends those spans as of now, also where something goes on above them.
+  template <typename Function>
+  void end_spans(uint64_t ticks, Function&& is_over) {
+    open_.keep_if([&](const OpenSpan& span) {
+      const bool over = is_over(span.key);
+      if (over) finish(span.record, ticks);
       return !over;
     });
   }

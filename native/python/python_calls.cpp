@@ -14,6 +14,7 @@
 #include "python/compiled_code.h"
 #include "python/python_hooks.h"
 #include "python/python_parameters.h"
+#include "python/python_running_threads.h"
 #include "python/python_thread_cache.h"
 
 namespace opscope {
@@ -111,13 +112,15 @@ std::vector<bool> whose_callers_run(const OpenSpans& open, const std::unordered_
 // Called at a thread's first event after the hooks were installed again: closes the spans whose end was not
 // heard because there were no hooks. A Python call still runs if its frame is on the thread's stack; C
 // functions have no frame, so one counts as running if the function that called it does, and something that
-// it called. What is closed ended before `ticks`, when the event was reported.
+// it called. What is closed ended between the removal of the hooks and `ticks`, when the event was reported.
 [[gnu::noinline]] void catch_up(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks) {
   cache.installation = PythonCalls::installation();
   cache.hidden = hidden_since(cache, frame);
   if (cache.log.depth() == 0) return;
   const std::unordered_set<uint64_t> running = set_of(keys_from(frame));
   const std::vector<bool> caller_runs = whose_callers_run(cache.log.open(), running);
+  const uint64_t removed = PythonCalls::removed_ticks();
+  if (removed != 0) ticks = std::min(ticks, removed);
   size_t at = caller_runs.size();
   bool has_running_callee = false;
   cache.log.leave_spans(ticks, [&](uint64_t key, const Record& record) {
@@ -139,6 +142,7 @@ std::vector<bool> whose_callers_run(const OpenSpans& open, const std::unordered_
 void end_what_ran(PythonThreadCache& cache, size_t still, uint64_t ticks) {
   for (std::vector<uint64_t>& ran = cache.ran_before; ran.size() > still; ran.pop_back()) {
     if (cache.hidden == ran.back()) cache.hidden = 0;
+    cache.log.close_if_begun(ran.back(), ticks);
     cache.log.notice_end(ran.back(), ticks, cache.log.native_thread);
   }
 }
@@ -191,6 +195,21 @@ void note_what_runs(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks
   }
 }
 
+// Functions that began while no calls were reported, and that no window knows as running, begin now.
+void begin_what_runs(PythonThreadCache& cache) {
+  FrameTable& frames = PythonCalls::instance().frames;
+  const std::unordered_set<uint64_t> known = set_of(Recorder::instance().initial_frames(cache.log, 0));
+  const RunningThreads threads;
+  for (const SeenThread& thread : threads.seen()) {
+    if (thread.native_thread != cache.log.native_thread) continue;
+    for (const InitialFrame& frame : stack_of(thread, frames, &cache.log).frames) {
+      const CallPart& call = frame.span.call;
+      if (frame.may_begin || known.contains(frame.key()) || cache.log.is_open(frame.key())) continue;
+      begin_call(cache.log, {frame.span.kind, frame.key(), call.function, call.caller_offset});
+    }
+  }
+}
+
 // The first event since hooks were installed or a window noted what was running.
 [[gnu::noinline]] void begin_generation(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks) {
   const uint64_t last_generation = std::exchange(cache.generation, PythonCalls::generation());
@@ -204,6 +223,7 @@ void note_what_runs(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks
     if (std::erase(cache.may_begin, key) == 0) cache.has_frames_that_may_begin = true;
     cache.may_begin.push_back(key);
   }
+  if (last_generation < PythonCalls::resumed()) begin_what_runs(cache);
 }
 
 // Between making a frame and reporting its call Python may switch threads. A window that opens at that moment
@@ -289,6 +309,11 @@ bool close_top(PythonThreadCache& cache, uint64_t key, uint64_t ticks) {
 }
 
 }  // namespace
+
+void catch_up_now(PythonThreadCache& cache) {
+  if (cache.generation != PythonCalls::generation())
+    begin_generation(cache, RunningFrame::current(PyThreadState_Get()), now_ticks());
+}
 
 // Where it is known without asking Python: is this code skipped?
 static bool is_known_as_skipped(const PythonThreadCache* cache, PyCodeObject* code) {

@@ -53,8 +53,11 @@ class PythonCalls final : public Source {
   void begin_window(Window& window, std::vector<InitialStack>& running) override;
   void before_end(const Window& window) override;
   void end_window(Window& window) override;
-  // Of functions that were running when the window opened, ends those that ended while it paused.
+  // Of functions that were running when the window opened, ends those that ended while it paused, and has
+  // those begin that began meanwhile.
   void resume_window(const Window& window) override;
+  // Ends the calls that run: their own ends may not be heard.
+  void cease(uint32_t wants) override;
   void forget() override;
   // In a child that was just forked: nothing is being recorded.
   void forked();
@@ -74,6 +77,10 @@ class PythonCalls final : public Source {
   static uint64_t spell() { return spell_; }
   // Rises with every installation, and whenever a window has noted what is running.
   static uint64_t generation() { return generation_; }
+  // The generation that last had functions begin which nobody had heard begin.
+  static uint64_t resumed() { return resumed_; }
+  // When hooks were last removed; 0 for never.
+  static uint64_t removed_ticks() { return removed_ticks_; }
   // Spans that began before this time may be known to a window as frames that were running.
   static uint64_t overlap_ticks() { return overlap_ticks_; }
 
@@ -87,6 +94,8 @@ class PythonCalls final : public Source {
   static inline Shared<uint64_t> installation_ = 0;
   static inline Shared<uint64_t> spell_ = 0;
   static inline Shared<uint64_t> generation_ = 0;
+  static inline Shared<uint64_t> resumed_ = 0;
+  static inline Shared<uint64_t> removed_ticks_ = 0;
   static inline Shared<uint64_t> overlap_ticks_ = 0;
 
   PythonCalls();
@@ -115,6 +124,9 @@ class PythonCalls final : public Source {
 uint32_t place_in_python(const ThreadLog* log);
 // Takes a module or optimizer's row in `table`, and its parameters if this window has none yet.
 uint32_t row_of_instance(InstanceTable& table, PyObject* instance, bool is_module);
+// [owner of the cache] Hooks were installed or windows changed: brings this thread up to date now, rather than at
+// its next call.
+void catch_up_now(PythonThreadCache& cache);
 // What begins: a call of `function`, a row in the table of functions, or of names for C functions.
 struct Call {
   RecordKind kind;

@@ -111,6 +111,7 @@ void PythonCalls::hook_calls() {
       install_call_hooks(level);
     } else {
       overlap_ticks_ = 0;
+      removed_ticks_ = now_ticks();
       ++spell_;
     }
   } else if (on && hook_free_threads()) {
@@ -205,7 +206,11 @@ void PythonCalls::begin_window(Window& window, std::vector<InitialStack>& runnin
 }
 
 // What was running before its evaluation could be hooked ends unheard.
-void PythonCalls::before_end(const Window& window) { resume_window(window); }
+void PythonCalls::before_end(const Window& window) {
+  PythonThreadCache* cache = PythonThreadCache::get();
+  if ((window.wants & kWantCalls) == 0 || cache == nullptr) return;
+  at_one_moment([&] { note_ends_of_initial(window, *cache); });
+}
 
 void PythonCalls::end_window(Window& window) {
   window.unheard_evaluations = evaluations_unheard() - window.unheard_evaluations;
@@ -217,9 +222,25 @@ void PythonCalls::end_window(Window& window) {
 }
 
 void PythonCalls::resume_window(const Window& window) {
-  PythonThreadCache* cache = PythonThreadCache::get();
-  if ((window.wants & kWantCalls) == 0 || cache == nullptr) return;
-  at_one_moment([&] { note_ends_of_initial(window, *cache); });
+  before_end(window);
+  if ((window.wants & kWantCalls) == 0 || hooked_calls_ == CallLevel::kNone) return;
+  ++generation_;
+  resumed_ = generation();
+  PythonThreadCache* const cache = PythonThreadCache::get();
+  if (cache != nullptr && reports_calls(PyThreadState_Get())) catch_up_now(*cache);
+}
+
+void PythonCalls::cease(uint32_t wants) {
+  PythonThreadCache* const cache = PythonThreadCache::get();
+  if ((wants & kWantCalls) == 0 || hooked_calls_ != CallLevel::kNone || cache == nullptr) return;
+  at_one_moment([&] {
+    const uint64_t ticks = now_ticks();
+    cache->log.end_spans(ticks, [](uint64_t key) { return (key & kWatchedCall) != 0; });
+    for (const auto& [thread, keys] : running_keys()) {
+      if (thread == cache->log.native_thread) continue;
+      for (const uint64_t key : keys) cache->log.end_elsewhere(key, ticks, thread);
+    }
+  });
 }
 
 void PythonCalls::note_ends_of_initial(const Window& window, PythonThreadCache& cache) {

@@ -130,8 +130,12 @@ void pause_window(uint32_t id, bool paused) {
 
 void collect(const std::vector<uint32_t>& ids, uint32_t wants) {
   const Change change;
-  const auto with_more = Recorder::instance().collect(ids, wants);
+  Recorder& recorder = Recorder::instance();
+  const uint32_t before = recorder.wanted();
+  const auto with_more = recorder.collect(ids, wants);
   configure_sources();
+  if (const uint32_t ceased = before & ~recorder.wanted(); ceased != 0)
+    ListedSource::for_each([ceased](Source& source) { source.cease(ceased); });
   for (const auto& window : with_more) {
     ListedSource::for_each([&](Source& source) { source.resume_window(*window); });
   }

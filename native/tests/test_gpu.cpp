@@ -64,44 +64,7 @@ Recorded record(const std::function<void()>& program, const std::function<void()
   return result;
 }
 
-std::string name_of(const DeviceColumns& columns, int32_t row) { return columns.names.text(row); }
-
 }  // namespace
-
-TEST(errors_leave_no_subscription_and_say_what_to_do) {
-  for (const int error : {12, 39}) {
-    set("subscribe_error", error);
-    CHECK(record([] {}).refused.find("another profiler") != std::string::npos);
-  }
-  set("enable_error", 35);
-  CHECK(record([] {}).refused.find("may not profile") != std::string::npos);
-  set("enable_error", 7);
-  CHECK(record([] {}).refused.find("CUPTI_ERROR_FAKE (7)") != std::string::npos);
-  CHECK_SAME(count("subscribed"), 0u);
-  CHECK_SAME(count("kinds"), 0u);
-}
-
-TEST(a_kernel_is_linked_to_its_call_and_has_its_launch) {
-  const DeviceColumns got = record([] {
-                              set("driver_calls");
-                              launch("_Z4gemmPfi");
-                            }).columns;
-  CHECK_SAME(got.gpu.kind, std::vector<uint8_t>{0});
-  CHECK_SAME(name_of(got, got.gpu.name[0]), std::string("gemm(float*, int)"));
-  CHECK_SAME(got.gpu.grid.values, std::vector<int64_t>{128, 2, 1});
-  CHECK_SAME(got.gpu.block.values, std::vector<int64_t>{256, 1, 1});
-  CHECK_SAME(got.gpu.registers_per_thread[0], 32);
-  CHECK_SAME(got.gpu.shared_memory_bytes[0], 1536);
-  CHECK_SAME(got.gpu.stream[0], 7);
-  CHECK_SAME(got.gpu.device_index[0], 0);
-  CHECK_SAME(got.runtime_calls.api, std::vector<uint8_t>{0, 1});  // the runtime's, and the driver's inside it
-  CHECK_SAME(got.gpu.call[0], 0);
-  CHECK_SAME(name_of(got, got.runtime_calls.name[0]), std::string("cudaLaunchKernel"));
-  CHECK(got.gpu.start_ns[0] >= got.runtime_calls.start_ns[0]);
-  CHECK(got.gpu.duration_ns[0] >= 990 && got.gpu.duration_ns[0] <= 1010);
-  CHECK_SAME(got.source.clock_is_ours, !converted);
-  CHECK_SAME(got.source.clock_error_ns > 0, converted);
-}
 
 TEST(buffers_may_come_in_any_order_and_late) {
   const DeviceColumns got =

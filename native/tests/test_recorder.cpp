@@ -107,60 +107,6 @@ TEST(a_bridge_can_read_what_is_wanted_at_any_time) {
   recorder().attach_bridge(nullptr);
 }
 
-TEST(a_window_holds_what_happened_while_it_was_open) {
-  span("before");
-  const uint32_t window = open_window();
-  open_span("outer", 1);
-  span("inner");
-  close_span(1);
-  recorder().close_window(window);
-  span("after");
-  const Columns columns = decode(window);
-  recorder().discard_window(window);
-  CHECK_SAME(names_of(columns), Names{"outer", "inner"});
-  CHECK_SAME(columns.events.parent, Rows{-1, 0});
-  const EventColumns& e = columns.events;
-  CHECK(columns.start_ns <= e.start_ns[0] && e.start_ns[0] <= e.start_ns[1]);
-  CHECK(e.start_ns[1] + e.duration_ns[1] <= e.start_ns[0] + e.duration_ns[0]);
-  CHECK(e.start_ns[0] + e.duration_ns[0] <= columns.end_ns);
-  CHECK(std::abs(columns.end_ns - clock_ns(CLOCK_REALTIME)) < 60'000'000'000);
-}
-
-TEST(spans_across_the_edges_of_a_window) {
-  open_span("begun before", 1);
-  const uint32_t window = open_window();
-  span("inside");
-  close_span(1);
-  open_span("ends after", 2);
-  span("child");
-  recorder().close_window(window);
-  close_span(2);
-  const Columns columns = decode(window);
-  recorder().discard_window(window);
-  CHECK_SAME(names_of(columns), Names{"inside", "ends after", "child"});
-  CHECK_SAME(columns.events.parent, Rows{-1, -1, 1});
-  CHECK_SAME(columns.events.unfinished[1], 1);
-  CHECK_SAME(columns.events.start_ns[1] + columns.events.duration_ns[1], columns.end_ns);
-}
-
-TEST(overlapping_windows_each_see_their_own_slice) {
-  const uint32_t first = open_window(kWantOperators | kWantInputs);
-  open_span("one", 1, RecordKind::kOperator, {11});
-  const uint32_t second = open_window(kWantOperators);
-  open_span("two", 2, RecordKind::kOperator, {22});
-  span("note", RecordKind::kAnnotation);
-  close_span(2);
-  const Columns of_first = finish(first);
-  span("three");
-  close_span(1);
-  const Columns of_second = finish(second);
-  CHECK_SAME(names_of(of_first), Names{"one", "two"});
-  CHECK_SAME(scalars_of(of_first), Names{"11", "22"});
-  CHECK_SAME(names_of(of_second), Names{"two", "three"});
-  CHECK_SAME(of_second.events.parent, Rows{-1, -1});
-  CHECK_SAME(of_second.scalars.value.size(), 0u);
-}
-
 TEST(what_a_window_does_not_want_hands_its_children_on) {
   const uint32_t all = open_window();
   const uint32_t annotations = open_window(kWantAnnotations);
@@ -173,16 +119,6 @@ TEST(what_a_window_does_not_want_hands_its_children_on) {
   CHECK_SAME(names_of(columns), Names{"outer", "inner"});
   CHECK_SAME(columns.events.parent, Rows{-1, 0});
   CHECK_SAME(names_of(finish(all)), Names{"outer", "operator", "inner"});
-}
-
-TEST(a_thread_that_ended_is_still_in_the_trace) {
-  const uint32_t window = open_window();
-  for (int i = 0; i < 20; ++i) on_another_thread([] { span("short"); });
-  const Columns columns = finish(window);
-  CHECK_SAME(columns.events.name.size(), 20u);
-  CHECK_SAME(columns.threads.name.size(), 20u);
-  on_another_thread([] { span("unseen"); });
-  CHECK(recorder().statistics().threads <= 2);
 }
 
 TEST(a_function_noted_as_running_that_only_begins_is_there_once) {
@@ -330,6 +266,77 @@ TEST(a_bridge_that_refuses_leaves_no_window_and_no_harm) {
   CHECK_SAME(recorder().wanted(), kWantAnnotations);
   refuse = false;
   CHECK_SAME(names_of(finish(open)), Names{"still recorded"});
+}
+
+// What decoding a window gives.
+
+TEST(what_a_function_cannot_be_around_shows_when_it_was_over) {
+  for (const RecordKind kind : {RecordKind::kOperator, RecordKind::kAnnotation}) {
+    const uint32_t window = open_window(kAll | kWantPython);
+    ThreadLog& log = *Recorder::this_thread();
+    recorder().set_initial_stacks(
+        window,
+        {{log.native_thread,
+          log.system_thread_id,
+          {running_call(kWatchedCall | 8, 0, -1, false), running_call(kWatchedCall | 16, 0, -1, false)}}},
+        1);
+    span("before");
+    open_span("crossing", 1, kind);
+    span("inside");
+    log.notice_end(kWatchedCall | 16, now_ticks(), log.native_thread);
+    close_span(1);
+    span("after");
+    const EventColumns e = finish(window).events;
+    const bool ends_late = kind == RecordKind::kAnnotation;  // which may outlast what it began in
+    CHECK_SAME(e.parent, Rows{-1, 0, 1, 0, 3, 0});
+    const int64_t end_ns = e.start_ns[1] + e.duration_ns[1];
+    CHECK_SAME(end_ns > e.start_ns[3], ends_late);
+    CHECK(end_ns >= e.start_ns[2] + e.duration_ns[2]);
+    CHECK_SAME(e.unfinished[1], 0);
+  }
+}
+
+TEST(ends_heard_after_the_window_do_not_change_what_was_in_what) {
+  const uint32_t window = open_window(kAll | kWantPython | kWantNewThreads);
+  open_span("around", 1);
+  open_span("operator", 2);
+  ThreadLog* const log = Recorder::this_thread();
+  Record* const call = log->open_span(3);
+  call->kind = RecordKind::kCCall;
+  call->call = {3, recorder().intern(log, "function"), 0, -1};
+  call->ticks = now_ticks();
+  log->publish_span();
+  recorder().close_window(window);
+  close_span(2);  // nobody says that the function has ended before
+  close_span(1);
+  const Columns columns = decode(window);
+  recorder().discard_window(window);
+  log->close_span(3, now_ticks());
+  CHECK_SAME(columns.events.parent, Rows{-1, 0, 1});
+  CHECK_SAME(std::count(columns.events.unfinished.begin(), columns.events.unfinished.end(), 1), 3l);
+}
+
+TEST(ends_without_a_start_are_counted) {
+  open_span("before", 3);
+  const uint32_t window = open_window();
+  on_another_thread([] { close_span(3); });
+  close_span(99);
+  CHECK_SAME(finish(window).unmatched_ends, 2u);
+  close_span(3);
+}
+
+TEST(an_allocation_where_one_was_is_another_and_the_free_between_went_unheard) {
+  const uint32_t window = open_window();
+  allocation(128, 0x100);
+  allocation(64, 0x100);
+  allocation(-64, 0x100);
+  allocation(32, 0x100);
+  const Columns columns = finish(window);
+  CHECK_SAME(columns.unheard_frees, 1u);
+  const std::vector<int64_t>& ids = columns.allocations.allocation_id;
+  CHECK(ids[0] != ids[1]);
+  CHECK_SAME(ids[1], ids[2]);
+  CHECK(ids[2] != ids[3]);
 }
 
 int main() { return opscope::tests::run_all(); }

@@ -156,17 +156,6 @@ TEST(payloads_are_those_of_the_window_where_others_are_kept_from_long_ago) {
 }
 #endif
 
-TEST(a_snapshot_has_what_a_window_has_so_far_and_the_window_goes_on) {
-  const uint32_t window = open_window();
-  span("before");
-  const uint32_t snapshot = recorder().snapshot_window(window);
-  span("after");
-  on_another_thread([] { span("elsewhere"); });
-  CHECK_SAME(names_of(finish(snapshot)), Names{"before"});
-  CHECK(recorder().window(window)->open);
-  CHECK_SAME(names_of(finish(window)), (Names{"before", "after", "elsewhere"}));
-}
-
 TEST(a_snapshot_outlives_its_window) {
   const uint32_t window = open_window();
   open_span("running", 7);
@@ -176,27 +165,6 @@ TEST(a_snapshot_outlives_its_window) {
   close_span(7);
   CHECK_SAME(names_of(finish(snapshot)), (Names{"running", "of a thread that has ended"}));
   CHECK_SAME(recorder().statistics().windows, 0u);
-}
-
-TEST(a_window_collects_no_more_than_it_is_told_to) {
-  const uint32_t window = recorder().open_window(kAll, true, 0, kWantGc);
-  CHECK_SAME(recorder().wanted(), uint32_t{kWantGc});
-  recorder().collect({window}, kWantOperators | kWantCalls);
-  CHECK_SAME(recorder().wanted(), uint32_t{kWantOperators});  // calls it never wanted
-  CHECK_SAME(recorder().window(window)->wants, kAll);
-  recorder().discard_window(window);
-}
-
-TEST(memory_in_use_is_told_apart_from_memory_that_is_kept) {
-  const uint32_t window = open_window();
-  const RecorderStatistics before = recorder().statistics();
-  for (int i = 0; i < 20'000; ++i) span("much");
-  const RecorderStatistics after = recorder().statistics();
-  CHECK(after.used_bytes > before.used_bytes);
-  CHECK(after.used_bytes <= after.mapped_bytes);
-  CHECK_SAME(after.records - before.records, 20'000u);
-  recorder().discard_window(window);
-  CHECK(recorder().statistics().used_bytes < after.used_bytes);
 }
 
 TEST(blocks_that_come_back_are_kept_while_somebody_wants_them) {

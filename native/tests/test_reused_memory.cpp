@@ -1,7 +1,4 @@
 // Memory that is used again: whose it is, what it holds, and that it goes back.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cstdint>
 #include <cstring>
 #include <random>
@@ -76,25 +73,6 @@ bool keeps_contents(ReusedMemory& memory, uint32_t seed, int rounds) {
 
 }  // namespace
 
-TEST(what_is_freed_is_used_again_until_the_end_and_an_array_outlives_it) {
-  ReusedMemory memory;
-  void* const earlier = memory.allocate(kLarge);  // of the C library
-  memory.begin();
-  memory.release(earlier);
-  void* const first = memory.allocate(kLarge);
-  CHECK(memory.amounts().used_bytes >= kLarge);
-  memory.release(first);
-  CHECK_SAME(memory.amounts().used_bytes, size_t{0});
-  CHECK(memory.amounts().kept_bytes >= kLarge);
-  CHECK(memory.allocate(kLarge) == first);
-  std::memset(first, 7, kLarge);
-  memory.end();
-  CHECK_SAME(memory.amounts().kept_bytes, size_t{0});
-  CHECK(all_are(first, kLarge, 7));
-  memory.release(first);
-  CHECK_SAME(memory.amounts().used_bytes, size_t{0});
-}
-
 TEST(no_more_is_kept_than_that_and_no_memory_is_no_crash) {
   ReusedMemory memory;
   memory.begin();
@@ -124,25 +102,6 @@ TEST(arrays_hold_what_was_put_there) {
   CHECK(all_are(kept.data(), kept.size(), 1));
   CHECK_SAME(memory.amounts().used_bytes, size_t{0});
   CHECK_SAME(memory.amounts().kept_bytes, size_t{0});
-}
-
-TEST(a_forked_child_goes_on_by_itself) {
-  ReusedMemory& memory = ReusedMemory::instance();
-  memory.begin();
-  void* const array = memory.allocate(kLarge);
-  std::memset(array, 3, kLarge);
-  memory.release(memory.allocate(kLarge));
-  const pid_t child = fork();
-  if (child == 0) {
-    memory.end();
-    const bool given_back = memory.amounts().kept_bytes == 0;
-    _exit(given_back && all_are(array, kLarge, 3) ? 0 : 1);
-  }
-  int status = -1;
-  waitpid(child, &status, 0);
-  CHECK_SAME(status, 0);
-  memory.end();
-  memory.release(array);
 }
 
 int main() { return run_all(); }

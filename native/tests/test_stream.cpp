@@ -21,39 +21,6 @@
 using namespace opscope;
 using namespace opscope::tests;
 
-namespace {
-
-std::string refusal(const std::string& path) {
-  try {
-    const StreamedLog log(path);
-    return "";
-  } catch (const NothingRecorded& error) {
-    return std::string("nothing: ") + error.what();
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-}
-
-}  // namespace
-
-TEST(a_file_decodes_to_what_the_process_decodes) {
-  record_some(10);  // so that this thread has blocks already
-  Streaming stream;
-  record_some(3000);
-  on_another_thread([] { record_some(2000); });
-  recorder().close_window(stream.window);
-  recorder().end_stream(stream.window);
-  const Columns here = decode(stream.window);
-  const StreamedLog log(stream.path);
-  CHECK(log.has_end());
-  CHECK_SAME(log.missing_blocks(), 0u);
-  CHECK_SAME(log.about(), "{}");
-  CHECK_SAME(log.header().process_id, static_cast<int64_t>(getpid()));
-  const Columns there = decode_window(log.view(), {});
-  CHECK_SAME(count_of(there, "op"), 5000u);
-  CHECK(described(here) == described(there));
-}
-
 TEST(all_of_a_thread_that_recorded_before_is_in_the_file) {
   std::atomic<bool> streams{false}, is_over{false};
   std::atomic<uint64_t> before{0};
@@ -107,23 +74,6 @@ TEST(a_forked_child_writes_nothing_to_the_file) {
   record_some(1000);
   const StreamedLog log(stream.path);
   CHECK_SAME(count_of(decode_window(log.view(), {}), "op"), 3000u);
-}
-
-TEST(a_forked_child_neither_has_the_file_open_nor_mapped) {
-  const auto has = [](const std::string& folder, const std::string& path) {
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-      std::error_code error;
-      if (std::filesystem::read_symlink(entry.path(), error) == path) return true;
-    }
-    return false;
-  };
-  const Streaming stream;
-  record_some(20000);
-  const std::string path = std::filesystem::canonical(stream.path);
-  const auto is_mapped = [&path] { return read_file("/proc/self/maps").find(path) != std::string::npos; };
-  CHECK(has("/proc/self/fd", path) && is_mapped());
-  CHECK_SAME(status_of_child([&] { return !has("/proc/self/fd", path) && !is_mapped(); }), 0);
-  CHECK(has("/proc/self/fd", path) && is_mapped());
 }
 
 // The child goes on with the record that was begun, and the payload of it, though nobody will read either.
@@ -274,29 +224,6 @@ TEST(what_finds_no_room_is_counted) {
   CHECK_SAME(columns.allocations.event.size() + allocations, 30000u);
   CHECK(log.first_loss() != 0 && log.first_loss() <= log.last_loss());
   CHECK_SAME(log.header().growth_error.load(), EFBIG);
-}
-
-TEST(what_is_no_stream_is_refused) {
-  const std::string path = new_path();
-  std::string copy;
-  {
-    Streaming stream;
-    record_some(1);
-    copy = read_file(stream.path);
-  }
-  const auto said_of = [&](const std::string& bytes) {
-    std::ofstream(path, std::ios::binary) << bytes;
-    return refusal(path);
-  };
-  CHECK_SAME(said_of(copy), "");
-  CHECK_SAME(said_of(""), "nothing: it is empty");
-  CHECK_SAME(said_of(std::string(2 * kBlockBytes, '\0')), "nothing: it was lost as it began");
-  CHECK_SAME(said_of(copy.substr(0, kBlockBytes)), "nothing: it ended before anything was recorded");
-  CHECK_SAME(said_of(std::string(2 * kBlockBytes, 'x')), "it is no recording");
-  std::string newer = copy;
-  ++newer[offsetof(StreamHeader, version)];
-  CHECK(said_of(newer).find("another version") != std::string::npos);
-  unlink(path.c_str());
 }
 
 TEST(blocks_that_never_reached_the_disk_are_missed) {

@@ -75,38 +75,6 @@ struct Names : NamesJournal, NameTable {
 
 }  // namespace
 
-TEST(nested_spans_know_their_parents) {
-  Log log;
-  log.open(1);
-  log.open(2);
-  log.open(3);
-  log.close(3);
-  log.open(4);
-  log.close(4);
-  log.close(2);
-  log.open(5);
-  log.close(5);
-  log.close(1);
-  CHECK_SAME(log.size(), 5u);
-  const std::vector<uint32_t> parents{kNoParent, 0, 1, 1, 0};
-  for (size_t i = 0; i < 5; ++i) {
-    CHECK_SAME(log.at(i).parent, parents[i]);
-    CHECK(log.at(i).load_state() == SpanState::kClosed);
-    CHECK(log.at(i).load_end() > log.at(i).ticks);
-  }
-  CHECK_SAME(log.thread.depth(), 0u);
-}
-
-TEST(a_span_that_an_exception_left_is_closed_and_says_so) {
-  Log log;
-  log.open(1);
-  log.thread.close_span(1, 99, EndOf::kSpan, SpanState::kRaised);
-  CHECK(log.at(0).load_state() == SpanState::kRaised);
-  CHECK(is_closed(log.at(0).load_state()));
-  CHECK_SAME(log.at(0).load_end(), 99u);
-  CHECK_SAME(log.thread.depth(), 0u);
-}
-
 TEST(an_end_takes_what_was_never_ended_above_it_off_the_stack) {
   Log log;
   log.open(1);
@@ -125,23 +93,6 @@ TEST(an_end_takes_what_was_never_ended_above_it_off_the_stack) {
   CHECK(log.at(4).kind == RecordKind::kClose);
   CHECK_SAME(log.at(4).load_end(), 2u);
   CHECK_SAME(log.at(4).parent, 3u);
-}
-
-TEST(an_end_is_that_of_the_last_span_with_its_key) {
-  Log log;
-  log.open(7);  // ends on another thread: stays on this stack, and its address serves again
-  log.open(1);
-  log.open(7);
-  log.close(1);  // takes the second 7 along
-  log.open(2);
-  log.close(7);
-  CHECK_SAME(log.thread.depth(), 2u);  // the first 7 and 2 are not touched
-  CHECK(log.at(0).load_state() == SpanState::kOpen);
-  CHECK(log.at(4).kind == RecordKind::kClose);
-  CHECK_SAME(log.at(4).load_end(), 7u);
-  log.close(7);  // now the first is the last
-  CHECK(log.at(0).load_state() == SpanState::kClosed);
-  CHECK_SAME(log.thread.depth(), 0u);
 }
 
 TEST(results_belong_to_their_span_though_what_is_inside_is_open) {
@@ -315,66 +266,6 @@ TEST(a_name_without_memory_is_no_name) {
   CHECK_SAME(names.at(id).text, text);
 }
 
-TEST(a_name_stays_where_it_is_while_the_table_grows) {
-  Names names;
-  const char* first = names.at(names.intern("first")).text.c_str();
-  for (int i = 0; i < 20000; ++i) names.intern("name " + std::to_string(i));
-  CHECK(names.at(0).text.c_str() == first);
-}
-
-TEST(a_full_name_table_says_so) {
-  Names names(100);
-  const std::string large(30, 'x');
-  const uint32_t first = names.intern(large + "1");
-  CHECK(first != kNoName);
-  CHECK(names.intern(large + "2") != kNoName);
-  CHECK(names.intern(large + "3") != kNoName);
-  CHECK_SAME(names.intern(large + "4"), kNoName);
-  CHECK_SAME(names.intern(large + "1"), first);
-}
-
-TEST(the_cache_finds_a_name_by_its_text_wherever_that_is) {
-  Names names;
-  NameCache cache;
-  char buffer[80] = "one";
-  const uint32_t one = names.intern(buffer);
-  CHECK_SAME(cache.find(buffer), kNoName);
-  cache.insert(names.at(one).text, one);
-  CHECK_SAME(cache.find(buffer), one);
-  CHECK_SAME(cache.find(std::string("one")), one);
-  std::snprintf(buffer, sizeof(buffer), "two");
-  CHECK_SAME(cache.find(buffer), kNoName);
-  CHECK_SAME(cache.find(""), kNoName);
-  // Of every length, and differing in any one letter.
-  for (size_t length = 0; length < 70; ++length) {
-    std::string text(length, 'a');
-    cache.insert(names.at(names.intern(text)).text, names.intern(text));
-    CHECK_SAME(cache.find(text), names.intern(text));
-    for (size_t i = 0; i < length; ++i) {
-      text[i] = 'b';
-      CHECK_SAME(cache.find(text), kNoName);
-      text[i] = 'a';
-    }
-  }
-}
-
-TEST(the_cache_finds_a_name_by_its_address_until_told_to_forget) {
-  Names names;
-  NameCache cache;
-  CHECK_SAME(cache.find_address(4096), kNoName);
-  for (uint64_t i = 1; i <= 5000; ++i) {
-    cache.insert_address(i * 16, static_cast<uint32_t>(i));
-    CHECK_SAME(cache.find_address(i * 16), static_cast<uint32_t>(i));
-  }
-  // One that gave way to others is not mistaken for them.
-  for (uint64_t i = 1; i <= 5000; ++i) {
-    const uint32_t found = cache.find_address(i * 16);
-    CHECK(found == kNoName || found == i);
-  }
-  cache.forget_addresses();
-  for (uint64_t i = 1; i <= 5000; ++i) CHECK_SAME(cache.find_address(i * 16), kNoName);
-}
-
 TEST(calls_whose_ends_were_not_watched_leave_the_stack_alone) {
   Log log;
   log.open(1, RecordKind::kPythonCall);
@@ -392,17 +283,6 @@ TEST(calls_whose_ends_were_not_watched_leave_the_stack_alone) {
   CHECK(log.at(2).load_state() == SpanState::kClosed);
   log.close(2);
   CHECK(log.at(1).load_state() == SpanState::kClosed);
-}
-
-TEST(an_end_can_be_noted_beside_closing_its_span) {
-  Log log;
-  log.open(7, RecordKind::kPythonCall);
-  log.close(7);
-  log.thread.note_end(7, log.ticks++);
-  CHECK_SAME(log.size(), 2u);
-  CHECK(log.at(1).kind == RecordKind::kClose);
-  CHECK_SAME(log.at(1).close.key, 7u);
-  CHECK(log.at(1).close.what == EndOf::kStartedFrame);
 }
 
 TEST(a_bridge_of_the_older_abi_sees_the_same_thread_log) {

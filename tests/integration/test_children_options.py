@@ -12,6 +12,7 @@ import pytest
 import opscope
 from opscope.storage.manifest import unfinished_below
 from opscope.storage.processes import Processes
+from opscope.timeline.detail import is_warm
 from support.processes import run_opscope, run_python, wait_until
 from support.recorded import steps_of
 
@@ -120,8 +121,8 @@ def test_why_is_answered_for_the_process_that_did_most(tmp_path):
     assert answer in done.stderr
     assert done.stderr.count("this is about") == 1
     traces = processes_of(tmp_path / "job")
-    assert traces[busy].metadata["program_was_warm"] is True
-    assert sum("program_was_warm" in trace.metadata for trace in traces.values()) == 2
+    assert is_warm(traces[busy])
+    assert sum(map(is_warm, traces.values())) == 2
     assert list(unfinished_below(tmp_path / "job")) == []
 
 

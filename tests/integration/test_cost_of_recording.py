@@ -65,11 +65,6 @@ def test_what_is_recorded_costs_something_and_nothing_else_does(not_measured_yet
     assert alone[CostKind.OPERATOR] > 0
 
 
-def test_one_operator_without_arguments_costs_less_than_with_them(not_measured_yet):
-    with_all = costs(record(lambda: torch.ones(1), **ALL))[CostKind.OPERATOR]
-    assert 0 < measuring.cost_of_an_operator_ns() < with_all
-
-
 def test_threads_that_measure_at_once_get_the_same(not_measured_yet):
     seen = []
     threads = [

@@ -55,15 +55,6 @@ def test_the_table_says_what_share_of_the_time_formulas_cover(prof):
     assert found is not None and 0 < float(found[1]) <= 100
 
 
-def test_groups_by_shape(prof):
-    rows = rows_of(prof.key_averages(group_by_input_shape=True), "aten::mm")
-    assert sorted(row.input_shapes for row in rows) == [[[2, 4], [4, 5]], [[3, 4], [4, 5]]]
-    assert [row.count for row in rows] == [1, 1]
-    (row,) = rows_of(prof.key_averages(), "aten::mm")
-    assert row.count == 2
-    assert row.cpu_time_total == pytest.approx(sum(r.cpu_time_total for r in rows))
-
-
 def test_an_unknown_column_is_answered_with_the_known_ones(prof):
     with pytest.raises(opscope.UsageError, match=r"'speed'.*self_cpu_time_total"):
         prof.key_averages().table(sort_by="speed")
@@ -82,30 +73,6 @@ def test_names_are_cut_to_the_width_asked_for(width):
 def test_unknown_units_are_refused(prof):
     with pytest.raises(opscope.UsageError, match=r"'min'.*s, ms, us"):
         prof.key_averages().table(time_unit="min")
-
-
-def test_self_times_add_up_to_the_total(prof):
-    events = prof.events()
-    assert events.self_cpu_time_total == pytest.approx(
-        sum(event.self_cpu_time_total for event in events)
-    )
-    total = events.total_average()
-    assert total.self_cpu_time_total == pytest.approx(events.self_cpu_time_total)
-    assert total.count == len(events)
-    roots = sum(e.cpu_time_total for e in events if e.cpu_parent is None and not e.is_async)
-    assert events.self_cpu_time_total == pytest.approx(roots)
-
-
-def test_annotations_are_told_apart_from_operators(prof):
-    marked = {row.key for row in prof.key_averages() if row.is_user_annotation}
-    assert marked == {"everything"}
-
-
-def test_memory_is_counted_where_it_was_taken(prof):
-    (row,) = rows_of(prof.key_averages(), "aten::bmm")
-    assert row.cpu_memory_usage == 2 * 3 * 5 * 4
-    (row,) = rows_of(prof.key_averages(), "aten::sin")
-    assert row.cpu_memory_usage == 3 * 4 * 4
 
 
 def test_overloads_are_rows_of_their_own_if_asked():

@@ -2,12 +2,13 @@
 # Tests the recorder of Python calls on every interpreter from 3.10 to 3.15, or of the versions that are named,
 # that is on the path or that pyenv has; others are Debian's, if they can be had. It needs no torch and NumPy
 # alone, so it runs where torch has no build. Versions that are missing are named and passed over. The first is
-# installed as users do, with build isolation and all that opscope takes; the others are compiled in half the time,
-# without optimization.
+# installed as users do, with build isolation and all that opscope takes. All are compiled in half the time, without
+# optimization.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 [ $# -gt 0 ] || set -- 3.10 3.11 3.12 3.13 3.14 3.15
+export CMAKE_CXX_COMPILER_LAUNCHER="$PWD/tests/interpreters/unoptimized"
 tested=()
 for version in "$@"; do
   if ! python="$(cd tests && python3 -m matrix.interpreters "$version" ../build/interpreters/made)"; then
@@ -24,7 +25,7 @@ for version in "$@"; do
     "$environment/bin/opscope" --version
   else
     "${install[@]}" "scikit-build-core>=0.11" "nanobind>=2.4" cmake ninja numpy "pytest>=8"
-    CMAKE_CXX_COMPILER_LAUNCHER="$PWD/tests/interpreters/unoptimized" "${install[@]}" --no-build-isolation --no-deps \
+    "${install[@]}" --no-build-isolation --no-deps \
       --config-settings=build-dir="build/interpreters/$version-native" .
   fi
   "$environment/bin/python" -m pytest -q -p no:cacheprovider --noconftest \

@@ -33,31 +33,6 @@ def covered_ns(trace):
     return found
 
 
-def plain_segments(trace, start_ns, end_ns, cuts):
-    """Stretches of time between two moments: thread, start, length, event, -1 for none, and whether
-    a span begins or ends there. ``cuts``: by number of a thread, and -1 for all, where they end."""
-    lines, _ = thread_lines(trace)
-    found = []
-    for number, (_, _, _, pieces) in enumerate(_pieces_of_threads(trace)):
-        owner = [(start_ns, -1)]
-        for row, first, last in pieces:
-            first, last = (min(max(moment, start_ns), end_ns) for moment in (first, last))
-            owner += [(first, row), (last, -1)] if last > first else []
-        of_all = dict(owner)  # where one ends and another begins, the latter counts
-        changes, row = {}, None
-        for moment in sorted(of_all):
-            if of_all[moment] != row:
-                changes[moment] = row = of_all[moment]
-        own = [cuts[key].tolist() for key in (-1, lines[number].number) if key in cuts]
-        moments = {*changes, *(cut for some in own for cut in some if start_ns < cut < end_ns)}
-        for first, last in pairwise([*sorted(moments), end_ns]):
-            row = changes.get(first, row)
-            if last > first:
-                found.append((number, first, last - first, row, first in changes))
-    columns = np.array(found, dtype=np.int64).reshape(-1, 5).T
-    return (*columns[:4], columns[4].astype(np.bool_))
-
-
 def _pieces_of_threads(trace):
     tree = event_tree(trace)
     start, end = tree.start_ns, tree.start_ns + np.maximum(tree.duration_ns, 0)

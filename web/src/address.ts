@@ -9,7 +9,7 @@ export function addressOf(state: State): string {
   if (tab !== "overview" || range || selected >= 0) parts.set("tab", tab);
   if (!state.seesWhatCameFirst) parts.set("view", times(view.from, view.to));
   if (range) parts.set("range", times(range.from, range.to));
-  if (selected >= 0) parts.set("span", String(selected));
+  if (selected >= 0 && !state.spans.window) parts.set("span", String(selected));
   if (search) parts.set(search.exact ? "name" : "search", search.text);
   return parts.toString();
 }
@@ -21,7 +21,8 @@ export function goToAddress(state: State, address: string): void {
   const range = readTimes(parts.get("range"));
   if (range) state.selectRange({ from: range[0], to: Math.min(range[1], state.duration) });
   const span = Number(parts.get("span") ?? -1);
-  if (Number.isInteger(span) && span >= 0 && span < state.spans.count) state.goTo(span);
+  if (Number.isInteger(span) && span >= 0 && !state.spans.window && span < state.spans.count)
+    state.goTo(span);
   const view = readTimes(parts.get("view"));
   if (view) state.setView(...view);
   const tab = parts.get("tab");

@@ -12,11 +12,13 @@ import { overviewPanel } from "./panels/overview";
 import { verdictCard } from "./panels/verdict";
 import { ranksPanel } from "./panels/ranks";
 import { runPanel } from "./panels/run";
+import { sqlPanel } from "./panels/sql";
 import { selectionPanel } from "./panels/selection";
 import { stepsPanel } from "./panels/steps";
 import { countOperators, modulesPanel, operatorsPanel, sourcesPanel } from "./panels/tables";
 import { SearchBox } from "./search_box";
 import type { State } from "./state";
+import { Loader } from "./view/loader";
 import { Timeline } from "./view/timeline";
 import { Tooltip } from "./view/tooltip";
 
@@ -39,6 +41,7 @@ export class App {
   private readonly tooltip = new Tooltip();
   private readonly help = new Help();
   private readonly searchBox: SearchBox;
+  private readonly notice = element("p", { class: "failure", role: "alert", hidden: true });
   private themeChosen = false;
 
   constructor(
@@ -60,6 +63,7 @@ export class App {
       root,
       this.header(),
       verdictCard(state.report.verdict),
+      this.notice,
       this.timeline.root,
       splitter,
       this.tabBar,
@@ -69,6 +73,8 @@ export class App {
     state.on(["tab", "theme"], () => this.showTab());
     state.on(["selection"], () => this.selectionChanged());
     state.on(["search"], () => this.refreshIf("search"));
+    state.on(["spans"], () => this.refreshIf("selection"));
+    new Loader(state, (reason) => this.problem(reason));
     listenToKeys(state, this.timeline, {
       focusSearch: () => this.searchBox.focus(),
       clearSearch: () => this.searchBox.clear(),
@@ -144,6 +150,8 @@ export class App {
       },
       { id: "run", title: "Run", badge: "", make: () => runPanel(state), follows: [] },
     ];
+    if (state.source.hasSql)
+      tabs.splice(-1, 0, { id: "sql", title: "SQL", badge: "", make: () => sqlPanel(state), follows: [] });
     const { ranks, devices } = report;
     if (devices)
       tabs.splice(-1, 0, {
@@ -213,6 +221,12 @@ export class App {
   private recorded(): string {
     const [all, part] = [formatTime(this.state.report.run.duration), formatTime(this.state.wall)];
     return all === part ? all : `${part} of ${all} recorded`;
+  }
+
+  // What keeps the page from showing what was asked for; empty for nothing.
+  private problem(reason: string): void {
+    this.notice.textContent = reason;
+    this.notice.hidden = !reason;
   }
 
   private zoom(factor: number): void {

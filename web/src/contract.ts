@@ -30,9 +30,18 @@ export interface PackedColumn {
 
 // start: since the span before on the same line, or since the start of the recording.
 // inputs: row in SpanSection.inputs plus 1, 0 for none. Arrows are in order of their sources.
+// merged: how many a span stands for, 0 for one that stands for itself; only where there is a window.
 // rankTime, rankOwn: by rank and step, plus 1, 0 where there is none; only where there are ranks.
 export type ColumnName =
-  "start" | "duration" | "label" | "inputs" | "arrowSource" | "arrowTarget" | "rankTime" | "rankOwn";
+  | "start"
+  | "duration"
+  | "label"
+  | "inputs"
+  | "arrowSource"
+  | "arrowTarget"
+  | "merged"
+  | "rankTime"
+  | "rankOwn";
 
 export interface Run {
   program: string;
@@ -68,6 +77,15 @@ export interface SpanSection {
   unfinished: number[]; // spans
   inputs: string[];
   moved: MovedSpans;
+  window?: SpanWindow; // where these are not all spans of the recording
+}
+
+// Spans shorter than `least` are merged with their neighbours; 0 where none are.
+export interface SpanWindow {
+  from: number;
+  to: number;
+  least: number;
+  pixels: number; // that a window is resolved into
 }
 
 // Each instant of a thread belongs to the span that began last. Where its spans do not nest, these have time

@@ -4,6 +4,7 @@ import "./style.css";
 import { goToAddress, keepAddress } from "./address";
 import { App } from "./app";
 import type { Report } from "./contract";
+import { PageSource, ServerSource } from "./data/source";
 import { Spans } from "./data/spans";
 import { unpackColumns } from "./data/unpack";
 import { element, replace } from "./dom";
@@ -23,7 +24,8 @@ async function start(): Promise<void> {
   try {
     const report = JSON.parse(textOf("opscope-report")) as Report;
     const columns = await unpackColumns(textOf("opscope-columns"), report.columns);
-    const state = new State(report, new Spans(report.spans, columns), columns);
+    const source = root.dataset["served"] ? new ServerSource() : new PageSource();
+    const state = new State(report, new Spans(report.spans, columns), columns, source);
     window.opscope = { state, app: new App(state, root) };
     goToAddress(state, location.hash.slice(1));
     keepAddress(state);

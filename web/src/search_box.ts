@@ -1,6 +1,7 @@
 // The search field, how much it found, and the way through what it found.
 import { element } from "./dom";
 import { formatCount, formatTime } from "./format";
+import type { Search } from "./data/search";
 import type { State } from "./state";
 
 export class SearchBox {
@@ -58,8 +59,22 @@ export class SearchBox {
   }
 
   go(direction: 1 | -1): void {
-    const next = this.state.search?.next(this.state.selected, direction) ?? -1;
-    if (next >= 0) this.state.goTo(next);
+    this.state.goToNext(direction).catch((error: unknown) => this.say(String(error)));
+  }
+
+  private say(text: string): void {
+    this.found.textContent = text;
+  }
+
+  // Of all spans of the recording, where the page has some of them.
+  private async countAll(search: Search): Promise<void> {
+    if (search.text.startsWith("/")) return this.say("in this window");
+    try {
+      const { count, time } = await this.state.source.find(search.text, search.exact, 0, 1);
+      if (this.state.search === search) this.say(`${formatCount(count)} · ${formatTime(time)}`);
+    } catch (error) {
+      this.say(error instanceof Error ? error.message : String(error));
+    }
   }
 
   private show(): void {
@@ -68,6 +83,7 @@ export class SearchBox {
     this.found.textContent = !search
       ? ""
       : search.problem || `${formatCount(search.spanCount)} · ${formatTime(search.totalTime)}`;
+    if (search && !search.problem && this.state.spans.window) void this.countAll(search);
     this.found.title = search?.problem ?? "";
     this.found.classList.toggle("bad", !!search?.problem);
     this.root.classList.toggle("active", search !== null);

@@ -4,12 +4,13 @@ import type { Report } from "./contract";
 import { Activities } from "./data/activities";
 import { Search } from "./data/search";
 import type { TimeRange } from "./data/selection";
+import { PageSource, type Source } from "./data/source";
 import type { Spans } from "./data/spans";
 import type { Columns, OfRanks } from "./data/unpack";
 
 const MOST_ROWS_AT_FIRST = 14; // deeper than that, calls of Python are only shown when asked for
 
-export type Change = "view" | "selection" | "search" | "tab" | "theme" | "rows";
+export type Change = "view" | "selection" | "search" | "tab" | "theme" | "rows" | "spans";
 
 const SHORTEST_VIEW = 20; // nanoseconds across the window
 
@@ -22,25 +23,31 @@ export class State {
   tab = "overview";
   theme: Theme;
   colors: SpanColors;
-  readonly activities: Activities;
+  overviewColors: SpanColors;
+  activities: Activities;
+  query: string | null = null; // as last written in the SQL panel
   readonly duration: number;
+  readonly overview: Spans; // of the whole recording
   private readonly firstView: TimeRange;
   private readonly listeners = new Map<Change, (() => void)[]>();
 
   constructor(
     readonly report: Report,
-    readonly spans: Spans,
+    public spans: Spans,
     readonly rankTimes: Pick<Columns, OfRanks> = {},
+    readonly source: Source = new PageSource(),
   ) {
+    this.overview = spans;
     this.duration = Math.max(spans.maxTime, report.run.duration, 1);
     this.view = this.wholeView();
     if (report.period.leftOut) this.showPeriod();
     this.firstView = this.view;
     this.theme = currentTheme();
     this.activities = new Activities(spans);
-    this.colors = this.makeColors();
+    this.colors = this.overviewColors = this.makeColors();
     const deepest = Math.max(0, ...spans.all.rows.map((rows) => rows.length));
-    if (deepest > MOST_ROWS_AT_FIRST && spans.hasPython) spans.showPython(false);
+    // What is merged with calls of Python would be hidden with them.
+    if (deepest > MOST_ROWS_AT_FIRST && spans.hasPython && !spans.window) spans.showPython(false);
   }
 
   on(changes: Change[], listener: () => void): void {
@@ -87,6 +94,61 @@ export class State {
     const margin = Math.max((to - from) * 0.15, SHORTEST_VIEW / 2);
     this.setView(from - margin, to + margin);
   }
+
+  // Of another window. What is selected stays so where it is among them.
+  setSpans(spans: Spans): void {
+    const before = this.spans;
+    const known = this.selected;
+    const pythonShown = this.pythonShown;
+    this.spans = spans;
+    if (!pythonShown) spans.showPython(false);
+    this.activities = new Activities(spans);
+    this.colors = this.makeColors();
+    this.labelNumbers = undefined;
+    if (this.search) this.search = new Search(spans, this.search.text, this.search.exact);
+    if (known >= 0)
+      this.selected = spans.same(
+        before.lines[before.lineOf(known)],
+        before.start[known],
+        before.end[known],
+        before.labels[before.label[known]],
+      );
+    this.tell("spans");
+    if (this.search) this.tell("search");
+    if (known >= 0) this.tell("selection");
+  }
+
+  // The page's time of a start_ns (Unix) or a start_us (since the first event), as the tables have them; null for
+  // what is none of the recording.
+  timeOf(column: string, moment: string): number | null {
+    let time = NaN;
+    if (column === "start_ns" && /^\d{1,19}$/.test(moment))
+      time = Number(BigInt(moment) - BigInt(this.report.run.startedNs));
+    else if (column === "start_us")
+      time = Number(moment) * 1000 + this.overview.start.reduce((a, b) => Math.min(a, b), Infinity);
+    return time >= 0 && time <= this.duration ? time : null;
+  }
+
+  // To the next span that is searched for; of a recording whose spans are not all here, the server knows it.
+  async goToNext(direction: 1 | -1): Promise<void> {
+    const { search, spans } = this;
+    if (!search) return;
+    if (!spans.window) {
+      const next = search.next(this.selected, direction);
+      if (next >= 0) this.goTo(next);
+      return;
+    }
+    const middle = (this.view.from + this.view.to) / 2;
+    const after = this.selected >= 0 ? spans.start[this.selected] : (this.found ?? middle);
+    const { next } = await this.source.find(search.text, search.exact, after, direction);
+    if (!next) return;
+    this.found = next[0];
+    this.selected = -1;
+    const width = Math.max((next[1] - next[0]) * 8, SHORTEST_VIEW);
+    this.setView((next[0] + next[1] - width) / 2, (next[0] + next[1] + width) / 2);
+    this.tell("selection");
+  }
+  private found: number | null = null; // when what was last gone to begins
 
   select(span: number): void {
     if (span >= 0 && !this.spans.shown.has(span)) this.showPython(true);
@@ -147,6 +209,7 @@ export class State {
   showPython(show: boolean): void {
     if (!this.spans.hasPython || show === this.pythonShown) return;
     this.spans.showPython(show);
+    if (this.overview !== this.spans) this.overview.showPython(show);
     if (this.selected >= 0 && !this.spans.shown.has(this.selected)) this.select(-1);
     this.tell("rows");
   }
@@ -164,6 +227,10 @@ export class State {
     document.documentElement.dataset["theme"] = dark ? "dark" : "light";
     this.theme = currentTheme();
     this.colors = this.makeColors();
+    this.overviewColors =
+      this.overview === this.spans
+        ? this.colors
+        : new SpanColors(this.overview, new Activities(this.overview), dark);
     this.tell("theme");
   }
 

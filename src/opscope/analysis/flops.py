@@ -8,7 +8,7 @@ import numpy as np
 
 from opscope.analysis.flop_formulas import FORMULAS, OperatorCall
 from opscope.columns.schema import EventKind, Role
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derived
 from opscope.timeline.arrays import Flags, Rows, Values
 from opscope.timeline.signatures import (
     Signature,
@@ -93,6 +93,7 @@ class FlopCounts:
         return self.covered_ns / self.operator_ns if self.operator_ns else 0.0
 
 
+@derived
 def count_flops(trace: TraceData) -> FlopCounts:
     """Apply the formulas to every event that has one; argument shapes must have been recorded."""
     tree, kind = event_tree(trace), trace.events["kind"]

@@ -8,13 +8,19 @@ from typing import Any
 import numpy as np
 
 from opscope.analysis.top_operators import COLUMNS, SORT_KEYS, TopOperators, find_top_operators
+from opscope.base.quantity_text import time_text
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 from opscope.storage.long_trace import LongTrace, Slice
 from opscope.timeline.period import Period, Which
 from opscope.timeline.steady_state import StartUp
 
-_SLICE_EVENTS = 1_000_000
+_SLICE_EVENTS = 500_000
+_COLUMNS = (
+    *("name", "kind", "thread", "parent", "start_ns", "duration_ns"),
+    *("is_async", "unfinished"),
+)
+"""Of events: what times by name take."""
 _TIMES = ("calls", "cpu_self_ns", "cpu_total_ns")
 """Columns that can be added up from slice to slice."""
 
@@ -32,7 +38,7 @@ def find_long_top_operators(
     working: dict[str, Counter[str]] = {}
     waiting: dict[str, Counter[str]] = {}
     begin_ns, end_ns = trace.span_ns
-    for part in trace.slices(_SLICE_EVENTS):
+    for part in trace.slices(_SLICE_EVENTS, _COLUMNS):
         _add(part, working, waiting)
     rows, others = _rows(working, column.key), _rows(waiting, column.key)
     shown = len(rows) if row_limit == -1 else row_limit
@@ -74,4 +80,5 @@ def _rows(sums: dict[str, Counter[str]], sorted_by: str) -> list[dict[str, Any]]
 
 
 def _period(trace: TraceData, begin_ns: int, end_ns: int) -> Period:
-    return Period(Which.ALL, trace, None, begin_ns, end_ns, StartUp())
+    said = f"recording, {time_text(end_ns - begin_ns)}"
+    return Period(Which.ALL, trace, None, begin_ns, end_ns, StartUp(), said)

@@ -30,6 +30,11 @@ _IN_PROGRAMS = 1.3
 """How much more than in that loop it is in a program, which uses the caches for other things."""
 
 
+def is_cost_known(trace: TraceData) -> bool:
+    """Whether it was measured what recording cost."""
+    return _of_one_ns(trace) is not None
+
+
 @derived
 def costs_of_events_ns(trace: TraceData) -> Amounts | None:
     """What recording each event cost, with its arguments and allocations; None: not measured.

@@ -20,8 +20,10 @@ from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 from opscope.timeline.arrays import Values
+from opscope.timeline.detail import has_detail
 from opscope.timeline.listing import OwnListing
 from opscope.timeline.period import Period
+from opscope.timeline.signatures import group_sums
 from opscope.timeline.waits import TimeKind, time_kind
 
 DEFAULT_SORT = "self_cpu_time_total"
@@ -93,10 +95,13 @@ def check_row_limit(limit: int) -> int:
     return limit
 
 
+_CALLS = (EventKind.PYTHON_CALL, EventKind.C_CALL, EventKind.TASK_RUN)
+
+
 def ran_anything(trace: TraceData) -> bool:
-    """Whether anything but collections of garbage was recorded."""
-    ran = (trace.events["kind"] != EventKind.GC_PAUSE).any()
-    return bool(ran) or len(trace.table("gpu")) > 0
+    """Whether anything but collections of garbage was recorded, and functions in detail."""
+    idle = [EventKind.GC_PAUSE, *_CALLS] if has_detail(trace) else [EventKind.GC_PAUSE]
+    return not np.isin(trace.events["kind"], idle).all() or len(trace.table("gpu")) > 0
 
 
 def find_top_operators(
@@ -139,6 +144,17 @@ def find_top_operators(
         used=tuple(column for column in known if values[column.key].any()),
         sorted_by=SORT_KEYS[sort_by],
     )
+
+
+def own_ns_of_names(trace: TraceData) -> list[tuple[str, int]]:
+    """Own time of every name that works, nanoseconds; the largest first."""
+    listing = OwnListing(trace)
+    is_annotation = trace.events["kind"] == EventKind.ANNOTATION
+    key = (listing.group_label * 2 + is_annotation)[listing.rows]
+    own_ns = group_sums(listing.self_ns[listing.rows], key, 2 * len(listing.group_texts))
+    order = np.argsort(-own_ns, kind="stable")
+    named = ((listing.group_texts[row // 2], int(own_ns[row])) for row in order[own_ns[order] > 0])
+    return [(name, took) for name, took in named if time_kind(name) is TimeKind.WORK]
 
 
 def _check_recorded(sorted_by: SummaryColumn, has_shapes: bool, trace: TraceData) -> None:

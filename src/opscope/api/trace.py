@@ -82,7 +82,8 @@ class Trace(TraceData):
         Args:
             which: ``steady`` is the recording without its start-up (imports, what is made once, the
                 first step), ``start-up`` that alone, ``all`` this trace. A recording that was
-                scheduled, or whose steps cannot be told, has no start-up and is steady.
+                scheduled, or whose steps cannot be told, has no start-up and is steady. Of one with
+                some steps in detail, either has what was recorded throughout alone.
 
         Raises:
             UsageError: there is no such part.

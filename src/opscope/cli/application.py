@@ -31,6 +31,7 @@ COMMANDS = {
     "ranks": "Compare the ranks of a job: which one the others wait for, why, and where.",
     "diff": "Compare two versions of a program: what is slower, what is more, what only moved.",
     "report": "Write a page that shows a trace: timeline, operators, modules, memory, steps.",
+    "view": "Show a trace in the browser, however long it is.",
     "export": "Write a trace in a format that other tools read, or run its operators again.",
     "sql": "Run an SQL query over a trace.",
     "mcp": "Answer agents' questions about traces, over the Model Context Protocol.",

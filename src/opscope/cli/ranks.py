@@ -3,7 +3,7 @@
 Ranks that wait for each other in every step take equally long for it, whoever is slow; so they are
 compared by the time in which they do not wait for others. A rank is named if its own time is longer
 than that of the others by more than chance: of jobs whose ranks are alike, one in a hundred may
-have one named. Record with `opscope run --children --why`: causes of waiting, lines and modules are
+have one named. Record with `opscope run --children`: causes of waiting, lines and modules are
 in it. In JSON and CSV, times are nanoseconds of a step, on average.
 
 --collectives: how fast what ranks did together was, and who waited for whom. A collective is

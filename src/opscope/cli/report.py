@@ -14,19 +14,21 @@ from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from opscope._native import keep_freed_memory
-from opscope.api.job import Job
 from opscope.cli.parser import Parser, example
 from opscope.cli.shown.console import Messages
 from opscope.cli.trace_argument import Chosen, add_trace, choose_trace, load_chosen
 from opscope.cli.whole_job import of_readable, say_what_is_missing
 from opscope.columns.trace_data import TraceData
-from opscope.jobs.together import traces_together
-from opscope.report.page import write_report
+from opscope.export.output_file import write_file
+from opscope.report.page import report_html, write_report
 from opscope.storage.partition import Partition, parts_text
-from opscope.storage.processes import ProcessEntry
 from opscope.timeline.period import Which
+
+if TYPE_CHECKING:
+    from opscope.api.job import Job
 
 MOST_ON_TIMELINE = 8
 """Processes, where none was chosen: more are too many to compare by eye."""
@@ -54,7 +56,8 @@ def main(asked: Namespace) -> None:
     messages, chosen = Messages(), choose_trace(asked)
     page = asked.output or Path(f"{page_stem(chosen.path)}.html")
     if chosen.is_of_several:
-        _write_of_several(chosen, page, asked.title, asked.period, messages)
+        html = page_of_several(chosen, asked.title, asked.period, messages)
+        write_file(page, [html.encode("utf-8")])
     else:
         loaded = load_chosen(chosen)
         with messages.progress(f"writing {page}"):
@@ -64,9 +67,10 @@ def main(asked: Namespace) -> None:
         webbrowser.open(page.resolve().as_uri())
 
 
-def _write_of_several(
-    chosen: Chosen, page: Path, title: str, period: Which, messages: Messages
-) -> None:
+def page_of_several(chosen: Chosen, title: str, period: Which, messages: Messages) -> str:
+    """The page of a job, as text; says what of it is missing."""
+    from opscope.api.job import Job
+
     keep_freed_memory()
     whole = Job(chosen.path)
     (compared, together), readable, unread = of_readable(
@@ -82,10 +86,9 @@ def _write_of_several(
         known, f"reading {len(known)} processes", lambda job: _on_one_clock(job, slow)
     )
     left_out = dict.fromkeys((*unread, *unshown))
-    with messages.progress(f"writing {page}"):
-        write_report(
+    with messages.progress("making the page"):
+        html = report_html(
             all_of_them,
-            page,
             title=title,
             period=period,
             ranks=(replace(compared, notes=(*compared.notes, *left_out)), together),
@@ -96,10 +99,14 @@ def _write_of_several(
     say_what_is_missing(whole, messages)
     messages.say(f"tables, findings and steps are of {one}")
     messages.say(f"the timeline shows {there}; choose with {chosen.parts[0].option}")
+    return html
 
 
 def _on_one_clock(job: Job, slow: Sequence[Partition]) -> tuple[TraceData, Partition, TraceData]:
     """All processes as one trace, and the slowest of them, else that with most events."""
+    from opscope.jobs.together import traces_together
+    from opscope.storage.processes import ProcessEntry
+
     one = next((part for part in slow if part in job.parts), job.most_recorded)
     traces = dict(job.traces())
     entries = {entry.partition: entry for entry in job.processes.entries}

@@ -1,8 +1,9 @@
 """Run a program, record what torch does in it, then say where the time went.
 
 The program needs no change and sees none: same arguments, same standard output, same exit code.
-Everything opscope says goes to standard error. Recording begins when the program imports torch. In
-a program that uses torch.profiler itself, that records with opscope too; set OPSCOPE_DROP_IN=0 to
+Everything opscope says goes to standard error. Recording begins when the program imports torch:
+operators throughout, and of some steps all that says why the program is slow (--record). In a
+program that uses torch.profiler itself, that records with opscope too; set OPSCOPE_DROP_IN=0 to
 have it record by itself, beside opscope.
 
 The trace is written however the program ends. Ends that cannot be noticed from inside a process
@@ -22,7 +23,7 @@ import os
 import re
 import subprocess
 from argparse import BooleanOptionalAction, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,7 +37,13 @@ from opscope.analysis.top_operators import (
 from opscope.base.own_python import own_python
 from opscope.cli import destination
 from opscope.cli.parser import Parser, add_row_limit, example, whole_number
-from opscope.cli.session.options import WHY, RunOptions, ScheduleOption, add_switches
+from opscope.cli.session.options import (
+    DETAIL,
+    RunOptions,
+    ScheduleOption,
+    add_switches,
+    what_to_record,
+)
 from opscope.cli.session.termination import LastAction
 from opscope.cli.shown.console import Messages
 from opscope.errors import BridgeError, UsageError
@@ -90,8 +97,15 @@ def _add_what_to_record(parser: Parser) -> None:
     group.add_argument(
         "--why",
         action="store_true",
-        help="Say what makes it slow: record everything that tells, but only of a few steps once "
-        "it is warm, and print what to change.",
+        help="Print what to change in full, at the end.",
+    )
+    group.add_argument(
+        "--record",
+        metavar="WHAT[,WHAT]",
+        type=what_to_record,
+        help="Record this throughout and nothing else: operators, or besides what the options "
+        "below name. [default: operators throughout, and of some steps all that says why a "
+        "program is slow]",
     )
     add_switches(group)
     group.add_argument("--flops", action="store_true", help="Estimated floating-point operations.")
@@ -252,7 +266,7 @@ def main(asked: Namespace) -> Callable[[], None]:
             max_disk_bytes=run_options.max_disk_bytes,
             drop_in=os.environ.get("OPSCOPE_DROP_IN") != "0",
             schedule=None if asked.schedule is None else asdict(asked.schedule),
-            why=asked.why,
+            detail={} if run_options.detail is None else run_options.detail.arguments,
         ),
         run_options.keeper,
     )
@@ -262,19 +276,17 @@ def main(asked: Namespace) -> Callable[[], None]:
 
 
 def _run_options(asked: Namespace) -> RunOptions:
-    recorded = WHY.union(asked.recorded) if asked.why else asked.recorded
+    recorded = [*asked.recorded, *(asked.record or ())]
+    is_in_detail = all(
+        getattr(asked, name) is None for name in ("record", "schedule", "flight_recorder")
+    )
     is_shaped = asked.sort_by is not None or asked.row_limit is not None
     if "memory" in (asked.sort_by or "") and "memory" not in recorded:
         raise UsageError(f"--sort-by {asked.sort_by} needs memory to be recorded. Add --memory.")
     return RunOptions(
-        settings=ProfileSettings.of(
-            {
-                **{s.parameter: True for s in switches() if s.option in recorded},
-                "with_flops": asked.flops,
-            },
-            source_lines=asked.source_lines is not False,
-        ),
+        settings=_settings(asked, recorded),
         schedule=asked.schedule,
+        detail=_settings(asked, DETAIL.union(recorded)) if is_in_detail else None,
         why=asked.why,
         sort_by=check_sort_key(asked.sort_by or DEFAULT_SORT),
         row_limit=check_row_limit(DEFAULT_ROWS if asked.row_limit is None else asked.row_limit),
@@ -282,6 +294,16 @@ def _run_options(asked: Namespace) -> RunOptions:
         stream=asked.stream is not False,
         keeper=asked.keeper is not False,
         max_disk_bytes=None if asked.max_disk is None else asked.max_disk * 1_000_000,
+    )
+
+
+def _settings(asked: Namespace, recorded: Collection[str]) -> ProfileSettings:
+    return ProfileSettings.of(
+        {
+            **{s.parameter: True for s in switches() if s.option in recorded},
+            "with_flops": asked.flops,
+        },
+        source_lines=asked.source_lines is not False,
     )
 
 

@@ -17,7 +17,7 @@ how many of its operations each has. These three show all processes side by side
 from __future__ import annotations
 
 from argparse import Namespace
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from opscope._native import keep_freed_memory
@@ -36,15 +36,11 @@ from opscope.analysis.top_operators import (
 )
 from opscope.api.trace import Trace
 from opscope.cli.parser import Parser, add_row_limit, example, whole_number
-from opscope.cli.shown.compiled import compiled
 from opscope.cli.shown.completeness import describe_completeness, describe_dump, end_of_recording
 from opscope.cli.shown.console import Messages, Output
 from opscope.cli.shown.findings import verdict_section
-from opscope.cli.shown.gpu import device_use
 from opscope.cli.shown.operator_table import csv_of_operators, operator_content, operator_section
-from opscope.cli.shown.process_table import print_processes
 from opscope.cli.shown.results import Result, RowsFormat, Section, add_format, as_csv
-from opscope.cli.shown.roofline import roofline
 from opscope.cli.shown.summary_sections import find_sections, shown_sections
 from opscope.cli.trace_argument import Chosen, add_trace, choose_trace, load_chosen, long_trace
 from opscope.columns.trace_data import TraceData
@@ -108,12 +104,20 @@ def main(asked: Namespace) -> None:
     if asked.tokens is not None:
         return Output().show(_brief(chosen, asked.tokens))
     if asked.gpu:
+        from opscope.cli.shown.gpu import device_use
+
         device_use(chosen, asked.period, row_limit).show(asked.format)
     elif asked.roofline:
+        from opscope.cli.shown.roofline import roofline
+
         roofline(chosen, asked.period, row_limit, asked.measure).show(asked.format)
     elif asked.compiled:
+        from opscope.cli.shown.compiled import compiled
+
         compiled(chosen, asked.period, row_limit).show(asked.format)
     elif chosen.is_of_several:
+        from opscope.cli.shown.process_table import print_processes
+
         print_processes(chosen.job, asked.format)
     else:
         how = {
@@ -122,7 +126,7 @@ def main(asked: Namespace) -> None:
             "by_shape": asked.group_by_shape,
         }
         if (long := long_trace(chosen)) is not None:
-            _print_long(long, how, asked.format)
+            _print_long(long, chosen, how, asked.format)
         else:
             _print(chosen, asked.period, how, asked.format)
 
@@ -172,8 +176,8 @@ def _print(chosen: Chosen, period: Which, how: dict[str, Any], format: RowsForma
     ).show(format)
 
 
-def _print_long(trace: LongTrace, how: dict[str, Any], format: RowsFormat) -> None:
-    """Of a recording that does not fit in memory, what can be added up."""
+def _print_long(trace: LongTrace, chosen: Chosen, how: dict[str, Any], format: RowsFormat) -> None:
+    """Of a long recording the operators of all of it, and the rest of what stands for it."""
     with Messages().progress("adding up"):
         top = find_long_top_operators(trace, **how)
     if format is RowsFormat.CSV:
@@ -181,14 +185,27 @@ def _print_long(trace: LongTrace, how: dict[str, Any], format: RowsFormat) -> No
     _, end_ns = trace.span_ns
     events = trace.rows["events"]
     ended = end_of_recording(trace.between(end_ns - LAST_NS, end_ns + 1))
+    judged = load_chosen(replace(chosen, period=Which.STEADY))
+    period = period_of(judged)
+    # The peak may be anywhere, and is no stretch's.
+    below = replace(find_sections(judged, period), memory=[])
     Result(
-        sections=[*([Section(notes=ended)] if ended else []), operator_section(top)],
-        content={**_about(trace.small), "events": events, **operator_content(top)},
+        sections=[
+            *([Section(notes=ended)] if ended else []),
+            *([verdict_section(below.verdict)] if below.verdict is not None else []),
+            operator_section(top),
+            *shown_sections(below),
+        ],
+        content={
+            **_about(trace.small),
+            "events": events,
+            **operator_content(top),
+            **below.as_dict(),
+        },
         about=[
             *_left_out(top),
-            "modules, memory and what to change are shown of a part: --range A..B (seconds) or "
-            "--steps A..B",
-            describe_completeness(trace.small, events),
+            f"the table of operators is of all; the rest of the {period}",
+            describe_completeness(judged, events),
         ]
         if format is RowsFormat.TABLE
         else [],

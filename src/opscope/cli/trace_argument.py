@@ -13,8 +13,8 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from opscope._native import keep_freed_memory
-from opscope.api.job import Job
 from opscope.api.load import load
+from opscope.base.memory_limit import require_memory
 from opscope.cli.parser import one_of, whole_number
 from opscope.cli.shown.console import Messages
 from opscope.cli.whole_job import of_readable, say_what_is_missing
@@ -22,7 +22,6 @@ from opscope.columns.trace_data import TraceData
 from opscope.errors import InsufficientMemoryError, TraceFormatError, UsageError
 from opscope.jobs.chrome_files import ChromeFile
 from opscope.jobs.recordings import Recordings, find_recordings, folder_of
-from opscope.jobs.together import SOURCE
 from opscope.storage.job import missing_ranks
 from opscope.storage.manifest import MANIFEST, unfinished_below, unfinished_recordings
 from opscope.storage.partition import (
@@ -35,10 +34,13 @@ from opscope.storage.partition import (
     parts_text,
 )
 from opscope.storage.remote import local_path
+from opscope.timeline.detail import latest_bounds
 from opscope.timeline.doubts import doubts_text
 from opscope.timeline.period import Which
+from opscope.timeline.typical import COLUMNS, MOST_EVENTS, SAMPLE_EVENTS, find_stretch
 
 if TYPE_CHECKING:
+    from opscope.api.job import Job
     from opscope.storage.long_trace import LongTrace
 
 
@@ -86,11 +88,11 @@ def add_trace(parser: ArgumentParser, period: bool = True, part: bool = True) ->
 
 _NUMBERS = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
 
+_TO_JUDGE = 6
+"""So many times the columns of the events take what is derived of them for a verdict."""
+
 _MOST_DOUBTS = 4
 """Of several processes: so many sentences about what is doubtful."""
-
-LONG_EVENTS = 10_000_000
-"""A recording of more is summarised and asked without having all of it in memory."""
 
 
 @dataclass(frozen=True)
@@ -106,10 +108,13 @@ class Chosen:
     # the part of the recording that was asked for, as A..B after its first event
     seconds: str | None = None
     steps: str | None = None  # likewise, in steps
+    period: Which | None = None  # which part an answer is about; None for one about all of it
 
     @property
     def job(self) -> Job:
         """The processes that are looked at, of a folder that has several."""
+        from opscope.api.job import Job
+
         return Job(self.path, self.parts)
 
     @property
@@ -142,8 +147,10 @@ def choose_trace(asked: Namespace) -> Chosen:
         messages.say(f"{path}, the newest trace in this folder")
     ranks = [] if asked.rank is None else _numbers(asked.rank)
     part = asked_partition(ranks[0] if ranks else None, asked.process)
-    cut = (getattr(asked, "range", None), getattr(asked, "steps", None))
+    cut = (getattr(asked, name, None) for name in ("range", "steps", "period"))
     if len(ranks) > 1:
+        from opscope.api.job import Job
+
         return Chosen(path, None, Job(path, ranks).parts, None, *cut)
     source = find_recordings(path)
     if isinstance(source, ChromeFile):
@@ -151,8 +158,14 @@ def choose_trace(asked: Namespace) -> Chosen:
     return Chosen(path, part, () if source is None else source.parts, source, *cut)
 
 
-def long_trace(chosen: Chosen) -> LongTrace | None:
-    """A trace on disk that is long; None for one that is not."""
+def long_trace(chosen: Chosen, most: int = MOST_EVENTS) -> LongTrace | None:
+    """A trace on disk that is long, of more than ``most`` events; None for one that is not."""
+    found = _on_disk(chosen)
+    return found if found is not None and found.rows.get("events", 0) > most else None
+
+
+def _on_disk(chosen: Chosen) -> LongTrace | None:
+    """All of one process in a folder of ours; None for something else."""
     if not chosen.parts or chosen.has_several or not chosen.is_whole:
         return None
     folder = chosen.folder
@@ -160,8 +173,7 @@ def long_trace(chosen: Chosen) -> LongTrace | None:
         return None
     from opscope.storage.long_trace import LongTrace  # with what reads Parquet
 
-    found = LongTrace(choose_part(folder, chosen.part))
-    return found if found.rows.get("events", 0) > LONG_EVENTS else None
+    return LongTrace(choose_part(folder, chosen.part))
 
 
 def _several(chosen: Chosen) -> str:
@@ -176,7 +188,9 @@ def open_traces(chosen: Chosen) -> TraceData:
     keep_freed_memory()
     if not chosen.is_of_several:
         return load_chosen(chosen)
-    trace, *_ = of_readable(chosen.job, f"reading {chosen.path}", Job.together)
+    from opscope.jobs.together import SOURCE
+
+    trace, *_ = of_readable(chosen.job, f"reading {chosen.path}", lambda job: job.together())
     shown = int(trace.ledger[SOURCE]["shown together"])
     choose = f"choose with {chosen.parts[0].option}"
     Messages().say(f"{shown} processes together, on one clock; {choose}")
@@ -184,12 +198,17 @@ def open_traces(chosen: Chosen) -> TraceData:
 
 
 def load_chosen(chosen: Chosen) -> TraceData:
-    """Load one process, or the part of it that was asked for, showing that this is going on."""
+    """Load one process, or the part of it that was asked for, showing that this is going on.
+
+    Of a long recording whose steady state was asked for, it is the stretch that stands for that.
+    """
     if chosen.has_several:
         raise UsageError(_several(chosen))
     messages = Messages()
     with messages.progress(f"reading {chosen.path}"):
-        loaded = _whole(chosen) if chosen.is_whole else _part(chosen)
+        loaded = _stretch(chosen)
+        if loaded is None:
+            loaded = _whole(chosen) if chosen.is_whole else _part(chosen)
     if missing := missing_ranks(loaded.ledger):
         messages.say(f"{missing}: this is not the whole job")
     if doubtful := doubts_text(loaded):
@@ -266,17 +285,37 @@ def _beside(damaged: Mapping[Partition, TraceFormatError]) -> str:
     return f" that can be read (not {listed(damaged)})" if damaged else ""
 
 
+def _stretch(chosen: Chosen) -> TraceData | None:
+    """Of a long recording, where its steady state was asked for."""
+    trace = long_trace(chosen) if chosen.period is Which.STEADY else None
+    return None if trace is None else stretch_of(trace)
+
+
+def stretch_of(trace: LongTrace, most: int = SAMPLE_EVENTS) -> TraceData | None:
+    """The stretch that stands for a long recording; None where that has no more events."""
+    if (bounds := latest_bounds(trace.small.metadata)) is not None:
+        return trace.between(*bounds)
+    found = find_stretch(trace.small.names, trace.columns(COLUMNS), most)
+    if found is None:
+        return None
+    return trace.between(found.begin_ns, found.end_ns).with_metadata(found.facts())
+
+
 def _whole(chosen: Chosen) -> TraceData:
     by_kind = {} if chosen.part is None else {chosen.part.kind: chosen.part.number}
     try:
+        if chosen.period is not None and (trace := _on_disk(chosen)) is not None:
+            needed = trace.memory_bytes("events") * _TO_JUDGE + trace.memory_bytes()
+            require_memory(needed, f"looking into all of {chosen.path}")
         loaded = load(chosen.path, **by_kind)
         assert isinstance(loaded, TraceData)  # of several one was chosen
         return loaded
     except InsufficientMemoryError as error:
         if not chosen.parts:
             raise
+        steady = "" if chosen.period in (None, Which.STEADY) else "--period steady, "
         raise InsufficientMemoryError(
-            f"{error} Or look at a part of it: --range A..B (seconds) or --steps A..B."
+            f"{error} Or look at a part of it: {steady}--range A..B (seconds) or --steps A..B."
         ) from error
 
 

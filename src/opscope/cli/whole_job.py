@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from opscope.api.job import Job
 from opscope.cli.shown.console import Messages
 from opscope.errors import UnreadableProcessError
 from opscope.storage.partition import Partition, parts_text
+
+if TYPE_CHECKING:
+    from opscope.api.job import Job
 
 _Found = TypeVar("_Found")
 

@@ -15,13 +15,13 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from opscope._native import keep_freed_memory
 from opscope.analysis.account.account import Account, Entry
 from opscope.analysis.account.find import find_account
-from opscope.api.job import Job
 from opscope.base.quantity_text import share_text, time_text
 from opscope.cli.parser import Parser, example
 from opscope.cli.shown.findings import (
@@ -41,9 +41,12 @@ from opscope.findings.find import find_findings
 from opscope.findings.finding import Findings
 from opscope.findings.program_time import busy_text
 from opscope.findings.verdict import Verdict, weighed
-from opscope.jobs.compared_accounts import ComparedAccounts, compare_accounts
 from opscope.storage.partition import Partition
 from opscope.timeline.period import Which
+
+if TYPE_CHECKING:
+    from opscope.api.job import Job
+    from opscope.jobs.compared_accounts import ComparedAccounts
 
 _MOST_FINDINGS = 3
 _MOST_OTHERS = 8
@@ -155,6 +158,8 @@ def result_of(why: Why) -> Result:
 
 def _of_all(found: Mapping[Partition, Why], job: Job) -> Result:
     """A row for each process, with the causes that matter; who is slow; who has more of what."""
+    from opscope.jobs.compared_accounts import compare_accounts
+
     slow = job.slow_ranks()
     compared = compare_accounts({part: why.account for part, why in found.items()})
     said = slow.sentences() if slow.compared > 1 else []

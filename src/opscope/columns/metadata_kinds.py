@@ -13,8 +13,13 @@ ENDED = "ended"
 """Of a recording that its own process did not write: ``how`` it ended, whether it is ``whole``, and
 from when until when records found no room."""
 
+DETAIL = "recorded_in_detail"
+"""Some stretches were recorded in more detail than the rest: with which ``options``, and of each of
+the ``stretches`` when it began and ended and how many steps of the optimizer ended in it; None of
+one that lasted until the process was killed."""
+
 WARM = "program_was_warm"
-"""Recorded once the program had started, so that there is no start-up in it."""
+"""Of a part of a recording: there is no start-up in it."""
 
 OVER = "program_over_ns"
 """When the program's own code had ended, on all threads that Python waits for; after that Python
@@ -23,6 +28,10 @@ itself ends, and what was registered for its exit runs."""
 STEPS = "steps_of_program"
 """Of a recording of some steps: how many steps of the program ended (``ended``), recorded or not,
 and the program's time from the end of the first to that of the last (``passed_ns``)."""
+
+SAMPLE = "sample"
+"""Of a stretch that stands for a long recording: how many steps it has, how many the recording has
+(0 where steps cannot be told), and how long that is, nanoseconds."""
 
 _DEEPEST = 100
 
@@ -96,6 +105,15 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("process_id", "parent_process_id"), ("a process id", _is(_PROCESS))),
     **dict.fromkeys(("command_line", "left_out"), ("a list of texts", _is([str]))),
     WARM: ("true or false", _is(bool)),
+    DETAIL: (
+        "which stretches were recorded in detail",
+        _is(
+            {
+                "options": {},
+                "stretches": [{"start_ns": _TIME, "end_ns": _TIME, "steps": (_COUNT, None)}],
+            }
+        ),
+    ),
     "deviceProperties": ("a list of devices", _is_devices),
     "torch_version": ("a text", _is(str)),
     "overloads": ("an object of lists of texts", _is_overloads),
@@ -103,6 +121,10 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     STEPS: (
         "how many steps ended, and how long that took",
         _is({"ended": _COUNT, "passed_ns": _COUNT}),
+    ),
+    SAMPLE: (
+        "how much of a recording it is",
+        _is({"steps": _COUNT, "of_steps": _COUNT, "of_ns": _COUNT}),
     ),
     **dict.fromkeys(
         ("options", "gpu", "user", "operator_schemas", "process_groups", "process_names"),

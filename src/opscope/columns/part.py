@@ -39,41 +39,28 @@ class Part:
     rows: Values
 
 
-def part_from(trace: TraceData, begin_ns: int, end_ns: int = LATEST_NS) -> Part:
-    """All that had not ended at ``begin_ns`` and began before ``end_ns``, Unix nanoseconds."""
-    start = trace.events["start_ns"].astype(np.int64)
-    end = start + trace.events["duration_ns"]
-    rows = np.flatnonzero(((end > begin_ns) | (start >= begin_ns)) & (start < end_ns))
-    return _part(trace, rows, begin_ns, end_ns)
+def part_from(
+    trace: TraceData,
+    begin_ns: int,
+    end_ns: int = LATEST_NS,
+    kept: tuple[npt.NDArray[np.bool_], Values] | None = None,
+) -> Part:
+    """All that had not ended at ``begin_ns`` and began before ``end_ns``, Unix nanoseconds.
 
-
-def without(
-    trace: TraceData, events: npt.NDArray[np.bool_], threads: npt.NDArray[np.bool_]
-) -> TraceData:
-    """The rest of a trace without some events, and without some threads and their events.
-
-    Args:
-        trace: all of it.
-        events: which are left out, shape (events,).
-        threads: which rows of ``threads``; that table stays as it is.
+    ``kept``: of its events those that are wanted alone, and for each event the nearest of these
+    around it, -1 for none. Shapes (events,).
     """
-    out = events | np.append(threads, False)[trace.events["thread"]]  # -1 is no thread
-    part = _part(trace, np.flatnonzero(~out), _EARLIEST_NS, LATEST_NS)
-    readings = part.trace.table(_READINGS)
-    numbers = trace.table("threads")["system_thread_id"][threads]
-    kept = np.flatnonzero(~np.isin(readings["system_thread_id"], numbers))
-    return part.trace.with_tables({_READINGS: readings.take(kept)})
-
-
-def _part(trace: TraceData, rows: Values, begin_ns: int, end_ns: int) -> Part:
     events = trace.events
     start = events["start_ns"].astype(np.int64)
     end = start + events["duration_ns"]
+    within = ((end > begin_ns) | (start >= begin_ns)) & (start < end_ns)
+    rows = np.flatnonzero(within if kept is None else within & kept[0])
+    parent = events["parent"] if kept is None else kept[1]
     new = np.full(len(start) + 1, -1, dtype=np.int32)
     new[rows] = np.arange(len(rows), dtype=np.int32)
     begins = np.maximum(start[rows], begin_ns)
     changed = {
-        "parent": new[events["parent"][rows]],
+        "parent": new[parent[rows]],
         "start_ns": begins,
         "duration_ns": np.minimum(end[rows], end_ns) - begins,
     }
@@ -84,6 +71,26 @@ def _part(trace: TraceData, rows: Values, begin_ns: int, end_ns: int) -> Part:
             tables[name] = part_of(trace.table(name), new.__getitem__, begin_ns, end_ns)
     tables["ledger"] = trace.table("ledger")
     return Part(type(trace)(tables, trace.names, trace.metadata), rows.astype(np.int64))
+
+
+def without(
+    trace: TraceData, events: npt.NDArray[np.bool_], threads: npt.NDArray[np.bool_]
+) -> TraceData:
+    """The rest of a trace without some outermost events, and without some threads.
+
+    Args:
+        trace: all of it.
+        events: which are left out: none that is in one that stays. Shape (events,).
+        threads: which rows of ``threads``; that table stays as it is.
+    """
+    kept = ~(events | np.append(threads, False)[trace.events["thread"]])  # -1 is no thread
+    parent = trace.events["parent"].astype(np.int64)
+    around = np.where(np.append(kept, False)[parent], parent, -1)
+    part = part_from(trace, _EARLIEST_NS, LATEST_NS, (kept, around))
+    readings = part.trace.table(_READINGS)
+    numbers = trace.table("threads")["system_thread_id"][threads]
+    others = np.flatnonzero(~np.isin(readings["system_thread_id"], numbers))
+    return part.trace.with_tables({_READINGS: readings.take(others)})
 
 
 def part_of(table: Table, renumber: Callable[[Any], Any], begin_ns: int, end_ns: int) -> Table:

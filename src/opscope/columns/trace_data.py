@@ -76,6 +76,10 @@ class TraceData:
         """The same tables with some metadata added or replaced."""
         return type(self)(self._tables, self.names, {**self.metadata, **more})
 
+    def with_only_metadata(self: _Data, metadata: Mapping[str, Any]) -> _Data:
+        """The same tables with this metadata and no other."""
+        return type(self)(self._tables, self.names, metadata)
+
     def with_tables(self: _Data, more: Mapping[str, Table]) -> _Data:
         """The same trace with some tables replaced."""
         return type(self)({**self._tables, **more}, self.names)

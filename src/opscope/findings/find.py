@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from opscope.analysis.recording_cost import costs_of_events_ns
+from opscope.analysis.recording_cost import is_cost_known
 from opscope.analysis.sites import RECORD_STACKS
 from opscope.base.reused_memory import reusing_memory
 from opscope.columns.ledger import recorded_for
@@ -22,7 +22,7 @@ from opscope.findings.subject import Flags, Subject, dropped_share
 from opscope.findings.time_split import unexplained
 from opscope.timeline.doubts import require_times
 from opscope.timeline.listing import TorchListing, launched_share
-from opscope.timeline.period import Period, Which, period_of
+from opscope.timeline.period import Period, Which, detailed_period_of
 
 
 @reusing_memory
@@ -50,9 +50,9 @@ def find_findings(
         UsageError: ``name`` is no regular expression, or there is no such part.
         MissingDependencyError: ``benchmark`` without torch.
     """
-    period = period_of(trace, which)
+    period = detailed_period_of(trace, which)
     require_times(period.trace)
-    subject = Subject(period.trace, listing)
+    subject = Subject(period.trace, None if period.in_detail else listing)
     patterns = [*all_patterns(), *([_name_pattern(name)] if name is not None else [])]
     found, absent, unchecked = [], [], []
     for pattern in patterns:
@@ -80,7 +80,7 @@ def find_findings(
         waited_share=waited_share(period.trace),
         dropped_share=dropped_share(trace),
         sampled=recorded_for(trace.ledger),
-        is_recorded_time=bool(trace.ledger) and costs_of_events_ns(trace) is None,
+        is_recorded_time=bool(trace.ledger) and not is_cost_known(trace),
         launched_elsewhere=1 - launched_share(period.trace),
     )
 

@@ -172,7 +172,7 @@ def _part_work_ns(subject: Subject) -> Values:
     took = np.where(few, took, work)
     # Each call of such a layer sets up what one for the whole sequence sets up once.
     took[subject.named(*_LAYERS)] = 0
-    flops = subject.sums(count_flops(subject.trace).flops)
+    flops = subject.sums(count_flops(subject.recorded).flops)
     products = np.minimum(flops / FLOPS_A_NS, subject.duration_ns)
     return np.where(subject.is_outermost, np.maximum(took, products), 0).astype(np.int64)
 

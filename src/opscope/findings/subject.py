@@ -293,12 +293,16 @@ class Subject:
 
     def calls_of(self, *files: str, name: str = "") -> Flags:
         """Calls of Python functions of files with one of ``files`` in their path; of this name."""
-        names, frames = self.trace.names, self.trace.table("frames")
-        wanted = [
-            any(file in names[path] for file in files) and (not name or names[function] == name)
-            for path, function in zip(frames["file"], frames["function"], strict=True)
-        ]
-        return np.array([*wanted, False], dtype=np.bool_)[self.sites.frame]
+        wanted = self._frames_with("file", lambda path: any(file in path for file in files))
+        if name:
+            wanted &= self._frames_with("function", lambda function: function == name)
+        return np.append(wanted, False)[self.sites.frame]
+
+    def _frames_with(self, column: str, is_wanted: Callable[[str], bool]) -> Flags:
+        """Which frames have such a text in a column; each text is looked at once."""
+        used, row = np.unique(self.trace.table("frames")[column], return_inverse=True)
+        found = [is_wanted(self.trace.names[name]) for name in used.tolist()]
+        return np.array(found, dtype=np.bool_)[row.reshape(-1)]
 
     def _with_name(self, rows: list[int]) -> Flags:
         found, (order, begin) = np.zeros(len(self.parent), dtype=np.bool_), self._by_name

@@ -14,12 +14,14 @@ from opscope.findings.verdict import Verdict, find_verdict
 from opscope.storage.job import missing_ranks
 from opscope.timeline.doubts import NO_TIMES
 from opscope.timeline.listing import OwnListing
-from opscope.timeline.period import period_of
+from opscope.timeline.period import Which, period_of
+from opscope.timeline.typical import typical_part
 from opscope.timeline.waits import TimeKind, time_kind
 
 _ROWS = 10
 _MOST_EVENTS = 300_000
-"""A verdict on more takes longer than a notebook should make its reader wait."""
+"""A verdict on more takes longer than a notebook should make its reader wait: of a steady state of
+more it is that of a stretch which stands for it."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,8 @@ class Summary:
     """Shown by ``print`` and by notebooks.
 
     Attributes:
-        verdict: why the program is slow; None where no times were recorded, or of more than
-            300,000 events, where it takes seconds: ask for ``trace.verdict()``.
+        verdict: why the program is slow; None where no times were recorded. Of more than 300,000
+            events it looks at a stretch of steps, and says so; ``trace.verdict()`` looks at all.
         table: the names with the most time of their own.
     """
 
@@ -73,7 +75,8 @@ def summary_of(trace: TraceData, which: str = "steady") -> Summary:
         "trace.sql() answers questions, trace.to_pandas() gives a table."
     )
     columns = ["name", "calls", "self CPU", "share", "total CPU", *["self device"] * with_device]
-    verdict = find_verdict(trace, which) if len(trace.events) <= _MOST_EVENTS else None
+    part = typical_part(trace, _MOST_EVENTS) if period.which is Which.STEADY else None
+    verdict = find_verdict(trace if part is None else part.trace, which)
     return Summary(verdict, ShownTable("opscope: most time of their own", columns, rows, note))
 
 

@@ -228,14 +228,25 @@ class ComputedValues:
         gets, number = event[first], np.where(self._is_unique, itself, mix(base))
         number[gets] = itself[gets]
         deep = np.zeros(len(base), dtype=np.bool_)
+        count = np.diff(first, append=len(event))
+        going = np.arange(len(gets))  # those whose arguments may be others than a round before
         for _ in range(_DEPTH if len(gets) else 0):
-            holds[known] = number[source[known]]
-            total = np.add.reduceat(mix((holds ^ shape) + place), first)
-            found = np.where(self._is_unique[gets], itself[gets], mix(base[gets] ^ total))
-            deep[gets] = found != number[gets]
+            begins = np.cumsum(count[going]) - count[going]
+            rows = np.repeat(first[going] - begins, count[going])
+            rows += np.arange(len(rows))  # of their arguments
+            own = rows[known[rows]]
+            holds[own] = number[source[own]]
+            total = np.add.reduceat(mix((holds[rows] ^ shape[rows]) + place[rows]), begins)
+            of = gets[going]
+            found = np.where(self._is_unique[of], itself[of], mix(base[of] ^ total))
+            deep[:] = False
+            deep[of] = found != number[of]
             if not deep.any():
                 break
-            number[gets] = found
+            number[of] = found
+            going = np.flatnonzero(np.logical_or.reduceat(known & deep[source], first))
+            if not len(going):
+                return number, np.zeros_like(deep)
         return number, deep
 
     @cached_property

@@ -13,7 +13,7 @@ from opscope.analysis.account.account import Account
 from opscope.analysis.account.find import find_account
 from opscope.analysis.recording_cost import costs_of_events_ns
 from opscope.analysis.sites import Place
-from opscope.analysis.top_operators import DEFAULT_SORT, find_top_operators, ran_anything
+from opscope.analysis.top_operators import own_ns_of_names, ran_anything
 from opscope.base.html_table import html_table
 from opscope.base.quantity_text import share_text, time_text
 from opscope.columns.causes import WAITS, Cause
@@ -26,7 +26,7 @@ from opscope.findings.patterns import all_patterns
 from opscope.findings.program_time import busy_text
 from opscope.findings.status import OF_CAUSE, Status
 from opscope.timeline.doubts import NO_TIMES, doubts_text
-from opscope.timeline.period import Period, Which, find_which, period_of
+from opscope.timeline.period import Period, Which, detailed_period_of, find_which
 
 _WORTH_FIXING, SLOW = 0.02, 0.05
 """Of the time: a fix that saves less is not worth naming; and no reason to call a program slow."""
@@ -158,7 +158,7 @@ class Verdict:
 
     def _fix(self) -> str:
         where, count = "ranks" if self._is_of_ranks else "why --all", len(self.not_looked_for)
-        missing = f"{count} patterns not looked for: opscope run --why" if count else ""
+        missing = f"{count} patterns not looked for: opscope run" if count else ""
         fix = f"fix: {self.fix.rstrip('.')}" if self.fix else ""
         if not fix and not missing and self.status is not Status.HEALTHY:
             fix = f"look closer: {self.next}"
@@ -180,13 +180,13 @@ def find_verdict(trace: TraceData, which: Which | str = Which.STEADY) -> Verdict
 def _find(trace: TraceData, which: Which | str) -> Verdict:
     if not trace.has_times or not ran_anything(trace):
         why = NO_TIMES if not trace.has_times else "no operator was recorded"
-        return Verdict(status=Status.TOO_LITTLE, unsure=(why,), next="opscope run --why")
+        return Verdict(status=Status.TOO_LITTLE, unsure=(why,), next="opscope run")
     return weighed(trace, which, find_findings(trace, which=which), find_account(trace, which))
 
 
 def weighed(trace: TraceData, which: Which | str, findings: Findings, account: Account) -> Verdict:
     """The verdict that findings and account of a part come to."""
-    period, chosen = period_of(trace, which), _foremost(findings)
+    period, chosen = detailed_period_of(trace, which), _foremost(findings)
     absent = [one.cause for one in all_patterns() if one.id in findings.absent]
     of_cause = _of_cause(account, [cause for cause in absent if cause is not None])
     took, costs = account.steps.end_ns - account.steps.start_ns, costs_of_events_ns(period.trace)
@@ -276,27 +276,18 @@ def _of_finding(trace: TraceData, finding: Finding, verdict: Verdict) -> Verdict
 
 def _with_cause(cause: Cause, share: float, verdict: Verdict) -> Verdict:
     status = OF_CAUSE.get(cause, Status.OPERATORS)
-    command = "opscope run --why" if verdict.not_looked_for else "opscope why"
+    command = "opscope run" if verdict.not_looked_for else "opscope why"
     if status is Status.COMMUNICATION:
         command = "opscope ranks"
     evidence = (cause.name.lower(),)
     return replace(verdict, status=status, share=share, next=command, evidence=evidence)
 
 
-def quick_line(trace: TraceData) -> str:
-    """What took most of the time alone, for what is too long to look into at once."""
-    period = period_of(trace)
-    about, doubt = f"{period}{_left_out(period)}", doubts_text(period.trace)
-    names = ", ".join(f"{name} {share_text(share)}" for name, share in most_time(period, None))
-    said = names or "nothing that was recorded took 1%"
-    return "; ".join(text for text in (f"most time: {said} of the {about}", doubt) if text)
-
-
-def most_time(period: Period, account: Account | None) -> tuple[tuple[str, float], ...]:
+def most_time(period: Period, account: Account) -> tuple[tuple[str, float], ...]:
     """What took most of the time: a wait of the main thread, then names of operators."""
-    top = find_top_operators(period, sort_by=DEFAULT_SORT, row_limit=_MOST_NAMES)
-    rows = ((str(row["name"]), float(row["cpu_self_ns"]) / period.wall_ns) for row in top.rows)
-    waits = [] if account is None else list(_without_work(account))
+    own = own_ns_of_names(period.trace)[:_MOST_NAMES]
+    rows = ((name, took / period.wall_ns) for name, took in own)
+    waits = list(_without_work(account))
     left = 1 - sum(share for _, share in waits)  # what waits itself is not named as well
     named = [(name, share) for name, share in rows if _LITTLE <= share <= left]
     return tuple([*waits, *named][:_MOST_NAMES])
@@ -331,7 +322,7 @@ def _doubts(period: Period, findings: Findings, account: Account) -> Iterator[st
 
 
 def _not_looked_for(findings: Findings) -> tuple[str, ...]:
-    """Those that `opscope run --why` records what they need for."""
+    """Those that `opscope run` records what they need for."""
     found = []
     for one in findings.unchecked:
         left = one.needs

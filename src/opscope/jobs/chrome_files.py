@@ -19,7 +19,6 @@ from opscope.base.scratch import Scratch
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError, UsageError
 from opscope.recording.streams.load import load_trace
-from opscope.storage.chrome import load_chrome_processes, load_chrome_trace
 from opscope.storage.file_kind import FileKind, kind_of_json
 from opscope.storage.partition import PROCESS, RANK, Partition, in_order, partition_folders
 from opscope.storage.processes import Processes
@@ -37,6 +36,8 @@ class ChromeFile:
     """What it holds, by process; read once."""
 
     def __init__(self, path: Path) -> None:
+        from opscope.storage.chrome import load_chrome_processes
+
         self.path, self._traces = path, load_chrome_processes(path)
 
     @property
@@ -202,6 +203,8 @@ class ChromeFolder:
         folder = self._ready.get(part)
         # That of a parent is gone when it ends.
         if folder is None or not folder.exists():
+            from opscope.storage.chrome import load_chrome_trace
+
             return load_chrome_trace(self.files[part])
         return load_trace(folder, **{part.kind: part.number})
 

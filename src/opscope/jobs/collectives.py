@@ -242,8 +242,8 @@ Key = tuple[ProcessGroup, int, int, int]
 def _matched(ranks: list[int], found: list[ProcessCollectives], clocks: Clocks) -> _Shares:
     by_key: dict[Key, dict[int, Values]] = {}
     unmatched = {
-        "calls of groups that are not known: record arguments (--shapes, --why)": 0,
-        "messages of which it is not known whom they go to: record arguments (--shapes, --why)": 0,
+        "calls of groups that are not known: record arguments (--shapes)": 0,
+        "messages of which it is not known whom they go to: record arguments (--shapes)": 0,
         "calls of groups of which one rank alone was recorded": 0,
         "calls that other ranks did not record, or that nothing tells apart": 0,
         "calls without a transfer": sum(one.silent for one in found),

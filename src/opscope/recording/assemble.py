@@ -27,6 +27,7 @@ from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.recording import ledger
 from opscope.recording.decoded import Decoded
+from opscope.recording.detail import detail_metadata
 from opscope.recording.facts.process_facts import process_facts
 from opscope.recording.ledger import gpu_metadata
 from opscope.recording.sources import SOURCES, RecordingOptions
@@ -163,7 +164,7 @@ def _metadata(
         "start_ns": account["start_ns"],
         "end_ns": account["end_ns"],
         "end_monotonic_ns": account["end_monotonic_ns"],
-        "options": asdict(options),
+        **detail_metadata(decoded, options),
         **process,
         **({"fault": account["fault"]} if account["fault"] else {}),
         **gpu_metadata(decoded),

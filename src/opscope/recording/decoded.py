@@ -46,6 +46,7 @@ class Decoded:
     processor: Mapping[str, int] = field(default_factory=dict)
     # torch.distributed's, by the addresses that arguments show
     process_groups: Mapping[str, Any] = field(default_factory=dict)
+    detail: Mapping[str, Any] | None = None  # see ``detail.py``; None: all is recorded alike
 
     @property
     def events(self) -> Table:

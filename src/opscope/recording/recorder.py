@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from opscope.errors import LifecycleError
 from opscope.recording.assemble import assemble_trace, narrowed, with_ids_from
 from opscope.recording.cost import cost_by_kind
 from opscope.recording.decoded import Decoded, read_decoded
+from opscope.recording.detail import DetailStretches
 from opscope.recording.facts.process_facts import note_job
 from opscope.recording.facts.program_facts import note_known
 from opscope.recording.facts.python_source import path_prefixes
@@ -86,6 +88,7 @@ class Recording:
         first_id: int = 1,
         stream: Stream | None = None,
         max_memory_bytes: int | None = None,
+        detail: RecordingOptions | None = None,
     ) -> None:
         """Record what ``options`` ask for.
 
@@ -96,13 +99,17 @@ class Recording:
             stream: the file that it is in while it runs; None for memory alone.
             max_memory_bytes: that records may take while it goes on, besides what they have; None
                 for half of what is free. Of several recordings the largest counts, for all.
+            detail: what is recorded besides at first, and later where ``record_detail`` says so.
         """
-        self.options = options
+        throughout = options if more is None else options.union(more)
+        self.options = options = options if detail is None else options.union(detail)
         self.stream = stream
-        self._recorded = options if more is None else options.union(more)
+        self._recorded = throughout if detail is None else throughout.union(detail)
         self._first_id = first_id
         self._when_stopped: list[Callable[[], object]] = []
-        self._window = _Window(self._recorded, options, first_id, stream, max_memory_bytes)
+        self._window = _Window(
+            self._recorded, options, throughout, first_id, stream, max_memory_bytes
+        )
         # Nothing of Python's: an exception in a destructor would be shown, and go no further.
         self._give_back = functools.partial(_native.discard_window, self._window.id)
         self._is_given_back = False
@@ -154,6 +161,11 @@ class Recording:
         """Leave out what happens until resumed; nothing to do when not running."""
         if self.running:
             _native.pause_window(self._window.id, paused)
+
+    def record_detail(self, on: bool, steps: int = 0) -> None:
+        """Begin or end a stretch in detail, in which ``steps`` ended; none if not running."""
+        if self.running and self._window.process == os.getpid():
+            self._window.record_detail(on, steps)
 
     def pause_devices(self, paused: bool) -> None:
         """Leave out what devices do until resumed; nothing to do when not running."""
@@ -279,6 +291,7 @@ class _Window:
         self,
         options: RecordingOptions,
         asked: RecordingOptions,
+        throughout: RecordingOptions,
         first_id: int,
         stream: Stream | None,
         max_memory_bytes: int | None,
@@ -288,13 +301,18 @@ class _Window:
         self._max_memory_bytes = max_memory_bytes
         self._asked, self._first_id, self._stream = asked, first_id, stream
         self.listeners = listeners_of(options)
-        self._options = options
+        self._options, self._throughout = options, throughout
+        self._detail = next(one for one in self.listeners if isinstance(one, DetailStretches))
 
     def open(self) -> None:
         """Open it."""
         if (stream := self._stream) is not None:
-            about = about_recording(stream, self._options, self._asked, self._first_id)
+            about = about_recording(
+                stream, self._options, self._asked, self._throughout, self._first_id
+            )
             stream.begin(self.id, about)
+        if self._throughout != self._options:
+            self._detail.describe(asdict(self._throughout), bool(stream and stream.path))
         for listener in self.listeners:
             listener.prepare()
         told_bytes = self._max_memory_bytes
@@ -309,6 +327,17 @@ class _Window:
             ) from error
         for listener in self.listeners:
             listener.begin()
+        if self._throughout != self._options:
+            self._detail.begins(None)
+
+    def record_detail(self, on: bool, steps: int) -> None:
+        """Collect more, or what is collected throughout."""
+        wants = native_wants(self._options if on else self._throughout)
+        if not on:
+            self._detail.ends(time.time_ns(), steps)
+        _native.collect([self.id], wants)
+        if on:
+            self._detail.begins(time.time_ns())
 
     def close(self) -> None:
         """Close it, whatever was opened of it."""

@@ -52,7 +52,10 @@ HOW_UNKNOWN = "its process ended without stopping it (killed, crashed, os._exit 
 STOPPED = "it was stopped, but its trace was not written"
 _NO_ROOM = errno.ENOSPC, errno.EDQUOT, errno.EFBIG
 LONG_BYTES = 512 << 20
-"""A file that is larger is decoded in pieces."""
+"""A recording of more is decoded in pieces."""
+
+LONG_PLAIN_BYTES = 128 << 20
+"""Likewise of one without ids of tensors and of memory, which pieces lack."""
 
 RUNNING = "it is still being recorded"
 _SAID: Shape = {
@@ -269,13 +272,16 @@ def is_long(path: Path, about: Mapping[str, Any]) -> bool:
     """Whether it is too large to be decoded at once, or has been drained already."""
     if segments_of(path):
         return True
-    return path.stat().st_size > LONG_BYTES and is_drainable(about)
+    has_ids = any(about["recorded"].get(option) for option in ("shapes", "outputs", "memory"))
+    most = LONG_BYTES if has_ids else LONG_PLAIN_BYTES
+    return path.stat().st_size > most and is_drainable(about)
 
 
 def is_drainable(about: Mapping[str, Any]) -> bool:
     """Whether what is in it can be decoded in pieces."""
     recorded = about["recorded"]
-    return recorded == about["asked"] and not any(recorded.get(o) for o in NEVER_DRAINED)
+    throughout = about.get("throughout", recorded)
+    return recorded == about["asked"] and not any(throughout.get(o) for o in NEVER_DRAINED)
 
 
 def save_long(

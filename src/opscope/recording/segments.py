@@ -259,6 +259,7 @@ class Drain:
         """Add segments until all is in them."""
         while not self.is_done:
             self.next(is_last=True)
+        self._decoder.close()  # also where another process had added all
 
     def _write(self, piece: Any) -> RecordingSegment:
         number = len(self.segments)

@@ -17,6 +17,7 @@ from opscope.columns.codes import EventKind, Want
 from opscope.recording import ledger
 from opscope.recording.bridge import bridge
 from opscope.recording.compiled.listener import GeneratedCode
+from opscope.recording.detail import DetailStretches
 from opscope.recording.facts.coexistence import set_up_coexistence
 from opscope.recording.facts.module_paths import ModulePaths
 from opscope.recording.facts.process_groups import ProcessGroups
@@ -316,6 +317,11 @@ SOURCES = (
         switches=(Switch(option="thread_samples"),),
         tables=("thread_samples",),
         listener=lambda _: ThreadSamples(),
+    ),
+    Source(
+        name="detail",
+        records="which stretches were recorded in more detail than the rest",
+        listener=lambda _: DetailStretches(),
     ),
     Source(
         name="clock",

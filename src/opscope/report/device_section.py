@@ -27,10 +27,8 @@ _MODULE_HEADING = ("Module", "Together", "Forward", "Backward", "In CUDA graphs"
 _NOT_KNOWN = "not known"
 
 
-def device_section(trace: TraceData, which: Which | str) -> dict[str, Any] | None:
-    """What `opscope summary --gpu` says of a period; None where no device did anything."""
-    if not len(trace.table("gpu")):
-        return None
+def device_section(trace: TraceData, which: Which | str) -> dict[str, Any]:
+    """What `opscope summary --gpu` says of a period in which a device did something."""
     found = find_device_use(trace, which)
     advice = found.advice()
     notes = list(found.notes)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from opscope.analysis.memory.counters import where_recorded
 from opscope.analysis.memory.life_categories import PeakGroup, by_function, group_blocks
 from opscope.analysis.memory.over_time import MemoryOverTime, MemoryParts, memory_over_time
 from opscope.analysis.memory.peak import NO_STACK, PeakMemory, explain_peak
@@ -15,6 +16,7 @@ from opscope.columns.trace_data import TraceData
 from opscope.report.packing import shown
 from opscope.report.span_section import Spans
 from opscope.timeline.arrays import Values
+from opscope.timeline.detail import rows_in_detail
 from opscope.timeline.phases import PHASE_NAMES, find_phases
 
 MOST_BLOCKS = 200
@@ -23,10 +25,16 @@ MOST_GROUPS = 50
 
 def memory_section(trace: TraceData, spans: Spans) -> list[dict[str, Any]]:
     """One entry per device; empty if no memory was recorded."""
-    return [_device(trace, spans, memory) for memory in memory_over_time(trace)]
+    part = where_recorded(trace)
+    rows = np.arange(len(trace.events)) if part is trace else rows_in_detail(trace)
+    position = np.append(spans.position[rows], -1)
+    return [_device(part, spans, position, memory) for memory in memory_over_time(part)]
 
 
-def _device(trace: TraceData, spans: Spans, memory: MemoryOverTime) -> dict[str, Any]:
+def _device(
+    trace: TraceData, spans: Spans, position: Values, memory: MemoryOverTime
+) -> dict[str, Any]:
+    """``position`` is that of each event of ``trace`` among the spans."""
     peak = explain_peak(trace, memory.peak)
     allocation = peak.blocks.allocation
     event = np.append(trace.table("allocations")["event"], -1)[allocation].astype(np.int64)
@@ -47,7 +55,7 @@ def _device(trace: TraceData, spans: Spans, memory: MemoryOverTime) -> dict[str,
             "function": _groups(by_function(peak.by_stack)) if _has_stacks(peak) else [],
             "phase": _groups(_phases(trace, peak, event)),
         },
-        "blocks": _blocks(spans, peak, event),
+        "blocks": _blocks(spans.start_ns, position, peak, event),
     }
 
 
@@ -87,7 +95,9 @@ def _phases(trace: TraceData, peak: PeakMemory, event: Values) -> tuple[PeakGrou
     return group_blocks(names, peak.blocks.size_bytes, is_before, peak.unseen_bytes)
 
 
-def _blocks(spans: Spans, peak: PeakMemory, event: Values) -> list[dict[str, Any]]:
+def _blocks(
+    start_ns: int, position: Values, peak: PeakMemory, event: Values
+) -> list[dict[str, Any]]:
     blocks = peak.blocks
     found = []
     for row in range(min(MOST_BLOCKS, len(blocks))):
@@ -95,9 +105,9 @@ def _blocks(spans: Spans, peak: PeakMemory, event: Values) -> list[dict[str, Any
         found.append(
             {
                 "bytes": int(blocks.size_bytes[row]),
-                "time": allocated - spans.start_ns if allocated >= 0 else -1,
-                "until": freed - spans.start_ns if freed >= 0 else -1,
-                "span": int(spans.position[event[row]]) if event[row] >= 0 else -1,
+                "time": allocated - start_ns if allocated >= 0 else -1,
+                "until": freed - start_ns if freed >= 0 else -1,
+                "span": int(position[event[row]]),
                 "name": shown(blocks.operator[row]),
                 "category": blocks.category[row],
                 "module": shown(blocks.module[row]),

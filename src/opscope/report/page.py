@@ -10,21 +10,24 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cache
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from opscope.base.reused_memory import reusing_memory
 from opscope.columns.trace_data import TraceData
 from opscope.errors import OpscopeError
 from opscope.export.output_file import write_file
 from opscope.findings.finding import Findings
-from opscope.jobs.collectives import JobCollectives
-from opscope.jobs.slow_ranks import SlowRanks
 from opscope.report.payload import gather
 from opscope.storage.partition import Partition
 from opscope.timeline.period import Which
+
+if TYPE_CHECKING:
+    from opscope.jobs.collectives import JobCollectives
+    from opscope.jobs.slow_ranks import SlowRanks
 
 _BUNDLE = Path(__file__).parent / "bundle"
 
@@ -33,7 +36,7 @@ _PAGE = """<!doctype html>
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src {script_hash}; \
-style-src {style_hash}; img-src data:; base-uri 'none'; form-action 'none'">
+style-src {style_hash}; img-src data:;{connect} base-uri 'none'; form-action 'none'">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>{title}</title>
@@ -41,7 +44,7 @@ style-src {style_hash}; img-src data:; base-uri 'none'; form-action 'none'">
 </head>
 <body>
 <noscript>This report draws itself with JavaScript, which is switched off here.</noscript>
-<div id="opscope"></div>
+<div id="opscope"{served}></div>
 <script type="application/json" id="opscope-report">{report}</script>
 <script type="text/plain" id="opscope-columns">{columns}</script>
 <script>{script}</script>
@@ -95,14 +98,22 @@ def report_html(
     ranks: tuple[SlowRanks, JobCollectives] | None = None,
     on_timeline: Collection[Partition] = (),
     process: tuple[Partition, TraceData] | None = None,
+    is_served: bool = False,
 ) -> str:
-    """The page as text; see :func:`write_report`."""
-    report, columns = gather(trace, title, findings, period, ranks, on_timeline, process)
+    """The page as text; see :func:`write_report`, and :func:`page_of` for one that is served."""
+    data = gather(trace, title, findings, period, ranks, on_timeline, process)
+    return page_of(*data, is_served)
+
+
+def page_of(report: Mapping[str, Any], columns: str, is_served: bool = False) -> str:
+    """The page with this data; one ``is_served`` asks the server that it came from for more."""
     script, style = bundled("report.js"), bundled("report.css")
     return _PAGE.format(
         title=escape(str(report["title"])),
         script_hash=policy_hash(script),
         style_hash=policy_hash(style),
+        connect=" connect-src 'self';" * is_served,
+        served=' data-served="true"' * is_served,
         script=script,
         style=style,
         report=_inert(json.dumps(report, ensure_ascii=False, separators=(",", ":"))),

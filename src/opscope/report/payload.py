@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,22 +18,22 @@ from opscope.export.window import Window, window_of
 from opscope.findings.find import find_findings
 from opscope.findings.finding import Finding, Findings
 from opscope.findings.verdict import Verdict, weighed
-from opscope.jobs.collectives import JobCollectives
-from opscope.jobs.shared_findings import job_verdict
-from opscope.jobs.slow_ranks import SlowRanks
-from opscope.report.device_section import device_section
 from opscope.report.memory_section import memory_section
 from opscope.report.packing import Packer, shown
-from opscope.report.rank_section import rank_section
-from opscope.report.span_section import Spans, add_spans
+from opscope.report.span_section import Spans, add_merged, add_spans
 from opscope.report.table_sections import module_section, operator_sections, source_section
 from opscope.storage.job import missing_ranks
 from opscope.storage.partition import Partition
+from opscope.timeline.arrays import Rows
 from opscope.timeline.listing import TorchListing
-from opscope.timeline.period import Period, Which, period_of
+from opscope.timeline.period import Period, Which, detailed_period_of, period_of
 from opscope.timeline.phases import PHASE_NAMES
 from opscope.timeline.step_times import step_times
 from opscope.timeline.steps import program_steps
+
+if TYPE_CHECKING:
+    from opscope.jobs.collectives import JobCollectives
+    from opscope.jobs.slow_ranks import SlowRanks
 
 _MOST_SPANS = 1000
 
@@ -219,14 +219,16 @@ def gather(
     which: Which | str = Which.STEADY,
     ranks: tuple[SlowRanks, JobCollectives] | None = None,
     on_timeline: Collection[Partition] = (),
-    process: tuple[Partition, TraceData] | None = None,
+    process: tuple[Partition | str, TraceData] | None = None,
+    merged: Rows | None = None,
 ) -> tuple[dict[str, Any], str]:
     """The report as JSON can hold it, and its packed columns.
 
     The timeline and memory are those of the whole recording; tables, findings and what pictures
     show first are those of a period of it. Of a job, ``trace`` is of the processes ``on_timeline``,
     and ``ranks``, who is slow and what they did together, of all; tables, findings and steps are of
-    one ``process``: added up over several they would say nothing of any.
+    one ``process``: added up over several they would say nothing of any. ``merged``: of each event
+    how many it stands for, where the timeline shows a part of what was recorded.
     """
     own = trace if process is None else process[1]
     metadata, period, packer = trace.metadata, period_of(own, which), Packer()
@@ -235,8 +237,14 @@ def gather(
     part_listing = listing if part is own else TorchListing(part)
     tell(1, _PARTS)
     spans_section, spans = add_spans(trace, window.start_ns, packer)
+    if merged is not None:
+        add_merged(packer, merged, spans.position)
     tell(2, _PARTS)
     operators, by_shape = operator_sections(part)
+    detailed = detailed_period_of(own, which)
+    if detailed.in_detail:  # tables of what only that part has
+        part = detailed.trace
+        part_listing, (_, by_shape) = TorchListing(part), operator_sections(part)
     tell(4, _PARTS)
     found = findings
     if found is None:
@@ -250,22 +258,37 @@ def gather(
         "operators": operators,
         "operatorsByShape": by_shape,
     }
+    # Spans of it are not among those of the timeline.
+    apart = own, Spans(window.start_ns, np.full(len(own.events), -1, dtype=np.int64))
     sections: dict[str, Callable[[], Any]] = {
         "modules": lambda: module_section(part, part_listing),
         "sources": lambda: source_section(part, part_listing, window.start_ns),
         "steps": lambda: step_section(own, listing, window.start_ns),
-        "memory": lambda: memory_section(trace, spans),
-        "devices": lambda: device_section(own, which),
+        "memory": lambda: memory_section(*((trace, spans) if merged is None else apart)),
+        "devices": lambda: _devices(own, which),
         "findings": lambda: finding_section(found, spans if process is None else None),
         "verdict": lambda: list(map(shown, _verdict(own, which, found, ranks, process))),
     }
     for done, (name, make) in enumerate(sections.items(), start=5):
         report[name] = make()
         tell(done, _PARTS)
-    report["ranks"] = None if ranks is None else rank_section(*ranks, on_timeline, packer)
+    report["ranks"] = None
+    if ranks is not None:
+        from opscope.report.rank_section import rank_section
+
+        report["ranks"] = rank_section(*ranks, on_timeline, packer)
     columns = packer.finish()
     report["columns"] = packer.directory
     return report, columns
+
+
+def _devices(trace: TraceData, which: Which | str) -> dict[str, Any] | None:
+    """None where no device did anything."""
+    if not len(trace.table("gpu")):
+        return None
+    from opscope.report.device_section import device_section
+
+    return device_section(trace, which)
 
 
 def _verdict(
@@ -273,7 +296,7 @@ def _verdict(
     which: Which | str,
     findings: Findings,
     ranks: tuple[SlowRanks, JobCollectives] | None,
-    process: tuple[Partition, TraceData] | None,
+    process: tuple[Partition | str, TraceData] | None,
 ) -> list[str]:
     if not trace.has_times:
         return []
@@ -281,8 +304,11 @@ def _verdict(
     def of_one() -> Verdict:
         return weighed(trace, which, findings, find_account(trace, which))
 
-    name = "all" if process is None else str(process[0])
-    return (of_one() if ranks is None else job_verdict(ranks[0], of_one, name)).lines()
+    if ranks is None:
+        return of_one().lines()
+    from opscope.jobs.shared_findings import job_verdict
+
+    return job_verdict(ranks[0], of_one, "all" if process is None else str(process[0])).lines()
 
 
 def _program_name(metadata: dict[str, Any]) -> str:

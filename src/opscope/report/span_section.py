@@ -73,6 +73,14 @@ def add_spans(trace: TraceData, start_ns: int, packer: Packer) -> tuple[dict[str
     return section, Spans(start_ns, position)
 
 
+def add_merged(packer: Packer, merged: Rows, position: Values) -> None:
+    """How many spans each stands for, 0 for one that stands for itself; the page's order."""
+    column = np.zeros(len(merged), dtype=np.int64)
+    if merged.any():
+        column[position] = merged
+    packer.add("merged", column)
+
+
 def _moved(trace: TraceData, placed: Placement, position: Values, start_ns: int) -> dict[str, Any]:
     """Spans whose own time is not what their line says: where those of a thread do not nest."""
     nested = line_nesting(trace)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,15 +15,15 @@ import numpy.typing as npt
 from opscope.base.input_file import checked_in_folder
 from opscope.base.memory_limit import require_memory
 from opscope.columns.concat import joined
-from opscope.columns.names import Names
 from opscope.columns.part import part_from
 from opscope.columns.schema import TABLES
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
+from opscope.columns.validate import TableChecks
 from opscope.errors import TraceFormatError, UsageError
-from opscope.storage.interop import table_from_arrow
+from opscope.storage.interop import column_from_arrow, table_from_arrow
 from opscope.storage.manifest import read_manifest
-from opscope.storage.parquet import pq, read_whole
+from opscope.storage.parquet import damage_of, names_in, pq
 from opscope.storage.partition import Partition, choose_part
 from opscope.storage.remote import complete
 
@@ -80,32 +81,76 @@ class LongTrace:
         return found
 
     @cached_property
+    def _tables(self) -> Mapping[str, Mapping[str, int]]:
+        return read_manifest(self.folder).tables
+
+    @property
     def rows(self) -> dict[str, int]:
         """By name of the table."""
-        tables = read_manifest(self.folder).tables
-        return {name: table["rows"] for name, table in tables.items()}
+        return {name: table["rows"] for name, table in self._tables.items()}
+
+    def memory_bytes(self, *tables: str) -> int:
+        """What the columns of tables take in memory, by default of all."""
+        known = self._tables
+        return sum(known[name]["memory_bytes"] for name in tables or known if name in known)
 
     @cached_property
     def small(self) -> TraceData:
         """What does not grow with the recording: names, threads, ledger, metadata and so on."""
-        tables = {
-            name: table_from_arrow(schema, read_whole(self.file(name)))
-            for name, schema in TABLES.items()
-            if name in self.rows and name not in GROWING
-        }
-        texts = read_whole(self.file("names"))["text"].to_pylist()
-        return TraceData(tables, Names.from_strings(texts))
+        tables = {name: self._whole(name) for name in TABLES if name in self.rows}
+        with damage_of(self.file("names")), self._opened("names") as file:
+            names = names_in(file.read())
+        TableChecks(tables, names, str(self.folder)).check_whole(
+            [name for name in tables if name not in GROWING]
+        )
+        return TraceData({name: tables[name] for name in tables if name not in GROWING}, names)
 
-    def groups(self, table: str, columns: Sequence[str] | None = None) -> Iterator[tuple[int, Any]]:
-        """Row of the first, and the rows of each group as Arrow, in order."""
+    def _whole(self, name: str) -> Table:
+        """A table that does not grow; of another as many rows as it has, without columns."""
+        if name in GROWING:
+            return Table.as_asked_for(TABLES[name], {}, self.rows[name])
+        with damage_of(self.file(name)), self._opened(name) as file:
+            return table_from_arrow(TABLES[name], file.read())
+
+    @contextmanager
+    def _opened(self, table: str) -> Iterator[Any]:
+        with pq.ParquetFile(self.file(table)) as file:
+            if file.metadata.num_rows != self.rows[table]:
+                raise ValueError(f"it has {file.metadata.num_rows:,} rows, the manifest says else")
+            yield file
+
+    def groups(
+        self,
+        table: str,
+        columns: Sequence[str] | None = None,
+        wanted: Container[int] | None = None,
+    ) -> Iterator[tuple[int, Table]]:
+        """Row of the first, and the rows of each group, in order; by default of all.
+
+        Raises:
+            TraceFormatError: the file is damaged.
+        """
         if table not in self.rows:
             return
-        with pq.ParquetFile(self.file(table)) as file:
+        with damage_of(self.file(table)), self._opened(table) as file:
+            schema, there = TABLES[table], set(file.schema_arrow.names)
+            known = None if columns is None else [name for name in columns if name in there]
             first = 0
             for group in range(file.num_row_groups):
-                rows = file.read_row_group(group, columns=columns)
-                yield first, rows
-                first += rows.num_rows
+                if wanted is None or group in wanted:
+                    rows = file.read_row_group(group, columns=known)
+                    found = (
+                        table_from_arrow(schema, rows)
+                        if known is None
+                        else Table(schema, {k: column_from_arrow(schema, rows, k) for k in known})
+                    )
+                    yield first, found
+                first += file.metadata.row_group(group).num_rows
+
+    def columns(self, names: Sequence[str]) -> Iterator[dict[str, npt.NDArray[Any]]]:
+        """Columns of the events, group by group, in order."""
+        for _, rows in self.groups("events", names):
+            yield {name: rows[name] for name in names}
 
     def datasets(self) -> dict[str, Any]:
         """The tables that grow with the recording, to be read as they are needed."""
@@ -119,13 +164,13 @@ class LongTrace:
         """Tables that grow with the recording, of those that it has."""
         return [name for name in GROWING if name in self.rows]
 
-    def slices(self, events: int) -> Iterator[Slice]:
+    def slices(self, events: int, columns: Sequence[str] | None = None) -> Iterator[Slice]:
         """All events, about so many at a time, in order; a span is in each slice that it runs in,
-        and cut where that begins and ends."""
+        and cut where that begins and ends. Only these columns of theirs are read; None for all."""
         carried_rows = np.zeros(0, dtype=np.int64)
         carried = Table(TABLES["events"], {})
         last, end_ns = self.rows["events"], 0
-        for first, new in self._gathered(events):
+        for first, new in self._gathered(events, columns):
             rows = np.concatenate([carried_rows, np.arange(first, first + len(new))])
             table = joined([carried, new], "events")
             start, end = table["start_ns"], table["start_ns"] + table["duration_ns"]
@@ -134,7 +179,7 @@ class LongTrace:
             end_ns = int(end.max()) if is_last else int(start[-1])
             begins = np.maximum(start, begin_ns)
             changed = {
-                "parent": _renumbered(table["parent"], rows),
+                "parent": _parents(table["parent"], carried_rows, first),
                 "start_ns": begins,
                 "duration_ns": np.minimum(end, end_ns) - begins,
             }
@@ -143,26 +188,26 @@ class LongTrace:
             kept = np.flatnonzero(end > end_ns)
             carried_rows, carried = rows[kept], table.take(kept)
 
-    def _gathered(self, events: int) -> Iterator[tuple[int, Table]]:
+    def _gathered(self, events: int, columns: Sequence[str] | None) -> Iterator[tuple[int, Table]]:
         """Groups of rows joined until there are that many events."""
         parts: list[Table] = []
         begin = 0
-        for first, rows in self.groups("events"):
-            parts.append(table_from_arrow(TABLES["events"], rows))
-            if sum(map(len, parts)) >= events or first + rows.num_rows == self.rows["events"]:
+        for first, rows in self.groups("events", columns):
+            parts.append(rows)
+            if sum(map(len, parts)) >= events or first + len(rows) == self.rows["events"]:
                 yield begin, joined(parts, "events")
-                begin, parts = first + rows.num_rows, []
+                begin, parts = first + len(rows), []
 
     def of_steps(self, first: int, last: int) -> tuple[int, int]:
         """From when until when these steps ran, Unix time."""
         begin, end, any_step = np.iinfo(np.int64).max, 0, False
         for _, rows in self.groups("events", ["start_ns", "duration_ns", "step"]):
-            step, start = rows["step"].to_numpy(), rows["start_ns"].to_numpy()
+            step, start = rows["step"], rows["start_ns"]
             any_step |= bool((step >= 0).any())
             inside = (step >= first) & (step <= last)
             if inside.any():
                 begin = min(begin, int(start[inside].min()))
-                end = max(end, int((start + rows["duration_ns"].to_numpy())[inside].max()))
+                end = max(end, int((start + rows["duration_ns"])[inside].max()))
         if not any_step:
             raise UsageError(
                 "No event of this recording has a step's number: those are given by a schedule and "
@@ -180,9 +225,9 @@ class LongTrace:
         """When the first event began, and when the last one had ended; Unix time."""
         begin, end = np.iinfo(np.int64).max, 0
         for _, rows in self.groups("events", ["start_ns", "duration_ns"]):
-            start = rows["start_ns"].to_numpy()
+            start = rows["start_ns"]
             begin = min(begin, int(start[0]))
-            end = max(end, int((start + rows["duration_ns"].to_numpy()).max()))
+            end = max(end, int((start + rows["duration_ns"]).max()))
         return int(begin), end
 
     def between(self, begin_ns: int, end_ns: int) -> TraceData:
@@ -199,6 +244,14 @@ class LongTrace:
                 f"Nothing was recorded between {begin_ns} and {end_ns}. Choose a range between 0 "
                 f"and {(last - first) / 1e9:.3f} seconds."
             )
+        return self.of_rows(found, begin_ns, end_ns)
+
+    def of_rows(self, found: Values, begin_ns: int, end_ns: int) -> TraceData:
+        """Some events, by row, ascending, and all that is known of them and of that time.
+
+        Raises:
+            InsufficientMemoryError: that does not fit in memory.
+        """
         require_memory(len(found) * _BYTES_PER_EVENT, f"reading {len(found):,} events")
         tables = {name: _referring(self.small.table(name), found) for name in TABLES}
         tables |= {name: joined(list(self._about(found, name)), name) for name in self.on_disk}
@@ -208,28 +261,47 @@ class LongTrace:
     def _rows_between(self, begin_ns: int, end_ns: int) -> Values:
         found = [np.zeros(0, dtype=np.int64)]
         for first, rows in self.groups("events", ["start_ns", "duration_ns"]):
-            start = rows["start_ns"].to_numpy()
-            end = start + rows["duration_ns"].to_numpy()
+            start = rows["start_ns"]
+            end = start + rows["duration_ns"]
             inside = ((end > begin_ns) | (start >= begin_ns)) & (start < end_ns)
             found.append(np.flatnonzero(inside) + first)
         return np.concatenate(found)
 
     def _about(self, found: Values, name: str) -> Iterator[Table]:
         """The rows that are or refer to these events, or to none."""
-        for first, rows in self.groups(name):
-            table = table_from_arrow(TABLES[name], rows)
-            if name == "events":
-                begin, end = np.searchsorted(found, [first, first + len(table)])
-                kept = found[begin:end] - first
-            else:
-                event = table["event"]
-                kept = np.flatnonzero((_renumbered(event, found) >= 0) | (event < 0))
-            yield _referring(table.take(kept), found)
+        if name not in self.rows:
+            return
+        with damage_of(self.file(name)), self._opened(name) as file:
+            first = 0
+            for group in range(file.num_row_groups):
+                rows = file.metadata.row_group(group).num_rows
+                if name == "events":
+                    begin, end = np.searchsorted(found, [first, first + rows])
+                    kept = found[begin:end] - first
+                elif not _may_refer(file.metadata.row_group(group), found):
+                    kept = found[:0]
+                else:
+                    event = file.read_row_group(group, columns=["event"])["event"].to_numpy()
+                    kept = np.flatnonzero((_renumbered(event, found) >= 0) | (event < 0))
+                if len(kept):
+                    table = table_from_arrow(TABLES[name], file.read_row_group(group))
+                    yield _referring(table.take(kept), found)
+                first += rows
 
     def file(self, table: str) -> Path:
         """That a table lies in."""
         complete(self.folder)
         return checked_in_folder(self.folder / f"{table}.parquet")
+
+
+def _may_refer(group: Any, found: Values) -> bool:
+    """Whether some row of a group can refer to these events, or to none, by its statistics."""
+    columns = (group.column(place) for place in range(group.num_columns))
+    event = next(column for column in columns if column.path_in_schema == "event").statistics
+    if event is None or not event.has_min_max or event.min < 0:
+        return True
+    begin, end = np.searchsorted(found, [event.min, event.max + 1])
+    return bool(begin < end)
 
 
 def end_of_trace(path: Path) -> TraceData:
@@ -261,6 +333,17 @@ def _referring(table: Table, found: Values) -> Table:
     if not refer or not len(table):
         return table
     return table.replaced({name: _renumbered(table[name], found) for name in refer})
+
+
+def _parents(
+    parent: npt.NDArray[np.int32], carried_rows: Values, first: int
+) -> npt.NDArray[np.int32]:
+    """Parents in a slice: of events from row ``first`` on, behind those that are carried."""
+    moved = np.where(parent >= first, parent - np.int32(first - len(carried_rows)), np.int32(-1))
+    before = np.flatnonzero((parent >= 0) & (parent < first))
+    if len(carried_rows):
+        moved[before] = _renumbered(parent[before], carried_rows)
+    return moved
 
 
 def _renumbered(events: npt.NDArray[np.int32], found: Values) -> npt.NDArray[np.int32]:

@@ -10,6 +10,8 @@ memory, and nothing is unpacked that does not fit.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from inspect import signature
 from pathlib import Path
@@ -17,23 +19,24 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from opscope.base.arrow import is_text, numbers_of, pa, text_bytes
+from opscope.base.arrow import in_one, is_text, numbers_of, pa, text_bytes
 from opscope.base.input_file import checked_in_folder
 from opscope.base.memory_limit import require_memory
 from opscope.columns.names import Names
 from opscope.columns.schema import TABLES
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
-from opscope.errors import not_installed
+from opscope.errors import OpscopeError, not_installed
 from opscope.storage.interop import has_id, table_from_arrow, to_arrow
+from opscope.storage.manifest import damaged_file
 
 try:
     import pyarrow.parquet as pq
 except ImportError as error:
     raise not_installed("pyarrow", "Reading and saving traces") from error
 
-__all__ = ["FEW_ROWS", "QUICK", "ParquetColumns", "RowGroupWriter", "pq", "read_table",
-           "read_whole", "write_table", "writer_options"]  # fmt: skip
+__all__ = ["FEW_ROWS", "QUICK", "ParquetColumns", "RowGroupWriter", "damage_of", "names_in", "pq",
+           "read_table", "read_whole", "write_table", "writer_options"]  # fmt: skip
 
 COMPRESSION_LEVEL = 3
 """zstd; 6 saves 6 % and takes half as long again, 9 saves no more and takes twice as long."""
@@ -308,3 +311,31 @@ def _text_bytes(column: pa.ChunkedArray) -> int:
             rows = numbers_of(chunk.indices)  # anything where a row has no text
             total += int(lengths[rows[(rows >= 0) & (rows < len(lengths))]].sum())
     return total
+
+
+@contextmanager
+def damage_of(file: Path) -> Iterator[None]:
+    """Re-raise read errors as errors that name the file."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise damaged_file(file, "it is missing") from error
+    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
+        if isinstance(error, OpscopeError | MemoryError):
+            raise
+        why = next(iter(str(error).splitlines()), "unreadable")
+        raise damaged_file(file, why) from error
+
+
+def names_in(data: Any) -> Names:
+    """The texts of a table of names.
+
+    Raises:
+        ValueError: it has none, or rows without one.
+    """
+    text = data["text"] if "text" in data.column_names else None
+    if text is None or not is_text(text.type):
+        raise ValueError("it has no column of text")
+    if text.null_count:
+        raise ValueError("it has rows without a text")
+    return Names(*text_bytes(in_one(text)))

@@ -9,7 +9,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from opscope.base.arrow import in_one, is_text, pa, text_bytes
 from opscope.base.input_file import open_in_folder
 from opscope.base.progress import tell
 from opscope.base.replacing import read_unreplaced
@@ -26,7 +25,6 @@ from opscope.columns.unknown_codes import (
     without_unknown_codes,
 )
 from opscope.columns.validate import TableChecks
-from opscope.errors import OpscopeError
 from opscope.storage.interop import (
     column_from_arrow,
     columns_there,
@@ -35,7 +33,7 @@ from opscope.storage.interop import (
 )
 from opscope.storage.job import ledger_with_ranks
 from opscope.storage.manifest import MANIFEST, Manifest, damaged_file, rank_folders, read_manifest
-from opscope.storage.parquet import FEW_ROWS, ParquetColumns
+from opscope.storage.parquet import FEW_ROWS, ParquetColumns, damage_of, names_in
 from opscope.storage.partition import Partition, choose_part
 from opscope.storage.remote import complete
 
@@ -117,7 +115,7 @@ def _read_tables(
             continue
         tell(read, size)
         read += manifest.tables[name]["bytes"]
-        with ExitStack() as own, _damage_of(folder / f"{name}.parquet"):
+        with ExitStack() as own, damage_of(folder / f"{name}.parquet"):
             data = own.enter_context(_opened(folder, name, manifest))
             known = ["id", *(column.name for column in schema.columns)]
             notes += unknown_columns(name, data.column_names, known)
@@ -136,7 +134,7 @@ def _as_needed(
     folder: Path, schema: TableSchema, there: list[str], data: ParquetColumns, checks: TableChecks
 ) -> Table:
     def read(name: str) -> Any:
-        with _damage_of(folder / f"{schema.name}.parquet"):
+        with damage_of(folder / f"{schema.name}.parquet"):
             column, value = schema.column(name), data.constant(name)
             found = None if value is None else constant_column(column, value, data.rows)
             return as_column(
@@ -164,26 +162,7 @@ def _opened(folder: Path, name: str, manifest: Manifest) -> Iterator[ParquetColu
         yield ParquetColumns(opened, expected["rows"], str(file), expected["memory_bytes"])
 
 
-@contextmanager
-def _damage_of(file: Path) -> Iterator[None]:
-    """Re-raise read errors as errors that name the file."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise damaged_file(file, "it is missing") from error
-    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
-        if isinstance(error, OpscopeError | MemoryError):
-            raise
-        why = next(iter(str(error).splitlines()), "unreadable")
-        raise damaged_file(file, why) from error
-
-
 def _names(folder: Path, manifest: Manifest) -> Names:
     file = folder / "names.parquet"
-    with _damage_of(file), _opened(folder, "names", manifest) as data:
-        text = data["text"] if "text" in data.column_names else None
-        if text is None or not is_text(text.type):
-            raise ValueError("it has no column of text")
-        if text.null_count:
-            raise ValueError("it has rows without a text")
-        return Names(*text_bytes(in_one(text)))
+    with damage_of(file), _opened(folder, "names", manifest) as data:
+        return names_in(data)

@@ -9,15 +9,17 @@ adds up to more.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from opscope.base.quantity_text import time_text
 from opscope.base.reused_memory import row_blocks
-from opscope.columns.part import LATEST_NS, Part, part_from
+from opscope.columns.metadata_kinds import SAMPLE
+from opscope.columns.part import LATEST_NS, Part
 from opscope.columns.trace_data import TraceData, derive, derived
 from opscope.errors import UsageError
 from opscope.timeline.arrays import Values
+from opscope.timeline.detail import detailed_part, has_detail, part_throughout
 from opscope.timeline.doubts import doubts_text, require_times
 from opscope.timeline.steady_state import StartUp, find_start_up
 from opscope.timeline.steps import count_steps, what_passes_between
@@ -43,6 +45,8 @@ class Period:
     start_ns: int  # the first start in it, Unix nanoseconds
     end_ns: int  # the last end in it
     start_up: StartUp  # that of the recording
+    said: str = ""  # in one line, what it is, where its trace does not have all of it
+    in_detail: bool = False  # the rest of the recording was recorded in less
 
     @property
     def wall_ns(self) -> int:
@@ -56,20 +60,28 @@ class Period:
 
     def __str__(self) -> str:
         """In one line: what it is, how long, how many steps, and what of its times is doubtful."""
+        if self.said:
+            return self.said
         if not self.trace.has_times:
             return f"recording; {doubts_text(self.trace)}"
         if self.trace.is_empty:
             return "recording without events"
         count, of_what = count_steps(self.trace)
-        what = "recording"
+        what = "part recorded in detail" if self.in_detail else "recording"
+        sample = self.trace.metadata.get(SAMPLE, {})
         if self.start_up.took_ns and self.which is not Which.ALL:
             what = "steady state" if self.which is Which.STEADY else "start-up"
         # Two steps may be anything; a program that makes a few more is a loop.
         steps = f", {count:,} {of_what}" if count > 1 and what != "start-up" else ""
-        between = what_passes_between(self.trace)
+        of = ""
+        if sample:
+            what, of = "steady state", f" of {time_text(sample['of_ns'])}"
+            if sample["of_steps"]:
+                steps, of = f", {sample['steps']:,} of {sample['of_steps']:,} {of_what}", ""
+        between = what_passes_between(self.trace, " in detail" if self.in_detail else "")
         steps += f" ({between})" if between else ""
         doubtful = doubts_text(self.trace)
-        return f"{what}, {time_text(self.wall_ns)}{steps}{'. ' * bool(doubtful)}{doubtful}"
+        return f"{what}, {time_text(self.wall_ns)}{of}{steps}{'. ' * bool(doubtful)}{doubtful}"
 
 
 def no_start_up() -> UsageError:
@@ -85,17 +97,31 @@ def period_of(trace: TraceData, which: Which | str = Which.STEADY) -> Period:
     which, start_up = find_which(which), find_start_up(trace)
     if which is Which.START_UP and not start_up.took_ns:
         raise no_start_up()
-    if which is Which.ALL or not start_up.is_any:
+    if which is Which.ALL or not (start_up.is_any or has_detail(trace)):
         return _period(which, trace, None, start_up)
     part = derive(trace, which, lambda: _part(trace, which, start_up))
     return _period(which, part.trace, part.rows, start_up)
 
 
+def detailed_period_of(trace: TraceData, which: Which | str = Which.STEADY) -> Period:
+    """Of a recording with some steps in detail these, in place of its steady state."""
+    which = find_which(which)
+    part = detailed_part(trace) if which is Which.STEADY else None
+    if part is None:
+        return period_of(trace, which)
+    inner = period_of(part.trace, which)
+    rows = part.rows if inner.rows is None else part.rows[inner.rows]
+    return replace(inner, rows=rows, in_detail=True)
+
+
 def _part(trace: TraceData, which: Which, start_up: StartUp) -> Part:
-    """One that is not the whole trace; it refers to its names and nothing else of it."""
+    """One that is not the whole trace; it refers to its names and nothing else of it.
+
+    Of what was recorded throughout: tables of it may not mix steps in detail with others.
+    """
     if which is Which.STEADY:
-        return part_from(trace, start_up.end_ns, start_up.over_ns or LATEST_NS)
-    return part_from(trace, 0, start_up.end_ns)
+        return part_throughout(trace, start_up.end_ns, start_up.over_ns or LATEST_NS)
+    return part_throughout(trace, 0, start_up.end_ns)
 
 
 def find_which(which: Which | str) -> Which:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from opscope.base.quantity_text import time_text
-from opscope.columns.metadata_kinds import OVER, WARM
+from opscope.columns.metadata_kinds import DETAIL, OVER, WARM
 from opscope.columns.row_groups import group_rows
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData, derived
@@ -152,7 +152,7 @@ def _after_the_program(trace: TraceData) -> tuple[int, int]:
 def _after_its_module(trace: TraceData) -> tuple[int, int]:
     """Likewise where that was not noted: when its main module was over, and then on its thread."""
     tree, events = event_tree(trace), trace.events
-    is_python = events["kind"] == EventKind.PYTHON_CALL
+    is_python = (events["kind"] == EventKind.PYTHON_CALL) & (DETAIL not in trace.metadata)
     outermost = np.flatnonzero((tree.parent < 0) & is_python)
     if not len(outermost):
         return 0, 0
@@ -170,7 +170,7 @@ def _after_its_module(trace: TraceData) -> tuple[int, int]:
 
 def _imports(trace: TraceData, end_ns: int) -> int:
     """Time in which modules were imported before a moment; -1: not recorded."""
-    if not (trace.events["kind"] == EventKind.PYTHON_CALL).any():
+    if DETAIL in trace.metadata or not (trace.events["kind"] == EventKind.PYTHON_CALL).any():
         return -1
     label, texts = event_texts(trace)
     importing = np.array(["importlib._bootstrap>" in text for text in texts], dtype=np.bool_)

@@ -118,6 +118,7 @@ def count_steps(trace: TraceData) -> tuple[int, str]:
     return len(module_calls(trace)), "calls of the network"
 
 
+@derived
 def optimizer_steps(trace: TraceData) -> Values:
     """Calls of ``Optimizer.step``, rows, without those inside another."""
     events = trace.events
@@ -128,6 +129,7 @@ def optimizer_steps(trace: TraceData) -> Values:
     return np.flatnonzero(wanted & (inside < 0))
 
 
+@derived
 def module_calls(trace: TraceData) -> Values:
     """Outermost calls of the module that is called most often as an outermost one, rows."""
     is_module = trace.events["kind"] == EventKind.MODULE_CALL
@@ -153,8 +155,11 @@ def share_of_program(trace: TraceData) -> float | None:
     return min(inside_ns / passed_ns, 1.0) if passed_ns > 0 else None
 
 
-def what_passes_between(trace: TraceData) -> str:
-    """In words that follow what the recording is of; empty where it is nearly all of the time."""
+def what_passes_between(trace: TraceData, how: str = "") -> str:
+    """In words that follow what the recording is of; empty where it is nearly all of the time.
+
+    ``how``: in which way the rest was not recorded, as " in detail".
+    """
     share = share_of_program(trace)
     if share is None or share >= _NEARLY_ALL:
         return ""
@@ -162,5 +167,5 @@ def what_passes_between(trace: TraceData) -> str:
     look = ": look there first" if share < 0.5 else ""
     return (
         f"steps like these are {share_text(share)} of the program's time from its first step to "
-        f"its last, and {between} passes between steps, which was not recorded{look}"
+        f"its last, and {between} passes between steps, which was not recorded{how}{look}"
     )

@@ -53,6 +53,7 @@ class Cycles:
     current_action: ProfilerAction
     _options: RecordingOptions
     _max_memory_bytes: int | None = None
+    _detail: RecordingOptions | None = None
 
     def __init__(self) -> None:
         self.step_num = 0
@@ -187,7 +188,10 @@ class Cycles:
         shared = self._recording_shared_with(observer)
         stream = self._next_stream() if shared is None else None
         recording = shared or Recording(
-            self._options, stream=stream, max_memory_bytes=self._max_memory_bytes
+            self._options,
+            stream=stream,
+            max_memory_bytes=self._max_memory_bytes,
+            detail=self._detail,
         )
         recording.prepare()
         callback = self.custom_trace_id_callback

@@ -147,6 +147,18 @@ class ProfileRecording(Cycles):
         """Have later recordings be in files while they run."""
         self._streams = streams
 
+    def detail_with(self, settings: ProfileSettings) -> None:
+        """Have recordings begin in such detail; when it ends is for :meth:`record_detail`."""
+        self._detail = settings.recording_options(self._chosen)
+
+    def record_detail(self, on: bool, steps: int = 0) -> None:
+        """Begin or end a stretch of what is recorded now, in which ``steps`` of the program ended.
+
+        No effect where nothing is recorded.
+        """
+        if self._recording is not None:
+            self._recording.record_detail(on, steps)
+
     def __repr__(self) -> str:
         on = [name for name, is_set in self._settings.flags.items() if is_set]
         options = f"; {', '.join(on)}" if on else ""

@@ -13,7 +13,8 @@ from opscope.findings import gaps
 from opscope.jobs.rollup import operators, places
 from opscope.timeline import listing, module_attribution, phases, stacks
 from opscope.timeline.tree import frame_text, line_nesting
-from support.plain_ways import assert_as_plain
+from support import passes
+from support.passes import said_of
 from support.random_program import random_program
 
 MODULES = (
@@ -42,9 +43,9 @@ def calls():
     others = {name: getattr(_native, name) for name in dir(_native) if not name.startswith("_")}
     fake = SimpleNamespace(**{**others, **{name: captured(name) for name in PASSES}})
     with pytest.MonkeyPatch.context() as patch:
-        for module in MODULES:
+        for module in (*MODULES, passes):
             patch.setattr(module, "_native", fake)
-        assert_as_plain(random_program(11, 90), memory_recorded=True)
+        said_of(random_program(11, 90))
     return found
 
 

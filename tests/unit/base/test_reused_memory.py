@@ -105,29 +105,6 @@ def test_an_error_ends_it_too(error: type[BaseException]) -> None:
     del array
 
 
-def test_zeros_are_zeros_where_something_else_was() -> None:
-    @reusing_memory
-    def zeros() -> Array:
-        ones = np.ones(COUNT)
-        del ones
-        return np.zeros(COUNT)
-
-    assert not zeros().any()
-
-
-def test_an_array_may_grow() -> None:
-    @reusing_memory
-    def grow() -> Array:
-        array = np.arange(10.0)
-        array.resize(COUNT, refcheck=False)
-        array.resize(2 * COUNT, refcheck=False)
-        return array
-
-    array = grow()
-    array.resize(20, refcheck=False)
-    assert array.tolist() == [*np.arange(10.0), *np.zeros(10)]
-
-
 def test_in_a_task_only_that_task_is_concerned() -> None:
     used = used_bytes()
 
@@ -160,15 +137,3 @@ def test_in_a_forked_child() -> None:
         return os.waitpid(child, 0)[1]
 
     assert fork() == 0
-
-
-def test_what_a_function_is_given_and_gives() -> None:
-    @reusing_memory
-    def say(what: str, *, loud: bool = False) -> str:
-        """Says it."""
-        return what.upper() if loud else what
-
-    assert say("so", loud=True) == "SO"
-    assert say.__doc__ == "Says it."
-    with pytest.raises(TypeError, match="unexpected keyword"):
-        say("so", aloud=True)  # type: ignore[call-arg]

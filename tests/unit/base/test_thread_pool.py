@@ -2,22 +2,10 @@
 
 import threading
 
-import pytest
 from tests.support.interruptions import places
 
 from opscope.base.thread_pool import ThreadPool
 from support.processes import run_python
-
-
-def test_work_is_done_on_other_threads():
-    with ThreadPool(2) as pool:
-        assert list(pool.map(lambda x: (x * 2, threading.get_ident()), [1, 2])) != []
-        assert pool.submit(threading.get_ident).result() != threading.get_ident()
-
-
-def test_errors_arrive():
-    with ThreadPool(1) as pool, pytest.raises(ZeroDivisionError):
-        pool.submit(lambda: 1 / 0).result()
 
 
 def test_at_shutdown_the_work_is_done_at_once():
@@ -34,14 +22,6 @@ atexit.register(at_exit)
 """
     done = run_python("-c", program)
     assert (done.stdout, done.stderr) == ("[1, 2]\nZeroDivisionError\n", "")
-
-
-def test_everything_is_done_at_the_end_of_the_block():
-    done = []
-    with ThreadPool(3) as pool:
-        for number in range(50):
-            pool.submit(done.append, number)
-    assert sorted(done) == list(range(50))
 
 
 def test_a_signal_handler_works_in_the_middle_of_work():

@@ -60,12 +60,6 @@ def test_what_was_not_matched_is_said(command_line, tmp_path):
     assert "Not matched: 2 transfers without a call." in outcome.out
 
 
-def test_one_process_is_no_job(command_line, tmp_path):
-    build_trace("aten::mm 0..1").save(tmp_path / "one")
-    outcome = command_line("ranks --collectives", tmp_path / "one")
-    assert outcome.code == 2 and "opscope run --children" in outcome.complaint
-
-
 def test_waits_that_clocks_do_not_tell_are_said_to_be_so(command_line, tmp_path):
     for rank in range(2):
         calls = [("barrier", (), at, at + 10, at + 400) for at in range(0, 5000, 500)]

@@ -143,44 +143,9 @@ def test_of_a_job_all_are_shown_and_which_differs(command_line, job):
     assert done.out.count("launch-bound: The host was calling operators") == 1
 
 
-def test_of_a_job_data_is_that_of_each(command_line, job):
-    words = ("summary --gpu", job, "--period", "all")
-    together = json.loads(command_line(*words, "--format", "json").out)
-    alone = json.loads(command_line(*words, "--rank", 1, "--format", "json").out)
-    assert together["processes"][1] == {"rank": 1, **alone}
-    assert together["processes"][4]["devices"] == []
-    assert {one["rank"] for one in together["differences"]} == {1}
-    rows = list(csv.DictReader(io.StringIO(command_line(*words, "--format=csv").out)))
-    of_one = csv.DictReader(io.StringIO(command_line(*words, "--rank", 1, "--format=csv").out))
-    assert [row for row in rows if row["process"] == "rank 1"] == [
-        {"process": "rank 1", **row} for row in of_one
-    ]
-
-
-def test_of_a_job_as_markdown(command_line, job):
-    out = command_line("summary --gpu", job, "--period", "all", "--format", "md").out
-    assert out.startswith("| Process | Device |")
-    assert "\nbusy: 36% in rank 1" in out
-
-
-def test_a_rank_that_cannot_be_read_is_left_out_and_named(command_line, job):
-    (job / "rank=00000" / "events.parquet").unlink()
-    done = command_line("summary --gpu", job, "--period", "all")
-    assert done.code == 0 and "rank 0" not in done.out
-    assert "in the median of 3." in done.out
-    assert "rank 0 is left out: " in done.err
-
-
 def test_where_no_process_has_a_device_that_is_said_of_all(command_line, tmp_path):
     for rank in range(2):
         build_trace([span("aten::mm", 0, 10)]).save(tmp_path / "job", rank=rank)
     done = command_line("summary --gpu", tmp_path / "job")
     assert (done.code, done.out.strip()) == (0, "")
     assert "all 2 processes: no device work was recorded" in done.err
-
-
-def test_of_two_ranks_neither_is_said_to_differ(command_line, tmp_path):
-    for rank in range(2):
-        gpu_trace(5 if rank else 15).save(tmp_path / "job", rank=rank)
-    done = command_line("summary --gpu", tmp_path / "job", "--period", "all")
-    assert "in the median of" not in done.out and "No share" not in done.out

@@ -1,7 +1,5 @@
 """``opscope summary --roofline`` prints what operators reach, and what the machine can do."""
 
-import csv
-import io
 import json
 
 import pytest
@@ -73,29 +71,6 @@ def test_of_a_job_all_are_shown_and_which_differs(command_line, job):
     assert "1 GFLOP/s in float32" in done.err
 
 
-def test_of_a_job_data_is_that_of_each(command_line, job):
-    together = json.loads(command_line("summary --roofline", job, "--format", "json").out)
-    of_rank = {one.get("rank"): one for one in together["processes"]}
-    assert set(of_rank) == {0, 1, 2, 3, None}
-    alone = json.loads(command_line("summary --roofline", job, "--rank", 2, "--format", "json").out)
-    assert of_rank[2] == {"rank": 2, **alone}
-    assert [(one["rank"], one["what"]) for one in together["differences"]] == [(2, "reached")]
-    rows = list(
-        csv.DictReader(io.StringIO(command_line("summary --roofline", job, "--format=csv").out))
-    )
-    of_two = command_line("summary --roofline", job, "--rank", 2, "--format=csv").out
-    assert [row for row in rows if row["process"] == "rank 2"] == [
-        {"process": "rank 2", **row} for row in csv.DictReader(io.StringIO(of_two))
-    ]
-    assert {row["process"] for row in rows} == {f"rank {rank}" for rank in range(4)}
-
-
-def test_of_a_job_as_markdown(command_line, job):
-    out = command_line("summary --roofline", job, "--format", "md").out
-    assert out.startswith("| Process | Most lost in |")
-    assert "\nreached: 12% in rank 2" in out
-
-
 def test_all_ranks_are_compared_with_the_same_machine(command_line, job, monkeypatch):
     measured = []
 
@@ -109,19 +84,3 @@ def test_all_ranks_are_compared_with_the_same_machine(command_line, job, monkeyp
     assert measured.count("float32") == 1
     ranks = [one["peaks"] for one in together["processes"]]
     assert all(peaks == ranks[0] for peaks in ranks)
-
-
-def test_a_rank_that_cannot_be_read_is_left_out_and_named(command_line, job):
-    (job / "rank=00001" / "events.parquet").unlink()
-    done = command_line("summary --roofline", job)
-    assert done.code == 0 and "rank 1" not in done.out
-    assert "in the median of 3." in done.out
-    assert "rank 1 is left out: " in done.err
-
-
-def test_where_no_process_has_shapes_that_is_the_answer(command_line, tmp_path):
-    for rank in range(2):
-        build_trace([span("aten::mm", 0, 10)]).save(tmp_path / "job", rank=rank)
-    done = command_line("summary --roofline", tmp_path / "job")
-    assert "Of no process" in done.complaint.splitlines()[-1]
-    assert "all 2 processes: This trace does not say what shapes" in done.err

@@ -90,26 +90,6 @@ def test_a_rank_without_steps_is_not_the_measure_of_others(command_line, job):
     assert "rank 4 has fewer than 5 steps, so it was not compared." in said
 
 
-@pytest.mark.parametrize(
-    ("what", "complaint"),
-    [
-        ("nowhere", "There is no trace at"),
-        ("folder", "is not a trace"),
-        ("file", "is not JSON"),
-    ],
-)
-def test_what_is_no_trace_is_said_to_be_none(command_line, tmp_path, what, complaint):
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "file").write_text("hello")
-    outcome = command_line("ranks", tmp_path / what)
-    assert complaint in outcome.complaint and "one process" not in outcome.complaint
-
-
-def test_one_rank_has_nothing_to_be_compared_with(command_line, job):
-    assert "rank 2 alone has nothing" in command_line("ranks", job, "--rank", "2").complaint
-    assert "has no rank 9" in command_line("ranks", job, "--rank", "9").complaint
-
-
 def test_so_many_ranks_that_they_do_not_fit_in_memory_are_refused(command_line, job):
     outcome = command_line("ranks", job, "--rank", "0-999999999")
     assert outcome.code == 2 and "Give the number of a rank" in outcome.complaint
@@ -125,12 +105,6 @@ def test_ranks_that_are_alike_are_said_to_be(command_line, tmp_path):
 def test_chosen_ranks_are_compared(command_line, job):
     outcome = command_line("ranks", job, "--rank", "0,1,3")
     assert "No rank is slower" in outcome.out
-
-
-def test_one_process_is_no_job(command_line, tmp_path):
-    rank_trace().save(tmp_path / "one")
-    outcome = command_line("ranks", tmp_path / "one")
-    assert outcome.code == 2 and "opscope run --children" in outcome.complaint
 
 
 def test_too_few_steps_are_said(command_line, tmp_path):

@@ -73,24 +73,8 @@ def test_the_ledger_has_every_rule():
     }
 
 
-def test_idle_time_is_not_busy():
-    trace = build_trace(
-        "a 0..10", gpu=[kernel("k", 10, 30, launch=0), kernel("l", 70, 90, launch=0)]
-    )
-
-    rules = check_device_rules(trace)
-
-    assert (rules.busy_ns, rules.wall_ns) == (40_000, 80_000)
-
-
 def test_the_same_work_twice_is_found():
     work = kernel("k", 10, 30, launch=0)
     trace = build_trace("a 0..10", gpu=[work, work])
 
     assert check_device_rules(trace).twice == 1
-
-
-def test_nothing_to_check_is_said():
-    rules = check_device_rules(build_trace("a 0..10"))
-
-    assert (rules.work, rules.doubts) == (0, [])

@@ -63,10 +63,6 @@ def test_what_ends_late_by_rounding_is_inside_and_what_ends_later_overlaps():
     assert parents((0, 100), (10, 102), (20, 104), rounding_ns=2) == ([-1, 0, 1], [0, 0, 0])
 
 
-def test_empty_spans_at_one_time_are_siblings():
-    assert parents((5, 8), (5, 5), (5, 5), (20, 20), (20, 20))[0] == [-1, 0, 0, -1, -1]
-
-
 def test_rounding_is_that_of_the_units_of_a_file():
     def rounding(start, took):
         return rounding_of(np.array(start, dtype=np.int64), np.array(took, dtype=np.int64))
@@ -92,22 +88,8 @@ def test_enclosing_is_the_last_started_span_or_one_around_it(rows, points):
         assert event == expected
 
 
-def test_siblings_that_touch_are_siblings():
-    thread = np.zeros(4, dtype=np.int64)
-    parent, overlap = parents_by_nesting(thread, np.array([0, 0, 5, 10]), np.array([10, 5, 10, 10]))
-    assert parent.tolist() == [-1, 0, 0, -1]
-    assert not overlap.any()
-
-
 def test_a_deep_stack_costs_one_pass():
     depth = 50_000
     start, end = np.arange(depth), np.arange(2 * depth, depth, -1)
     parent, _ = parents_by_nesting(np.zeros(depth, dtype=np.int64), start, end)
     assert parent.tolist() == list(range(-1, depth - 1))
-
-
-def test_no_spans():
-    empty = np.zeros(0, dtype=np.int64)
-    parent, overlap = parents_by_nesting(empty, empty, empty)
-    assert len(parent) == len(overlap) == 0
-    assert len(enclosing((empty, empty, empty, parent), empty, empty)) == 0

@@ -39,11 +39,6 @@ def test_groups_are_those_that_numpy_finds(columns):
     assert len(found) == distinct.shape[1]
 
 
-@given(tables())
-def test_rows_are_in_the_order_that_numpy_finds(columns):
-    assert order_rows(*columns).tolist() == np.lexsort(columns[::-1]).tolist()
-
-
 @given(st.lists(VALUES, max_size=40), st.lists(VALUES, max_size=40), st.booleans())
 def test_places_are_those_that_numpy_finds(ordered, values, is_right):
     ordered, values = np.array(sorted(ordered), np.int64), np.array(values, np.int64)
@@ -68,16 +63,3 @@ def test_many_rows(spread, distinct):
     assert found.group[order].tolist() == (np.cumsum(starts) - 1).tolist()
     assert found.first.tolist() == order[starts].tolist()
     assert found.count.tolist() == np.bincount(found.group).tolist()
-
-
-def test_columns_of_any_whole_numbers_are_taken():
-    narrow, flags = np.array([2, 1, 2], np.int16), np.array([True, False, True])
-    found = group_rows(narrow, flags)
-    assert [column.tolist() for column in found.columns] == [[1, 2], [0, 1]]
-    assert found.group.tolist() == [1, 0, 1]
-    assert order_rows(narrow[::-1], flags).tolist() == [1, 0, 2]
-
-
-def test_columns_of_different_lengths_are_refused():
-    with pytest.raises(ValueError, match="different lengths"):
-        group_rows(np.zeros(2, np.int64), np.zeros(3, np.int64))

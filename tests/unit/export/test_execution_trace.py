@@ -31,47 +31,6 @@ def written(tmp_path):
 STORED = {"impl": 0x100, "storage": 0x200, "storage_impl": 0x300}
 
 
-def test_an_operator_has_its_arguments_and_results(written):
-    pytest.importorskip("torch")  # which tells operators' schemas
-    trace = build_trace([
-        span(
-            "aten::add", 10, 30, overload="Tensor", sequence_number=7,
-            inputs=[tensor(2, 3, **STORED), tensor(3, dtype="int64", impl=0x110), 1],
-            outputs=[tensor(2, 3, **STORED, storage_offset=4)],
-        ),
-    ])  # fmt: skip
-
-    node = named(written(trace), "aten::add")
-
-    assert node["inputs"] == {
-        "values": [[4, 5, 0, 6, 4, "cpu"], [6, 0, 0, 0, 0, ""], 1],
-        "shapes": [[2, 3], [3], []],
-        "types": ["Tensor(float)", "Tensor(long int)", "Int"],
-        "strides": [[3, 1], [1], []],
-    }
-    assert node["outputs"] == {
-        "values": [[4, 5, 4, 6, 4, "cpu"]],
-        "shapes": [[2, 3]],
-        "types": ["Tensor(float)"],
-        "strides": [[3, 1]],
-    }
-    assert node["attributes"] == {
-        "rf_id": 1, "fw_parent": 0, "seq_id": 7, "scope": 0, "tid": 1, "fw_tid": 0,
-        "op_schema": "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
-        "kernel_backend": "", "kernel_file": "", "tensor_range": "",
-    }  # fmt: skip
-
-
-def test_every_attribute_has_torchs_type(written):
-    node = written(build_trace([span("aten::add", 10, 30, inputs=[1])]))[-1]
-
-    assert [(a["name"], a["type"]) for a in node["attrs"]] == [
-        ("rf_id", "uint64"), ("fw_parent", "uint64"), ("seq_id", "int64"), ("scope", "uint64"),
-        ("tid", "uint64"), ("fw_tid", "uint64"), ("op_schema", "string"),
-        ("kernel_backend", "string"), ("kernel_file", "string"), ("tensor_range", "string"),
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("value", "written_as", "kind"),
     [
@@ -134,29 +93,6 @@ def test_lists_of_tensors_and_none_keep_their_places(written):
     assert node["inputs"]["shapes"] == [[[2], [], []]]
 
 
-def test_tensors_without_plain_sizes_keep_their_type(written):
-    nested = tensor(impl=0x100, unsized_dtype=6) | {"dtype": -1}
-    node = written(build_trace([span("f", 0, 1, inputs=[nested])]))[-1]
-
-    assert node["inputs"]["types"] == ["Tensor(float)"]
-    assert node["inputs"]["values"] == [[4, 0, 0, 0, 0, ""]]
-    assert node["inputs"]["shapes"] == node["inputs"]["strides"] == [[]]
-
-
-def test_layouts_without_strides_have_zeros_like_torchs(written):
-    sparse = tensor(2, 3, impl=0x100, layout=1, strides=[])
-    assert written(build_trace([span("f", 0, 1, inputs=[sparse])]))[-1]["inputs"]["strides"] == [
-        [0, 0]
-    ]
-
-
-def test_the_same_address_is_the_same_tensor(written):
-    a = tensor(2, **STORED)
-    nodes = written(build_trace([span("f", 0, 1, inputs=[a]), span("g", 2, 3, inputs=[a])]))
-
-    assert named(nodes, "f")["inputs"]["values"] == named(nodes, "g")["inputs"]["values"]
-
-
 def test_with_frees_recorded_an_address_used_again_is_another_tensor(written):
     first, second = (
         tensor(2, **STORED, tensor_id=number, allocation_id=number) for number in (0, 1)
@@ -167,23 +103,6 @@ def test_with_frees_recorded_an_address_used_again_is_another_tensor(written):
     nodes = written(build_trace(spans, allocations=[row]))
 
     assert named(nodes, "f")["inputs"]["values"] != named(nodes, "g")["inputs"]["values"]
-
-
-def test_every_thread_has_a_node_under_the_process(written):
-    trace = build_trace("""
-        f   0..10
-        g   2..3    @worker
-        h   4..5    @worker
-    """)
-
-    nodes = written(trace)
-
-    process, *threads = (node for node in nodes if node["name"] in (PROCESS, THREAD))
-    assert process["id"] == process["ctrl_deps"] == 1
-    assert [(t["ctrl_deps"], t["attributes"]["tid"]) for t in threads] == [(1, 1), (1, 2)]
-    assert named(nodes, "f")["ctrl_deps"] == threads[0]["id"]
-    assert named(nodes, "g")["ctrl_deps"] == named(nodes, "h")["ctrl_deps"] == threads[1]["id"]
-    assert [named(nodes, n)["attributes"]["tid"] for n in "fgh"] == [1, 2, 2]
 
 
 def test_spans_that_are_no_operators_leave_their_children_to_what_is_around_them(written):
@@ -206,51 +125,6 @@ def test_spans_that_are_no_operators_leave_their_children_to_what_is_around_them
     assert named(nodes, "aten::add")["ctrl_deps"] == named(nodes, THREAD)["id"]
     assert [named(nodes, n)["attributes"]["rf_id"] for n in names_of(nodes)] == [1, 4, 7]
     assert named(nodes, "outer")["attributes"]["scope"] == RecordScope.USER_SCOPE
-
-
-def test_backward_nodes_point_to_where_the_forward_thread_is(written):
-    trace = build_trace(
-        [
-            span("train", 0, 100, kind=EventKind.ANNOTATION),
-            span("loss", 1, 5),
-            span("MmBackward0", 20, 30, "engine", scope=1, forward_thread=1, sequence_number=3),
-            span("AddBackward0", 40, 50, scope=1, forward_thread=1, sequence_number=2),
-        ]
-    )
-
-    nodes = written(trace)
-
-    train = named(nodes, "train")["id"]
-    assert named(nodes, "MmBackward0")["attributes"]["fw_parent"] == train
-    assert named(nodes, "MmBackward0")["attributes"]["fw_tid"] == 1
-    assert named(nodes, "AddBackward0")["attributes"]["fw_parent"] == train
-
-
-def test_a_forward_thread_that_is_idle_is_its_own_node(written):
-    trace = build_trace(
-        [span("forward", 0, 5), span("MmBackward0", 20, 30, "engine", scope=1, forward_thread=1)]
-    )
-
-    nodes = written(trace)
-
-    root = named(nodes, "forward")["ctrl_deps"]
-    assert named(nodes, "MmBackward0")["attributes"]["fw_parent"] == root
-
-
-def test_the_engines_own_spans_have_no_forward_as_in_torchs_files(written):
-    name = "autograd::engine::evaluate_function: MmBackward0"
-    trace = build_trace(
-        [
-            span(name, 0, 10, sequence_number=3, forward_thread=1),
-            span("MmBackward0", 1, 9, scope=1, sequence_number=3, forward_thread=1),
-        ]
-    )
-
-    nodes = written(trace)
-
-    assert named(nodes, name)["attributes"]["seq_id"] == -1
-    assert named(nodes, name)["attributes"]["fw_tid"] == 0
-    assert named(nodes, "MmBackward0")["attributes"]["seq_id"] == 3
 
 
 def test_work_handed_to_another_thread_belongs_to_who_asked(written):
@@ -297,17 +171,6 @@ def test_the_file_says_what_torchs_does(tmp_path):
     assert document["schema"] == "1.1.1-chakra.0.0.4"
     assert document["pid"] == 42
     assert document["start_ts"] == 5 * 10**9
-
-
-def test_generated_kernels_name_their_file(written):
-    keywords = {"kernel_backend": "triton", "kernel_file": "/tmp/x/ckernel.py", "stream": 7}
-    node = written(build_trace([span("triton_k", 0, 1, inputs=[2], keywords=keywords)]))[-1]
-
-    assert node["attributes"]["kernel_backend"] == "triton"
-    assert node["attributes"]["kernel_file"] == "ckernel.py"
-    assert node["inputs"]["values"] == [2, 7]
-    assert node["inputs"]["types"] == ["Int", "Int"]
-    assert node["outputs"]["values"] == []
 
 
 def test_ids_go_on_from_one_trace_to_the_next():

@@ -45,19 +45,6 @@ def test_without_overload_names_only_what_is_certain_is_said():
     assert several == ""
 
 
-def test_a_trace_that_brought_its_schemas_keeps_them():
-    known = {"operator_schemas": {"my::op.x": "my::op.x(int a) -> int", "aten::relu": "of then"}}
-
-    assert texts(span("my::op", 0, 1, overload="x"), span("aten::relu", 2, 3), metadata=known) == [
-        "my::op.x(int a) -> int",
-        "of then",
-    ]
-
-
-def test_names_that_torch_would_refuse_are_no_operators():
-    assert texts(span("autograd::engine::evaluate_function: MmBackward0", 0, 1)) == [""]
-
-
 @pytest.mark.parametrize(
     ("schema", "size"),
     [

@@ -152,8 +152,8 @@ def test_what_cannot_be_matched_is_counted_by_why():
     found = found_of(alone, unknown, silent, stray, message)
     assert len(found) == 0
     assert found.unmatched == {
-        "calls of groups that are not known: record arguments (--shapes, --why)": 1,
-        "messages of which it is not known whom they go to: record arguments (--shapes, --why)": 1,
+        "calls of groups that are not known: record arguments (--shapes)": 1,
+        "messages of which it is not known whom they go to: record arguments (--shapes)": 1,
         "calls of groups of which one rank alone was recorded": 2,
         "calls that other ranks did not record, or that nothing tells apart": 0,
         "calls without a transfer": 2,

@@ -47,10 +47,9 @@ def test_one_of_them_is_loaded_by_its_rank(copied):
     assert folder_of(copied, Partition(RANK, 3)) == copied / "host-1.opscope"
 
 
-def test_one_that_is_long_is_read_out_of_core(copied, monkeypatch):
-    monkeypatch.setattr(trace_argument, "LONG_EVENTS", 0)
+def test_one_that_is_long_is_read_out_of_core(copied):
     asked = Namespace(trace=copied, rank="3", process=None)
-    long = trace_argument.long_trace(trace_argument.choose_trace(asked))
+    long = trace_argument.long_trace(trace_argument.choose_trace(asked), most=0)
     assert long.folder == copied / "host-1.opscope" / "rank=00003"
 
 

@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opscope.api.trace import Trace
-from opscope.columns.labels import LABELS
 from opscope.columns.names import Names
 from opscope.columns.schema import TABLES
 from opscope.errors import MissingDependencyError, UsageError
-from opscope.storage.interop import has_id, table_from_arrow
+from opscope.storage.interop import table_from_arrow
 from support.build_trace import allocation, build_trace, kernel, span, tensor
 from support.processes import output_of
 from support.random_trace import assert_same_table, random_trace
@@ -112,17 +111,6 @@ def test_nulls_of_foreign_files_mean_none_where_there_is_a_none():
     assert table["parent"].tolist() == [-1, 0]
     with pytest.raises(ValueError, match="kind has rows without a value"):
         table_from_arrow(TABLES["events"], pa.table({**data, "kind": pa.array([2, None])}))
-
-
-def test_tables_that_others_refer_to_have_ids():
-    targets = {column.refers for table in TABLES.values() for column in table.columns}
-    assert targets <= {*TABLES, "names", ""}
-    assert all(has_id(name) == (name in targets) for name in TABLES)
-
-
-def test_every_label_belongs_to_a_column():
-    for table, column in LABELS:
-        assert TABLES[table].column(column).dtype in ("uint8", "int8")
 
 
 def test_loading_a_trace_imports_nothing_that_arrow_computes_with(tmp_path):

@@ -96,25 +96,6 @@ def test_what_a_file_says_of_other_kinds_of_columns_is_not_relied_on(saved):
 
 
 @pytest.mark.usefixtures("few_rows")
-def test_only_what_is_asked_for_is_read(saved, monkeypatch):
-    asked = []
-    columns = read_part.column_from_arrow
-
-    def read(schema, data, name):
-        asked.append(f"{schema.name}.{name}")
-        return columns(schema, data, name)
-
-    monkeypatch.setattr(read_part, "column_from_arrow", read)
-    with part_as_needed(saved) as trace:
-        codes = {"events.kind", "events.scope"}
-        assert not {one for one in asked if one.startswith("events.")} - codes
-        assert len(trace.events) == 3
-        assert trace.events["start_ns"].tolist() == trace.events["start_ns"].tolist()
-        assert {one for one in asked if one.startswith("events.")} - codes == {"events.start_ns"}
-        assert asked.count("events.start_ns") == 1
-
-
-@pytest.mark.usefixtures("few_rows")
 def test_nothing_is_read_once_it_is_over(saved):
     with part_as_needed(saved) as trace:
         start = trace.events["start_ns"]
@@ -146,12 +127,6 @@ def test_columns_are_gone_with_the_trace_without_a_collection(saved):
         assert table() is None
     finally:
         gc.enable()
-
-
-@pytest.mark.usefixtures("few_rows")
-def test_errors_of_whoever_reads_as_needed_stay_their_own(saved):
-    with pytest.raises(KeyError, match="theirs"), part_as_needed(saved):
-        raise KeyError("theirs")
 
 
 @pytest.mark.usefixtures("few_rows")

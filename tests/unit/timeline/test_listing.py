@@ -13,56 +13,6 @@ def listed(trace):
     return [trace.event_name(int(row)) for row in listing.rows]
 
 
-def test_an_event_alone_in_one_of_the_same_name_is_folded_into_it():
-    trace = build_trace("""
-        aten::sum             0..100
-          aten::sum           1..90
-            aten::as_strided  2..10
-            aten::fill_      20..30
-    """)
-    listing = TorchListing(trace)
-
-    assert listing.rows.tolist() == [0, 2, 3]
-    assert listing.parent.tolist() == [-1, 0, 0, 0]
-    assert (listing.self_ns[[0, 2, 3]] // 1000).tolist() == [82, 8, 10]
-
-
-def test_a_recursion_of_one_name_is_folded_into_one_event():
-    trace = build_trace("""
-        f          0..100
-          f        1..90
-            f      2..80
-              g    3..10
-    """)
-
-    assert TorchListing(trace).rows.tolist() == [0, 3]
-    assert TorchListing(trace).parent.tolist()[3] == 0
-
-
-def test_an_event_with_siblings_is_kept_in_one_of_the_same_name():
-    trace = build_trace("""
-        aten::arange          0..100
-          aten::empty         1..10
-          aten::arange       20..90
-    """)
-
-    assert TorchListing(trace).rows.tolist() == [0, 1, 2]
-
-
-def test_bookkeeping_is_left_out_and_its_children_move_up():
-    trace = build_trace("""
-        a                                           0..100
-          profiler::_record_function_enter_new      1..50
-            aten::empty                             2..40
-        aten::is_leaf                             200..210
-    """)
-    listing = TorchListing(trace)
-
-    assert listed(trace) == ["a", "aten::empty"]
-    assert listing.parent.tolist()[2] == 0
-    assert (listing.self_ns[0] // 1000) == 62
-
-
 def test_garbage_collections_are_part_of_what_they_interrupt():
     trace = build_trace([span("a", 0, 100), span("gc", 10, 30, kind=EventKind.GC_PAUSE)])
 
@@ -81,15 +31,6 @@ def test_asynchronous_events_are_listed_without_relatives():
     assert listing.rows.tolist() == [0, 1, 2]
     assert listing.listed_parent.tolist() == [-1, -1, 0]
     assert (listing.self_ns // 1000).tolist() == [90, 0, 10]
-
-
-def test_steps_are_grouped_but_keep_their_own_names():
-    trace = build_trace([("ProfilerStep#1", 0, 10), ("ProfilerStep#2", 10, 20), ("f", 20, 30)])
-    listing = TorchListing(trace)
-
-    assert [listing.texts[i] for i in listing.label] == ["ProfilerStep#1", "ProfilerStep#2", "f"]
-    grouped = [listing.group_texts[i] for i in listing.group_label]
-    assert grouped == ["ProfilerStep*", "ProfilerStep*", "f"]
 
 
 def test_loose_memory_is_what_no_listed_event_contains():

@@ -38,38 +38,6 @@ def modules(*spans):
     }.values(), found
 
 
-def test_forward_events_belong_to_the_closest_module():
-    names, found = modules(
-        module("Net_0", 0, 100),
-        span("aten::zeros", 1, 5),
-        module("Linear_0", 10, 50),
-        span("aten::addmm", 12, 40),
-        span("aten::copy_", 13, 20),
-        span("aten::relu", 60, 70),
-        span("aten::sum", 200, 210),
-    )
-
-    linear = "Net_0.Linear_0"
-    assert list(names) == ["Net_0", linear, linear, "Net_0", None]
-    assert found.paths == [("Net_0",), ("Net_0", "Linear_0")]
-    assert found.call.tolist() == [0, 0, 2, 2, 2, 0, -1]
-    assert not found.is_backward.any()
-
-
-def test_backward_events_belong_to_the_module_whose_forward_made_them():
-    names, found = modules(
-        module("Linear_0", 0, 30),
-        forward("aten::addmm", 5, 20, 7),
-        forward("aten::sum", 40, 50, 8),
-        *backward("SumBackward0", 100, 110, 8),
-        *backward("AddmmBackward0", 120, 150, 7),
-        span("aten::mm", 130, 140, "autograd"),
-    )
-
-    assert list(names) == ["Linear_0", None, None, None, "Linear_0", "Linear_0", "Linear_0"]
-    assert found.is_backward.tolist() == [False] * 5 + [True] * 3
-
-
 def test_of_operators_that_share_a_number_the_last_one_made_the_node():
     names, _ = modules(
         module("A_0", 0, 10),
@@ -92,19 +60,6 @@ def test_a_graph_that_is_kept_is_attributed_each_time():
     )
 
     assert list(names) == ["A_0"] * 5
-
-
-def test_numbers_of_different_threads_are_different():
-    names, _ = modules(
-        module("A_0", 0, 10),
-        forward("aten::mul", 1, 5, 3),
-        module("B_0", 20, 30, "other"),
-        forward("aten::mul", 21, 25, 3, thread="other"),
-        *backward("MulBackward0", 40, 50, 3, forward_thread=2),
-        *backward("MulBackward0", 60, 70, 3, forward_thread=1),
-    )
-
-    assert list(names) == ["A_0", "B_0", "B_0", "B_0", "A_0", "A_0"]
 
 
 def test_storing_a_gradient_belongs_to_what_computed_it():
@@ -169,11 +124,3 @@ def test_arrows_of_a_trace_stand_in_for_numbers():
     trace = build_trace(spans, links=[(1, 2)])
 
     assert attribute_to_modules(trace).name(2) == "A_0"
-
-
-def test_without_modules_nothing_is_attributed():
-    names, found = modules(forward("aten::mul", 0, 5, 3), *backward("MulBackward0", 20, 30, 3))
-
-    assert list(names) == [None] * 3
-    assert found.paths == []
-    assert attribute_to_modules(build_trace([])).paths == []

@@ -8,7 +8,7 @@ import pytest
 from opscope.columns.part import part_from
 from opscope.columns.schema import EventKind
 from opscope.timeline.period import period_of
-from opscope.timeline.steady_state import OVER, WARM, find_start_up
+from opscope.timeline.steady_state import OVER, find_start_up
 from support.build_trace import ORIGIN_NS, allocation, build_trace, span, tensor
 
 
@@ -90,12 +90,6 @@ def test_what_was_still_running_begins_with_the_part():
     assert part.trace.table("tensors").lists("sizes")[0] == [4]
     assert part.trace.table("allocations")["size_bytes"].tolist() == [64]
     assert np.array_equal(part.trace.table("allocations")["event"], [1])
-
-
-def test_what_was_recorded_of_a_warm_program_has_none():
-    trace = build_trace(steps(200))
-    assert find_start_up(trace).took_ns
-    assert find_start_up(trace.with_metadata({WARM: True})).took_ns == 0
 
 
 def program(until):

@@ -1,30 +1,14 @@
 """One object says what to record, whoever asks: profile, torch.profiler or the command line."""
 
-import inspect
-from enum import Enum
-
 import pytest
 
-import opscope
 from opscope.errors import UsageError
 from opscope.recording.sources import RecordingOptions
-from opscope.torch_api.activities import ChosenActivities, chosen_activities
+from opscope.torch_api.activities import ChosenActivities
 from opscope.torch_api.drop_in.backend.config import ProfilerConfig
 from opscope.torch_api.settings import FLAGS, ProfileSettings, experimental_switches, with_switch
 
-
-class Activity(Enum):
-    """As torch's, which is not needed for this."""
-
-    CPU = 0
-    CUDA = 2
-
-
 ALL_FLAGS = dict.fromkeys(FLAGS, True)
-
-
-def test_without_arguments_operators_and_annotations_are_recorded():
-    assert ProfileSettings().recording_options(ChosenActivities()) == RecordingOptions()
 
 
 @pytest.mark.parametrize(
@@ -41,22 +25,6 @@ def test_without_arguments_operators_and_annotations_are_recorded():
 def test_a_setting_asks_the_recorder_for(setting, options):
     asked = ProfileSettings.of({setting: True}).recording_options(ChosenActivities())
     assert asked == RecordingOptions(**options)
-
-
-@pytest.mark.parametrize(
-    ("kind", "option"),
-    [
-        ("CPU_OP", "operators"),
-        ("USER_ANNOTATION", "annotations"),
-        ("PYTHON_FUNCTION", "stack"),
-        ("CPU_INSTANT_EVENT", "memory"),
-    ],
-)
-def test_a_kind_of_event_leaves_one_option(kind, option):
-    chosen = ChosenActivities(cpu_kinds=frozenset({kind}))
-    asked = ProfileSettings(profile_memory=True, with_stack=True).recording_options(chosen)
-    left = [o for o in ("operators", "annotations", "stack", "memory") if getattr(asked, o)]
-    assert left == [option]
 
 
 @pytest.mark.parametrize(("kinds", "records"), [(None, True), ({"GPU_MEMCPY"}, True), ((), False)])
@@ -83,35 +51,6 @@ def test_switches_ask_for_what_torch_leaves_out():
     assert settings.recording_options(ChosenActivities()) == RecordingOptions(
         compiled=False, thread_samples=False
     )
-
-
-def test_settings_are_made_of_a_profiles_arguments_and_become_them_again():
-    settings = ProfileSettings.of(
-        {"with_stack": True, "with_asyncio": True, "record_outputs": False}
-    )
-    assert settings.with_stack and settings.more == {"asyncio"}
-    on = {name for name, is_set in settings.arguments.items() if is_set}
-    assert on == {"with_stack", "with_asyncio"}
-    assert settings.arguments.keys() <= inspect.signature(opscope.profile).parameters.keys()
-
-
-def test_files_say_which_flags_were_set():
-    assert ProfileSettings(with_stack=True).metadata() == {"with_stack": True}
-
-
-def test_kinds_of_events_in_any_case(monkeypatch):
-    monkeypatch.setattr("opscope.torch_api.activities.records_cuda", lambda activities: False)
-    chosen = chosen_activities(
-        {Activity.CPU}, {Activity.CPU: {"cpu_op"}, Activity.CUDA: {"gpu_memset"}}
-    )
-    assert chosen.cpu and not chosen.cuda
-    assert chosen.cpu_kinds == {"CPU_OP"} and chosen.device_kinds == {"GPU_MEMSET"}
-
-
-@pytest.mark.parametrize("activity", list(Activity))
-def test_an_unknown_kind_of_event_is_refused(activity):
-    with pytest.raises(UsageError, match=rf"unknown kinds of {activity.name} event \['WALTZ'\]"):
-        chosen_activities(set(), {activity: {"waltz"}})
 
 
 class Config:
@@ -143,15 +82,6 @@ def test_switches_are_found_in_any_order():
 def test_what_cannot_be_seen_is_left_out():
     found = experimental_switches(Forgetful(adjust_profiler_step=True))
     assert found == {"profiler_metrics": [], "verbose": False}
-
-
-def test_no_configuration_has_no_switches():
-    assert experimental_switches(None) == {}
-
-
-def test_switches_of_any_torch_may_be_named():
-    asked = {"profiler_metrics": ["m"], "trace_only": True}
-    assert experimental_switches(asked) == asked
 
 
 def test_a_name_that_is_no_switch_is_refused():

@@ -3,12 +3,10 @@
 import os
 import sys
 import threading
-import weakref
 
 import pytest
 
-from opscope import _native
-from opscope.torch_api.steps import NEVER, StepClock
+from opscope.torch_api.steps import StepClock
 
 
 class Optimizer:
@@ -24,30 +22,12 @@ def heard_by(steps, **alarm):
     return heard
 
 
-def test_a_listener_hears_of_steps_from_a_number_on():
-    steps = StepClock()
-    heard, unheard = heard_by(steps, at=3), heard_by(steps)
-    for _ in range(5):
-        steps.announced()
-    assert heard == [(3, True), (4, True), (5, True)] and not unheard
-
-
 def test_of_the_first_step_nobody_knows_how_long_it_took():
     steps = StepClock()
     heard = heard_by(steps, at=0, above_ns=0)
     steps.announced()
     steps.announced()
     assert heard == [(1, False), (2, True)] and len(steps.counter.durations_ns) == 1
-
-
-def test_a_listener_hears_of_steps_that_take_longer():
-    steps = StepClock()
-    heard = heard_by(steps, above_ns=20_000_000)
-    for number in range(6):
-        if number == 4:
-            threading.Event().wait(0.03)
-        steps.announced()
-    assert (5, True) in heard
 
 
 def test_the_last_200_are_remembered_oldest_first():
@@ -58,17 +38,6 @@ def test_the_last_200_are_remembered_oldest_first():
     before = steps.counter.durations_ns
     steps.announced()
     assert steps.counter.durations_ns[:-1] == before[1:]
-
-
-def test_steps_since_it_was_last_asked():
-    steps = StepClock()
-    assert steps.take() == (0, [])
-    for _ in range(3):
-        steps.announced()
-    assert steps.take()[0] == 3
-    steps.announced()
-    count, durations_ns = steps.take()
-    assert count == 1 and durations_ns == steps.counter.durations_ns[-1:]
 
 
 def test_steps_of_the_first_optimizer_count_until_one_is_announced():
@@ -93,14 +62,6 @@ def test_where_the_first_optimizer_is_gone_another_makes_the_steps():
     steps.optimizer_stepped(other, (), {})
     steps.optimizer_stepped(Optimizer(), (), {})
     assert steps.counter.count == 2
-
-
-def test_the_watch_is_told_of_steps_and_outlives_their_counter():
-    watch = _native.Watch(1, 1 << 20, 1)
-    steps = StepClock(watch)
-    del watch
-    steps.announced()
-    assert steps.counter.count == 1
 
 
 def test_what_a_step_waited_is_known_where_the_kernel_counts_it():
@@ -131,16 +92,6 @@ def test_what_another_thread_waited_is_not_taken_for_the_step_s():
     assert steps.counter.waited_ns is None
 
 
-def test_a_listener_hears_of_steps_that_take_longer_by_themselves():
-    steps = StepClock()
-    heard = heard_by(steps, own_above_ns=20_000_000)
-    steps.announced()
-    threading.Event().wait(0.03)
-    steps.announced()
-    steps.announced()
-    assert (2, True) in heard and len(heard) < 3
-
-
 def test_what_a_listener_raises_does_not_reach_the_program(monkeypatch):
     raised = []
     monkeypatch.setattr(sys, "unraisablehook", lambda one: raised.append(one.exc_value))
@@ -162,34 +113,6 @@ def test_an_interrupt_while_one_listens_reaches_the_program():
     with pytest.raises(KeyboardInterrupt):
         steps.announced()
     assert steps.counter.count == 1
-
-
-def test_a_listener_may_end_all_listening():
-    steps = StepClock()
-    steps.counter.alarm(lambda _: steps.end()).at = 0
-    heard = heard_by(steps, at=0)
-    steps.announced()
-    steps.announced()
-    assert not heard and steps.counter.count == 2
-
-
-def test_after_the_end_listeners_are_let_go():
-    class Listener:
-        def hear(self, took_ns):
-            pass
-
-    steps, listener = StepClock(), Listener()
-    steps.counter.alarm(listener.hear).at = 0
-    alive = weakref.ref(listener)
-    del listener
-    assert alive() is not None
-    steps.end()
-    assert alive() is None
-
-
-def test_an_alarm_that_is_never_due():
-    alarm = StepClock().counter.alarm(lambda _: None)
-    assert alarm.at == alarm.above_ns == NEVER
 
 
 def test_from_several_threads_all_are_counted():

@@ -38,7 +38,7 @@ export function buildFlame(spans: Spans, range: TimeRange, internals = true): Fl
     }
     let siblings = byStack.get(above);
     if (!siblings) byStack.set(above, (siblings = new Map()));
-    const label = spans.merged[spans.label[span]];
+    const label = spans.merged[spans.counted[span]];
     let node = siblings.get(label);
     if (!node) {
       node = makeNode(label, -1, above.depth + 1, above);

@@ -22,13 +22,13 @@ export function statisticsOf(spans: Spans, range: TimeRange): NameStatistics[] {
   const entryOf = (label: number): NameStatistics =>
     (byLabel[label] ??= { label, calls: 0, total: 0, self: 0, longest: -1, longestSpan: -1 });
   forEachTouching(spans, range, (span, inside) => {
-    const entry = entryOf(spans.label[span]);
+    const entry = entryOf(spans.counted[span]);
     entry.calls++;
     if (!spans.insideItself[span]) entry.total += inside;
     const own = Math.min(spans.ownUntil[span], range.to) - Math.max(spans.start[span], range.from);
     entry.self += Math.max(own, 0);
     const around = spans.around[span];
-    if (around >= 0) entryOf(spans.label[around]).self -= Math.max(own, 0);
+    if (around >= 0) entryOf(spans.counted[around]).self -= Math.max(own, 0);
     keepLongest(entry, span, spans.duration(span));
   });
   return byLabel.filter((entry) => entry !== undefined && !spans.unranked[entry.label]) as NameStatistics[];

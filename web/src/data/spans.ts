@@ -1,9 +1,10 @@
 // Every span of the trace in typed arrays, ordered by line and by start.
-import { Kind, type Line, type SpanSection } from "../contract";
+import { Kind, type Line, type SpanSection, type SpanWindow } from "../contract";
 import { SpanRows } from "./rows";
 import type { Columns } from "./unpack";
 
 const STEP = /^ProfilerStep#\d+$/;
+const MERGED = "(shorter spans: zoom in)";
 
 export class Spans {
   readonly count: number;
@@ -25,6 +26,9 @@ export class Spans {
   readonly unranked: Uint8Array; // 1 for a label of a step, or of what recording needs
   readonly unfinished: Set<number>;
   readonly maxTime: number;
+  readonly window: SpanWindow | null; // where these are not all spans of the recording
+  readonly counted: Int32Array; // the label that a span's time is counted under
+  private readonly stands: Float64Array | undefined; // how many spans each stands for; 0 for itself
 
   private readonly own: Float64Array;
   private readonly inputs: Float64Array;
@@ -40,8 +44,13 @@ export class Spans {
     this.lineStarts = lineStarts;
     this.labels = labels.text;
     this.kinds = labels.kind;
-    this.waiting = marked(labels.waiting, labels.text.length);
-    this.unranked = marked(labels.unranked, labels.text.length);
+    const isMerged = !!columns.merged?.length;
+    if (isMerged) {
+      this.labels = [...labels.text, MERGED];
+      this.kinds = [...labels.kind, -1];
+    }
+    this.waiting = marked(labels.waiting, this.labels.length);
+    this.unranked = marked(labels.unranked, this.labels.length);
     const step = this.labels.findIndex((text) => STEP.test(text));
     this.merged = Int32Array.from(this.labels, (text, i) => (STEP.test(text) ? step : i));
     this.unfinished = new Set(section.unfinished);
@@ -50,6 +59,12 @@ export class Spans {
     this.arrowSource = columns.arrowSource;
     this.arrowTarget = columns.arrowTarget;
     this.label = Int32Array.from(columns.label);
+    this.window = section.window ?? null;
+    this.stands = columns.merged?.length ? columns.merged : undefined;
+    const { stands } = this;
+    this.counted = stands
+      ? this.label.map((label, i) => (stands[i] > 1 ? this.labels.length - 1 : label))
+      : this.label;
     this.start = absoluteTimes(columns.start, lineStarts);
     this.end = new Float64Array(this.count);
     for (let i = 0; i < this.count; i++) this.end[i] = this.start[i] + columns.duration[i];
@@ -92,12 +107,32 @@ export class Spans {
     return starts.flatMap((start) => found.get(start) ?? []);
   }
 
+  // The span of that name, line and time; -1 where there is none.
+  same(line: Line, start: number, end: number, name: string): number {
+    const number = this.lines.findIndex(
+      (one) =>
+        one.name === line.name &&
+        one.number === line.number &&
+        one.device === line.device &&
+        one.lane === line.lane,
+    );
+    if (number < 0) return -1;
+    const last = this.lineStarts[number + 1];
+    for (let i = firstAtLeast(this.start, start, this.lineStarts[number], last); i < last; i++) {
+      if (this.start[i] !== start) break;
+      if (this.end[i] === end && this.labels[this.label[i]] === name) return i;
+    }
+    return -1;
+  }
+
   duration(span: number): number {
     return this.end[span] - this.start[span];
   }
 
   name(span: number): string {
-    return this.labels[this.label[span]] || "(no name)";
+    const name = this.labels[this.label[span]] || "(no name)";
+    const stands = this.stands?.[span] ?? 0;
+    return stands > 1 ? `${stands} short spans, the longest ${name}` : name;
   }
 
   // As `name`, for a label of `merged`.
@@ -204,9 +239,12 @@ function absoluteTimes(differences: Float64Array, lineStarts: number[]): Float64
 }
 
 // The first position whose value is at least `value`, in ascending `values`.
-export function firstAtLeast(values: ArrayLike<number>, value: number): number {
-  let low = 0;
-  let high = values.length;
+export function firstAtLeast(
+  values: ArrayLike<number>,
+  value: number,
+  low = 0,
+  high = values.length,
+): number {
   while (low < high) {
     const middle = (low + high) >> 1;
     if (values[middle] < value) low = middle + 1;

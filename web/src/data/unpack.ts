@@ -2,8 +2,9 @@
 import type { ColumnName, PackedColumn } from "../contract";
 
 export type OfRanks = "rankTime" | "rankOwn"; // only where there are ranks
-export type Columns = Record<Exclude<ColumnName, OfRanks>, Float64Array> &
-  Partial<Record<OfRanks, Float64Array>>;
+type Optional = OfRanks | "merged";
+export type Columns = Record<Exclude<ColumnName, Optional>, Float64Array> &
+  Partial<Record<Optional, Float64Array>>;
 
 export async function unpackColumns(text: string, directory: PackedColumn[]): Promise<Columns> {
   const bytes = await inflate(fromBase64(text));

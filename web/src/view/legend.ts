@@ -7,7 +7,7 @@ export class Legend {
   readonly root = element("div", { class: "legend timeline-legend", aria: { label: "Colours" } });
 
   constructor(private readonly state: State) {
-    state.on(["theme"], () => this.show());
+    state.on(["theme", "spans"], () => this.show());
     this.show();
   }
 

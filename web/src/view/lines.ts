@@ -21,14 +21,27 @@ export class LineLayout {
   readonly lines: PlacedLine[];
   height = 0;
 
-  constructor(private readonly spans: Spans) {
-    this.lines = lineOrder(spans).map((line, position) => ({
+  // `before`: of another window of the same recording, whose order and folding are kept.
+  constructor(
+    private readonly spans: Spans,
+    before?: LineLayout,
+  ) {
+    const known = new Map(
+      before?.lines.map((placed, i) => [`${placed.title}\n${placed.subtitle}`, { ...placed, i }]),
+    );
+    const of = (line: number) => {
+      const { title, subtitle } = titles(spans.lines[line]);
+      return known.get(`${title}\n${subtitle}`);
+    };
+    const order = lineOrder(spans);
+    if (before) order.sort((a, b) => (of(a)?.i ?? Infinity) - (of(b)?.i ?? Infinity) || 0);
+    this.lines = order.map((line, position) => ({
       line,
       ...titles(spans.lines[line]),
       top: 0,
       height: 0,
       rows: 0,
-      folded: position > 0 && spans.shown.rows[line].length > MOST_ROWS_AT_FIRST,
+      folded: of(line)?.folded ?? (position > 0 && spans.shown.rows[line].length > MOST_ROWS_AT_FIRST),
       foldable: spans.shown.rows[line].length > 1,
     }));
     this.place();

@@ -2,7 +2,7 @@
 import { element, fitCanvas } from "../dom";
 import type { Row } from "../data/rows";
 import type { State } from "../state";
-import type { LineLayout } from "./lines";
+import { LineLayout } from "./lines";
 
 const HEIGHT = 40;
 const MOST_ROWS = 30;
@@ -19,10 +19,10 @@ export class Minimap {
   private searched: State["search"] = null;
   private presence: Uint8Array = new Uint8Array(0); // of what was searched for, by pixel
 
-  constructor(
-    private readonly state: State,
-    private readonly layout: LineLayout,
-  ) {
+  private readonly layout: LineLayout;
+
+  constructor(private readonly state: State) {
+    this.layout = new LineLayout(state.overview);
     this.root.append(this.canvas);
     this.listen();
     state.on(["theme", "rows"], () => (this.dirty = true));
@@ -58,7 +58,9 @@ export class Minimap {
     const { search, duration, theme } = this.state;
     if (search !== this.searched || this.presence.length !== this.width) {
       this.searched = search;
-      this.presence = search ? search.presence(duration, this.width) : new Uint8Array(0);
+      // Of some spans it would say where there are none.
+      const isWhole = !this.state.spans.window;
+      this.presence = search && isWhole ? search.presence(duration, this.width) : new Uint8Array(0);
     }
     context.fillStyle = theme.accent;
     for (let x = 0; x < this.presence.length; x++)
@@ -68,7 +70,7 @@ export class Minimap {
   private drawActivity(): void {
     this.dirty = false;
     const context = fitCanvas(this.activity, this.width, HEIGHT);
-    const { spans, theme, colors, duration } = this.state;
+    const { overview: spans, overviewColors: colors, theme, duration } = this.state;
     context.clearRect(0, 0, this.width, HEIGHT);
     context.fillStyle = theme.sunken;
     context.fillRect(0, 0, this.width, HEIGHT);
@@ -90,7 +92,7 @@ export class Minimap {
 
   // The top of every line, the busiest first.
   private shownRows(): Row[] {
-    const { spans } = this.state;
+    const { overview: spans } = this.state;
     const lines = this.layout.lines.map(({ line }) => spans.shown.rows[line]);
     const each = Math.max(3, Math.floor(MOST_ROWS / Math.max(lines.length, 1)));
     return lines.flatMap((rows, i) => rows.slice(0, i === 0 ? Math.max(each, 14) : each)).slice(0, MOST_ROWS);

@@ -16,7 +16,7 @@ const NARROW = 1.5; // pixels
 export class SpanPainter {
   private readonly rects: number[][] = []; // by colour and shade: x, y, width
   private readonly texts: { span: number; x: number; y: number; width: number }[] = [];
-  private readonly widths = new Map<number, number>(); // of labels, in pixels
+  private readonly widths = new Map<string, number>(); // of labels, in pixels
   private matchesBefore: Int32Array | null = null; // spans of `order` before each position that match
   private searched: State["search"] = null;
   private rows: SpanRows | null = null; // that matchesBefore is of
@@ -85,10 +85,9 @@ export class SpanPainter {
     context.font = '11px system-ui, -apple-system, "Segoe UI", sans-serif';
     context.textBaseline = "middle";
     for (const { span, x, y, width } of this.texts) {
-      const label = spans.label[span];
       const name = visible(spans.name(span).slice(0, 200));
-      let natural = this.widths.get(label);
-      if (natural === undefined) this.widths.set(label, (natural = context.measureText(name).width));
+      let natural = this.widths.get(name);
+      if (natural === undefined) this.widths.set(name, (natural = context.measureText(name).width));
       const text = natural <= width - 8 ? name : shortened(name, (width - 8) / natural);
       if (!text) continue;
       context.fillStyle = search && !search.has(span) ? theme.dim : theme.spanText;

@@ -19,7 +19,7 @@ const CLICK_SLACK = 4; // pixels that a click may miss or move by
 
 export class Timeline {
   readonly root = element("section", { class: "timeline", aria: { label: "Timeline" } });
-  readonly layout: LineLayout;
+  layout: LineLayout;
   pointerTime: number | null = null; // under the pointer, where it is over the lines
   private readonly minimap: Minimap;
   private readonly memory: MemoryStrip;
@@ -41,7 +41,7 @@ export class Timeline {
   constructor(private readonly state: State) {
     this.layout = new LineLayout(state.spans);
     this.painter = new SpanPainter(state);
-    this.minimap = new Minimap(state, this.layout);
+    this.minimap = new Minimap(state);
     this.content.append(this.names, this.canvas);
     this.scroller.append(this.content);
     this.memory = new MemoryStrip(state);
@@ -58,6 +58,7 @@ export class Timeline {
     this.listen();
     state.on(["view", "selection", "search", "theme"], () => this.schedule());
     state.on(["rows"], () => this.rowsChanged());
+    state.on(["spans"], () => this.spansChanged());
     state.on(["selection"], () => this.revealSelected());
     new ResizeObserver(() => this.schedule()).observe(this.scroller);
   }
@@ -207,6 +208,14 @@ export class Timeline {
   private shrinkToFit(): void {
     const height = AXIS_HEIGHT + this.layout.height + this.memory.height + LEGEND_HEIGHT + 8;
     this.root.style.flexBasis = `min(25%, ${Math.max(height, LEAST_HEIGHT)}px)`;
+  }
+
+  // The lines stay as they were folded.
+  private spansChanged(): void {
+    this.hovered = -1;
+    this.layout = new LineLayout(this.state.spans, this.layout);
+    this.placeNames();
+    this.schedule();
   }
 
   private rowsChanged(): void {

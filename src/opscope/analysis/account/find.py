@@ -20,7 +20,7 @@ from opscope.base.reused_memory import reusing_memory
 from opscope.columns.causes import Cause
 from opscope.columns.trace_data import TraceData, derive
 from opscope.timeline.arrays import Amounts, Rows, Values
-from opscope.timeline.period import Period, Which, period_of
+from opscope.timeline.period import Period, Which, detailed_period_of, period_of
 from opscope.timeline.steps import Steps, program_steps
 from opscope.timeline.tree.frame_text import python_events
 from opscope.timeline.tree.line_nesting import Line, line_nesting
@@ -124,7 +124,7 @@ def _columns(intervals: Intervals | None) -> _native.IntervalColumns | None:
 @reusing_memory
 def find_account(trace: TraceData, which: Which | str = Which.STEADY) -> Account:
     """Wall time of every thread and device of a period by cause; causes sum to the total."""
-    period = period_of(trace, which)
+    period = detailed_period_of(trace, which)
     return derive(period.trace, Account, lambda: _account(trace, period))
 
 
@@ -132,7 +132,7 @@ def main_time(
     trace: TraceData, which: Which | str = Which.ALL, causes: Iterable[Cause] = tuple(Cause)
 ) -> MainTime:
     """The time of the main thread piece by piece, of some causes."""
-    period = period_of(trace, which)
+    period = detailed_period_of(trace, which)
     divided = divide(trace, period)
     return MainTime(period.trace, divided.steps, *divided.pieces_of_main(causes))
 

@@ -11,6 +11,7 @@ from opscope.columns.schema import AllocationAction
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 from opscope.timeline.arrays import Values
+from opscope.timeline.detail import in_detail
 
 
 def memory_was_recorded(trace: TraceData) -> bool:
@@ -18,6 +19,11 @@ def memory_was_recorded(trace: TraceData) -> bool:
     options = trace.metadata.get("options")
     wanted = isinstance(options, dict) and options.get("memory") is True
     return wanted or len(trace.table("allocations")) > 0
+
+
+def where_recorded(trace: TraceData) -> TraceData:
+    """The part in which allocations were listened to, where that was not throughout."""
+    return trace if trace.metadata.get("options", {}).get("memory") else in_detail(trace)
 
 
 def check_memory_recorded(trace: TraceData) -> None:

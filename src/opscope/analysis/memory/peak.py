@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from opscope.analysis.memory.counters import check_memory_recorded
+from opscope.analysis.memory.counters import check_memory_recorded, where_recorded
 from opscope.analysis.memory.life_categories import (
     ALLOCATED_BEFORE,
     NOT_RECORDED,
@@ -134,6 +134,7 @@ def memory_at_peak(trace: TraceData, device: str | None = None) -> PeakMemory:
 
     ``device`` None is the fullest accelerator or, without one, the CPU.
     """
+    trace = where_recorded(trace)
     check_memory_recorded(trace)
     if device is None:
         peaks = [find_peak(trace, name) for name in devices_with_memory(trace)]

@@ -25,7 +25,7 @@ from opscope.errors import UsageError
 from opscope.timeline.arrays import Flags, Values
 from opscope.timeline.doubts import doubts_text, require_times
 from opscope.timeline.listing import launched_work
-from opscope.timeline.period import Which, period_of
+from opscope.timeline.period import Which, detailed_period_of
 from opscope.timeline.signatures import Signature, first_of_each, mix, shape_signatures
 from opscope.timeline.tree.arguments import Arguments
 from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor, subtree_sums
@@ -128,7 +128,7 @@ def find_roofline(
     ``peaks`` are those of the machine that was recorded, measured here unless given; ``known``
     those measured here for a trace that this one is compared with.
     """
-    part = period_of(trace, which).trace
+    part = detailed_period_of(trace, which).trace
     require_times(part)
     if not len(part.table("tensors")):
         raise UsageError(

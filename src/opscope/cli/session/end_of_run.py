@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from shlex import quote
 
 from opscope.analysis.device_account import describe_devices
+from opscope.analysis.long_top_operators import find_long_top_operators
 from opscope.analysis.top_operators import find_top_operators, ran_anything
 from opscope.base.artefacts import at, remove, shared
 from opscope.cli.destination import free_folder, reason
@@ -25,6 +26,7 @@ from opscope.cli.shown.completeness import describe_completeness
 from opscope.cli.shown.console import Messages
 from opscope.cli.shown.findings import headline, what_to_change
 from opscope.cli.shown.operator_table import operator_text
+from opscope.cli.trace_argument import stretch_of
 from opscope.columns.trace_data import TraceData
 from opscope.errors import OpscopeError
 from opscope.jobs.saving import save_trace
@@ -34,12 +36,16 @@ from opscope.recording.recovered import about_ended, is_long, is_of_another_run,
 from opscope.storage.long_trace import LongTrace
 from opscope.storage.partition import asked_partition, cycle_folders
 from opscope.storage.read_part import load_part
+from opscope.timeline.detail import what_it_is_about
 from opscope.timeline.period import period_of
 from opscope.timeline.steps import what_passes_between
 
 _NEVER_FIRST = 1000
 """Of two processes, the kernel ends this one first where it has no memory left: nothing is lost
 with it, as the recording is in its file."""
+
+_JUDGED_EVENTS = 300_000
+"""Of a recording that is read in pieces: what stands for it is no larger than one of them."""
 
 
 @dataclass(frozen=True)
@@ -122,11 +128,12 @@ class _EndOfRun:
                 return _Made(asked.saved.parent, load_part(asked.saved))
             if asked.recording is None:
                 return None
-            files = [one for file in (asked.recording, *asked.superseded) if (one := at(file))]
-            with shared(files[0]) as is_there:
+            file = at(asked.recording)
+            assert file is not None, f"{asked.recording} is no name of a recording"
+            with shared(file) as is_there:
                 made = self._trace_of(asked.recording) if is_there else None
-                for one in files if made is not None else ():
-                    remove(one)
+                if made is not None:
+                    remove(file)
             return made
         except (OpscopeError, OSError, MemoryError) as error:
             self._messages.fail(f"The recording could not be written: {reason(error)}")
@@ -164,23 +171,30 @@ class _EndOfRun:
         return free_folder(place)
 
     def _show_long(self, saved: Path) -> None:
-        """What is too long for the memory of one process."""
-        asked = self._asked
-        long_part = asked_partition(asked.rank, asked.process)
-        long = LongTrace.at(saved, long_part)
-        self._messages.say(describe_completeness(long.small, long.rows["events"]))
+        """What is read in pieces: the table is of all, what it shows of what stands for it."""
+        asked, part = self._asked, asked_partition(self._asked.rank, self._asked.process)
+        long = LongTrace.at(saved, part)
+        judged = stretch_of(long, _JUDGED_EVENTS)
+        judged = load_part(saved, part) if judged is None else judged
+        with self._said_if_failing("table"):
+            if asked.table and asked.rank in (None, 0):
+                top = find_long_top_operators(
+                    long, sort_by=asked.sort_by, row_limit=asked.row_limit
+                )
+                self._messages.show(operator_text(top, self._messages.width))
+            for line in describe_devices(judged):
+                self._messages.say(line)
+            self._messages.say(describe_completeness(judged, long.rows["events"]))
         self._messages.say(f"trace written to {saved}")
-        if not asked.with_children and (asked.destination.chrome or asked.destination.report):
-            self._messages.fail(
-                "The recording is too long for one file of another tool, or one page, so neither "
-                "was written. Choose a part of it: "
-                f"`opscope export {quote(str(saved))} --range 0..10`."
-            )
-        if asked.why and self._is_shown:
+        if not asked.with_children:
+            draw(judged, replace(asked.destination, chrome=None), self._messages)
+            with self._said_if_failing("Chrome trace"):
+                if asked.destination.chrome is not None:
+                    whole = load_part(saved, part)
+                    draw(whole, replace(asked.destination, report=None), self._messages)
+        if self._is_shown:
             with self._said_if_failing("summary"):
-                with self._messages.progress("looking for what to change"):
-                    found = what_to_change(load_part(saved, long_part), self._messages.wraps)
-                self._messages.show(found)
+                self._say_what_it_shows(judged)
         self._say_where_to_look(saved)
 
     def _show(self, trace: TraceData) -> None:
@@ -198,6 +212,8 @@ class _EndOfRun:
         self._messages.say(describe_completeness(trace))
 
     def _say_what_it_shows(self, trace: TraceData) -> None:
+        if self._asked.why:
+            self._messages.say(what_it_is_about(trace))
         for line in headline(trace)[: 1 if self._asked.why else None]:
             self._messages.say(line)
         if self._asked.why:

@@ -16,7 +16,7 @@ from opscope.cli.destination import Destination, reason, write_or_rescue
 from opscope.cli.shown.console import Messages
 from opscope.cli.shown.findings import what_to_change
 from opscope.cli.shown.process_table import describe_cycles, describe_processes
-from opscope.columns.metadata_kinds import WARM
+from opscope.columns.metadata_kinds import DETAIL
 from opscope.columns.trace_data import TraceData
 from opscope.errors import OpscopeError
 from opscope.storage.job import place_in_job
@@ -177,14 +177,14 @@ def _rank_of(processes: Processes, part: Partition) -> int | None:
 
 
 def _by_what_they_did(processes: Processes) -> list[_Done]:
-    """Those that came to be warm before the others, then by events; without those that did nothing.
-
-    All of a process's start is recorded, and a few steps only of one that was warm.
-    """
+    """Those that came to be warm first, then by events; without those that did nothing."""
     found = []
     for entry in processes.recorded:
         if entry.partition is not None and (n := processes.rows_of(entry.partition, "events")):
-            is_warm = bool(metadata_of(processes.parts[entry.partition]).get(WARM))
+            detail = metadata_of(processes.parts[entry.partition]).get(DETAIL) or {}
+            stretches = detail.get("stretches", ())
+            is_warm = any(one["steps"] for one in stretches)
+            is_warm |= any(one["steps"] is None for one in stretches[1:])
             found.append(_Done(entry, entry.partition, is_warm, n))
     return sorted(found, key=lambda done: (not done.is_warm, -done.events))
 

@@ -12,8 +12,10 @@ from opscope.cli.destination import Destination
 from opscope.recording.sources import switches
 from opscope.torch_api.settings import ProfileSettings
 
-WHY = frozenset({"shapes", "memory", "modules", "own_functions", "asyncio"})
+DETAIL = frozenset({"shapes", "memory", "modules", "own_functions", "asyncio"})
 """What finding out why a program is slow needs to be recorded."""
+
+_OPERATORS = "operators"
 
 
 def add_switches(group: _ArgumentGroup) -> None:
@@ -28,6 +30,19 @@ def add_switches(group: _ArgumentGroup) -> None:
                 const=switch.option,
                 help=switch.flag,
             )
+
+
+def what_to_record(text: str) -> list[str]:
+    """``operators,shapes`` as options of the recorder beside operators, which are always there."""
+    known = {s.flag_name.lstrip("-"): s.option for s in switches() if s.flag}
+    words = [word.strip() for word in text.split(",")]
+    for word in words:
+        if word != _OPERATORS and word not in known:
+            raise ArgumentTypeError(
+                f"{word!r} is nothing that can be recorded. Name some of "
+                f"{', '.join((_OPERATORS, *known))}"
+            )
+    return [known[word] for word in words if word != _OPERATORS]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +78,8 @@ class RunOptions:
 
     settings: ProfileSettings = field(default_factory=ProfileSettings)
     schedule: ScheduleOption | None = None
+    # what is recorded besides of some steps; None where all is recorded alike
+    detail: ProfileSettings | None = None
     why: bool = False
     sort_by: str = "self_cpu_time_total"
     row_limit: int = 15
@@ -97,7 +114,6 @@ class EndRequest:
     folder: Path  # that the program is in, where relative names of its sources are
     # the file of the recording; None where its trace is saved already
     recording: Path | None = None
-    superseded: tuple[Path, ...] = ()  # files of recordings of which nothing is wanted any more
     saved: Path | None = None  # the folder of the trace that is saved already
     is_more: bool = False  # that was shown, and nothing but what ``facts`` say is new
     # :class:`opscope.recording.facts.program_facts.ProgramFacts` as JSON
@@ -122,7 +138,6 @@ class EndRequest:
             paths = {"folder": Path(job["folder"]), "destination": _places(job["destination"])}
             said["job"] = JobRequest(**{**job, **paths})
         said["destination"] = _places(said["destination"])
-        said["superseded"] = tuple(map(Path, said["superseded"]))
         for name in ("folder", "recording", "saved"):
             said[name] = said[name] and Path(said[name])
         return cls(**said)

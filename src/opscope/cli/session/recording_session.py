@@ -23,20 +23,19 @@ from opscope.cli.session.finisher import Finisher
 from opscope.cli.session.options import EndRequest, JobRequest, RunOptions
 from opscope.cli.session.termination import interrupts_wait
 from opscope.cli.shown.console import Messages
-from opscope.columns.metadata_kinds import OVER, STEPS, WARM
+from opscope.columns.metadata_kinds import OVER, STEPS
 from opscope.live.children.job import ChildrenOfRun
-from opscope.live.warm_steps import WarmSteps
-from opscope.recording.facts.process_facts import is_rank_of_several, launched_rank
+from opscope.live.detailed_steps import START_S, DetailedSteps
+from opscope.recording.facts.process_facts import launched_rank
 from opscope.recording.streams.keeper import dismiss_keepers
 from opscope.recording.streams.stream import Streams
-from opscope.timeline.steps import module_calls
 from opscope.torch_api.drop_in.install import install_and_answer
 from opscope.torch_api.profile_recording import ProfileRecording
 from opscope.torch_api.schedule import schedule
 from opscope.torch_api.steps import after_each_optimizer_step
 
-_FEWEST_CALLS = 3
-"""Of a network, so that a program without steps is taken to do that."""
+_START_OF_WHY_S = 20.0
+"""Of a program without steps, in detail: who asks why waits for the answer, not for the program."""
 
 
 class RecordingSession:
@@ -57,9 +56,8 @@ class RecordingSession:
         self._destination = destination
         self._messages = messages
         self._profile: ProfileRecording | None = None
-        self._warm: WarmSteps | None = None
+        self._detailed: DetailedSteps | None = None
         self._failed = False
-        self._has_kept = False
         self._cycles = 0
         self._children = children
         self._rank = launched_rank() if children is None else children.rank
@@ -69,7 +67,6 @@ class RecordingSession:
         self._is_ending = False
         self._asked_last: EndRequest | None = None
         self._shown: EndRequest | None = None
-        self._recordings: list[ProfileRecording] = []
 
     def begin(self) -> None:
         """Start recording; torch is imported. If that fails, say so and let the program run."""
@@ -77,10 +74,7 @@ class RecordingSession:
             # A program that uses torch.profiler itself then pays for one recorder, not for two.
             if os.environ.get("OPSCOPE_DROP_IN") != "0":
                 install_and_answer()
-            if self._options.why:
-                self._begin_to_find_out()
-            else:
-                self._begin_recording()
+            self._begin_recording()
             if self._children is not None:
                 self._children.recording_began()
         except Exception as error:
@@ -88,26 +82,20 @@ class RecordingSession:
             self._messages.fail(f"{error} The program runs on without being recorded.")
 
     def _begin_recording(self) -> None:
-        self._profile = self._new_recording()
-        self._profile.start()
-        if self._options.schedule is not None:
-            after_each_optimizer_step(partial(self._steps.step_ended, self._step_of_schedule))
-
-    def _begin_to_find_out(self) -> None:
-        self._warm = WarmSteps(
-            self._new_recording, self._keep_warm_steps, self._answer_so_far, is_rank_of_several
-        )
-        self._warm.begin()
-        after_each_optimizer_step(partial(self._steps.step_ended, self._step_ended))
-
-    def _new_recording(self, is_warm: bool = False) -> ProfileRecording:
-        recording = ProfileRecording(**self._profile_arguments())
-        if is_warm:
-            recording.trace_facts[WARM] = True
-        if self._options.stream:
-            recording.stream_into(self._streams())
-        self._recordings.append(recording)
-        return recording
+        options = self._options
+        profile = self._profile = ProfileRecording(**self._profile_arguments())
+        if options.stream:
+            profile.stream_into(self._streams())
+        if options.detail is not None:
+            profile.detail_with(options.detail)
+        profile.start()
+        if options.schedule is not None:
+            after_each_optimizer_step(partial(self._steps.step_ended, profile.step))
+        elif options.detail is not None:
+            start_s = _START_OF_WHY_S if options.why else START_S
+            self._detailed = DetailedSteps(profile.record_detail, start_s)
+            self._detailed.begin()
+            after_each_optimizer_step(self._step_ended)
 
     def _streams(self) -> Streams:
         options, folder = self._options, self._destination.trace
@@ -126,26 +114,17 @@ class RecordingSession:
             ),
         )
 
-    @property
-    def _answers_for_all(self) -> bool:
-        """What makes it slow is said in the end, of the process that did most."""
-        return self._children is not None and self._options.why
-
-    def _step_of_schedule(self) -> None:
-        if self._profile is not None:
-            self._profile.step()
-
     def _step_ended(self) -> None:
         try:
-            if self._warm is not None:
-                self._warm.step_ended()
+            if self._detailed is not None:
+                self._detailed.step_ended()
         except Exception as error:  # the program's step must not fail for it
-            self._messages.fail(f"The warm steps could not be recorded: {reason(error)}")
+            self._messages.fail(f"Steps could not be recorded in detail: {reason(error)}")
 
     def program_is_over(self) -> None:
         """What is recorded from now on is of Python's own end."""
-        for recording in self._recordings:
-            recording.trace_facts[OVER] = time.time_ns()
+        if self._profile is not None:
+            self._profile.trace_facts[OVER] = time.time_ns()
 
     def finish(self) -> None:
         """Stop, and have another process write the files and say what they show."""
@@ -154,12 +133,11 @@ class RecordingSession:
         self._finisher.program_ends()
         try:
             _leave_programs_limits()
+            if self._detailed is not None:
+                self._detailed.finish()
             if self._profile is not None:
                 self._profile.stop()
-            if self._warm is not None:
-                self._finish_finding_out(self._warm)
-            else:
-                self._report()
+            self._report()
             self._ask_for_the_rest()
             self._finisher.wait_at_the_end()
         except KeyboardInterrupt:
@@ -188,12 +166,12 @@ class RecordingSession:
         if shown is None or seen is None:
             return None
         facts = {"metadata": {STEPS: seen}}
-        return replace(shown, recording=None, superseded=(), is_more=True, facts=facts)
+        return replace(shown, recording=None, is_more=True, facts=facts)
 
     def _say_who_goes_on(self) -> None:
         if self._finisher.is_busy:
             self._messages.say("left: another process goes on writing the trace")
-        elif any(recording.has_stream for recording in self._recordings):
+        elif self._profile is not None and self._profile.has_stream:
             folder = shlex.quote(str(self._destination.trace))
             self._messages.fail(
                 "Interrupted; what was recorded is kept, and becomes a trace by itself or by "
@@ -231,52 +209,6 @@ class RecordingSession:
                 "or record everything by leaving out --schedule."
             )
 
-    def _finish_finding_out(self, warm: WarmSteps) -> None:
-        with interrupts_wait():  # for what is being said of a program without steps
-            recording = warm.finish()
-        if recording is None or self._failed or self._has_kept:
-            return
-        if warm.recorded_steps:
-            self._keep_warm_steps(recording)
-        else:
-            if not self._answers_for_all:
-                self._messages.say(
-                    "the program ended before it was warm, so this is about its start; a step ends "
-                    "when the optimizer's step() returns"
-                    if warm.ended_steps
-                    else "no optimizer's step() has returned, so this is about the program from "
-                    f"its start on, {warm.limit_s:.0f} s at most"
-                )
-            self._keep(recording, self._destination)
-
-    def _answer_so_far(self, recording: ProfileRecording) -> bool:
-        """Say why a program is slow that has no steps, while it runs on; on a thread of ours.
-
-        Only where it calls a network again and again: else it may still be about to begin.
-        """
-        warm = self._warm
-        if self._failed or self._answers_for_all or warm is None or recording.is_drained:
-            return False
-        try:
-            if len(module_calls(recording.trace)) < _FEWEST_CALLS:
-                return False
-            self._messages.say(
-                f"no optimizer's step() has returned for {warm.limit_s:.0f} s, so this is about "
-                "the calls of the network until now; steps are looked at if there are any later"
-            )
-            self._keep(recording, self._destination)
-            self._has_kept = False  # by what is the last that is said
-        except Exception as error:  # the program runs on
-            self._messages.fail(f"What was recorded could not be looked at: {reason(error)}")
-            return False
-        return True
-
-    def _keep_warm_steps(self, recording: ProfileRecording) -> None:
-        steps = self._warm.recorded_steps if self._warm is not None else 0
-        if not self._answers_for_all:
-            self._messages.say(f"this is about {steps} steps of the program once it was warm")
-        self._keep(recording, self._destination)
-
     def _keep_cycle(self, profile: ProfileRecording) -> None:
         self._cycles += 1
         try:
@@ -297,7 +229,6 @@ class RecordingSession:
             if self._is_ending and (seen := self._steps.seen()) is not None:
                 profile.trace_facts[STEPS] = seen
             asked = self._request_for(profile, destination)
-            self._has_kept = True
             if self._is_ending:
                 self._asked_last = asked
             elif asked is not None:
@@ -312,12 +243,10 @@ class RecordingSession:
             saved = self._save(profile, destination)
             if saved is None:
                 return None
-            for recording in self._recordings:
-                recording.discard_streams()
+            profile.discard_streams()
             return replace(self._request(destination), saved=saved)
-        others = () if self._options.schedule is not None else self._other_files(file)
         facts = profile.leave_to_its_file().as_json()
-        return replace(self._request(destination), recording=file, superseded=others, facts=facts)
+        return replace(self._request(destination), recording=file, facts=facts)
 
     def _request(self, destination: Destination) -> EndRequest:
         options = self._options
@@ -332,10 +261,6 @@ class RecordingSession:
             with_children=self._children is not None,
             folder=_current_folder(),
         )
-
-    def _other_files(self, chosen: Path) -> tuple[Path, ...]:
-        files = (recording.stream_file for recording in self._recordings)
-        return tuple(file for file in files if file is not None and file != chosen)
 
     def _save(self, profile: ProfileRecording, destination: Destination) -> Path | None:
         """Write the trace of what is in the memory of this process; its own part of the folder."""

@@ -17,7 +17,6 @@ from opscope.cli.shown.side_by_side import answer
 from opscope.cli.trace_argument import Chosen
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
-from opscope.jobs.shared_findings import shared_compilations
 from opscope.storage.partition import Partition, parts_text
 from opscope.timeline.period import Which
 
@@ -89,6 +88,8 @@ def _overview(found: CompiledCode, share: float) -> dict[str, str]:
 
 def _of_all(found: Mapping[Partition, CompiledCode], compared: Collection[Partition]) -> Result:
     """Where none ran, and what torch.compile did, once for all processes."""
+    from opscope.jobs.shared_findings import shared_compilations
+
     breaks = shared_compilations({part: one.graph_breaks for part, one in found.items()})
     again = shared_compilations({part: one.recompilations for part, one in found.items()})
     ran = [part for part in compared if found[part].graphs]

@@ -20,6 +20,7 @@ from opscope.columns.ledger import (
 )
 from opscope.columns.trace_data import TraceData
 from opscope.columns.unknown_codes import LEFT_OUT, SHOWN
+from opscope.timeline.detail import detail_text
 
 
 def describe_completeness(trace: TraceData, events: int | None = None) -> str:
@@ -34,6 +35,7 @@ def describe_completeness(trace: TraceData, events: int | None = None) -> str:
     if not ledger:
         return f"{count:,} events; whoever recorded them left no account of what was dropped"
     parts = [f"{count:,} events", _dropped(ledger)]
+    parts += [text] if (text := detail_text(trace.metadata)) else []
     parts += [*_clock(ledger), *_governed(ledger), *_not_understood(ledger)]
     if unknown := ledger.get("import", {}).get(WITHOUT_DURATION):
         parts.append(f"{unknown:,.0f} {WITHOUT_DURATION}")

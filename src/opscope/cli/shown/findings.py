@@ -16,12 +16,14 @@ from opscope.columns.trace_data import TraceData
 from opscope.findings.find import find_findings
 from opscope.findings.finding import Finding, Findings
 from opscope.findings.pattern import SAMPLES_LOST, Needs
-from opscope.findings.verdict import Verdict, find_verdict, quick_line
-from opscope.jobs.shared_findings import SharedFinding, shared_findings
+from opscope.findings.verdict import Verdict, find_verdict
 from opscope.storage.partition import Partition, parts_text
+from opscope.timeline.typical import typical_part
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from opscope.jobs.shared_findings import SharedFinding
 
 CSV_COLUMNS = (
     *("id", "title", "severity", "time_ns", "saved_ns", "saved_share"),
@@ -29,7 +31,7 @@ CSV_COLUMNS = (
 )
 _MOST_FINDINGS = 3
 MOST_EVENTS = 1_000_000
-"""Of a verdict, which takes about 5 µs and 600 bytes for each."""
+"""Of a verdict at the end of a run, which takes about 2 µs and 500 bytes for each."""
 COLOURS = {"high": "bold red", "medium": "yellow", "low": "dim"}
 """Of severities."""
 
@@ -172,9 +174,8 @@ def headline(trace: TraceData) -> list[str]:
     """The verdict in a few lines; none for a trace without operators."""
     if not ran_anything(trace) or not trace.has_times:
         return []
-    if len(trace.events) > MOST_EVENTS:
-        return [quick_line(trace), "what to change: `opscope why` says, as it takes a while"]
-    return verdict_lines(find_verdict(trace))
+    part = typical_part(trace, MOST_EVENTS)
+    return verdict_lines(find_verdict(trace if part is None else part.trace))
 
 
 def verdict_lines(verdict: Verdict) -> list[str]:
@@ -205,6 +206,8 @@ def findings_result(found: Findings, texts: LineTexts, explain: bool) -> Result:
 
 def findings_of_all(found: Mapping[Partition, tuple[Findings, LineTexts]]) -> list[Section]:
     """What is the same in several is said once, those that weigh most anywhere first."""
+    from opscope.jobs.shared_findings import shared_findings
+
     texts = {place: text for _, one in found.values() for place, text in one.items()}
     by_process = {part: findings for part, (findings, _) in found.items()}
     sections = []

@@ -8,6 +8,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from opscope.analysis.memory.counters import where_recorded
 from opscope.analysis.memory.over_time import memory_over_time
 from opscope.api.job import Job
 from opscope.base.quantity_text import bytes_text, time_text
@@ -70,7 +71,11 @@ def _row_of_loaded(trace: TraceData, entry: ProcessEntry) -> ProcessRow:
     named = [int(key) for key in said.get("process_names", {}) if str(key).isdecimal()]
     if len(named) == 1:
         said.setdefault("process_id", named[0])
-    found = memory_over_time(trace, categories=False) if len(trace.table("allocations")) else []
+    found = (
+        memory_over_time(where_recorded(trace), categories=False)
+        if len(trace.table("allocations"))
+        else []
+    )
     return _row_of(
         entry, said, len(trace.events), max((one.peak.in_use for one in found), default=None)
     )
@@ -130,7 +135,7 @@ def _peak_bytes(processes: Processes, entry: ProcessEntry) -> int | None:
     part = entry.partition
     if part is None or not processes.rows_of(part, "allocations"):
         return None
-    found = memory_over_time(processes.load(part), categories=False)
+    found = memory_over_time(where_recorded(processes.load(part)), categories=False)
     return max((device.peak.in_use for device in found), default=None)
 
 

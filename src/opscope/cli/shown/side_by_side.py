@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from opscope.base.quantity_text import share_text
 from opscope.cli.shown.console import Messages
@@ -11,8 +11,10 @@ from opscope.cli.shown.results import Result, Section
 from opscope.cli.trace_argument import Chosen, each_process, load_chosen, said_once
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError, UsageError
-from opscope.jobs.compared_accounts import ComparedShares, compare_shares_of
 from opscope.storage.partition import Partition
+
+if TYPE_CHECKING:
+    from opscope.jobs.compared_accounts import ComparedShares
 
 _MOST_DIFFERENCES, _MOST_NOTES = 5, 8
 
@@ -52,6 +54,8 @@ def answer(
 
 def side_by_side(results: Mapping[Partition, Result], chosen: Chosen, of_all: Result) -> Result:
     """One result of those of several processes."""
+    from opscope.jobs.compared_accounts import compare_shares_of
+
     ranked = sorted(results.items(), key=lambda one: -one[1].weight)
     rows = [(str(part), row) for part, result in ranked for row in result.overview]
     table = Section(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from opscope.analysis.account.find import find_account
+from opscope.analysis.memory.counters import where_recorded
 from opscope.analysis.memory.over_time import memory_over_time
 from opscope.analysis.module_times import module_times
 from opscope.analysis.source_lines import program_lines
@@ -28,7 +29,7 @@ from opscope.findings.finding import Findings
 from opscope.findings.verdict import Verdict, weighed
 from opscope.timeline.listing import TorchListing
 from opscope.timeline.module_attribution import module_text
-from opscope.timeline.period import Period
+from opscope.timeline.period import Period, detailed_period_of
 
 MOST_MODULES = 5
 MOST_LINES = 5
@@ -62,9 +63,11 @@ class Sections:
 
 
 def find_sections(trace: TraceData, period: Period) -> Sections:
-    """Gather them: of the period, but memory of the whole recording, whose peak may be anywhere."""
+    """Gather them: of the period, or what of it was recorded in detail; but memory of the whole
+    recording, whose peak may be anywhere."""
     if not period.trace.has_times:
         return Sections([], [], _memory(trace), None, line_texts(trace))
+    period = detailed_period_of(trace, period.which)
     listing = TorchListing(period.trace)
     findings = find_findings(trace, listing=listing, which=period.which)
     account = find_account(trace, period.which)
@@ -101,7 +104,7 @@ def _lines(trace: TraceData) -> list[dict[str, Any]]:
 
 def _memory(trace: TraceData) -> list[dict[str, Any]]:
     found = []
-    for device in memory_over_time(trace, categories=False):
+    for device in memory_over_time(where_recorded(trace), categories=False):
         parts = device.by_phase
         at_peak = parts.size_bytes[device.at_peak]
         largest = np.argsort(-at_peak, kind="stable")[:_MOST_CATEGORIES]

@@ -12,7 +12,7 @@ import numpy as np
 from opscope.analysis.account.account import Account
 from opscope.analysis.account.find import find_account
 from opscope.analysis.collectives.process_collectives import ProcessCollectives, process_collectives
-from opscope.analysis.memory.counters import memory_was_recorded
+from opscope.analysis.memory.counters import memory_was_recorded, where_recorded
 from opscope.analysis.memory.life_categories import categories_of_lives, category_text, group_blocks
 from opscope.analysis.memory.lives import PeakMoment, alive_at, devices_with_memory, find_peak
 from opscope.columns.causes import Cause
@@ -41,6 +41,7 @@ from opscope.jobs.rollup.schema import (
     cause_column,
 )
 from opscope.storage.partition import RANK, Partition
+from opscope.timeline.detail import in_detail
 from opscope.timeline.period import Which
 
 Columns = dict[str, Any]
@@ -74,7 +75,10 @@ def contents_of(trace: TraceData, part: Partition, may_import_torch: bool = True
     for which in Which:
         with suppress(UsageError):  # there may be no start-up
             accounts[which] = find_account(trace, which)
-    subject, collectives = Subject(trace), process_collectives(trace)
+    detailed, collectives = in_detail(trace), process_collectives(trace)
+    subject = Subject(detailed)
+    steps = len(find_account(detailed, Which.ALL).steps)
+    all_steps = len(accounts[Which.ALL].steps)
     operators = operator_columns(trace)
     columns = {
         STEPS.name: _step_columns(accounts[Which.ALL]),
@@ -82,8 +86,10 @@ def contents_of(trace: TraceData, part: Partition, may_import_torch: bool = True
         OPERATORS.name: _those_of(OPERATORS, operators),
         OPERATOR_DETAILS.name: _those_of(OPERATOR_DETAILS, operators),
         LINES.name: line_columns(subject),
-        PLACES.name: place_columns(subject),
-        MEMORY.name: _memory_columns(trace, may_import_torch or "torch" in sys.modules),
+        PLACES.name: place_columns(subject, all_steps / steps if steps else 1.0),
+        MEMORY.name: _memory_columns(
+            where_recorded(trace), may_import_torch or "torch" in sys.modules
+        ),
         LEDGER.name: _ledger_columns(trace, collectives),
         COLLECTIVES.name: _collective_columns(collectives),
     }

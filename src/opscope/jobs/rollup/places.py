@@ -48,8 +48,11 @@ class ProcessPlaces:
     own_line: Mapping[ProgramPlace, int]
 
 
-def place_columns(subject: Subject) -> Columns:
-    """The columns of ``rollup_places``, without whose they are."""
+def place_columns(subject: Subject, scale: float = 1.0) -> Columns:
+    """The columns of ``rollup_places``, without whose they are.
+
+    ``scale``: how many times as many steps the recording has as ``subject``.
+    """
     group, places = _places_of_events(subject)
     numbers = {place: number for number, place in enumerate(sorted({*places, ProgramPlace()}))}
     # Two files, or two functions of one name and line, are one place in words.
@@ -69,7 +72,7 @@ def place_columns(subject: Subject) -> Columns:
         "module": [one.module for one in found],
         "operator": [one.operator for one in found],
         "own_line": np.array([lines.get(number, -1) for number in row.tolist()], dtype=np.int64),
-        "time_ns": time[row, cause],
+        "time_ns": (time[row, cause] * scale).astype(np.int64),
     }
 
 

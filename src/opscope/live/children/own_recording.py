@@ -13,13 +13,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
-from opscope.columns.metadata_kinds import WARM
 from opscope.live.children.settings import ChildSettings
-from opscope.live.warm_steps import WarmSteps
-from opscope.recording.facts.process_facts import is_rank_of_several
+from opscope.live.detailed_steps import DetailedSteps
 from opscope.recording.streams.stream import Streams
 from opscope.torch_api.profile_recording import ProfileRecording
 from opscope.torch_api.schedule import schedule
+from opscope.torch_api.settings import ProfileSettings
 from opscope.torch_api.steps import after_each_optimizer_step
 
 WhenFailed: TypeAlias = Callable[[Exception], None]
@@ -43,7 +42,7 @@ def way_of_recording(settings: ChildSettings) -> Callable[[Streams, WhenFailed],
     """
     if settings.flight is not None:
         return _flight_recorders(settings.flight)
-    return partial(_WarmPart if settings.why else _WholeOrSomeSteps, settings)
+    return partial(_WholeOrSomeSteps, settings)
 
 
 def _flight_recorders(
@@ -57,7 +56,7 @@ def _flight_recorders(
 
 
 class _WholeOrSomeSteps:
-    """All of the process, or the steps that a schedule says, of the optimizer in this process."""
+    """All of the process, with some steps in detail; or those that a schedule says."""
 
     def __init__(self, settings: ChildSettings, streams: Streams, when_failed: WhenFailed) -> None:
         steps: dict[str, Any] = {}
@@ -69,14 +68,23 @@ class _WholeOrSomeSteps:
         self._profile = ProfileRecording(**settings.arguments, **steps)
         self._profile.stream_into(streams)
         self._folder, self._when_failed = settings.folder, when_failed
-        self._counts_steps = settings.schedule is not None
+        self._detailed: DetailedSteps | None = None
+        if settings.detail:
+            lines = settings.detail.get("source_lines", True)
+            self._profile.detail_with(ProfileSettings.of(settings.detail, source_lines=lines))
+            self._detailed = DetailedSteps(self._profile.record_detail)
+        self._counts_steps = settings.schedule is not None or self._detailed is not None
 
     def start(self) -> None:
         self._profile.start()
+        if self._detailed is not None:
+            self._detailed.begin()
         if self._counts_steps:
             after_each_optimizer_step(self._step_ended)
 
     def stop(self) -> None:
+        if self._detailed is not None:
+            self._detailed.finish()
         self._profile.stop()
         _save_if_devices_were_used(self._profile)
 
@@ -85,49 +93,9 @@ class _WholeOrSomeSteps:
         if not self._counts_steps or not self._folder.is_dir():
             return
         try:
-            self._profile.step()
+            self._profile.step() if self._detailed is None else self._detailed.step_ended()
         except Exception as error:
             self._counts_steps = False
-            self._when_failed(error)
-
-
-class _WarmPart:
-    """The start, or better some steps once the process is warm."""
-
-    def __init__(self, settings: ChildSettings, streams: Streams, when_failed: WhenFailed) -> None:
-        self._settings, self._streams, self._when_failed = settings, streams, when_failed
-        self._made: list[ProfileRecording] = []
-        self._warm = WarmSteps(self._new_recording, self._keep, is_rank=is_rank_of_several)
-
-    def start(self) -> None:
-        self._warm.begin()
-        after_each_optimizer_step(self._step_ended)
-
-    def stop(self) -> None:
-        recording = self._warm.finish()
-        if recording is not None:
-            self._keep(recording)
-
-    def _new_recording(self, is_warm: bool) -> ProfileRecording:
-        recording = ProfileRecording(**self._settings.arguments)
-        recording.stream_into(self._streams)
-        if is_warm:
-            recording.trace_facts[WARM] = True
-        self._made.append(recording)
-        return recording
-
-    def _keep(self, recording: ProfileRecording) -> None:
-        for other in self._made:
-            if other is not recording:
-                other.discard_streams()
-        _save_if_devices_were_used(recording)
-
-    def _step_ended(self) -> None:
-        if not self._settings.folder.is_dir():
-            return
-        try:
-            self._warm.step_ended()
-        except Exception as error:
             self._when_failed(error)
 
 

@@ -25,7 +25,8 @@ class ChildSettings:
     drop_in: bool = True  # torch.profiler in them records with opscope, too
     # arguments of :func:`opscope.schedule`: which steps of each; None for all
     schedule: Mapping[str, int] | None = None
-    why: bool = False  # the start of each, then a few warm steps
+    # likewise, of what is recorded besides of some steps; empty where all is recorded alike
+    detail: Mapping[str, Any] = field(default_factory=dict)
     # arguments of :class:`opscope.flight_recorder`, where each has one of its own, and is not
     # recorded otherwise
     flight: Mapping[str, Any] | None = None

@@ -16,11 +16,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from opscope import _native
+from opscope.columns.metadata_kinds import DETAIL
 from opscope.columns.overloads import described
 from opscope.recording.assemble import knows_overloads
 from opscope.recording.compiled.listener import GeneratedCode, noted_sites
 from opscope.recording.cost import cost_by_kind
 from opscope.recording.decoded import Decoded
+from opscope.recording.detail import DetailStretches
 from opscope.recording.listeners import DEVICES, DeviceActivity, Listener
 from opscope.recording.sources import RecordingOptions, listeners_of
 
@@ -43,6 +45,8 @@ def noted_known(notes: Iterable[str]) -> Known:
     notes = list(notes)
     for note in notes:
         said = json.loads(note)
+        if DETAIL in said:
+            sooner[DetailStretches.__name__] = said[DETAIL]
         if DEVICES in said:
             sooner[DeviceActivity.__name__] = said[DEVICES]
         known = said.get(_NOTE, known)

@@ -146,20 +146,21 @@ def outermost_of(
     if not len(start):
         return np.zeros(0, dtype=np.bool_)
     key = group.astype(np.int64) * len(trace.table("threads")) + trace.events["thread"][events]
-    order = _by_start(start)
-    order = order[order_rows(key[order])]
-    begins = np.ones(len(order), dtype=np.bool_)
-    begins[1:] = np.diff(key[order]) != 0
+    by_start = _by_start(start)
+    order = order_rows(key if by_start is None else key[by_start])
+    order = order if by_start is None else by_start[order]
+    key, start, end = key[order], start[order], end[order]
+    begins = key[1:] != key[:-1]
     # Every group gets a stretch of its own, so that one running maximum serves them all.
     origin = int(start.min())
-    shift = (np.cumsum(begins) - 1) * (int(end.max()) - origin + 1)
-    reached = np.maximum.accumulate(end[order] - origin + shift)
+    shift = np.append(0, np.cumsum(begins)) * (int(end.max()) - origin + 1) - origin
+    reached = np.maximum.accumulate(np.add(end, shift, out=end), out=end)
     result = np.ones(len(order), dtype=np.bool_)
-    result[order[1:]] = begins[1:] | ((start[order] - origin + shift)[1:] >= reached[:-1])
+    result[order[1:]] = begins | (np.add(start, shift, out=start)[1:] >= reached[:-1])
     return result
 
 
-def _by_start(start_ns: Values) -> Values:
-    """Rows in order of start; of equal ones in their own."""
+def _by_start(start_ns: Values) -> Values | None:
+    """Rows in order of start, equal ones in their own; None where they are in that order."""
     in_order = bool((start_ns[1:] >= start_ns[:-1]).all())
-    return np.arange(len(start_ns)) if in_order else np.argsort(start_ns, kind="stable")
+    return None if in_order else np.argsort(start_ns, kind="stable")

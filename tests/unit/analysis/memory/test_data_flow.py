@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from opscope.analysis.memory.data_flow import (
-    BEFORE_RECORDING,
     SHOWN_CATEGORIES,
     Action,
     Category,
@@ -37,53 +36,12 @@ def held(sizes, row, category):
     return int(sizes.size_bytes[row, SHOWN_CATEGORIES.index(category)])
 
 
-def test_what_was_there_before_counts_from_the_first_moment():
-    sizes = sizes_by_category(
-        timeline(
-            (BEFORE_RECORDING, Action.PREEXISTING, 100, Category.PARAMETER, Category.PARAMETER),
-            (5_000, Action.CREATE, 10, Category.ACTIVATION, Category.ACTIVATION),
-            (9_000, Action.DESTROY, 10, Category.ACTIVATION, Category.ACTIVATION),
-        )
-    )
-
-    assert sizes.time_us == [5, 5, 9]
-    assert [held(sizes, row, Category.PARAMETER) for row in range(3)] == [100, 100, 100]
-    assert [held(sizes, row, Category.ACTIVATION) for row in range(3)] == [0, 10, 0]
-
-
-def test_a_change_moves_bytes_from_one_category_to_another():
-    sizes = sizes_by_category(
-        timeline(
-            (1_000, Action.CREATE, 8, Category.AUTOGRAD_DETAIL, Category.AUTOGRAD_DETAIL),
-            (2_000, Action.INCREMENT_VERSION, 8, Category.AUTOGRAD_DETAIL, Category.UNKNOWN),
-        )
-    )
-
-    assert held(sizes, 1, Category.AUTOGRAD_DETAIL) == 0
-    assert held(sizes, 1, Category.UNKNOWN) == 8
-
-
-def test_actions_of_one_microsecond_are_one_row():
-    create = (Action.CREATE, 8, Category.INPUT, Category.INPUT)
-
-    sizes = sizes_by_category(timeline((1_100, *create), (1_200, *create), (2_000, *create)))
-
-    assert sizes.time_us == [1, 2]
-    assert [held(sizes, row, Category.INPUT) for row in range(2)] == [16, 24]
-
-
 def test_times_are_divided_as_torch_divides_them():
     late = 1_700_000_000_000_000_999  # in floating point, its microseconds round up
 
     sizes = sizes_by_category(timeline((late, Action.CREATE, 1, Category.INPUT, Category.INPUT)))
 
     assert sizes.time_us == [int(late / 1000)] == [1_700_000_000_000_001]
-
-
-def test_only_what_was_there_before_keeps_its_mark():
-    assert sizes_by_category(timeline()).time_us == []
-    before = (BEFORE_RECORDING, Action.PREEXISTING, 1, Category.UNKNOWN, Category.UNKNOWN)
-    assert sizes_by_category(timeline(before)).time_us == [BEFORE_RECORDING]
 
 
 def test_devices_are_told_apart():

@@ -4,82 +4,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opscope.analysis.flops import count_flops
 from opscope.analysis.torch_listing.averages import key_averages
-from opscope.columns.schema import AllocationAction, EventKind
+from opscope.columns.schema import EventKind
 from opscope.timeline.listing import TorchListing
-from support.build_trace import allocation, build_trace, kernel, span, tensor
+from support.build_trace import build_trace, kernel, span
 
 
 def us(values):
     return (values / 1000).tolist()
-
-
-def test_sums_per_name_in_order_of_first_appearance():
-    averages = key_averages(
-        build_trace("""
-        aten::linear     0..100
-          aten::t        1..20
-          aten::addmm   30..90
-        aten::t        200..210
-    """)
-    )
-
-    assert averages.names == ["aten::linear", "aten::t", "aten::addmm"]
-    assert averages.count.tolist() == [1, 2, 1]
-    assert us(averages.quantities.cpu_total_ns) == [100, 29, 60]
-    assert us(averages.quantities.cpu_self_ns) == [21, 29, 60]
-
-
-def test_recursion_counts_every_event_of_the_key():
-    averages = key_averages(
-        build_trace("""
-        f        0..100
-          g      1..90
-            f    2..80
-    """)
-    )
-
-    assert averages.names == ["f", "g"]
-    assert averages.count.tolist() == [2, 1]
-    assert us(averages.quantities.cpu_total_ns) == [178, 89]
-    assert us(averages.quantities.cpu_self_ns) == [89, 11]
-
-
-def test_steps_are_one_row_and_annotations_are_not_operators():
-    averages = key_averages(
-        build_trace(
-            [
-                span("ProfilerStep#1", 0, 10),
-                span("ProfilerStep#2", 10, 20),
-                span("same name", 20, 30),
-                span("same name", 30, 40, kind=EventKind.ANNOTATION),
-            ]
-        )
-    )
-
-    assert averages.names == ["ProfilerStep*", "same name", "same name"]
-    assert averages.count.tolist() == [2, 1, 1]
-
-
-def test_memory_outside_events_is_a_row_of_its_own():
-    averages = key_averages(
-        build_trace(
-            [("aten::empty", 10, 20), ("f", 40, 50)],
-            allocations=[
-                allocation(5, 4),
-                allocation(15, 64),
-                allocation(30, -64),
-                allocation(45, 1, action=AllocationAction.OUT_OF_MEMORY),
-            ],
-        )
-    )
-
-    assert averages.names == ["[memory]", "aten::empty", "f", "[OutOfMemory]"]
-    assert averages.count.tolist() == [2, 1, 1, 1]
-    assert averages.quantities.cpu_memory_bytes.tolist() == [-60, 64, 0, 0]
-    assert averages.quantities.cpu_self_memory_bytes.tolist() == [-60, 64, 0, 0]
-    assert us(averages.quantities.cpu_total_ns) == [0, 10, 10, 0]
 
 
 def test_device_work_is_listed_beside_the_operators():
@@ -94,33 +26,6 @@ def test_device_work_is_listed_beside_the_operators():
     assert averages.count.tolist() == [1, 2, 1]
     assert us(averages.quantities.device_total_ns) == [30, 30, 0]
     assert us(averages.quantities.cpu_total_ns) == [10, 0, 10]
-
-
-def test_grouping_by_input_shape():
-    shapes = [(2, 3), (2, 3), (4, 3), (2, 3)]
-    trace = build_trace(
-        [span("f", 10 * i, 10 * i + 5, inputs=[tensor(*s), 1]) for i, s in enumerate(shapes)]
-    )
-
-    averages = key_averages(trace, group_by_input_shape=True)
-
-    assert averages.count.tolist() == [3, 1]
-    assert averages.input_shapes == [[[2, 3], []], [[4, 3], []]]
-    assert key_averages(trace).input_shapes is None
-
-
-def test_grouping_by_overload():
-    trace = build_trace(
-        [
-            span("aten::add", 10 * i, 10 * i + 5, overload=overload)
-            for i, overload in enumerate(["Tensor", "out", "Tensor", ""])
-        ]
-    )
-
-    averages = key_averages(trace, group_by_overload_name=True)
-
-    assert averages.overload_names == ["Tensor", "out", ""]
-    assert averages.count.tolist() == [2, 1, 1]
 
 
 def test_grouping_by_the_innermost_frames():
@@ -145,26 +50,6 @@ def test_grouping_by_the_innermost_frames():
         ["model.py(5): forward", "main.py(1): a"],
         ["model.py(5): forward", "main.py(9): b"],
     ]
-
-
-def test_operations_are_added_up():
-    trace = build_trace(
-        [
-            span("aten::mm", 10 * i, 10 * i + 5, inputs=[tensor(2, 3), tensor(3, 4)])
-            for i in range(3)
-        ]
-    )
-
-    averages = key_averages(trace, flops=count_flops(trace))
-
-    assert averages.quantities.flops.tolist() == [3 * 48]
-    assert key_averages(trace).quantities.flops.tolist() == [0]
-
-
-def test_no_events():
-    for grouping in ({}, {"group_by_input_shape": True}, {"group_by_stack_n": 2}):
-        averages = key_averages(build_trace([]), **grouping)
-        assert len(averages) == 0 and averages.names == []
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3)), max_size=30))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from opscope.analysis.flops import count_flops
 from opscope.analysis.torch_listing.rows import (
     CPU_TYPES,
     DEVICE_TYPES,
@@ -12,23 +11,7 @@ from opscope.analysis.torch_listing.rows import (
 )
 from opscope.columns.schema import AllocationAction
 from opscope.timeline.listing import ANNOTATION, SYNCHRONISATION, TorchListing
-from support.build_trace import allocation, build_trace, kernel, span, tensor
-
-
-def test_totals_include_children_and_frees_count_negative():
-    trace = build_trace(
-        """
-        aten::add       0..100
-          aten::empty   1..20
-          aten::fill_  30..40
-        """,
-        allocations=[allocation(10, 64), allocation(50, 16), allocation(60, -24)],
-    )
-
-    use = measure_memory(TorchListing(trace), CPU_TYPES)
-
-    assert use.total_bytes.tolist() == [56, 64, 0]
-    assert use.self_bytes.tolist() == [-8, 64, 0]
+from support.build_trace import allocation, build_trace, kernel
 
 
 def test_devices_are_kept_apart_and_failures_are_not_counted():
@@ -44,35 +27,6 @@ def test_devices_are_kept_apart_and_failures_are_not_counted():
 
     assert measure_memory(listing, CPU_TYPES).total_bytes.tolist() == [64]
     assert measure_memory(listing, DEVICE_TYPES).total_bytes.tolist() == [256]
-
-
-def test_memory_of_unlisted_events_is_their_parents_own():
-    trace = build_trace(
-        """
-        a                  0..100
-          aten::is_leaf   10..20
-        """,
-        allocations=[allocation(15, 8)],
-    )
-
-    assert measure_memory(TorchListing(trace), CPU_TYPES).self_bytes.tolist()[0] == 8
-
-
-def test_asynchronous_events_have_totals_but_nothing_of_their_own():
-    trace = build_trace(
-        [span("a", 0, 100), span("async", 10, 200, parent=0, is_async=True)],
-        allocations=[allocation(20, 8, event=1)],
-    )
-    use = measure_memory(TorchListing(trace), CPU_TYPES)
-
-    assert use.total_bytes.tolist() == [8, 8]
-    assert use.self_bytes.tolist() == [8, 0]
-
-
-def test_without_allocations():
-    use = measure_memory(TorchListing(build_trace("a 0..1")), CPU_TYPES)
-
-    assert use.total_bytes.tolist() == [0] and use.self_bytes.tolist() == [0]
 
 
 def names(rows):
@@ -103,18 +57,3 @@ def test_rows_of_all_tables_are_merged_by_time():
     assert rows.quantities.flops is None
     keys = rows.key.tolist()
     assert keys[0] == keys[3] and len(set(keys)) == 5
-
-
-def test_quantities_belong_to_listed_events_only():
-    trace = build_trace(
-        [
-            span("aten::is_leaf", 0, 5),
-            span("aten::mm", 10, 20, inputs=[tensor(2, 3), tensor(3, 4)]),
-        ]
-    )
-
-    rows = list_rows(TorchListing(trace), count_flops(trace))
-
-    assert names(rows) == ["aten::mm"]
-    assert rows.quantities.flops.tolist() == [48]
-    assert len(rows) == 1

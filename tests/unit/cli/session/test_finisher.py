@@ -156,7 +156,7 @@ last = LastAction(action)
 def test_requests_are_read_as_they_were_written(tmp_path, request_):
     text = request_.as_text()
     assert "\n" not in text and EndRequest.from_text(text) == request_
-    more = {**json.loads(text), "superseded": ["/a", "/b"], "saved": "/c"}
+    more = {**json.loads(text), "saved": "/c"}
     more["job"] = {
         "folder": "/j",
         "has_cycles": True,
@@ -165,4 +165,4 @@ def test_requests_are_read_as_they_were_written(tmp_path, request_):
     }
     read = EndRequest.from_text(json.dumps(more))
     assert EndRequest.from_text(read.as_text()) == read
-    assert read.job.destination == request_.destination and read.superseded[1].name == "b"
+    assert read.job.destination == request_.destination and read.saved.name == "c"

@@ -4,7 +4,7 @@ from argparse import ArgumentTypeError
 
 import pytest
 
-from opscope.cli.session.options import ScheduleOption
+from opscope.cli.session.options import ScheduleOption, what_to_record
 
 
 def test_schedule():
@@ -70,3 +70,11 @@ def test_nothing_to_run(command_line, script, arguments, said):
     outcome = command_line("run", *arguments)
     assert outcome.code == 2
     assert said in outcome.complaint
+
+
+def test_what_is_to_be_recorded_is_named_as_the_options_are():
+    assert what_to_record("operators") == []
+    assert what_to_record("operators, shapes,own-stack") == ["shapes", "own_functions"]
+    assert what_to_record("stack,c-calls") == ["functions", "stack"]
+    with pytest.raises(ArgumentTypeError, match=r"'tensors' is nothing .* Name some of operators,"):
+        what_to_record("shapes,tensors")

@@ -1,5 +1,7 @@
 """The lines that a run ends with: the verdict."""
 
+import re
+
 from opscope.analysis.account.find import find_account
 from opscope.cli.shown import findings as module
 from opscope.cli.shown.findings import headline
@@ -11,6 +13,7 @@ from opscope.findings.find import find_findings
 from opscope.findings.verdict import find_verdict
 from opscope.timeline.period import period_of
 from support.build_trace import ORIGIN_NS, build_trace, span
+from support.repeat_trace import repeat_trace
 
 LOADING = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 
@@ -52,11 +55,12 @@ def test_what_python_does_at_its_end_is_left_out():
     assert headline(over)[1].endswith("(besides 750 µs after its end)")
 
 
-def test_what_to_change_is_not_looked_for_in_what_takes_long(monkeypatch):
-    monkeypatch.setattr(module, "MOST_EVENTS", 1)
-    monkeypatch.setattr(module, "find_verdict", None)
-    lines = headline(build_trace([span("aten::mm", 0, 10), span("aten::mm", 10, 20)]))
-    assert lines[0].startswith("most time: aten::mm 100%") and "opscope why" in lines[1]
+def test_of_what_takes_long_a_stretch_is_judged(monkeypatch):
+    monkeypatch.setattr(module, "MOST_EVENTS", 5_000)
+    one = build_trace([span("aten::mm", at, at + 9) for at in range(0, 1000, 10)])
+    said = headline(repeat_trace(one, 300, 1_000_000))
+    assert said[0].startswith("verdict: ")
+    assert re.search(r"aten::mm \d+% of the steady state, [\d.]+ ms of 300 ms", said[1])
 
 
 def test_what_was_dropped_is_said_where_the_shares_are():

@@ -8,37 +8,6 @@ from support.build_trace import build_trace, span, tensor
 from support.chrome_files import spans_of
 
 
-def test_inputs_of_every_sort(export):
-    undefined = tensor(dtype="float32", sizes=()) | {"dtype": -1, "sizes": [], "strides": []}
-    inputs = [
-        tensor(2, 3, dtype="bfloat16", strides=[1, 2]),
-        [tensor(4), tensor(5, 6, dtype="int64")],
-        undefined,
-        None,
-        True,
-        7,
-        2.5,
-        1 + 2j,
-        "text",
-        [1, 2],
-        [True],
-        [0.5],
-        [],
-    ]
-    trace = build_trace([span("op", 0, 1, inputs=inputs)])
-
-    args = spans_of(export(trace))[0]["args"]
-
-    scalars = ["Scalar"] * 4
-    lists = ["ScalarList"] * 4
-    assert args["Input type"] == ["c10::BFloat16", "TensorList", "", "", *scalars, "", *lists]
-    assert args["Input Dims"] == [[2, 3], [[4], [5, 6]], *[[]] * 11]
-    assert args["Input Strides"] == [[1, 2], [[1], [6, 1]], *[[]] * 11]
-    assert args["Concrete Inputs"] == (
-        ["", "", "", "", "True", "7", "2.5", "(1+2j)", "", "[1, 2]", "[True]", "[0.5]", "[]"]
-    )
-
-
 def test_an_empty_list_of_tensors_and_a_list_too_long_to_keep(export):
     trace = build_trace([span("op", 0, 1, inputs=[1, 1])])
     scalars = dict(trace.table("scalars")._columns)
@@ -51,26 +20,6 @@ def test_an_empty_list_of_tensors_and_a_list_too_long_to_keep(export):
     assert args["Input type"] == ["TensorList", ""]
     assert args["Concrete Inputs"] == ["", ""]
     assert args["Input Dims"] == [[], []]
-
-
-def test_outputs_are_not_inputs_and_gaps_keep_positions(export):
-    spans = [
-        span("first", 0, 1, inputs=[tensor(1)], outputs=[tensor(9), 3]),
-        span("second", 2, 3, outputs=[tensor(8)]),
-        span("third", 4, 5, inputs=[tensor(2), 5]),
-    ]
-    trace = build_trace(spans)
-    tensors = {name: trace.table("tensors")[name].copy() for name in ("event", "argument", "role")}
-    tensors |= {name: trace.table("tensors").lists(name) for name in ("sizes", "strides")}
-    tensors["argument"][-1] = 3  # arguments 0 and 2 of the third call were not recorded
-    trace = Trace({**trace._tables, "tensors": tensors}, trace.names)
-
-    first, second, third = (row["args"] for row in spans_of(export(trace)))
-
-    assert first["Input Dims"] == [[1]]
-    assert "Input Dims" not in second
-    assert third["Input Dims"] == [[], [], [], [2]]
-    assert third["Concrete Inputs"] == ["", "5", "", ""]
 
 
 def test_tensors_in_any_order_find_their_event(export):
@@ -117,9 +66,3 @@ def test_keyword_arguments_are_written_as_torch_writes_them(export):
     assert first["External id"] == 1
     assert {"list", "nothing"}.isdisjoint(first)
     assert {"stream", "grid"}.isdisjoint(second) and second["ok"] == 1
-
-
-def test_overload_names_follow_a_dot(export):
-    trace = build_trace([span("aten::add", 0, 1, overload="Tensor"), span("aten::add", 2, 3)])
-
-    assert [r["name"] for r in spans_of(export(trace))] == ["aten::add.Tensor", "aten::add"]

@@ -2,7 +2,7 @@
 
 from opscope.api.trace import Trace
 from opscope.columns.names import Names
-from opscope.columns.schema import EventKind, RecordScope
+from opscope.columns.schema import EventKind
 from opscope.export.chrome import writer as chrome_writer
 from opscope.export.chrome.writer import write_chrome_trace
 from support.build_trace import ORIGIN_NS, build_trace, span, tensor
@@ -76,21 +76,6 @@ def test_kinds_of_events_have_their_categories(export):
     assert rows["gc"]["args"] == {"Ev Idx": 5}
 
 
-def test_modules_are_numbered_within_their_class(export):
-    trace = build_trace(
-        [
-            span("m", 0, 1, kind=EventKind.MODULE_CALL, module="Linear_0"),
-            span("m", 2, 3, kind=EventKind.MODULE_CALL, module="ReLU_0"),
-            span("m", 4, 5, kind=EventKind.MODULE_CALL, module="Linear_1"),
-            span("m", 6, 7, kind=EventKind.MODULE_CALL, module="ReLU_0"),
-        ]
-    )
-
-    rows = spans_of(export(trace))
-
-    assert [row["args"]["Python module id"] for row in rows] == [0, 0, 1, 0]
-
-
 def test_python_calls_can_be_left_out(export):
     spans = [
         span("f", 0, 100, kind=EventKind.PYTHON_CALL),
@@ -109,50 +94,6 @@ def test_unfinished_spans_say_so(export):
     rows = spans_of(export(build_trace("a 0..?\n  b 1..2\n c 3..4")))
 
     assert [row["args"].get("finished") for row in rows] == [False, None, None]
-
-
-def test_arrows_are_numbered_from_one_in_order_of_their_heads(export):
-    backward = {"scope": RecordScope.BACKWARD_FUNCTION, "forward_thread": 1}
-    trace = build_trace(
-        [
-            span("aten::a", 0, 1, sequence_number=10),
-            span("aten::b", 2, 3, sequence_number=11),
-            span("BBackward0", 4, 5, "autograd", sequence_number=11, **backward),
-            span("ABackward0", 6, 7, "autograd", sequence_number=10, **backward),
-        ]
-    )
-
-    rows = [e for e in export(trace)["traceEvents"] if e.get("cat") == "fwdbwd"]
-
-    base = ORIGIN_NS // PERIOD_NS * PERIOD_NS
-    ends = [(e["ph"], e["id"], e["tid"], e["ts"] + base - ORIGIN_NS) for e in rows]
-    assert ends == [
-        ("s", 2, 1001, 0),
-        ("s", 1, 1001, 2_000),
-        ("f", 1, 1002, 4_000),
-        ("f", 2, 1002, 6_000),
-    ]
-    assert [e.get("bp") for e in rows] == [None, None, "e", "e"]
-
-
-def test_evaluations_have_the_sequence_number_of_their_node(export):
-    evaluate = "autograd::engine::evaluate_function: "
-    node = {"sequence_number": 8, "forward_thread": 2}
-    trace = build_trace(
-        [
-            span(evaluate + "MmBackward0", 0, 10),
-            span("MmBackward0", 1, 8, **node),
-            span("aten::mm", 2, 3, sequence_number=70),
-            span("aten::other", 8, 9, sequence_number=71),
-            span(evaluate + "torch::autograd::AccumulateGrad", 20, 30),
-            span("torch::autograd::AccumulateGrad", 21, 29),
-        ]
-    )
-
-    args = [row["args"] for row in spans_of(export(trace))]
-
-    assert [a.get("Sequence number") for a in args] == [8, 8, 70, 71, None, None]
-    assert [a.get("Fwd thread id") for a in args] == [2, 2, 0, 0, None, None]
 
 
 def test_threads_with_one_number_share_a_line(export):

@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from opscope.columns.schema import UNKNOWN_KIND, EventKind, ScalarType
+from opscope.columns.schema import ScalarType
 from opscope.storage.chrome import read_json
-from opscope.storage.chrome.vocabulary import meaning_of, vocabulary
 from opscope.timeline.tree.line_nesting import own_times
 from support.loaded import load_trace
 
@@ -98,16 +97,6 @@ def test_how_arguments_are_printed_says_their_kinds(read):
     assert trace.table("scalars")["type"].tolist() == list(kinds.values())
 
 
-def test_categories_are_asked_for_once_each(read, monkeypatch):
-    asked = []
-    monkeypatch.setattr(
-        read_json, "meaning_of", lambda text: asked.append(text) or meaning_of(text)
-    )
-    trace = read(*[event(cat='"Mine"')] * 9, *[event(cat='"mtia_insight"')] * 9, event())
-    assert asked == ["Mine", "mtia_insight", ""]
-    assert set(trace.events["kind"].tolist()) == {EventKind.ANNOTATION, UNKNOWN_KIND}
-
-
 def test_an_error_in_an_answer_ends_the_reading(read, monkeypatch):
     def interrupted(text):
         raise KeyboardInterrupt
@@ -115,10 +104,3 @@ def test_an_error_in_an_answer_ends_the_reading(read, monkeypatch):
     monkeypatch.setattr(read_json, "meaning_of", interrupted)
     with pytest.raises(KeyboardInterrupt):
         read(event())
-
-
-def test_what_the_reader_knows_is_what_python_knows():
-    known = vocabulary()
-    assert known["dtypes"]["float"] == 6
-    assert "Buffer Flush" in known["overheads"]
-    assert known["beside"] in known["known_keys"]

@@ -5,38 +5,6 @@ from __future__ import annotations
 from opscope.timeline.tree.event_tree import event_tree, self_times
 from support.build_trace import build_trace, span
 
-TIMELINE = """
-    a          0..100
-      b        1..50
-        c      2..10
-        d     11..20
-      e       60..90
-    f        200..300   @worker
-      g      210..220   @worker
-"""
-
-
-def test_children_are_in_order_of_start():
-    tree = event_tree(build_trace(TIMELINE))
-
-    assert tree.roots.tolist() == [0, 5]
-    assert [tree.children_of(row).tolist() for row in range(7)] == [
-        [1, 4],
-        [2, 3],
-        [],
-        [],
-        [],
-        [6],
-        [],
-    ]
-
-
-def test_the_tree_of_a_trace_is_made_once_and_goes_with_it():
-    trace = build_trace(TIMELINE)
-
-    assert event_tree(trace) is event_tree(trace)
-    assert event_tree(build_trace(TIMELINE)) is not event_tree(trace)
-
 
 def test_what_never_ended_closes_with_its_parent():
     # GIVEN annotations without an exit; the recording went on until 900
@@ -55,17 +23,6 @@ def test_what_never_ended_closes_with_its_parent():
 
 def us(values):
     return (values / 1000).tolist()
-
-
-def test_direct_children_are_taken_off_and_grandchildren_are_not():
-    trace = build_trace("""
-        a          0..100
-          b        1..50
-            c      2..10
-          e       60..90
-    """)
-
-    assert us(self_times(event_tree(trace))) == [21, 41, 8, 30]
 
 
 def test_an_asynchronous_event_has_no_self_time_and_takes_none():

@@ -7,7 +7,6 @@ import pytest
 
 from opscope.columns.schema import EventKind
 from opscope.timeline.timeline import place_events
-from opscope.timeline.tree.event_tree import event_tree, self_times
 from opscope.timeline.tree.line_nesting import line_nesting, outermost_of, own_times, thread_lines
 from support.build_trace import build_trace, span
 from support.plain_own_times import covered_ns, plain_own_times
@@ -19,12 +18,6 @@ def own_us(trace):
 
 def own_us_of(nesting):
     return (nesting.own_ns // 1000).tolist()
-
-
-def test_spans_that_nest_have_what_their_children_leave():
-    trace = build_trace("step 0..100\n  aten::mm 10..40\n    inner 10..20\n  aten::add 40..40")
-    assert own_us(trace) == [70, 20, 10, 0]
-    assert own_times(trace).tolist() == self_times(event_tree(trace)).tolist()
 
 
 def test_an_annotation_that_outlives_the_call_that_opened_it_counts_once():
@@ -39,16 +32,6 @@ def test_an_annotation_that_outlives_the_call_that_opened_it_counts_once():
     # The call that opened it overlaps it, and has what passed before.
     assert own_us(trace) == [50, 2, 18, 30]
     assert sum(own_us(trace)) == 100
-
-
-def test_threads_count_apart():
-    trace = build_trace([span("a", 0, 50), span("b", 10, 90, "other"), span("c", 20, 30)])
-    assert own_us(trace) == [40, 80, 10]
-
-
-def test_spans_without_a_duration_contain_nothing():
-    trace = build_trace([span("a", 0, 10), span("b", 5, 5), span("c", 5, 5), span("d", 5, 8)])
-    assert own_us(trace) == [7, 0, 0, 3]
 
 
 def random_spans(seed):
@@ -71,27 +54,6 @@ def test_own_times_of_a_thread_add_up_to_the_time_in_its_spans(seed):
     own, thread = own_times(trace), thread_lines(trace)[1]
     assert own.tolist() == plain_own_times(trace).tolist()
     assert [own[thread == one].sum() for one in range(3)] == covered_ns(trace)
-
-
-def test_a_function_that_calls_itself_is_one_stretch():
-    trace = build_trace("f 0..100\n  f 10..90\n    g 20..80\n      f 30..40\nf 100..120")
-    names = trace.events["name"].astype(np.int64)
-    rows = np.arange(5)
-    assert outermost_of(trace, rows, names).tolist() == [True, False, True, False, True]
-    assert outermost_of(trace, rows[1:], names[1:]).tolist() == [True, True, False, True]
-    assert outermost_of(build_trace(""), rows[:0], names[:0]).tolist() == []
-
-
-def test_a_span_that_is_outlasted_has_time_until_the_other_begins():
-    nesting = line_nesting(build_trace([span("a", 0, 10), span("b", 5, 15, parent=-1)]))
-    assert own_us_of(nesting) == [5, 10]
-    assert ((nesting.until_ns - nesting.start_ns) // 1000).tolist() == [5, 10]
-    assert nesting.around.tolist() == [-1, -1] and not nesting.is_as_recorded
-
-
-def test_less_than_no_time_is_none():
-    trace = build_trace([span("a", 0, 10), span("b", 5, 4, parent=0)])
-    assert own_us(trace) == [10, 0]
 
 
 def test_a_child_that_ends_late_by_rounding_is_inside_and_has_all_of_its_time():

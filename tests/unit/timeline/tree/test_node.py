@@ -12,7 +12,7 @@ from opscope.columns.schema import AllocationAction, EventKind, RecordScope, Sca
 from opscope.timeline.tree.arguments import Scalar, TensorRecord
 from opscope.timeline.tree.detail import MemoryDetail, NodeKind, OperatorDetail, PythonDetail
 from opscope.timeline.tree.node import build_tree
-from support.build_trace import ORIGIN_NS, allocation, build_trace, span, tensor
+from support.build_trace import allocation, build_trace, span, tensor
 
 TIMELINE = """
     a          0..100
@@ -21,24 +21,6 @@ TIMELINE = """
       e       60..90
     f        200..300   @worker
 """
-
-
-def test_nodes_know_their_relatives_and_times():
-    tree = build_tree(build_trace(TIMELINE))
-    a, f = tree.roots
-
-    assert [child.name for child in a.children] == ["b", "e"]
-    assert a.children[0].children[0].parent == a.children[0]
-    assert a.parent is None and a.kind is NodeKind.OPERATOR
-    assert (a.start_ns, a.end_ns, a.duration_ns) == (ORIGIN_NS, ORIGIN_NS + 100_000, 100_000)
-    assert (f.thread, f.system_thread_id, f.correlation_id) == (1, 1002, 5)
-    assert len({a, tree.node(0), f}) == 2
-
-
-def test_traversals():
-    tree = build_tree(build_trace(TIMELINE))
-
-    assert [node.name for node in tree.depth_first()] == ["a", "b", "c", "e", "f"]
 
 
 def test_no_such_row():
@@ -120,19 +102,6 @@ def test_python_calls_carry_frames_modules_and_optimizers():
     assert isinstance(optimizer.detail, PythonDetail) and optimizer.detail.class_name == "SGD"
     assert builtin.detail == PythonDetail(None, None, -1, -1, "", "", 0)
     assert (pause.kind, pause.detail) == (NodeKind.GC_PAUSE, None)
-
-
-def test_an_annotation_without_exit_closes_with_its_parent_and_keeps_its_children():
-    trace = build_trace([
-        span("outer", 0, 100),
-        span("no exit", 10, None, kind=EventKind.ANNOTATION, parent=0),
-        span("aten::mm", 20, 30, parent=1),
-        span("later", 200, 900, parent=-1),
-    ])  # fmt: skip
-    annotation = build_tree(trace).roots[0].children[0]
-
-    assert (annotation.unfinished, annotation.end_ns) == (True, ORIGIN_NS + 100_000)
-    assert [child.name for child in annotation.children] == ["aten::mm"]
 
 
 def test_walking_100_000_levels():

@@ -30,43 +30,6 @@ def events(**options):
     return make_event_list(trace, profile_memory=True, **options)
 
 
-def test_attributes_are_read_from_the_trace():
-    fwd, mul, empty, memory, backward = events()
-
-    assert (mul.id, mul.name, mul.key, mul.trace_name) == (2, "aten::mul", "aten::mul", "aten::mul")
-    assert (mul.overload_name, mul.sequence_nr, mul.count) == ("Tensor", 3, 1)
-    assert (mul.time_range.start, mul.time_range.end, mul.time_range.elapsed_us()) == (10, 40, 30)
-    assert (mul.input_shapes, mul.concrete_inputs) == ([[2, 3], []], [None, 2.0])
-    assert (mul.input_dtypes, mul.structured_input_strides) == (["float", "Scalar"], [[3, 1], []])
-    assert (mul.thread, mul.device_resource_id, backward.thread) == (1, 1001, 2)
-    assert (backward.fwd_thread, backward.scope, mul.fwd_thread) == (1, 1, 0)
-    assert (mul.flow_id, mul.flow_type, mul.flow_start) == (1, 1, True)
-    assert (backward.flow_id, backward.flow_type, backward.flow_start) == (1, 1, False)
-    assert (fwd.activity_type, fwd.is_user_annotation) == ("user_annotation", True)
-    assert (mul.activity_type, mul.is_user_annotation) == ("cpu_op", False)
-    assert empty.kwinputs == {"stream": 7} and empty.concrete_inputs == [[2, 3]]
-    assert (memory.name, memory.trace_name, memory.cpu_memory_usage) == ("[memory]", None, -24)
-    assert memory.time_range.elapsed_us() == 0
-
-
-def test_relatives_and_what_they_leave():
-    listed = events()
-    fwd, mul, empty, _, _ = listed
-
-    assert fwd.cpu_parent is None and mul.cpu_parent is fwd and empty.cpu_parent is mul
-    assert [child.name for child in fwd.cpu_children] == ["aten::mul"]
-    assert listed[1] is mul
-    assert (fwd.cpu_time_total, fwd.self_cpu_time_total) == (100, 70)
-    assert (mul.cpu_memory_usage, mul.self_cpu_memory_usage) == (24, 0)
-    assert (fwd.cpu_time, fwd.cpu_time_str) == (100, "100.000us")
-
-
-def test_steps_keep_their_number_only_in_trace_name():
-    step = make_event_list(build_trace("ProfilerStep#4 0..10"))[0]
-
-    assert (step.name, step.trace_name) == ("ProfilerStep*", "ProfilerStep#4")
-
-
 def test_device_work():
     trace = build_trace(
         [("aten::linear", 0, 100), ("aten::addmm", 10, 50)],
@@ -84,30 +47,6 @@ def test_device_work():
     assert (gemm.activity_type, gemm.linked_correlation_id) == ("kernel", 2)
     assert gemm.event_metadata.grid == [4, 1, 1] and gemm.event_metadata.stream == 7
     assert gemm.device_type.name == "CUDA"
-
-
-def test_python_calls():
-    trace = build_trace([
-        span("main.py(1): f", 0, 100, kind=EventKind.PYTHON_CALL),
-        span("Linear_3", 10, 90, kind=EventKind.MODULE_CALL, module="Linear_3"),
-        span("aten::linear", 20, 80),
-    ])  # fmt: skip
-    call, module, linear = make_event_list(trace, with_stack=True)
-
-    assert (call.python_id, call.python_parent_id, call.python_module_id) == (1, -1, -1)
-    assert (module.python_id, module.python_parent_id, module.python_module_id) == (2, 1, 3)
-    assert (linear.python_id, linear.python_parent_id) == (-1, -1)
-    assert (module.activity_type, module.is_python_function) == ("python_function", True)
-    assert linear.stack == ["nn.Module: Linear_3", "main.py(1): f"]
-    assert make_event_list(trace)[2].stack == []
-
-
-def test_an_asynchronous_event_has_no_self_time():
-    trace = build_trace([span("a", 0, 100), span("async", 10, 300, parent=0, is_async=True)])
-    a, late = make_event_list(trace)
-
-    assert (late.is_async, late.cpu_time_total, late.self_cpu_time_total) == (True, 290, 0)
-    assert (a.cpu_children, late.cpu_parent) == ([], None)
 
 
 def test_every_attribute_of_every_kind_of_row_can_be_read():

@@ -18,24 +18,6 @@ SPANS = [
 ]
 
 
-def test_objects_hold_the_sums():
-    outer, mm = make_event_list(build_trace(SPANS), with_flops=True).key_averages()
-
-    assert (mm.key, mm.count, mm.cpu_time_total, mm.self_cpu_time_total) == ("aten::mm", 2, 70, 70)
-    assert (mm.cpu_time, mm.flops, mm.node_id, mm.is_user_annotation) == (35, 96, -1, False)
-    assert (outer.self_cpu_time_total, outer.is_user_annotation) == (30, True)
-    assert (mm.input_shapes, mm.stack, mm.overload_name) == ("", [], "")
-    assert mm.device_type.name == "CPU"
-
-
-def test_relatives_are_those_of_the_first_event():
-    events = make_event_list(build_trace(SPANS))
-    outer, mm = events.key_averages()
-
-    assert mm.cpu_parent is events[0] and outer.cpu_parent is None
-    assert outer.cpu_children == [events[1], events[2]]
-
-
 def test_adding_events_one_by_one_gives_the_same():
     events = make_event_list(build_trace(SPANS))
     total = FunctionEventAvg()

@@ -10,7 +10,7 @@ from opscope.columns.schema import EventKind
 from opscope.errors import UsageError
 from opscope.torch_api.event.function_event import FunctionEvent
 from opscope.torch_api.event_list.event_list import EventList, make_event_list
-from support.build_trace import allocation, build_trace, kernel, span, tensor
+from support.build_trace import allocation, build_trace, kernel, span
 
 TIMELINE = """
     step              0..100
@@ -53,20 +53,6 @@ def test_tables_and_sums_make_no_event(made):
     assert set(made) == {0}, "only the first of each group"
 
 
-def test_self_time_of_a_list_is_the_time_its_top_level_took():
-    events = make_event_list(build_trace(TIMELINE))
-
-    assert events.self_cpu_time_total == 100
-    assert events.key_averages().self_cpu_time_total == 100
-
-
-def test_the_total_average_sums_everything():
-    total = make_event_list(build_trace(TIMELINE)).total_average()
-
-    assert (total.key, total.count, total.self_cpu_time_total) == ("Total", 4, 100)
-    assert total.cpu_time_total == 100 + 50 + 30 + 20
-
-
 PYTHON = [
     span("f.py(1): f", 0, 100, kind=EventKind.PYTHON_CALL),
     span("aten::add", 10, 30),
@@ -97,26 +83,6 @@ def test_python_calls_are_averaged_unasked_where_torch_does_so(parameters, monke
     averages = make_event_list(build_trace(PYTHON)).key_averages()
 
     assert len(averages) == (3 if parameters == "self" else 1)
-
-
-def test_groupings_reach_the_objects():
-    trace = build_trace([
-        span("main.py(1): f", 0, 100, kind=EventKind.PYTHON_CALL),
-        span("aten::add", 10, 20, overload="Tensor", inputs=[tensor(2)]),
-        span("aten::add", 30, 40, overload="out", inputs=[tensor(3)]),
-    ])  # fmt: skip
-    events = make_event_list(trace, with_stack=True)
-
-    assert [a.input_shapes for a in events.key_averages(True, include_python_functions=True)] == [
-        [],
-        [[2]],
-        [[3]],
-    ]
-    assert [
-        a.stack for a in events.key_averages(group_by_stack_n=5, include_python_functions=True)
-    ] == [[], ["main.py(1): f"]]
-    overloads = events.key_averages(group_by_overload_name=True, include_python_functions=True)
-    assert [a.overload_name for a in overloads] == ["", "Tensor", "out"]
 
 
 def test_a_changed_list_works_on_what_it_holds():

@@ -22,25 +22,11 @@ def lazy(length=5):
     return items, made
 
 
-def test_length_and_truth_make_nothing():
-    items, made = lazy()
-
-    assert len(items) == 5 and items and isinstance(items, list)
-    assert made == []
-    assert not lazy(0)[0]
-
-
 def test_one_element_makes_only_that_one():
     items, made = lazy()
 
     assert items[1] == 10 and items[-1] == 40 and items[1:3] == [10, 20]
     assert made == [1, 4, 1, 2]
-
-
-@pytest.mark.parametrize("index", [5, -6])
-def test_out_of_range(index):
-    with pytest.raises(IndexError, match="out of range"):
-        lazy()[0][index]
 
 
 WHOLE = [0, 10, 20, 30, 40]
@@ -107,13 +93,6 @@ def test_a_change_turns_it_into_an_ordinary_list(change, expected):
 
     assert list(items) == expected and len(items) == len(expected)
     assert not items.as_made
-
-
-def test_reading_everything_does_not_count_as_a_change():
-    items, _ = lazy()
-
-    assert sum(items) == 100 and items.index(10) == 1
-    assert items.as_made
 
 
 def test_pickling_leaves_what_makes_the_elements_behind():

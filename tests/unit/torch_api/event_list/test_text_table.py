@@ -1,11 +1,8 @@
 """The table's layout, down to the character; what is said below it; averages from columns."""
 
-import itertools
-
 import pytest
 
 from opscope.columns.schema import EventKind
-from opscope.errors import UsageError
 from opscope.torch_api.event.function_event_avg import FunctionEventAvg
 from opscope.torch_api.event_list.event_list import make_event_list
 from support.build_trace import allocation, build_trace, kernel, span, tensor
@@ -63,72 +60,6 @@ def test_sorting_is_descending_and_ties_keep_their_order(sort_by, first):
     assert rows(averages().table(sort_by=sort_by))[0][0] == first
 
 
-def test_unknown_sort_keys_are_answered_with_the_known_ones():
-    with pytest.raises(UsageError, match=r"no column 'time'.*count.*self_cpu_time_total"):
-        averages().table(sort_by="time")
-
-
-@pytest.mark.parametrize(("limit", "shown"), [(0, 0), (1, 1), (100, 2), (-1, 2), (None, 2)])
-def test_row_limit(limit, shown):
-    assert len(rows(averages().table(row_limit=limit))) == shown
-
-
-@pytest.mark.parametrize(
-    ("unit", "cells", "total"),
-    [
-        ("s", ["0.001s", "0.002s", "0.001s"], "0.002s"),
-        ("ms", ["0.700ms", "1.500ms", "0.750ms"], "1.500ms"),
-        ("us", ["700.000us", "1500.000us", "750.000us"], "1500.000us"),
-    ],
-)
-def test_time_unit(unit, cells, total):
-    table = averages().table(time_unit=unit)
-
-    linear = rows(table)[0]
-    assert [linear[2], linear[4], linear[5]] == cells
-    assert f"Self CPU time total: {total}\n" in table
-
-
-def test_unknown_time_unit():
-    with pytest.raises(UsageError, match=r"no time unit 'ns'.*s, ms, us"):
-        averages().table(time_unit="ns")
-
-
-def test_header_and_top_level():
-    table = averages().table(header="my run", top_level_events_only=True)
-    lines = table.splitlines()
-
-    width = len(lines[4]) - 2
-    assert lines[:4] == [
-        "=" * width,
-        "my run",
-        "=" * width,
-        "This report only display top-level ops statistics",
-    ]
-    assert "aten::linear" in table and "aten::addmm" not in table
-    assert "Self CPU time total: 1.500ms" in table, "the total is still that of all rows"
-
-
-def test_long_names_are_cut():
-    events = make_event_list(build_trace([("x" * 80, 0, 10)]))
-
-    assert "x" * 52 + "...  " in events.table()
-    assert "x" * 17 + "...  " in events.table(max_name_column_width=20)
-    assert "    " + "x" * 80 + "  " in events.table(max_name_column_width=None)
-
-
-def test_memory_columns():
-    table = averages(
-        allocations=[allocation(150, 2048), allocation(950, -1024)], profile_memory=True
-    ).table()
-
-    assert titles(table)[-3:] == ["CPU Mem", "Self CPU Mem", "# of Calls"]
-    assert [row[-3:] for row in rows(table)] == [
-        ["1.00 KB", "-1.00 KB", "2"],
-        ["2.00 KB", "2.00 KB", "1"],
-    ]
-
-
 def test_device_columns():
     table = averages(gpu=[kernel("gemm", 500, 900, launch=1)]).table()
 
@@ -149,41 +80,8 @@ def test_device_memory_columns():
     assert titles(table)[10:14] == ["CPU Mem", "Self CPU Mem", "CUDA Mem", "Self CUDA Mem"]
 
 
-def test_shapes_overloads_and_operations():
-    spans = [
-        span("aten::mm", 0, 10, overload="out", inputs=[tensor(20, 30), tensor(30, 40)]),
-        span("aten::relu", 20, 30, inputs=[tensor(20, 40)]),
-    ]
-    grouping = {"group_by_input_shapes": True, "group_by_overload_name": True}
-
-    table = averages(spans, grouping, with_flops=True).table()
-
-    assert titles(table)[:2] == ["Name", "Overload Name"]
-    assert titles(table)[-2:] == ["Input Shapes", "Total KFLOPs"]
-    assert rows(table)[0][-2:] == ["[[20, 30], [30, 40]]", "48.000"]
-    assert rows(table)[1][-2:] == ["[[20, 40]]", "--"]
-    narrow = averages(spans, grouping).table(max_shapes_column_width=10)
-    assert rows(narrow)[0][-1] == "[[20, 30],"
-
-
 def test_without_any_operations_there_is_no_column():
     assert titles(averages(with_flops=True).table())[-1] == "# of Calls"
-
-
-def test_source_locations_take_a_line_per_frame():
-    trace = build_trace([
-        span("a" * 90 + ".py(1): f", 0, 100, kind=EventKind.PYTHON_CALL),
-        span("b.py(2): g", 10, 90, kind=EventKind.PYTHON_CALL),
-        span("aten::mm", 20, 80),
-    ])  # fmt: skip
-    events = make_event_list(trace, with_stack=True)
-
-    lines = events.key_averages(group_by_stack_n=2).table().splitlines()
-
-    at = next(i for i, line in enumerate(lines) if "aten::mm" in line)
-    assert lines[at].endswith("  b.py(2): g" + " " * (75 - len("b.py(2): g")) + "  ")
-    assert lines[at + 1].strip() == "..." + "a" * (75 - 3 - len(".py(1): f")) + ".py(1): f"
-    assert lines[at + 2].strip() == "" and len(lines[at + 2]) == len(lines[at])
 
 
 def test_operations_stand_under_their_title_beside_stacks():
@@ -198,14 +96,6 @@ def test_operations_stand_under_their_title_beside_stacks():
     row = next(line for line in lines if "aten::mm" in line)
     assert lines[1].rstrip().endswith("Total FLOPs") and row.rstrip().endswith("48.000")
     assert row.index("b.py") == lines[1].index("Source Location")
-
-
-def test_asynchronous_rows_have_no_share():
-    spans = [span("a", 0, 100), span("async", 10, 300, parent=0, is_async=True)]
-
-    table = make_event_list(build_trace(spans)).table()
-
-    assert rows(table)[1] == ["async", "0.00%", "0.000us", "0", "290.000us", "290.000us", "1"]
 
 
 def test_nothing_took_any_time():
@@ -275,18 +165,6 @@ def events():
         allocations=[allocation(35, 4096)],
     )
     return make_event_list(trace, profile_memory=True, with_flops=True, with_stack=True)
-
-
-GROUPINGS = list(itertools.product([False, True], [0, 2], [False, True], [False, True]))
-
-
-@pytest.mark.parametrize("grouping", GROUPINGS)
-@pytest.mark.parametrize("top", [False, True])
-def test_columns_and_objects_agree(events, grouping, top):
-    averages = events.key_averages(*grouping)
-    of_columns = averages.table(top_level_events_only=top, row_limit=-1)
-    assert len(list(averages)) == len(averages) > 0
-    assert averages.table(top_level_events_only=top, row_limit=-1) == of_columns
 
 
 def test_no_object_is_made_for_a_table(events, monkeypatch):

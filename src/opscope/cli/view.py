@@ -1,0 +1,122 @@
+"""Show a trace in the browser, however long it is.
+
+The page is that of `opscope report`. It comes from a server on this machine, which reads from the
+trace what the window needs: a recording of a hundred million spans opens like a short one. The
+server answers to the address that is printed and to nothing else, and ends when the page is closed
+or at Ctrl-C.
+
+Of a folder with several processes it shows those chosen with --rank; of two traces what differs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import webbrowser
+from argparse import Namespace
+from pathlib import Path
+
+from opscope.cli.parser import Parser, example, whole_number
+from opscope.cli.report import page_of_several, page_stem
+from opscope.cli.shown.console import Messages
+from opscope.cli.trace_argument import (
+    Chosen,
+    add_trace,
+    choose_trace,
+    load_chosen,
+    long_trace,
+    open_traces,
+    stretch_of,
+)
+from opscope.export.perfetto import write_perfetto
+from opscope.report.live_page import LivePage, windowed_page
+from opscope.report.page import report_html
+from opscope.report.server import FileServer, PageServer, tunnel
+from opscope.report.windows import Windows
+from opscope.storage.sql import query, query_long
+
+MOST_ON_PAGE = 1_000_000
+"""Events that the page holds all of; of more it holds a window."""
+
+
+def options(parser: Parser) -> None:
+    """Declare them."""
+    add_trace(parser)
+    parser.add_argument(
+        "--port",
+        metavar="N",
+        type=whole_number(1),
+        default=0,
+        help="Listen on this port. [default: one that is free]",
+    )
+    parser.add_argument(
+        "--no-open", action="store_true", help="Print the address and open no browser."
+    )
+    parser.add_argument("--title", metavar="TEXT", default="", help="Shown at the top.")
+    parser.add_argument(
+        "--perfetto",
+        action="store_true",
+        help="Serve the trace to https://ui.perfetto.dev instead; that page reads it in your "
+        "browser and sends it nowhere.",
+    )
+    parser.epilog = example("opscope view", "opscope view train.opscope --no-open --port 8700")
+
+
+def main(asked: Namespace) -> None:
+    """Serve the page until it is closed."""
+    messages, chosen = Messages(), choose_trace(asked)
+    if asked.perfetto:
+        return _serve_to_perfetto(asked, chosen, messages)
+    server = PageServer(_page(chosen, asked, messages), asked.port)
+    messages.say(f"open {server.address}")
+    if "SSH_CONNECTION" in os.environ:
+        messages.say(f"from your own machine, after `{tunnel(server.port)}`")
+    messages.say("the page ends this command when it is closed; so does Ctrl-C")
+    _open(server.address, asked)
+    with contextlib.suppress(KeyboardInterrupt):
+        server.serve()
+
+
+def _page(chosen: Chosen, asked: Namespace, messages: Messages) -> LivePage:
+    title, period = asked.title, asked.period
+    if chosen.is_of_several:
+        html = page_of_several(chosen, title, period, messages)
+        return LivePage(lambda: html, lambda statement: chosen.job.sql(statement, True))
+    long = long_trace(chosen, MOST_ON_PAGE)
+    if long is None:
+        trace = load_chosen(chosen)
+        with messages.progress("making the page"):
+            html = report_html(trace, title=title, period=period, is_served=True)
+        return LivePage(lambda: html, lambda statement: query(trace, statement, True))
+    with messages.progress(f"reading {chosen.path}"):
+        windows = Windows(long)
+    with messages.progress("making the page"):
+        part = stretch_of(long, MOST_ON_PAGE) or load_chosen(chosen)
+        html, start_ns = windowed_page(windows, part, long.rows, title, period)
+    return LivePage(
+        lambda: html, lambda statement: query_long(long, statement, True), windows, start_ns
+    )
+
+
+def _open(address: str, asked: Namespace) -> None:
+    """In the browser, where one with windows can be shown."""
+    has_screen = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+    if has_screen and not asked.no_open:
+        webbrowser.open(address)
+
+
+def _serve_to_perfetto(asked: Namespace, chosen: Chosen, messages: Messages) -> None:
+    trace = open_traces(chosen)
+    with tempfile.TemporaryDirectory(prefix="opscope-") as folder:
+        file = Path(folder) / f"{page_stem(chosen.path)}.pftrace"
+        with messages.progress("writing Perfetto's format"):
+            write_perfetto(trace, file)
+        server = FileServer(file)
+        messages.say(f"open {server.address}")
+        if "SSH_CONNECTION" in os.environ:
+            messages.say(f"from your own machine, after `{tunnel(server.port)}`")
+        messages.say("ends when Perfetto has read the trace; so does Ctrl-C")
+        _open(server.address, asked)
+        with contextlib.suppress(KeyboardInterrupt):
+            server.serve()

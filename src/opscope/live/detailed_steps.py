@@ -1,0 +1,144 @@
+"""Which steps of a program are recorded in detail: some once it is warm, spread over the run.
+
+Everything that says why a program is slow is recorded of these, and of the rest operators alone, so
+that the rest is nearly as fast as ever.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from opscope import _native
+from opscope.base.own_thread import OwnThread
+from opscope.recording.facts.process_facts import is_rank_of_several
+
+_NOT_YET_WARM = 3  # steps that import, allocate, compile and choose algorithms
+_FEWEST, _FEW, _MANY = 2, 5, 30  # steps: enough after 20 s, after a second, however short
+_FEW_TO_COMPARE, _FEWEST_TO_COMPARE = 11, 6
+"""Of ranks, whose steps are compared: ten whole ones between the ends of so many, five at least."""
+_SECOND_S, _LONG_S = 1.0, 20.0
+START_S, _LATER_S = 2.0, 1.0
+"""Of a program in which no step ends: its start, and later ones, each after twice the time."""
+_SHARE = 0.05
+"""Of a program with steps: of the time, in detail, after the first ones."""
+_FEWEST_RECORDS = 100
+"""In a look's time: less is waiting for work."""
+_LOOK_S = 0.5
+
+
+class DetailedSteps:
+    """Says when detail begins and ends; in detail is also the start of the program."""
+
+    def __init__(
+        self,
+        record_detail: Callable[[bool, int], None],
+        start_s: float = START_S,
+        is_rank: Callable[[], bool] = is_rank_of_several,
+    ) -> None:
+        """Prepare; recording begins in detail.
+
+        Args:
+            record_detail: begins or ends a stretch, with how many steps ended in it.
+            start_s: how long the start is recorded in detail where no step ends.
+            is_rank: whether the process is one of several ranks, as far as is known by then.
+        """
+        self._record_detail, self._start_s, self._is_rank = record_detail, start_s, is_rank
+        self._lock = threading.RLock()  # a signal handler may run a step
+        self._process = os.getpid()  # a forked child's steps are its own
+        self._ended = 0  # steps
+        self._on, self._steps = True, 0  # in detail now, and since how many steps
+        self._began_s = self._since_s = time.monotonic()
+        self._next_s = self._stepped_s = self._took_s = 0.0
+        self._records = 0
+        self._is_over = threading.Event()
+        self._looks = OwnThread(self._look_now_and_then, self._is_over.set)
+
+    def begin(self) -> None:
+        """The program starts, recorded in detail."""
+        self._looks.start()
+
+    def step_ended(self) -> None:
+        """One of the program's steps has ended."""
+        if os.getpid() != self._process or self._is_over.is_set():
+            return
+        with self._lock:
+            self._ended += 1
+            self._steps += self._on
+            now_s = time.monotonic()
+            self._stepped_s, self._took_s = now_s, now_s - self._stepped_s
+            if self._ended == _NOT_YET_WARM:
+                self._end_detail(steps=0)
+                self._begin_detail()
+            elif self._ended > _NOT_YET_WARM and self._on and self._has_enough():
+                self._end_detail(self._steps)
+            elif self._ended > _NOT_YET_WARM and not self._on and self._is_due():
+                self._begin_detail()
+
+    def finish(self) -> None:
+        """The program has ended."""
+        was_over = self._is_over.is_set()
+        self._is_over.set()
+        if os.getpid() == self._process and not was_over:
+            self._looks.join()
+            with self._lock:
+                self._end_detail(self._steps if self._ended > _NOT_YET_WARM else 0)
+
+    def _begin_detail(self) -> None:
+        self._on, self._steps, self._since_s = True, 0, time.monotonic()
+        self._change(True, 0)
+
+    def _end_detail(self, steps: int) -> None:
+        if not self._on:
+            return
+        self._on = False
+        now_s = time.monotonic()
+        rest_s = (now_s - self._since_s) / _SHARE if steps else 0.0
+        self._next_s = max(now_s + rest_s, 2 * now_s - self._began_s)
+        self._change(False, steps)
+
+    def _change(self, on: bool, steps: int) -> None:
+        try:
+            self._record_detail(on, steps)
+        except Exception:  # it would fail again
+            self._is_over.set()
+            raise
+
+    def _has_enough(self) -> bool:
+        steps, took_s = self._steps, time.monotonic() - self._since_s
+        few, fewest = _FEW, _FEWEST
+        if steps < _FEW_TO_COMPARE and self._is_rank():
+            few, fewest = _FEW_TO_COMPARE, _FEWEST_TO_COMPARE
+        return (
+            steps >= _MANY
+            or (steps >= few and took_s >= _SECOND_S)
+            or (steps >= fewest and took_s >= _LONG_S)
+        )
+
+    def _is_due(self) -> bool:
+        """At steps that ranks have in common: powers of two."""
+        return self._ended & (self._ended - 1) == 0 and time.monotonic() >= self._next_s
+
+    def _look_now_and_then(self) -> None:
+        while not self._is_over.wait(_LOOK_S if self._on or not self._ended else _LONG_S):
+            with self._lock, suppress(Exception):  # which ended it
+                if not self._is_over.is_set():
+                    self._look()
+
+    def _look(self) -> None:
+        """Of a program without steps, or in the middle of a long one."""
+        now_s, records = time.monotonic(), _native.statistics()["records"]
+        is_at_work = records - self._records >= _FEWEST_RECORDS
+        self._records = records
+        if self._ended:  # what follows may be no step: an evaluation, say
+            is_long = now_s - self._stepped_s >= max(_LONG_S, 2 * self._took_s)
+        else:
+            is_start = self._since_s == self._began_s
+            is_long = now_s - self._since_s >= (self._start_s if is_start else _LATER_S)
+        if self._on and is_long:
+            self._end_detail(self._steps if self._ended > _NOT_YET_WARM else 0)
+        elif not self._on and not self._ended and is_at_work and now_s >= self._next_s:
+            self._begin_detail()

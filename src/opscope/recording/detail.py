@@ -1,0 +1,67 @@
+"""Stretches of a recording in which more was recorded than throughout: a few steps in detail."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from opscope import _native
+from opscope.columns.metadata_kinds import DETAIL
+from opscope.recording.decoded import Decoded
+from opscope.recording.listeners import Listener
+
+
+class DetailStretches(Listener):
+    """When they began and ended, and how many steps ended in each. None where there are none.
+
+    Known: options of what is recorded throughout, and [begin, end, steps] of each stretch, Unix
+    nanoseconds; None for the beginning and for the end of the recording, and for steps not counted.
+    """
+
+    _is_streamed = False
+
+    def describe(self, throughout: Mapping[str, Any], is_streamed: bool) -> None:
+        """There may be some; ``throughout`` are the options of the rest."""
+        self._known = {"throughout": throughout, "stretches": []}
+        self._is_streamed = is_streamed
+
+    def begins(self, time_ns: int | None) -> None:
+        """One begins, and lasts until it is said to have ended."""
+        self._known["stretches"].append([time_ns, None, None])
+        self._note()
+
+    def ends(self, time_ns: int, steps: int) -> None:
+        """The last that began has ended."""
+        self._known["stretches"][-1][1:] = [time_ns, steps]
+        self._note()
+
+    def _note(self) -> None:
+        """Into the stream now, as the process may be killed."""
+        if self._is_streamed:
+            _native.note_in_stream(json.dumps({DETAIL: self._known}))
+
+    def added_to(self, decoded: Decoded) -> Decoded:
+        """As ``detail``."""
+        return replace(decoded, detail=self._known)
+
+
+def detail_metadata(decoded: Decoded, options: Any) -> dict[str, Any]:
+    """The metadata about what was recorded when; ``options`` are those of both together."""
+    known = decoded.detail
+    if known is None:
+        return {"options": asdict(options)}
+    begin_ns, end_ns = decoded.account["start_ns"], decoded.account["end_ns"]
+    stretches = [
+        {
+            "start_ns": begin_ns if began is None else began,
+            "end_ns": end_ns if ended is None else ended,
+            "steps": steps,
+        }
+        for began, ended, steps in known["stretches"]
+    ]
+    return {
+        "options": dict(known["throughout"]),
+        DETAIL: {"options": asdict(options), "stretches": stretches},
+    }

@@ -1,0 +1,180 @@
+"""What a page that is open in a browser asks for while somebody looks at it.
+
+The page is that of ``page.py``. Of a trace that it could not hold, it has the spans of one window
+at a time, and asks for those of the next.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from opscope.base.arrow import pa
+from opscope.columns.trace_data import TraceData
+from opscope.errors import UsageError
+from opscope.report.packing import Packer, shown
+from opscope.report.page import page_of
+from opscope.report.payload import gather
+from opscope.report.span_section import add_merged, add_spans
+from opscope.report.windows import Windows
+from opscope.timeline.period import Which
+from opscope.timeline.tree.frame_text import frame_text
+
+Query = Mapping[str, str]
+Answer = dict[str, Any]
+
+PIXELS = 4000
+"""That a screen has from left to right; a span of a smaller part of a window is not seen."""
+
+_MOST_ROWS = 1000
+_MOST_CELL = 300
+
+
+class LivePage:
+    """A page and its answers; each takes the fields of a query and returns what JSON can hold."""
+
+    def __init__(
+        self,
+        html: Callable[[], str],
+        sql: Callable[[str], Any],
+        windows: Windows | None = None,
+        start_ns: int = 0,
+    ) -> None:
+        """Serve a page.
+
+        Args:
+            html: makes the page.
+            sql: runs a statement that may reach nothing but the trace; returns a DuckDB relation.
+            windows: of a trace that the page does not hold all spans of.
+            start_ns: time 0 of the page, Unix time.
+        """
+        self._html, self._sql, self._windows, self._start_ns = html, sql, windows, start_ns
+        self._labels: list[str] | None = None
+
+    def html(self) -> str:
+        """The page."""
+        return self._html()
+
+    def answer(self, name: str, query: Query) -> Answer | None:
+        """What is asked for under this name; None for what there is not.
+
+        Raises:
+            OpscopeError: a field is wrong, or the trace is damaged.
+        """
+        if name == "sql":
+            return self._rows(query.get("query", ""))
+        if self._windows is not None and name == "spans":
+            return self._spans(self._windows, query)
+        if self._windows is not None and name == "find":
+            return self._find(self._windows, query)
+        return None
+
+    def _spans(self, windows: Windows, query: Query) -> Answer:
+        begin, end = _time(query, "from"), _time(query, "to")
+        if end <= begin:
+            raise UsageError("A window ends after it begins: `to` must be later than `from`.")
+        return window_json(windows, self._start_ns, begin, end)
+
+    def _find(self, windows: Windows, query: Query) -> Answer:
+        """How many spans match, how long they took, and the next from a moment on."""
+        labels = np.flatnonzero(_matches(self._texts(windows), query))
+        found = windows.occurrences
+        moment = self._start_ns + _time(query, "after")
+        next_span = windows.next_of(labels, moment, backwards=query.get("backwards") == "1")
+        return {
+            "count": int(found.count[labels].sum()),
+            "time": int(found.duration_ns[labels].sum()),
+            "next": None
+            if next_span is None
+            else [next_span[0] - self._start_ns, next_span[1] - self._start_ns],
+        }
+
+    def _texts(self, windows: Windows) -> list[str]:
+        if self._labels is None:
+            small = windows.small
+            frames = range(len(small.table("frames")))
+            self._labels = [*small.names, *(frame_text(small, frame) for frame in frames)]
+        return self._labels
+
+    def _rows(self, statement: str) -> Answer:
+        if not statement.strip():
+            raise UsageError("There is no query. Write one SELECT.")
+        relation = self._sql(statement)
+        columns = [shown(name) for name in relation.columns]
+        rows: list[list[str]] = []
+        is_more = False
+        for batch in pa.RecordBatchReader.from_stream(relation):
+            values = zip(*(column.to_pylist() for column in batch.columns), strict=True)
+            for row in values:
+                if len(rows) == _MOST_ROWS:
+                    is_more = True
+                    break
+                rows.append([_cell(value) for value in row])
+            if is_more:
+                break
+        return {"columns": columns, "rows": rows, "isMore": is_more}
+
+
+def windowed_page(
+    windows: Windows,
+    part: TraceData,
+    counts: Mapping[str, int],
+    title: str,
+    period: Which,
+) -> tuple[str, int]:
+    """The page of a trace that it cannot hold, and its time 0.
+
+    Args:
+        windows: of the trace.
+        part: what tables, findings and steps are of.
+        counts: rows of the whole trace by table.
+        title: shown at the top.
+        period: of tables and findings.
+    """
+    least_ns = (windows.end_ns - windows.begin_ns) // PIXELS
+    spans, least_ns = windows.between(windows.begin_ns, windows.end_ns + 1, least_ns)
+    timeline, merged = windows.trace_of(spans), spans.merged
+    report, columns = gather(timeline, title, which=period, process=("", part), merged=merged)
+    report["run"]["counts"] |= {
+        name: count for name, count in counts.items() if name in report["run"]["counts"]
+    }
+    start_ns = int(report["run"]["startedNs"])
+    report["spans"]["window"] = {
+        "from": 0, "to": windows.end_ns - start_ns, "least": least_ns, "pixels": PIXELS
+    }  # fmt: skip
+    return page_of(report, columns, is_served=True), start_ns
+
+
+def window_json(windows: Windows, start_ns: int, begin: int, end: int) -> Answer:
+    """The spans of a window, as the page has those of all; times since ``start_ns``."""
+    spans, least = windows.between(start_ns + begin, start_ns + end, (end - begin) // PIXELS)
+    packer = Packer()
+    section, placed = add_spans(windows.trace_of(spans), start_ns, packer)
+    add_merged(packer, spans.merged, placed.position)
+    section["window"] = {"from": begin, "to": end, "least": least, "pixels": PIXELS}
+    data = packer.finish()
+    return {"spans": section, "columns": packer.directory, "data": data}
+
+
+def _time(query: Query, name: str) -> int:
+    text = query.get(name, "")
+    if not re.fullmatch(r"-?\d{1,18}", text):
+        raise UsageError(f"`{name}` must be whole nanoseconds since the start of the recording.")
+    return int(text)
+
+
+def _cell(value: Any) -> str:
+    text = "" if value is None else str(value)
+    return shown(text if len(text) <= _MOST_CELL else f"{text[:_MOST_CELL]}…")
+
+
+def _matches(texts: list[str], query: Query) -> np.ndarray[Any, Any]:
+    """Which texts a search finds; as ``web/src/data/search.ts``, but for regular expressions."""
+    text = query.get("text", "")
+    if query.get("exact") == "1":
+        return np.array([one == text for one in texts], dtype=np.bool_)
+    words = text.lower().split()
+    return np.array([all(word in one.lower() for word in words) for one in texts], dtype=np.bool_)

@@ -1,0 +1,260 @@
+"""Serves a page on this machine to whoever has its address, for as long as it is open.
+
+It listens on 127.0.0.1 only, and answers GET requests whose path begins with a random token and
+that come from a page of its own: not what another site or another name for this address sends. The
+page keeps one request open; when that has been closed for some seconds, so is the server.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import shutil
+import socket
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import parse_qsl, urlsplit
+
+from opscope.base.own_thread import OwnThread
+from opscope.errors import OpscopeError, UsageError
+from opscope.report.live_page import LivePage
+
+HOST = "127.0.0.1"
+
+_SAYS_IT_IS_THERE_S = 1.0
+_CLOSED_FOR_S = 5.0
+"""A page that is loaded again is back by then."""
+
+_LONGEST_LINE = 20_000
+
+
+class PageServer:
+    """A page at an address of this machine."""
+
+    def __init__(self, page: LivePage, port: int = 0) -> None:
+        """Listen; ``port`` 0: any that is free.
+
+        Raises:
+            UsageError: the port is taken.
+        """
+        self._token = secrets.token_urlsafe(24)
+        try:
+            self._server = _Server((HOST, port), _Handler)
+        except OSError as error:
+            raise UsageError(
+                f"Port {port} of {HOST} cannot be used: {error.strerror}. Choose another with "
+                "--port, or leave --port out."
+            ) from None
+        self._server.page, self._server.token = page, self._token
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return int(self._server.server_address[1])
+
+    @property
+    def address(self) -> str:
+        """What to open in a browser."""
+        return f"http://{HOST}:{self.port}/{self._token}/"
+
+    def serve(self) -> None:
+        """Answer until the page has been open and is closed, or :meth:`close` is called."""
+        watch = OwnThread(self._end_when_closed, self._server.ending.set)
+        watch.start()
+        try:
+            self._server.serve_forever(poll_interval=0.1)
+        finally:
+            self._server.ending.set()
+            watch.join()
+            self._server.server_close()
+
+    def close(self) -> None:
+        """End :meth:`serve`; from another thread."""
+        self._server.ending.set()
+        self._server.shutdown()
+
+    def _end_when_closed(self) -> None:
+        server = self._server
+        while not server.ending.wait(_SAYS_IT_IS_THERE_S):
+            closed_s = server.closed_since_s
+            if closed_s is not None and time.monotonic() - closed_s > _CLOSED_FOR_S:
+                server.ending.set()
+                server.shutdown()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    page: LivePage
+    token: str
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.ending = threading.Event()
+        self.closed_since_s: float | None = None  # None before a page was open, and while one is
+        self.is_computing = threading.Lock()  # one answer at a time, in bounded memory
+        self._open, self._changes = 0, threading.Lock()
+
+    def opened(self, change: int) -> None:
+        """One page more, or one less, is open."""
+        with self._changes:
+            self._open += change
+            self.closed_since_s = None if self._open else time.monotonic()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A page that is closed while it is answered is nothing to print."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    timeout = 30
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "opscope", ""
+
+    _HEADERS: ClassVar = {
+        "Cache-Control": "no-store",
+        "Referrer-Policy": "no-referrer",
+        "X-Content-Type-Options": "nosniff",
+        "X-Frame-Options": "DENY",
+        "Cross-Origin-Resource-Policy": "same-origin",
+    }
+
+    def do_GET(self) -> None:
+        """Answer what the page asks for; anything else is refused."""
+        address = urlsplit(self.path)
+        found = self._name_in(address.path)
+        if found is None or not self._is_from_here():
+            return self._send(403, "text/plain", b"")
+        if found == "alive":
+            return self._stay()
+        if found == "":
+            return self._send(200, "text/html; charset=utf-8", self._page())
+        query = dict(parse_qsl(address.query, keep_blank_values=True, max_num_fields=20))
+        try:
+            with self.server.is_computing:
+                answer = self.server.page.answer(found, query)
+        except OpscopeError as error:
+            return self._send_json(400, {"error": str(error)})
+        except (ValueError, MemoryError) as error:
+            return self._send_json(400, {"error": f"This could not be answered: {error}"})
+        if answer is None:
+            return self._send(403, "text/plain", b"")
+        self._send_json(200, answer)
+
+    def _name_in(self, path: str) -> str | None:
+        parts = path.split("/")
+        if len(parts) != 3 or len(self.path) > _LONGEST_LINE:
+            return None
+        given = parts[1].encode("utf-8", "replace")
+        return parts[2] if hmac.compare_digest(given, self.server.token.encode()) else None
+
+    def _is_from_here(self) -> bool:
+        port = self.server.server_address[1]
+        hosts = {f"{HOST}:{port}", f"localhost:{port}"}
+        origin = self.headers.get("Origin")
+        is_own = origin is None or origin in {f"http://{host}" for host in hosts}
+        site = self.headers.get("Sec-Fetch-Site", "none")
+        return is_own and self.headers.get("Host") in hosts and site in ("none", "same-origin")
+
+    def _page(self) -> bytes:
+        with self.server.is_computing:
+            return self.server.page.html().encode("utf-8")
+
+    def _stay(self) -> None:
+        """Hold the request until the page goes, which the next line to it shows."""
+        self._begin(200, "text/event-stream", None)
+        self.server.opened(+1)
+        try:
+            while not self.server.ending.wait(_SAYS_IT_IS_THERE_S):
+                self.wfile.write(b": \n\n")
+                self.wfile.flush()
+        except OSError:
+            pass
+        finally:
+            self.server.opened(-1)
+            self.close_connection = True
+
+    def _send_json(self, status: int, answer: Any) -> None:
+        text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+        self._send(status, "application/json", text.encode("utf-8", "replace"))
+
+    def _send(self, status: int, kind: str, content: bytes) -> None:
+        self._begin(status, kind, len(content))
+        self.wfile.write(content)
+
+    def _begin(self, status: int, kind: str, length: int | None) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        if length is not None:
+            self.send_header("Content-Length", str(length))
+        for name, value in self._HEADERS.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Requests are not printed."""
+
+
+PERFETTO_PORT = 9001
+"""The one on this machine that Perfetto's page may read from."""
+
+_PERFETTO = "https://ui.perfetto.dev"
+
+
+class FileServer:
+    """A file that Perfetto's page in a browser of this machine reads, once."""
+
+    def __init__(self, file: Path) -> None:
+        """Listen.
+
+        Raises:
+            UsageError: the port is taken, by another that serves a trace.
+        """
+        self._name = f"{secrets.token_urlsafe(24)}.pftrace"
+        name, size = self._name, file.stat().st_size
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                if self.path != f"/{name}" or self.headers.get("Origin") != _PERFETTO:
+                    self.send_error(403)
+                    return
+                self.send_response(200)
+                self.send_header("Access-Control-Allow-Origin", _PERFETTO)
+                self.send_header("Content-Type", "application/octet-stream")
+                self.send_header("Content-Length", str(size))
+                self.end_headers()
+                with file.open("rb") as opened:
+                    shutil.copyfileobj(opened, self.wfile)
+                self.server.is_read = True  # type: ignore[attr-defined]
+
+            def log_message(self, format: str, *arguments: Any) -> None:
+                """Requests are not printed."""
+
+        try:
+            self._server = HTTPServer((HOST, PERFETTO_PORT), Handler)
+        except OSError as error:
+            raise UsageError(
+                f"Perfetto reads from port {PERFETTO_PORT} of {HOST} only, and that cannot be "
+                f"used: {error.strerror}. End what listens there."
+            ) from None
+
+    port = PERFETTO_PORT
+
+    @property
+    def address(self) -> str:
+        """What to open in a browser."""
+        return f"{_PERFETTO}/#!/?url=http://{HOST}:{self.port}/{self._name}"
+
+    def serve(self) -> None:
+        """Until it has been read."""
+        with self._server as server:
+            while not getattr(server, "is_read", False):
+                server.handle_request()
+
+
+def tunnel(port: int) -> str:
+    """The command that makes the page reachable from another machine."""
+    return f"ssh -L {port}:{HOST}:{port} {socket.gethostname()}"

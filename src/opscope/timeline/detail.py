@@ -1,0 +1,192 @@
+"""The part of a recording that was recorded in detail, where the rest was not.
+
+Answers that need more than operators (why a program is slow, what holds its memory) speak of that
+part; tables and timelines of all that was recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.base.quantity_text import time_text
+from opscope.columns.metadata_kinds import DETAIL, STEPS, WARM
+from opscope.columns.part import Part, part_from
+from opscope.columns.schema import TABLES, EventKind
+from opscope.columns.table import Table
+from opscope.columns.trace_data import TraceData, derived
+from opscope.timeline.steps import optimizer_steps
+from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor
+
+_FEWEST_STEPS = 2
+_FEWEST_CALLS = 3
+"""Of modules, so that a program without steps is taken to use a network."""
+_MOST_OF_IT = 0.5
+"""Of the recording: a start that is shorter says nothing of a program that went on."""
+
+
+_CALLS = ("stack", "functions", "own_functions")
+_ONLY_WITH = (
+    (_CALLS, (EventKind.PYTHON_CALL,), ("python_calls", "operator_calls", "script_calls")),
+    (("stack",), (EventKind.C_CALL,), ()),
+    (
+        (*_CALLS, "modules"),
+        (EventKind.MODULE_CALL, EventKind.OPTIMIZER_CALL),
+        ("modules", "optimizers", "parameters"),
+    ),
+    (("asyncio",), (EventKind.TASK_RUN,), ("task_runs", "tasks")),
+    (("shapes", "outputs"), (), ("tensors", "scalars")),
+    (("memory",), (), ("allocations",)),
+)
+"""Options without any of which there are none of these events and tables."""
+_COLLECTIVE = "record_param_comms"
+
+
+def has_detail(trace: TraceData) -> bool:
+    """Whether parts of it were recorded in more detail than the rest."""
+    return DETAIL in trace.metadata
+
+
+def latest_bounds(metadata: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Of the last stretch that has steps, Unix nanoseconds; None where none has."""
+    stretches = metadata.get(DETAIL, {}).get("stretches", ())
+    found = [(one["start_ns"], one["end_ns"]) for one in stretches if one["steps"]]
+    return found[-1] if found else None
+
+
+def in_detail(trace: TraceData) -> TraceData:
+    """The stretch that tells most; ``trace`` where there is none, or all is recorded alike."""
+    part = detailed_part(trace)
+    return trace if part is None else part.trace
+
+
+def rows_in_detail(trace: TraceData) -> npt.NDArray[np.int64]:
+    """Of the events of that part the rows in ``trace``."""
+    part = detailed_part(trace)
+    return np.arange(len(trace.events)) if part is None else part.rows
+
+
+@derived
+def detailed_part(trace: TraceData) -> Part | None:
+    """The same, with the rows that its events have in ``trace``; None for all of it."""
+    chosen = _chosen(trace)
+    if chosen is None:
+        return None
+    part = part_from(trace, chosen["start_ns"], chosen["end_ns"])
+    metadata = {name: value for name, value in trace.metadata.items() if name != DETAIL}
+    metadata["options"] = trace.metadata[DETAIL]["options"]
+    if chosen["steps"]:
+        metadata |= {WARM: True, **_steps_of(trace)}
+    return Part(part.trace.with_only_metadata(metadata), part.rows)
+
+
+def part_throughout(trace: TraceData, begin_ns: int, end_ns: int) -> Part:
+    """What runs between two moments, without what was recorded of some stretches alone."""
+    if not has_detail(trace):
+        return part_from(trace, begin_ns, end_ns)
+    options = trace.metadata["options"]
+    only = [row for row in _ONLY_WITH if not any(options.get(name) for name in row[0])]
+    kinds = [kind for _, of_row, _ in only for kind in of_row]
+    keep = ~np.isin(trace.events["kind"], kinds)
+    parents = nearest_ancestor(event_tree(trace).parent, keep)
+    part = part_from(trace, begin_ns, end_ns, (keep, parents))
+    empty = {name: Table(TABLES[name], {}) for _, _, tables in only for name in tables}
+    if "scalars" in empty:  # of collectives there are some in every recording
+        scalars, events = part.trace.table("scalars"), part.trace.events
+        name = trace.names.find(_COLLECTIVE)
+        empty["scalars"] = scalars.take(
+            np.flatnonzero(events["name"][scalars["event"]] == name if name >= 0 else [])
+        )
+    metadata = {name: value for name, value in trace.metadata.items() if name != DETAIL}
+    return Part(part.trace.with_tables(empty).with_only_metadata(metadata), part.rows)
+
+
+def is_warm(trace: TraceData) -> bool:
+    """Whether what was recorded in detail are steps after the first few."""
+    chosen = _chosen(trace)
+    return chosen is not None and chosen["steps"] > 0
+
+
+def detail_text(metadata: Mapping[str, Any]) -> str:
+    """What was recorded in detail, in a few words; empty where all is recorded alike."""
+    stretches = metadata.get(DETAIL, {}).get("stretches", ())
+    steps = sum(one["steps"] or 0 for one in stretches)
+    took_ns = sum(one["end_ns"] - one["start_ns"] for one in stretches if one["steps"] or not steps)
+    of_steps = f"{steps:,} steps, " if steps else ""
+    return f"of which {of_steps}{time_text(took_ns)} in detail" if took_ns else ""
+
+
+def what_it_is_about(trace: TraceData) -> str:
+    """Which part findings are of, in a sentence."""
+    chosen, steps = _chosen(trace), len(optimizer_steps(trace))
+    if chosen is None:
+        return "this is about all that was recorded"
+    took = time_text(chosen["end_ns"] - chosen["start_ns"])
+    if chosen["steps"]:
+        return f"this is about {chosen['steps']:,} of {steps:,} steps, once the program was warm"
+    if steps:
+        return (
+            "the program ended before it was warm, so this is about its start; a step ends when "
+            "the optimizer's step() returns"
+        )
+    where = "its first " if _is_start(trace, chosen) else ""
+    return f"no optimizer's step() has returned, so this is about {where}{took} of the program"
+
+
+def _steps_of(trace: TraceData) -> dict[str, Any]:
+    """How many steps of the program ended, and the time from the first to the last."""
+    rows = optimizer_steps(trace)
+    if len(rows) < _FEWEST_STEPS:
+        return {}
+    ends = (event_tree(trace).start_ns + event_tree(trace).duration_ns)[rows]
+    passed_ns = int(ends.max()) - int(ends.min())
+    return {STEPS: {"ended": len(rows), "passed_ns": passed_ns}}
+
+
+@derived
+def _chosen(trace: TraceData) -> Mapping[str, Any] | None:
+    """The last stretch with whole steps; else the last that shows a network, or does something."""
+    if not has_detail(trace):
+        return None
+    kind, start_ns = trace.events["kind"], event_tree(trace).start_ns
+    starts = {one: start_ns[kind == one] for one in (EventKind.OPERATOR, EventKind.MODULE_CALL)}
+
+    def has(stretch: Mapping[str, Any], what: EventKind) -> bool:
+        begin, end = np.searchsorted(starts[what], (stretch["start_ns"], stretch["end_ns"]))
+        return bool(end - begin >= _FEWEST_CALLS)
+
+    found = [
+        one
+        for one in _stretches(trace)[::-1]
+        if has(one, EventKind.OPERATOR)
+        and (one["steps"] or not _is_start(trace, one) or _is_most(trace, one))
+    ]
+    whole = [one for one in found if one["steps"] >= _FEWEST_STEPS]
+    some = [one for one in found if one["steps"]]
+    networks = [one for one in found if has(one, EventKind.MODULE_CALL)]
+    return next(iter([*whole, *some, *networks, *found]), None)
+
+
+def _stretches(trace: TraceData) -> list[dict[str, Any]]:
+    """With the steps of one that was going on when its process was killed."""
+    ends = trace.end_ns[optimizer_steps(trace)]
+
+    def steps(one: dict[str, Any]) -> int:
+        inside = np.count_nonzero((ends > one["start_ns"]) & (ends <= one["end_ns"]))
+        is_counted = one["steps"] is not None or _is_start(trace, one)
+        return one["steps"] or 0 if is_counted else int(inside)
+
+    return [{**one, "steps": steps(one)} for one in trace.metadata[DETAIL]["stretches"]]
+
+
+def _is_start(trace: TraceData, stretch: Mapping[str, Any]) -> bool:
+    return bool(stretch["start_ns"] <= trace.metadata.get("start_ns", 0))
+
+
+def _is_most(trace: TraceData, stretch: Mapping[str, Any]) -> bool:
+    took_ns = stretch["end_ns"] - stretch["start_ns"]
+    whole_ns = trace.metadata.get("end_ns", 0) - trace.metadata.get("start_ns", 0)
+    return bool(took_ns >= _MOST_OF_IT * whole_ns)

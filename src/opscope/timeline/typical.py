@@ -1,0 +1,180 @@
+"""Which stretch of a long recording stands for all of it.
+
+Views that look at every event at once would take minutes and gigabytes of a long recording. They
+look at steps that follow each other instead, as many as are quick to judge, where a step takes what
+it takes on average: what is slow now and then has its part in that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.columns.metadata_kinds import SAMPLE, WARM
+from opscope.columns.names import Names, step_number
+from opscope.columns.part import Part, part_from
+from opscope.columns.schema import EventKind
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Values
+from opscope.timeline.detail import has_detail
+
+MOST_EVENTS = 3_000_000
+"""A recording of more is long: about 5 s and 1.5 GB for its verdict."""
+
+SAMPLE_EVENTS = 1_000_000
+"""So many events of a long recording are judged."""
+
+COLUMNS = ("name", "kind", "start_ns", "duration_ns")
+"""Of events: what tells steps."""
+
+_EVERY = 1024
+"""Moments are known of every so-manieth event."""
+
+_FEWEST_STEPS = 5
+_NOT_YET_WARM = 3
+"""Steps that allocate, compile and choose algorithms."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Part of a recording that stands for all of it.
+
+    Attributes:
+        begin_ns: when it begins, Unix nanoseconds.
+        end_ns: when it ends.
+        steps: how many steps it has; 0 where steps cannot be told.
+        of_steps: how many the recording has.
+        of_ns: how long the recording is.
+    """
+
+    begin_ns: int
+    end_ns: int
+    steps: int
+    of_steps: int
+    of_ns: int
+
+    def facts(self) -> dict[str, Any]:
+        """What the metadata of the stretch say; no start-up is to be looked for in it."""
+        said = {"steps": self.steps, "of_steps": self.of_steps, "of_ns": self.of_ns}
+        return {WARM: True, SAMPLE: said}
+
+
+@dataclass(frozen=True)
+class _Marks:
+    """Events that may begin or end steps, in order of start. Shapes (marks,)."""
+
+    name: npt.NDArray[np.int32]
+    is_module: npt.NDArray[np.bool_]
+    start_ns: Values
+    end_ns: Values
+
+
+def find_stretch(
+    names: Names, pieces: Iterable[Mapping[str, npt.NDArray[Any]]], most: int = SAMPLE_EVENTS
+) -> Stretch | None:
+    """The stretch of at most ``most`` events; None where there are no more than that.
+
+    Args:
+        names: of the recording.
+        pieces: its events piece by piece, in order of start, with the columns :data:`COLUMNS`.
+        most: events.
+    """
+    scheduled = _flags(step_number(text) is not None for text in names)
+    stepping = _flags("Optimizer.step#" in text for text in names)
+    coarse, found, events, end_ns = [], [], 0, 0
+    for piece in pieces:
+        name, kind = piece["name"], piece["kind"]
+        coarse.append(piece["start_ns"][-events % _EVERY :: _EVERY].copy())
+        events += len(name)
+        end_ns = max(end_ns, int((piece["start_ns"] + piece["duration_ns"]).max(initial=0)))
+        is_module = kind == EventKind.MODULE_CALL
+        is_step = stepping[name] & (kind == EventKind.ANNOTATION)
+        rows = np.flatnonzero(scheduled[name] | is_step | is_module)
+        start = piece["start_ns"][rows]
+        found.append((name[rows], is_module[rows], start, start + piece["duration_ns"][rows]))
+    if events <= most:
+        return None
+    marks = _Marks(*(np.concatenate(column) for column in zip(*found, strict=True)))
+    known_ns = np.concatenate(coarse).astype(np.int64)
+    steps_ns = _boundaries(marks, scheduled, stepping)
+    for moments_ns in (steps_ns, known_ns):
+        before = np.searchsorted(known_ns, moments_ns) * _EVERY
+        if (chosen := _typical(moments_ns, before, most)) is not None:
+            first, last = chosen
+            is_of_steps = moments_ns is steps_ns
+            return Stretch(
+                begin_ns=int(moments_ns[first]),
+                end_ns=int(moments_ns[last]),
+                steps=last - first if is_of_steps else 0,
+                of_steps=len(steps_ns) - 1 if is_of_steps else 0,
+                of_ns=end_ns - int(known_ns[0]),
+            )
+    return None
+
+
+def typical_part(trace: TraceData, most: int) -> Part | None:
+    """The stretch of a trace in memory; None where it has no more events than ``most``, and where
+    some steps were recorded in detail: those are what is judged."""
+    if len(trace.events) <= most or has_detail(trace):
+        return None
+    stretch = find_stretch(trace.names, [{name: trace.events[name] for name in COLUMNS}], most)
+    if stretch is None:
+        return None
+    part = part_from(trace, stretch.begin_ns, stretch.end_ns)
+    return Part(part.trace.with_metadata(stretch.facts()), part.rows)
+
+
+def _flags(of_names: Iterable[bool]) -> npt.NDArray[np.bool_]:
+    """By name; the last is for events without one."""
+    return np.array([*of_names, False], dtype=np.bool_)
+
+
+def _boundaries(
+    marks: _Marks, scheduled: npt.NDArray[np.bool_], stepping: npt.NDArray[np.bool_]
+) -> Values:
+    """When steps begin or end, in order; empty where there are too few."""
+    of_schedule = np.flatnonzero(scheduled[marks.name])
+    if len(of_schedule) > _FEWEST_STEPS:
+        return marks.start_ns[of_schedule]
+    of_optimizer = _outermost(marks, np.flatnonzero(stepping[marks.name]))
+    if len(of_optimizer) > _FEWEST_STEPS:
+        return np.sort(marks.end_ns[of_optimizer])
+    calls = _outermost(marks, np.flatnonzero(marks.is_module))
+    if len(calls):
+        usual = np.argmax(np.bincount(marks.name[calls] + 1)) - 1
+        calls = calls[marks.name[calls] == usual]
+    return marks.start_ns[calls if len(calls) > _FEWEST_STEPS else calls[:0]]
+
+
+def _outermost(marks: _Marks, rows: Values) -> Values:
+    """Those that begin when all before them have ended."""
+    if not len(rows):
+        return rows
+    latest = np.maximum.accumulate(marks.end_ns[rows])
+    found: Values = rows[np.append(True, marks.start_ns[rows][1:] >= latest[:-1])]
+    return found
+
+
+def _typical(moments_ns: Values, before: Values, most: int) -> tuple[int, int] | None:
+    """Between which of the moments it goes on as on average; None where one is too long.
+
+    ``before``: how many events begin before each.
+    """
+    if len(moments_ns) <= _NOT_YET_WARM + 1:
+        return None
+    moments_ns, before = moments_ns[_NOT_YET_WARM:], before[_NOT_YET_WARM:]
+    first = np.arange(len(moments_ns))
+    last = np.searchsorted(before, before + most, side="right") - 1
+    is_full = first <= int(np.argmax(last == len(first) - 1))  # those behind it are shorter
+    first = first[is_full & (last > first)]
+    if not len(first):
+        return None
+    last = last[first]
+    usual = (moments_ns[-1] - moments_ns[0]) / (len(moments_ns) - 1)
+    each = (moments_ns[last] - moments_ns[first]) / (last - first)
+    best = int(np.argmin(np.abs(each - usual)))
+    return int(first[best]) + _NOT_YET_WARM, int(last[best]) + _NOT_YET_WARM

@@ -1,0 +1,108 @@
+"""What commands answer of a recording that is long: of a stretch of it, and they say so."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from opscope.base import memory_limit
+from opscope.cli import trace_argument
+from opscope.columns.schema import EventKind
+from support.build_trace import build_trace, span
+from support.read_report import read_report
+from support.repeat_trace import repeat_trace
+
+STEPS = 200
+STEP_NS = 1_000_000
+
+
+@pytest.fixture
+def long(tmp_path, monkeypatch):
+    """Two hundred steps of a hundred events; more than 5,000 of them are long."""
+    one = build_trace(
+        [
+            *(span("aten::mm", at, at + 9) for at in range(0, 970, 10)),
+            span("aten::add", 970, 975),
+            span("Optimizer.step#SGD.step", 980, 999, kind=EventKind.ANNOTATION),
+            span("aten::mul", 981, 990),
+        ]
+    )
+    repeat_trace(one, STEPS, STEP_NS).save(tmp_path / "long.opscope")
+    monkeypatch.setattr(trace_argument, "MOST_EVENTS", 5_000)
+    monkeypatch.setattr(trace_argument.long_trace, "__defaults__", (5_000,))
+    monkeypatch.setattr(trace_argument.stretch_of, "__defaults__", (5_000,))
+    return tmp_path / "long.opscope"
+
+
+def test_why_says_of_how_many_steps_it_answers(long, command_line):
+    said = command_line("why", long).out
+    assert "of 199 steps of the optimizer" in said and "verdict: " in said
+    account = json.loads(command_line("why --format json", long).out)
+    assert 30_000_000 < account["wall_ns"] < 60_000_000
+    assert "of 199 steps" in command_line("why --all", long).out
+
+
+def test_all_of_it_is_looked_at_where_that_is_asked_for(long, command_line):
+    account = json.loads(command_line("why --period all --format json", long).out)
+    assert account["wall_ns"] > 190_000_000
+    said = command_line("why --period all", long).out
+    assert "recording, 200 ms, 200 steps of the optimizer" in said
+
+
+def test_a_summary_counts_all_calls_and_judges_a_stretch(long, command_line):
+    content = json.loads(command_line("summary --format json", long).out)
+    calls = {row["name"]: row["calls"] for row in content["rows"]}
+    assert calls["aten::mm"] == 97 * STEPS and content["events"] == 100 * STEPS
+    assert content["verdict"]["wall_ns"] < 60_000_000 and content["memory"] == []
+    outcome = command_line("summary", long)
+    assert outcome.out.startswith("verdict: ") and "Recording, 200 ms" in outcome.out
+    assert "the table of operators is of all" in outcome.err
+
+
+def test_a_report_shows_the_stretch(long, command_line, tmp_path):
+    command_line("report", long, "-o", tmp_path / "page.html")
+    page = read_report((tmp_path / "page.html").read_text()).data
+    assert page["run"]["duration"] < 60_000_000
+    assert "of 199 steps of the optimizer" in page["period"]["about"]
+
+
+def test_sql_is_of_all(long, command_line):
+    assert str(100 * STEPS) in command_line("sql", long, "select count(*) from events").out
+
+
+def test_what_does_not_fit_is_refused_with_what_it_takes(long, command_line, monkeypatch):
+    monkeypatch.setattr(memory_limit, "memory_left", lambda: 2_000_000)
+    complaint = command_line("why --period all", long).complaint
+    assert "it needs about 0.0 GB" in complaint and "--period steady" in complaint
+    monkeypatch.setattr(memory_limit, "memory_left", lambda: 1 << 40)
+    assert command_line("why --period all", long).code == 0
+
+
+NEEDLESS = (
+    *("opscope.jobs.", "opscope.analysis.device_use", "opscope.analysis.roofline"),
+    *("opscope.analysis.critical_path", "opscope.recording.recovered", "opscope.storage.chrome"),
+    *("opscope.api.job", "opscope.replay", "opscope.live", "torch"),
+)
+WHERE_THEY_ARE = {"opscope.jobs.recordings", "opscope.jobs.chrome_files"}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["why"], ["why", "--all"], ["summary"], ["report", "-o", "p.html"], ["sql", "select 1"]],
+)
+def test_one_process_imports_nothing_of_jobs_and_devices(command, trace_folder, tmp_path):
+    program = (
+        "import sys, opscope.cli\n"
+        "try: opscope.cli.main(sys.argv[1:])\n"
+        "except SystemExit as end: assert not end.code\n"
+        "print('\\n'.join(sys.modules))"
+    )
+    name, *rest = command
+    arguments = [sys.executable, "-c", program, name, str(trace_folder), *rest]
+    done = subprocess.run(arguments, capture_output=True, text=True, cwd=tmp_path, check=True)
+    modules = {*done.stdout.splitlines()} - WHERE_THEY_ARE
+    assert "opscope.cli.trace_argument" in modules
+    assert not [one for one in modules if one.startswith(NEEDLESS)]

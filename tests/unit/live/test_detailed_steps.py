@@ -1,0 +1,137 @@
+"""Which steps of a program ``opscope run`` records in detail."""
+
+import itertools
+import os
+
+import pytest
+
+from opscope.live import detailed_steps
+from opscope.live.detailed_steps import DetailedSteps
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(detailed_steps.time, "monotonic", lambda: now[0])
+    return now
+
+
+class Program:
+    """``stretches``: of each stretch in detail at which step it began and how many it has."""
+
+    def __init__(self, clock, is_rank=False):
+        self.clock, self.ended = clock, 0
+        self.stretches, self.on = [[0, None]], True
+        self.detailed = DetailedSteps(self.record_detail, is_rank=lambda: is_rank)
+
+    def record_detail(self, on, steps):
+        assert on != self.on
+        self.on = on
+        if on:
+            self.stretches.append([self.ended, None])
+        else:
+            self.stretches[-1][1] = steps
+
+    def run(self, steps, each_s):
+        for _ in range(steps):
+            self.clock[0] += each_s
+            self.ended += 1
+            self.detailed.step_ended()
+        return self
+
+    def look(self, after_s, records):
+        self.clock[0] += after_s
+        detailed_steps._native.records += records
+        self.detailed._look()
+        return self
+
+
+def test_the_start_is_recorded_until_the_program_is_warm(clock):
+    program = Program(clock).run(2, 0.1)
+    assert program.on and program.stretches == [[0, None]]
+    program.run(1, 0.1)
+    assert program.on and program.stretches == [[0, 0], [3, None]]
+
+
+@pytest.mark.parametrize(("each_s", "expected"), [(1e-3, 30), (0.1, 10), (0.5, 5), (15.0, 2)])
+def test_enough_steps_are_recorded_however_long_they_take(clock, each_s, expected):
+    program = Program(clock).run(3 + expected - 1, each_s)
+    assert program.on
+    program.run(1, each_s)
+    assert not program.on and program.stretches[1] == [3, expected]
+
+
+@pytest.mark.parametrize(("each_s", "expected"), [(1e-3, 30), (0.05, 20), (0.5, 11), (15.0, 6)])
+def test_of_ranks_as_many_are_recorded_as_it_takes_to_compare_them(clock, each_s, expected):
+    program = Program(clock, is_rank=True).run(3 + expected - 1, each_s)
+    assert program.on
+    program.run(1, each_s)
+    assert program.stretches[1:] == [[3, expected]]
+
+
+def test_later_stretches_are_spread_over_the_run_and_take_little_of_it(clock):
+    program = Program(clock).run(10_000, 0.01)
+    begun, steps = zip(*program.stretches[1:], strict=True)
+    assert len(begun) >= 3
+    assert all(later >= 2 * earlier for earlier, later in itertools.pairwise(begun))
+    assert sum(steps) <= 0.05 * 10_000
+
+
+@pytest.mark.parametrize("steps", [0, 2, 3, 5, 40])
+def test_a_program_that_ends_leaves_what_there_is(clock, steps):
+    program = Program(clock).run(steps, 0.01)
+    program.detailed.finish()
+    assert not program.on
+    assert program.stretches[-1][1] == min(max(steps - 3, 0), 30)
+    program.run(5, 0.01)
+    program.detailed.finish()
+    assert not program.on
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """How much was recorded, as the program says."""
+
+    class Native:
+        records = 0
+
+        def statistics(self):
+            return {"records": self.records}
+
+    monkeypatch.setattr(detailed_steps, "_native", Native())
+
+
+def test_a_program_without_steps_is_looked_at_again_while_it_works(clock, counted):
+    program = Program(clock).look(1.0, 1_000)
+    assert program.on
+    program.look(1.0, 1_000)
+    assert not program.on
+    for _ in range(100):
+        program.look(0.5, 1_000)
+    later = program.stretches[1:]
+    assert 1 <= len(later) <= 6 and all(steps in (0, None) for _, steps in later)
+
+
+def test_a_program_that_waits_for_work_is_not_looked_at(clock, counted):
+    program = Program(clock).look(2.0, 1_000)
+    for _ in range(100):
+        program.look(0.5, 10)
+    assert program.stretches == [[0, 0]]
+
+
+def test_a_long_evaluation_is_not_recorded_in_detail(clock, counted):
+    program = Program(clock).run(5, 0.01).look(19.0, 1_000)
+    assert program.on
+    program.look(2.0, 1_000)
+    assert program.stretches[1:] == [[3, 2]] and not program.on
+    program.run(3, 0.01)
+    assert not program.on
+
+
+def test_steps_of_a_forked_child_are_its_own(clock, monkeypatch):
+    program = Program(clock)
+    parent = os.getpid()
+    monkeypatch.setattr(detailed_steps.os, "getpid", lambda: parent + 1)
+    program.run(5, 0.01)
+    program.detailed.finish()
+    assert program.stretches == [[0, None]]

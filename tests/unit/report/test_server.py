@@ -1,0 +1,232 @@
+"""The server of a page: who it answers, what it answers, when it ends."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+
+from opscope.api.trace import Trace
+from opscope.errors import UsageError
+from opscope.report import server as server_module
+from opscope.report.live_page import LivePage, windowed_page
+from opscope.report.server import FileServer, PageServer
+from opscope.report.windows import Windows
+from opscope.storage.long_trace import LongTrace
+from opscope.storage.sql import query_long
+from opscope.timeline.period import Which
+from support.build_trace import build_trace, span
+from support.read_report import read_report
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    spans = [span("step", 0, 10_000)]
+    spans += [span(f"aten::op{i % 3}", 10 * i + 1, 10 * i + 6) for i in range(900)]
+    return build_trace(spans)
+
+
+@pytest.fixture
+def served(
+    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[PageServer, threading.Thread]]:
+    monkeypatch.setattr(server_module, "_CLOSED_FOR_S", 0.2)
+    monkeypatch.setattr(server_module, "_SAYS_IT_IS_THERE_S", 0.05)
+    trace.save(tmp_path / "trace")
+    long = LongTrace.at(tmp_path / "trace")
+    windows = Windows(long)
+    html, start_ns = windowed_page(windows, trace, long.rows, "", Which.ALL)
+    page = LivePage(lambda: html, lambda text: query_long(long, text, True), windows, start_ns)
+    server = PageServer(page)
+    thread = threading.Thread(target=server.serve)
+    thread.start()
+    yield server, thread
+    if thread.is_alive():
+        server.close()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def get(
+    server: PageServer, name: str, query: dict[str, str] | None = None, **headers: str
+) -> tuple[int, bytes, dict[str, str]]:
+    path = urlsplit(server.address).path + name + (f"?{urlencode(query)}" if query else "")
+    return get_path(server, path, **headers)
+
+
+def get_path(
+    server: PageServer, path: str, method: str = "GET", **headers: str
+) -> tuple[int, bytes, dict[str, str]]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    try:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, path, headers=named)
+        response = connection.getresponse()
+        return response.status, response.read(), dict(response.headers)
+    finally:
+        connection.close()
+
+
+def answer(server: PageServer, name: str, **query: str) -> Any:
+    status, content, _ = get(server, name, query)
+    assert status == 200, content
+    return json.loads(content)
+
+
+def test_the_page_is_that_of_the_trace(served: Any) -> None:
+    server, _ = served
+    status, content, headers = get(server, "")
+    assert status == 200
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    page = read_report(content.decode())
+    assert page.data["run"]["counts"]["events"] == 901
+    assert page.data["spans"]["window"]["to"] == 10_000_000
+    assert "connect-src 'self'" in content.decode()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/wrong/",
+        "/wrong/spans?from=0&to=1",
+        "/{token}",
+        "/{token}/../../etc/passwd",
+        "/{token}/%2e%2e/etc/passwd",
+        "/{token}/events.parquet",
+        "/{token}//",
+        "/{token}/spans/",
+        "/" + "x" * 30_000,
+    ],
+)
+def test_what_is_not_the_page_gets_nothing(served: Any, path: str) -> None:
+    server, _ = served
+    token = urlsplit(server.address).path.strip("/")
+    status, content, _ = get_path(server, path.replace("{token}", token))
+    assert (status, content) == (403, b"")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": "evil.example:80"},
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Sec_Fetch_Site": "cross-site"},
+    ],
+)
+def test_another_site_gets_nothing(served: Any, headers: dict[str, str]) -> None:
+    server, _ = served
+    status, content, _ = get(server, "", **headers)
+    assert (status, content) == (403, b"")
+
+
+def test_it_listens_on_this_machine_only(served: Any) -> None:
+    server, _ = served
+    assert server._server.server_address[0] == "127.0.0.1"
+
+
+def test_it_takes_no_other_method(served: Any) -> None:
+    server, _ = served
+    path = urlsplit(server.address).path
+    assert get_path(server, path, "POST")[0] == 501
+    assert get_path(server, path, "DELETE")[0] == 501
+
+
+def test_a_window_has_its_spans(served: Any) -> None:
+    server, _ = served
+    found = answer(server, "spans", **{"from": "0", "to": "1000000"})
+    assert found["spans"]["window"]["least"] == 0
+    assert next(c["count"] for c in found["columns"] if c["name"] == "start") == 101
+
+
+def test_a_search_counts_all_and_finds_the_next(served: Any) -> None:
+    server, _ = served
+    found = answer(server, "find", text="op1", after="5000000")
+    assert found["count"] == 300
+    assert found["next"] == [5_021_000, 5_026_000]
+    back = answer(server, "find", text="op1", after="5000000", backwards="1")
+    assert back["next"] == [4_991_000, 4_996_000]
+    exact = answer(server, "find", text="op1", exact="1", after="0")
+    assert (exact["count"], exact["next"]) == (0, None)
+
+
+def test_queries_return_rows_as_text(served: Any) -> None:
+    server, _ = served
+    found = answer(server, "sql", query="select count(*) as n, 'a' || chr(27) from events")
+    assert found["columns"][0] == "n"
+    assert found["rows"][0][0] == "901"
+    assert "\x1b" not in found["rows"][0][1]
+    many = answer(server, "sql", query="select * from range(5000)")
+    assert (len(many["rows"]), many["isMore"]) == (1000, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "query"),
+    [
+        ("spans", {}),
+        ("spans", {"from": "x", "to": "1"}),
+        ("spans", {"from": "5", "to": "1"}),
+        ("spans", {"from": "0", "to": "9" * 40}),
+        ("find", {"text": "a"}),
+        ("sql", {}),
+        ("sql", {"query": "select * from read_csv('/etc/passwd')"}),
+        ("sql", {"query": "copy events to '/tmp/x.csv'"}),
+        ("sql", {"query": "select"}),
+    ],
+)
+def test_what_is_wrong_is_said(served: Any, name: str, query: dict[str, str]) -> None:
+    server, _ = served
+    status, content, _ = get(server, name, query)
+    assert status == 400
+    assert json.loads(content)["error"]
+    assert get(server, "")[0] == 200  # as before
+
+
+def test_it_ends_when_the_page_is_closed(served: Any) -> None:
+    server, thread = served
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    connection.request("GET", urlsplit(server.address).path + "alive")
+    response = connection.getresponse()
+    assert response.status == 200
+    thread.join(1)
+    assert thread.is_alive()
+    response.close()
+    connection.close()
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+def test_a_port_that_is_taken_is_said(served: Any) -> None:
+    server, _ = served
+    with pytest.raises(UsageError, match="cannot be used"):
+        PageServer(server._server.page, server.port)
+
+
+def test_perfetto_alone_reads_the_file_once(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(server_module, "PERFETTO_PORT", 0)
+    file = tmp_path / "a.pftrace"
+    file.write_bytes(b"trace")
+    server = FileServer(file)
+    thread = threading.Thread(target=server.serve)
+    thread.start()
+    port = server._server.server_address[1]
+    path = "/" + server.address.rsplit("/", 1)[1]
+    for origin, wanted in (("https://evil.example", 403), ("https://ui.perfetto.dev", 200)):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        connection.request("GET", path, headers={"Origin": origin})
+        response = connection.getresponse()
+        assert response.status == wanted
+        content = response.read()
+        connection.close()
+    assert content == b"trace"
+    thread.join(10)
+    assert not thread.is_alive()

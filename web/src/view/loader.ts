@@ -1,0 +1,57 @@
+// Asks for the spans of what the window shows, where the page does not have them.
+import type { TimeRange } from "../data/selection";
+import type { State } from "../state";
+
+const QUIET_MS = 60; // of the window, before anything is asked for
+const FINER = 1.6; // as much finer than what is there has it to be
+
+export class Loader {
+  private timer = 0;
+  private asked = 0;
+  private isWaiting = false;
+
+  constructor(
+    private readonly state: State,
+    private readonly failed: (reason: string) => void,
+  ) {
+    state.on(["view"], () => this.schedule());
+  }
+
+  private schedule(): void {
+    clearTimeout(this.timer);
+    if (!this.wanted()) return;
+    this.timer = window.setTimeout(() => void this.load(), QUIET_MS);
+  }
+
+  // What to ask for; null where what is there shows the window as well.
+  private wanted(): TimeRange | null {
+    const { view, duration, spans } = this.state;
+    const { window } = spans;
+    if (!window) return null;
+    const from = Math.max(view.from, 0);
+    const to = Math.min(view.to, duration);
+    const least = (to - from) / window.pixels;
+    const isInside = from >= window.from && to <= window.to;
+    if (isInside && window.least <= least * FINER) return null;
+    const margin = (to - from) / 4;
+    return { from: Math.max(0, from - margin), to: Math.min(duration, to + margin) };
+  }
+
+  private async load(): Promise<void> {
+    if (this.isWaiting) return this.schedule();
+    const wanted = this.wanted();
+    if (!wanted) return;
+    this.isWaiting = true;
+    const number = ++this.asked;
+    try {
+      const spans = await this.state.source.spans(wanted);
+      if (number === this.asked) this.state.setSpans(spans);
+      this.failed("");
+    } catch (error) {
+      this.failed(error instanceof Error ? error.message : String(error));
+    } finally {
+      this.isWaiting = false;
+    }
+    if (this.wanted()) this.schedule();
+  }
+}
