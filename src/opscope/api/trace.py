@@ -47,9 +47,7 @@ class Trace(TraceData):
         return trace
 
     def _repr_html_(self) -> str:
-        from opscope.storage.summary_html import summary_html
-
-        return summary_html(self)
+        return self.summary()._repr_html_()
 
     def tree(self) -> Tree:
         """The events as a tree of nodes; costs nothing until it is walked."""
