@@ -103,6 +103,7 @@ _PLACES = {
     "flight_recorder": "opscope.live.flight.recorder",
     "listen": "opscope.live.control.server",
     "load": "opscope.api.load",
+    "load_ipython_extension": "opscope.readers.notebook",  # what %load_ext calls
     "load_job": "opscope.api.load",
     "load_trace": "opscope.api.load",
     "profile": "opscope.torch_api.profiler",

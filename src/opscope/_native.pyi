@@ -866,6 +866,37 @@ def assign_lanes(columns: dict[str, NDArray[Any]], *, tracks: int) -> NDArray[np
 
 # native/readers/: Chrome JSON to columns.
 
+class PickledValue:
+    """One value of a :class:`PlainPickle`, wherever it is in there."""
+
+class PlainPickle:
+    """Plain data of a pickle: nothing is imported, made or called; reads without the GIL.
+
+    ``data`` is not to change while this is there.
+
+    Raises:
+        ValueError: it is damaged, holds more than plain data, or far more containers than data.
+    """
+
+    def __init__(self, data: NDArray[np.uint8]) -> None: ...
+    @property
+    def root(self) -> PickledValue: ...
+    def get(self, dictionary: PickledValue, key: str) -> PickledValue:
+        """Of a key; None where it is not there, or this is no dictionary."""
+
+    def items(self, list: PickledValue) -> list[PickledValue]:
+        """Of a list or tuple; empty for anything else."""
+
+    def value(self, value: PickledValue) -> bool | int | float | str | None:
+        """As Python has it; None for a container."""
+
+    def text(self, row: int) -> str: ...
+    def list(self, row: int) -> PickledValue: ...
+    def column(
+        self, list: PickledValue, key: str, kind: str = "integer", otherwise: int = -1
+    ) -> NDArray[np.int64]:
+        """Of a list of dictionaries one key: an integer, or the row of a ``text`` or ``list``."""
+
 class JsonProblem(TypedDict):
     """Why a text is no JSON and where; ``is_at_end``: it was cut."""
 

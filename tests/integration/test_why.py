@@ -91,10 +91,11 @@ def test_the_line_to_change_is_said_and_warm_steps_are_recorded_in_detail(why, t
     said = int(done.stderr.split("this is about ")[1].split(" ")[0])
     # The window opens and closes at the end of a step, inside what torch calls the step.
     assert abs(optimizer_steps(trace) - said) <= 1
-    files = {trace.names[row] for row in np.unique(trace.table("frames")["file"]).tolist()}
+    frames = np.unique(trace.table("python_calls")["frame"])
+    files = {trace.names[row] for row in trace.table("frames")["file"][frames].tolist()}
     own = {file for file in files if "site-packages" not in file and "/lib/python" not in file}
     assert {file.rpartition("/")[2] for file in own} <= {"train.py", "<string>"}
-    functions = trace.table("frames")["function"]
+    functions = trace.table("frames")["function"][frames]
     installed = {trace.names[row] for row in functions.tolist()} - {"forward", "<module>"}
     assert len(installed) <= 6, "modules and optimizers alone"
 
@@ -153,10 +154,9 @@ def serve():
     while time.monotonic() < until:
         with torch.inference_mode():
             network(x)
-        time.sleep(0.01)
 
 until = time.monotonic() + 6
-threads = [threading.Thread(target=serve) for _ in range(2)]
+threads = [threading.Thread(target=serve) for _ in range(1)]
 for thread in threads:
     thread.start()
 for thread in threads:

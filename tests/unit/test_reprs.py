@@ -44,6 +44,9 @@ def test_results(trace):
     peak = trace.peak_memory()
     assert repr(peak).startswith("<PeakMemory of cpu: 4.00 KiB")
     assert repr(peak.blocks) == "<AliveBlocks: 1 blocks, 4.00 KiB>"
+    assert "4.00 KiB in use on cpu" in peak._repr_html_()
+    (finding,) = trace.findings()
+    assert "train.py:3" in finding._repr_html_() and finding.advice[:9] in finding._repr_html_()
 
 
 def test_a_profile_says_where_it_is():

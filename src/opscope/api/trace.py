@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from opscope.analysis.critical_path.path import CriticalPath
     from opscope.analysis.critical_path.what_if import WhatIf
     from opscope.analysis.device_use.device_use import DevicesUse
+    from opscope.analysis.engine_steps import EngineSteps
     from opscope.analysis.memory.peak import PeakMemory
+    from opscope.analysis.requests import Requests
     from opscope.analysis.roofline.peaks import Peaks
     from opscope.analysis.roofline.roofline import Roofline
     from opscope.findings.finding import Findings
@@ -45,9 +47,7 @@ class Trace(TraceData):
         return trace
 
     def _repr_html_(self) -> str:
-        from opscope.storage.summary_html import summary_html
-
-        return summary_html(self)
+        return self.summary()._repr_html_()
 
     def tree(self) -> Tree:
         """The events as a tree of nodes; costs nothing until it is walked."""
@@ -143,6 +143,24 @@ class Trace(TraceData):
 
         steps, what = program_steps(self)
         return step_times(self, steps=steps if what else None)
+
+    def engine_steps(self) -> EngineSteps:
+        """The steps of vLLM or SGLang by their spans: phase, requests, tokens, and slow ones.
+
+        Empty in traces of other programs. Arrays of shape (steps,), nanoseconds.
+        """
+        from opscope.analysis.engine_steps import find_engine_steps
+
+        return find_engine_steps(self)
+
+    def requests(self) -> Requests | None:
+        """Requests that :class:`opscope.serve.MarkRequests` marked; None without any.
+
+        How long they took, and what the typical and the slowest ones waited for, in nanoseconds.
+        """
+        from opscope.analysis.requests import find_requests
+
+        return find_requests(self)
 
     def account(self, period: str = "steady") -> Account:
         """Wall time of every thread and device by cause; the causes add up to it.

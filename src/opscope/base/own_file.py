@@ -10,6 +10,8 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+import sys
+from collections.abc import Callable
 from contextlib import suppress
 
 _HIGH = 512
@@ -79,10 +81,11 @@ class OwnSocket:
         self.socket.detach()
         self._file.close()
 
-    def __del__(self) -> None:
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         """Likewise: Python's own socket would close whatever has its number by now."""
         if hasattr(self, "_file"):
-            self.close()
+            # When Python ends, functions of this module may be gone; so are the files, soon.
+            self.socket.detach() if is_finalizing() else self.close()
 
 
 def _out_of_the_way(descriptor: int) -> int:

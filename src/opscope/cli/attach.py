@@ -152,7 +152,7 @@ def _folder_for(output: Path | None, process: int, command: str) -> Path:
     words = [Path(word).stem for word in command.split() if word.endswith(".py")]
     name = re.sub(r"[^\w.-]+", "-", words[0] if words else "process")
     place = destination.choose(output, None, f"{name}-{process}")
-    place.check()
+    destination.check(place)
     return place.trace
 
 

@@ -57,10 +57,13 @@ from opscope.torch_api.settings import ProfileSettings
 
 if TYPE_CHECKING:
     from opscope.cli.session.flight_session import FlightSession
+    from opscope.cli.session.http_session import HttpSession
     from opscope.cli.session.recording_session import RecordingSession
 
 _MAX_MEMORY = "256MiB"
 _BUDGET = 0.01
+_OF_RECORDINGS = ("recorded", "record", "children")
+_OF_WHOLE_RUNS = ("why", "schedule", "chrome", "report", "table", "flops")
 
 
 def options(parser: Parser) -> None:
@@ -118,6 +121,12 @@ def _add_what_to_record(parser: Parser) -> None:
         metavar="WAIT,WARMUP,ACTIVE[,REPEAT]",
         type=ScheduleOption.parse,
         help="Record only some steps; a step ends when Optimizer.step returns.",
+    )
+    group.add_argument(
+        "--http",
+        metavar="HOST:PORT",
+        help="Record nothing until POST /start_profile over HTTP, with serving engines' paths. "
+        "Needs the token that is printed, or OPSCOPE_HTTP_TOKEN. Goes with --flight-recorder.",
     )
     group.add_argument(
         "--children",
@@ -232,25 +241,19 @@ def main(asked: Namespace) -> Callable[[], None]:
     what = program.Program(target, tuple(arguments), asked.is_module, asked.is_code)
     program.check(what)
     files = destination.choose(asked.output, asked.chrome, what.short_name, asked.report)
-    if asked.flight_recorder is None:
-        files.check()
+    is_whole = asked.flight_recorder is None and asked.http is None
+    if is_whole:
+        destination.check(files)
     check_bridge()
     # The recorder and all that it writes with; a question for help should not wait for them.
     from opscope.cli.session.recording_session import RecordingSession
 
     messages = Messages(animated=False)
-    if asked.flight_recorder is not None:
-        from opscope.cli.session.flight_session import FlightSession
-
-        budget = _BUDGET if asked.budget is None else asked.budget
-        flight = {
-            "last": asked.flight_recorder,
-            "max_memory": asked.max_memory or _MAX_MEMORY,
-            "budget": None if budget == math.inf else budget,
-            "directory": os.path.abspath(asked.output or "opscope-dumps"),
-        }
-        flying = FlightSession(run_options, flight, messages, has_children=asked.children)
-        return lambda: _record(what, flying)
+    if not is_whole:
+        flying = None if asked.flight_recorder is None else _flight(asked, run_options, messages)
+        served = flying if asked.http is None else _http(asked, messages, flying)
+        assert served is not None
+        return lambda: _record(what, served)
     if not asked.children:
         alone = RecordingSession(run_options, files, messages)
         return lambda: _record(what, alone, alone.program_is_over)
@@ -271,6 +274,27 @@ def main(asked: Namespace) -> Callable[[], None]:
     session = RecordingSession(run_options, files, messages, job)
     job.prepare()
     return lambda: _record(what, session, session.program_is_over)
+
+
+def _flight(asked: Namespace, run_options: RunOptions, messages: Messages) -> FlightSession:
+    from opscope.cli.session.flight_session import FlightSession
+
+    budget = _BUDGET if asked.budget is None else asked.budget
+    place = None if asked.http is not None else asked.output
+    flight = {
+        "last": asked.flight_recorder,
+        "max_memory": asked.max_memory or _MAX_MEMORY,
+        "budget": None if budget == math.inf else budget,
+        "directory": os.path.abspath(place or "opscope-dumps"),
+    }
+    return FlightSession(run_options, flight, messages, has_children=asked.children)
+
+
+def _http(asked: Namespace, messages: Messages, flying: FlightSession | None) -> HttpSession:
+    from opscope.cli.session.http_session import HttpSession
+
+    root = Path(os.path.abspath(asked.output or "opscope-profiles"))
+    return HttpSession(asked.http, root, messages, flying)
 
 
 def _run_options(asked: Namespace) -> RunOptions:
@@ -295,6 +319,10 @@ def _run_options(asked: Namespace) -> RunOptions:
     )
 
 
+def _option_of(name: str) -> str:
+    return "what to record" if name == "recorded" else f"--{name}"
+
+
 def _settings(asked: Namespace, recorded: Collection[str]) -> ProfileSettings:
     return ProfileSettings.of(
         {
@@ -316,8 +344,15 @@ def _refuse_what_excludes(asked: Namespace) -> None:
         raise UsageError("--sort-by flops needs operations to be counted. Add --flops.")
     if asked.is_module and asked.is_code:
         raise UsageError(f"-m and -c exclude each other. {drop}")
+    if asked.http is not None:
+        for name in (*_OF_WHOLE_RUNS, *(() if asked.flight_recorder else _OF_RECORDINGS)):
+            if getattr(asked, name):
+                raise UsageError(
+                    "Over HTTP a request says what to record, and the run itself records nothing: "
+                    f"--http does not go with {_option_of(name)}. {drop}"
+                )
     if asked.flight_recorder is not None:
-        for name in ("why", "schedule", "chrome", "report", "table", "flops"):
+        for name in _OF_WHOLE_RUNS:
             if getattr(asked, name):
                 raise UsageError(
                     f"--{name} needs a recording of the whole program, but --flight-recorder "
@@ -373,7 +408,7 @@ def _some_bridge_is_built() -> bool:
 
 def _record(
     asked_for: program.Program,
-    session: RecordingSession | FlightSession,
+    session: RecordingSession | FlightSession | HttpSession,
     when_over: Callable[[], None] = lambda: None,
 ) -> None:
     last_action = LastAction(with_own_modules(session.finish))

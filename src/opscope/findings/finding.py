@@ -106,6 +106,15 @@ class Finding:
         at = f", at {self.places[0]}" if self.places else ""
         return f"<Finding {self.id}: {self.severity}{saved}{at}>"
 
+    def _repr_html_(self) -> str:
+        places = [
+            [str(place), f"{place.occurrences:,}", time_text(place.time_ns)]
+            for place in self.places
+        ]
+        saves = "unknown" if self.saved_ns is None else time_text(self.saved_ns)
+        note = f"{self.explanation} What to do: {self.advice} Saves: {saves} ({self.saved_by})."
+        return html_table(f"opscope: {self.title}", ("at", "times", "time"), places, note)
+
     def as_dict(self) -> dict[str, Any]:
         """What JSON can hold: all but the events, of which it has the first."""
         return {

@@ -28,14 +28,12 @@ class FileKind(Enum):
         "what that writes"
     )
     SNAPSHOT = (
-        "a memory snapshot of torch (torch.cuda.memory._dump_snapshot), which opscope does not "
-        "read yet. Look at it with torch's viewer: https://pytorch.org/memory_viz, or `python -m "
-        "torch.cuda._memory_viz trace_plot FILE`. `opscope run --memory` records memory that "
-        "opscope shows"
+        "a memory snapshot of torch (torch.cuda.memory._dump_snapshot) and no trace. `opscope "
+        "memory FILE` reads it"
     )
     PICKLE = (
-        "a pickled Python object, not a trace. If it is a memory snapshot, look at it with "
-        "torch's viewer: https://pytorch.org/memory_viz"
+        "a pickled Python object, not a trace. If it is a memory snapshot of torch, `opscope "
+        "memory FILE` reads it"
     )
     DATABASE = "an SQLite database, as `nsys export` writes, which opscope does not read"
     PARQUET = "a single Parquet file, but a trace is a folder of them. Load the folder"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from opscope.api.trace import Trace
-from opscope.cli.destination import choose
+from opscope.cli.destination import check, choose
 from opscope.columns.names import Names
 from opscope.errors import UsageError
 from support.read_report import read_page, read_report
@@ -72,4 +72,4 @@ def test_run_names_reports_of_cycles_and_ranks(tmp_path, monkeypatch):
     (tmp_path / "folder.html").mkdir()
     monkeypatch.delenv("RANK")
     with pytest.raises(UsageError, match="--report needs a file name"):
-        choose(None, None, "train", tmp_path / "folder.html").check()
+        check(choose(None, None, "train", tmp_path / "folder.html"))

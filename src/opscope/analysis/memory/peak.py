@@ -25,6 +25,7 @@ from opscope.analysis.memory.owners import (
     operators_of_events,
     stacks_of_events,
 )
+from opscope.base.html_table import html_table
 from opscope.base.quantity_text import bytes_text
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
@@ -32,6 +33,7 @@ from opscope.timeline.arrays import Values
 
 NO_STACK = "no Python stack"
 NO_LINE = "no line of the program"
+_MOST_SHOWN = 8
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,19 @@ class PeakMemory:
         largest = (f"{group.name} {bytes_text(group.size_bytes)}" for group in self.by_category[:3])
         held = f": {', '.join(largest)}" if self.by_category else ""
         return f"<PeakMemory of {self.device}: {bytes_text(self.total_bytes)}{held}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [by, one.name, bytes_text(one.size_bytes), f"{one.blocks:,}"]
+            for by, groups in (
+                ("category", self.by_category),
+                ("module", self.by_module),
+                ("line", self.by_line),
+            )
+            for one in groups[:_MOST_SHOWN]
+        ]
+        title = f"opscope: {bytes_text(self.total_bytes)} in use on {self.device} at its peak"
+        return html_table(title, ("by", "name", "size", "blocks"), rows, texts=(0, 1))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the single blocks, as JSON can hold it."""

@@ -8,28 +8,32 @@ here comes before the shell's prompt; it may be gone long before all is done.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from shlex import quote
+from typing import Any
 
 from opscope.analysis.device_account import describe_devices
 from opscope.analysis.long_top_operators import find_long_top_operators
+from opscope.analysis.requests import find_requests
 from opscope.analysis.top_operators import find_top_operators, ran_anything
 from opscope.base.artefacts import at, remove, shared
 from opscope.cli.destination import free_folder, reason
 from opscope.cli.session.job_results import JobResults, draw, write_said
-from opscope.cli.session.options import EndRequest, JobRequest
 from opscope.cli.shown.completeness import describe_completeness
 from opscope.cli.shown.console import Messages
-from opscope.cli.shown.findings import headline, what_to_change
+from opscope.cli.shown.findings import MOST_EVENTS, headline, place_text, what_to_change
 from opscope.cli.shown.operator_table import operator_text
 from opscope.cli.trace_argument import stretch_of
 from opscope.columns.trace_data import TraceData
-from opscope.errors import OpscopeError
+from opscope.errors import OpscopeError, TraceFormatError
+from opscope.findings.verdict import find_verdict
 from opscope.jobs.saving import save_trace
+from opscope.live.end_request import EndRequest, JobRequest
 from opscope.live.recovery import recover_ended
 from opscope.recording.facts.program_facts import NO_FACTS, ProgramFacts
 from opscope.recording.recovered import about_ended, is_long, is_of_another_run, recover, save_long
@@ -39,6 +43,7 @@ from opscope.storage.read_part import load_part
 from opscope.timeline.detail import what_it_is_about
 from opscope.timeline.period import period_of
 from opscope.timeline.steps import what_passes_between
+from opscope.timeline.typical import typical_part
 
 _NEVER_FIRST = 1000
 """Of two processes, the kernel ends this one first where it has no memory left: nothing is lost
@@ -63,7 +68,9 @@ def end_of_run(request: EndRequest, messages: Messages) -> None:
     with contextlib.suppress(OSError):
         os.chdir(request.folder)
     ending = _EndOfRun(request, messages)
-    if request.is_more:
+    if request.verdict is not None:
+        ending.write_verdict(request.verdict)
+    elif request.is_more:
         ending.add_facts()
     elif request.makes_a_trace:
         ending.show_trace()
@@ -97,6 +104,47 @@ class _EndOfRun:
             with self._said_if_failing("summary"):
                 self._say_what_it_shows(made.trace)
         self._say_where_to_look(made.folder)
+
+    def write_verdict(self, file: Path) -> None:
+        """Write the trace, its page and, as JSON that a program reads, its verdict or an error."""
+        try:
+            said = self._verdict()
+        except (OpscopeError, OSError, MemoryError) as error:
+            said = {"error": reason(error)}
+        begun = file.with_name(f".{file.name}-{os.getpid()}")
+        begun.write_text(json.dumps(said), encoding="utf-8")
+        begun.replace(file)
+
+    def _verdict(self) -> dict[str, Any]:
+        made = self._made()
+        if made is None:
+            raise TraceFormatError(
+                f"No trace was made of what was recorded: see the messages of {os.getpid()}."
+            )
+        trace = made.trace
+        if trace is None:  # it was written in pieces: of a stretch of it
+            part = asked_partition(self._asked.rank, self._asked.process)
+            trace = stretch_of(LongTrace.at(made.folder, part), _JUDGED_EVENTS)
+            trace = load_part(made.folder, part) if trace is None else trace
+        self._write_report(trace)
+        typical = typical_part(trace, MOST_EVENTS)  # as in ``headline``
+        verdict = find_verdict(trace if typical is None else typical.trace)
+        requests = find_requests(trace)
+        lines = verdict.lines(place_text)
+        said = {**verdict.as_dict(), "lines": lines, "events": len(trace.events)}
+        if requests is not None:
+            said["lines"] = [*said["lines"], *requests.lines()]
+            said["requests"] = requests.as_dict()
+        return said
+
+    def _write_report(self, trace: TraceData) -> None:
+        file = self._asked.destination.report
+        if file is None:
+            return
+        from opscope.report.page import write_report
+
+        with self._said_if_failing("report"):
+            write_said("report", partial(write_report, trace), file, self._messages)
 
     def add_facts(self) -> None:
         """Write into a trace that was shown while the program ran what is known at its end."""

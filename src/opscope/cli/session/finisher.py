@@ -10,10 +10,10 @@ from pathlib import Path
 from shlex import quote
 
 from opscope.base.own_file import OwnSocket
-from opscope.cli.session.options import EndRequest
 from opscope.cli.session.termination import leaving_at_once
 from opscope.cli.shown.console import Messages
 from opscope.launch.keeper_process import DONE
+from opscope.live.end_request import EndRequest
 from opscope.recording.streams.keeper import ask_keeper
 
 WAIT = "OPSCOPE_END_WAIT"

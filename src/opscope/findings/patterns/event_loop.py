@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from opscope.analysis.requests import request_spans
 from opscope.analysis.sites import Place
 from opscope.base.quantity_text import time_text
 from opscope.columns.row_groups import group_rows
@@ -19,7 +20,11 @@ _BLOCKED_NS = 10_000_000
 def _find(subject: Subject) -> Evidence | None:
     runs = subject.trace.table("task_runs")
     events = runs["event"].astype(np.int64)
-    events = events[(subject.duration_ns[events] >= _BLOCKED_NS) & _others_are_there(subject)]
+    # A server's loop has others whether or not one came meanwhile.
+    spans = request_spans(subject.trace)
+    of_request = np.isin(events, spans.run[spans.rows]) & (len(spans) > 1)
+    others = _others_are_there(subject) | of_request
+    events = events[(subject.duration_ns[events] >= _BLOCKED_NS) & others]
     if not len(events):
         return None
     took = subject.duration_ns[events]

@@ -10,12 +10,11 @@ import sys
 import pytest
 
 from opscope.base.own_file import OwnSocket
-from opscope.cli.destination import Destination
 from opscope.cli.session import finisher
 from opscope.cli.session.finisher import Finisher
-from opscope.cli.session.options import EndRequest
 from opscope.cli.shown.console import Messages
 from opscope.launch.keeper_process import DONE
+from opscope.live.end_request import Destination, EndRequest
 
 
 @pytest.fixture
@@ -125,7 +124,7 @@ import os, socket, sys
 from pathlib import Path
 from opscope.cli.session import finisher
 from opscope.cli.shown.console import Messages
-from opscope.cli.session.options import EndRequest
+from opscope.live.end_request import EndRequest
 from opscope.cli.session.termination import LastAction
 from opscope.base.own_file import OwnSocket
 ours, theirs = socket.socketpair()
