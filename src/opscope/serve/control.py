@@ -87,7 +87,7 @@ class Control:
     def _started(self, request: ProfileRequest, client: str) -> dict[str, Any]:
         torch = sys.modules.get("torch")
         if torch is None or not hasattr(torch, "ops"):
-            raise ReachError("The program has not imported torch yet. Ask again when it has.")
+            raise ReachError("The program has not imported torch yet. Try again later.")
         arguments: dict[str, Any] = dict(request.arguments)
         if request.activities is not None:
             from torch.profiler import ProfilerActivity

@@ -129,8 +129,8 @@ def what_it_is_about(trace: TraceData) -> str:
         return f"this is about {chosen['steps']:,} of {steps:,} steps, once the program was warm"
     if steps:
         return (
-            "the program ended before it was warm, so this is about its start; a step ends when "
-            "the optimizer's step() returns"
+            "the program ended before warm-up was complete, so its start was analysed; a step "
+            "ends when Optimizer.step returns"
         )
     where = "the first " if _is_start(trace, chosen) else ""
     return f"no optimizer's step() has returned, so this is about {where}{took} of the program"
