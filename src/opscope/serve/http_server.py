@@ -149,7 +149,7 @@ def address_of(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
     if not (port.isascii() and port.isdecimal() and int(port) < 1 << 16):
-        raise UsageError(f"{text!r} is no address. Give host and port, such as 127.0.0.1:8123.")
+        raise UsageError(f"{text!r} is not an address. Give host and port, such as 127.0.0.1:8123.")
     if host in ("0.0.0.0", "::"):
         raise UsageError(
             f"{text!r} is all interfaces of this machine. Give the address of one, by which "
