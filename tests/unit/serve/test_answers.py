@@ -1,6 +1,7 @@
 """Who may ask, and which status each refusal has."""
 
 import pytest
+import torch  # noqa: F401 - without it nothing can be recorded, whatever is asked for
 
 from opscope.errors import UsageError
 from opscope.serve import answers as module
