@@ -218,11 +218,11 @@ $(STAMPS)/running: $(STAMPS)/building requirements/run.txt requirements/torch.tx
 	@touch $@
 
 $(STAMPS)/dependencies: $(STAMPS)/running $(STAMPS)/cupti requirements/dev.txt requirements/readers.txt \
-  requirements/clients.txt requirements/job.txt
+  requirements/clients.txt requirements/job.txt requirements/agents.txt
 	@echo "Installing what tests and checks take ..."
 	@$(PIP) install -qq --requirement requirements/dev.txt
 	@$(PIP) install -qq --no-deps --requirement requirements/readers.txt \
-	  --requirement requirements/clients.txt --requirement requirements/job.txt
+	  --requirement requirements/clients.txt --requirement requirements/job.txt --requirement requirements/agents.txt
 	@touch $@
 
 # scikit-build-core's module is imported by every Python there; pytest would warn of that, as it rewrites the modules

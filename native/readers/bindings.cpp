@@ -2,8 +2,10 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,9 +14,11 @@
 #include <vector>
 
 #include "interpreter/without_gil.h"
+#include "numpy/arrays.h"
 #include "numpy/from_numpy.h"
 #include "numpy/to_numpy.h"
 #include "readers/chrome_reader.h"
+#include "readers/plain_pickle.h"
 #include "schema/codes.h"
 #include "schema/numbering.h"
 
@@ -181,6 +185,68 @@ class PyChromeReader {
   ChromeReader reader_;
 };
 
+// A pickle, and the bytes that it lies in.
+class PyPlainPickle {
+ public:
+  using Kind = PickledValue::Kind;
+
+  explicit PyPlainPickle(Numbers<uint8_t> bytes) : bytes_(std::move(bytes)), pickle_(read()) {}
+
+  PickledValue root() const { return pickle_.root(); }
+  PickledValue get(PickledValue dictionary, std::string_view key) const {
+    return pickle_.get(dictionary, key);
+  }
+  std::vector<PickledValue> items(PickledValue list) const {
+    const auto found = pickle_.items(list);
+    return {found.begin(), found.end()};
+  }
+  nb::object value(PickledValue given) const {
+    switch (given.kind) {
+      case Kind::kTruth:
+        return nb::bool_(given.number != 0);
+      case Kind::kInteger:
+        return nb::int_(given.number);
+      case Kind::kFloat:
+        return nb::float_(std::bit_cast<double>(given.number));
+      case Kind::kText:
+        return text(given.number);
+      default:
+        return nb::none();
+    }
+  }
+  nb::object text(int64_t row) const {
+    const std::string_view found = pickle_.text(row);
+    PyObject* const object =
+        PyUnicode_DecodeUTF8(found.data(), static_cast<Py_ssize_t>(found.size()), "backslashreplace");
+    if (object == nullptr) throw nb::python_error();
+    return nb::steal(object);
+  }
+  nb::object column(PickledValue list, std::string_view key, const std::string& kind,
+                    int64_t otherwise) const {
+    const Kind wanted = kind == "text" ? Kind::kText : kind == "list" ? Kind::kList : Kind::kInteger;
+    return to_array(without_gil([&] { return pickle_.column(list, key, wanted, otherwise); }));
+  }
+  // A list by the number that `column` gives.
+  PickledValue list(int64_t row) const {
+    if (!pickle_.has_list(row)) throw nb::index_error("there is no such list");
+    return {Kind::kList, row};
+  }
+
+ private:
+  PlainPickle read() const {
+    return without_gil([&] {
+      try {
+        return PlainPickle(span_of(bytes_));
+      } catch (const PickleProblem& problem) {
+        throw nb::value_error(problem.what());
+      }
+    });
+  }
+
+  Numbers<uint8_t> bytes_;
+  PlainPickle pickle_;
+};
+
 // Numbers allocations in order; a free has the number of the block that was there, -1 if none was.
 nb::object pair_allocations(nb::dict arrays) {
   struct Block {
@@ -231,6 +297,17 @@ void bind_readers(nb::module_& m) {
       .def_prop_ro("is_cut", &PyChromeReader::is_cut, nb::lock_self())
       .def_prop_ro("mended_names", &PyChromeReader::mended_names, nb::lock_self())
       .def_prop_ro("others", &PyChromeReader::others, nb::lock_self());
+  nb::class_<readers::PickledValue>(m, "PickledValue");
+  using readers::PyPlainPickle;
+  nb::class_<PyPlainPickle>(m, "PlainPickle")
+      .def(nb::init<Numbers<uint8_t>>(), "data"_a)
+      .def_prop_ro("root", &PyPlainPickle::root)
+      .def("get", &PyPlainPickle::get, "dictionary"_a, "key"_a)
+      .def("items", &PyPlainPickle::items, "list"_a)
+      .def("value", &PyPlainPickle::value, "value"_a)
+      .def("text", &PyPlainPickle::text, "row"_a)
+      .def("list", &PyPlainPickle::list, "row"_a)
+      .def("column", &PyPlainPickle::column, "list"_a, "key"_a, "kind"_a = "integer", "otherwise"_a = -1);
   m.def("pair_allocations", &readers::pair_allocations, "columns"_a);
 }
 

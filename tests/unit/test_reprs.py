@@ -44,6 +44,9 @@ def test_results(trace):
     peak = trace.peak_memory()
     assert repr(peak).startswith("<PeakMemory of cpu: 4.00 KiB")
     assert repr(peak.blocks) == "<AliveBlocks: 1 blocks, 4.00 KiB>"
+    assert "4.00 KiB in use on cpu" in peak._repr_html_()
+    (finding,) = trace.findings()
+    assert "train.py:3" in finding._repr_html_() and finding.advice[:9] in finding._repr_html_()
 
 
 def test_a_profile_says_where_it_is():
@@ -77,8 +80,8 @@ def test_the_table_that_was_meant(trace):
     [
         ({"schedule": 5}, "schedule=5 cannot be called. Pass a function from the number of a step"),
         ({"on_trace_ready": "x"}, "on_trace_ready='x' cannot be called. Pass a function that"),
-        ({"activities": "cpu"}, "activities='cpu' is no list. Pass one of ProfilerActivity's"),
-        ({"activities": ProfilerActivity.CPU}, "is no list"),
+        ({"activities": "cpu"}, "activities='cpu' is not a list. Pass one of ProfilerActivity's"),
+        ({"activities": ProfilerActivity.CPU}, "is not a list"),
         ({"activities": ["cpu"]}, "got 'cpu'. Use for example [ProfilerActivity.CPU]"),
     ],
 )

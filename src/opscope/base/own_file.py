@@ -1,4 +1,4 @@
-"""Files and sockets of ours in the program's process.
+"""opscope's files and sockets in the program's process.
 
 The program may close all file descriptors and open other files under the same numbers, so each use
 checks that the descriptor still refers to our file. None of ours has the number of standard input,
@@ -63,7 +63,7 @@ class OwnSocket:
 
     @classmethod
     def of(cls, file: OwnFile) -> OwnSocket:
-        """The socket that a file of ours is, which is closed with it."""
+        """The socket of this file descriptor, which is closed with it."""
         made = cls.__new__(cls)
         made._take(file)
         return made

@@ -1,4 +1,4 @@
-"""Which source files are the program's own, and which are installed."""
+"""Distinguishes the program's own source files from installed ones."""
 
 from __future__ import annotations
 

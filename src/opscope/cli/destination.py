@@ -1,4 +1,4 @@
-"""Where ``opscope run`` puts its files: checked before the program runs, never lost after it."""
+"""Output paths of ``opscope run``: checked before the program starts; fallbacks after it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check(files: Destination) -> None:
         _check_replaceable(files.trace)
     for option, file in (("--chrome", files.chrome), ("--report", files.report)):
         if file is not None and file.is_dir():
-            raise UsageError(f"{file} is a folder. Give {option} the name of a file.")
+            raise UsageError(f"{file} is a folder. {option} needs a file name.")
     _check_writable(files.trace if files.trace.exists() else files.trace.parent)
     for file in filter(None, (files.chrome, files.report)):
         _check_writable(file.parent)
@@ -76,7 +76,7 @@ def write_or_rescue(
 def reason(error: BaseException) -> str:
     """What is wrong, as part of a sentence."""
     if isinstance(error, MemoryError):  # of which libraries say no more than a function's name
-        return "there is not enough memory. Free or allow some more, or record less."
+        return "there is not enough memory. Free some memory, raise the limit, or record less."
     return str(error)
 
 
@@ -102,12 +102,13 @@ def free_folder(wanted: Path) -> Path:
 def _check_replaceable(folder: Path) -> None:
     """An earlier trace may be replaced; anything else stays as it is."""
     if not folder.is_dir():
-        raise UsageError(f"{folder} is a file, and a trace is a folder. Change --output.")
+        raise UsageError(f"{folder} is a file, but a trace is a folder. Change --output.")
     for entry in folder.iterdir():
         if not _PART_OF_A_TRACE.fullmatch(entry.name):
             raise UsageError(
-                f"{folder} holds {entry.name}, which is no part of a trace, so nothing was run. "
-                "Give --output a new folder, or that of an earlier trace to replace it."
+                f"{folder} contains {entry.name}, which does not belong to a trace, so the "
+                "program was not started. Set --output to a new folder, or to a trace that may "
+                "be replaced."
             )
 
 
@@ -119,6 +120,6 @@ def _check_writable(folder: Path) -> None:
             pass
     except OSError as error:
         raise UsageError(
-            f"Nothing can be written to {folder} ({error.strerror or error}), so nothing was run. "
-            "Choose a place you may write to."
+            f"{folder} is not writable ({error.strerror or error}), so the program was not "
+            "started. Choose a folder that you may write to."
         ) from error

@@ -1,10 +1,12 @@
-"""Show what was in use when memory was fullest.
+"""Show what filled the memory at its peak: categories, modules, operators, functions.
 
-By category, module, operator and function, largest first. Record with --memory; --shapes adds
-categories and memory from before the recording, --modules and --stack say who allocated it. JSON
-and CSV have all groups, with sizes in bytes.
+Largest first. Record with --memory. --shapes adds categories and the memory from before the
+recording; --modules and --stack add what allocated it. JSON and CSV contain all groups, in bytes.
 
-Of a folder with several processes and none chosen, it shows the peak of each.
+For a folder with several processes it shows the peak of each.
+
+TRACE may also be a memory snapshot of torch (torch.cuda.memory._dump_snapshot): then what was in
+use at the peak and at the end by line, memory over time, and what the allocator held.
 """
 
 from __future__ import annotations
@@ -18,8 +20,10 @@ from opscope.analysis.memory.peak import NO_LINE, PeakMemory, memory_at_peak
 from opscope.base.quantity_text import bytes_text
 from opscope.cli.parser import Parser, example, whole_number
 from opscope.cli.shown.findings import below_here
+from opscope.cli.shown.peak_groups import group_section
 from opscope.cli.shown.results import Result, Section, add_format
 from opscope.cli.shown.side_by_side import answer
+from opscope.cli.shown.snapshot import is_snapshot, snapshot_result
 from opscope.cli.trace_argument import add_trace, choose_trace
 
 _CSV_HEADINGS = ("by", "name", "size_bytes", "blocks", "before_bytes")
@@ -31,21 +35,27 @@ def options(parser: Parser) -> None:
     parser.add_argument(
         "--device",
         metavar="DEVICE",
-        help="Such as cpu or cuda:0. [default: the fullest accelerator, else cpu]",
+        help=(
+            "Device, such as cpu or cuda:0. [default: the accelerator with the highest peak, "
+            "else cpu]"
+        ),
     )
     parser.add_argument(
         "--row-limit",
         metavar="N",
         type=whole_number(1),
         default=8,
-        help="Rows of each table to show. [default: 8]",
+        help="Rows of each table. [default: 8]",
     )
     add_format(parser)
     parser.epilog = example("opscope memory", "opscope memory job --rank 2 --device cuda:2")
 
 
 def main(asked: Namespace) -> None:
-    """Print the peak of one process, or of each."""
+    """Print the peak of one process, or of each; or what a memory snapshot says."""
+    if asked.trace is not None and is_snapshot(asked.trace):
+        snapshot_result(asked.trace, asked.device, asked.row_limit).show(asked.format)
+        return
     answer(
         choose_trace(asked),
         "adding up the memory of",
@@ -67,7 +77,7 @@ def _result(peak: PeakMemory, row_limit: int) -> Result:
     return Result(
         sections=[
             Section(notes=list(_about(peak))),
-            *(_section(title, group, total, row_limit) for title, group in groups),
+            *(group_section(title, group, total, row_limit) for title, group in groups),
         ],
         content=peak.to_dict(),
         columns=_CSV_HEADINGS,
@@ -88,31 +98,12 @@ def _result(peak: PeakMemory, row_limit: int) -> Result:
 def _about(peak: PeakMemory) -> Iterator[str]:
     yield f"{bytes_text(peak.total_bytes)} in use on {peak.device} at its peak"
     for size_bytes, what in (
-        (peak.before_bytes, "it allocated before the recording"),
-        (peak.unseen_bytes, "that not used or freed since"),
-        (peak.uncertain_bytes, "that possibly freed by then, unnoticed"),
+        (peak.before_bytes, "allocated before the recording"),
+        (peak.unseen_bytes, "of that neither used nor freed since"),
+        (peak.uncertain_bytes, "of that possibly freed (a free was not reported)"),
     ):
         if size_bytes:
             yield f"  {bytes_text(size_bytes)} of {what}"
-
-
-def _section(title: str, groups: tuple[PeakGroup, ...], total: int, most_rows: int) -> Section:
-    """A table of groups, largest first; the rest is summed up in one row."""
-    shown, rest = list(groups[:most_rows]), groups[most_rows:]
-    if rest:
-        sums = (sum(sizes) for sizes in list(zip(*map(astuple, rest), strict=True))[1:])
-        shown.append(PeakGroup(f"({len(rest)} more)", *sums))
-    rows = [
-        [
-            below_here(one.name),
-            bytes_text(one.size_bytes),
-            f"{100 * one.size_bytes / total:.1f}%" if total else "-",
-            one.blocks,
-            bytes_text(one.before_bytes) if one.before_bytes else "-",
-        ]
-        for one in shown
-    ]
-    return Section(columns=(title, "size", "share", "blocks", "from before"), rows=rows)
 
 
 def _largest(groups: tuple[PeakGroup, ...] | list[PeakGroup]) -> str:

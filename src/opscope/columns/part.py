@@ -23,6 +23,7 @@ _READINGS = "thread_samples"
 """Readings of counters: what they tell is from one to the next."""
 
 LATEST_NS = int(np.iinfo(np.int64).max)
+_EARLIEST_NS = int(np.iinfo(np.int64).min)
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,26 @@ def part_from(
             tables[name] = part_of(trace.table(name), new.__getitem__, begin_ns, end_ns)
     tables["ledger"] = trace.table("ledger")
     return Part(type(trace)(tables, trace.names, trace.metadata), rows.astype(np.int64))
+
+
+def without(
+    trace: TraceData, events: npt.NDArray[np.bool_], threads: npt.NDArray[np.bool_]
+) -> TraceData:
+    """The rest of a trace without some outermost events, and without some threads.
+
+    Args:
+        trace: all of it.
+        events: which are left out: none that is in one that stays. Shape (events,).
+        threads: which rows of ``threads``; that table stays as it is.
+    """
+    kept = ~(events | np.append(threads, False)[trace.events["thread"]])  # -1 is no thread
+    parent = trace.events["parent"].astype(np.int64)
+    around = np.where(np.append(kept, False)[parent], parent, -1)
+    part = part_from(trace, _EARLIEST_NS, LATEST_NS, (kept, around))
+    readings = part.trace.table(_READINGS)
+    numbers = trace.table("threads")["system_thread_id"][threads]
+    others = np.flatnonzero(~np.isin(readings["system_thread_id"], numbers))
+    return part.trace.with_tables({_READINGS: readings.take(others)})
 
 
 def part_of(table: Table, renumber: Callable[[Any], Any], begin_ns: int, end_ns: int) -> Table:

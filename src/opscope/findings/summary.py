@@ -1,4 +1,4 @@
-"""What a trace comes to, for notebooks and ``print``: the verdict, and where the time went."""
+"""The summary of a trace, for notebooks and ``print``: verdict and operators."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from opscope.base.html_table import ShownTable
 from opscope.base.quantity_text import share_text, time_text
 from opscope.columns.trace_data import TraceData
 from opscope.findings.verdict import Verdict, find_verdict
+from opscope.storage.job import missing_ranks
 from opscope.timeline.doubts import NO_TIMES
 from opscope.timeline.listing import OwnListing
 from opscope.timeline.period import Which, period_of
@@ -47,7 +48,7 @@ class Summary:
 def summary_of(trace: TraceData, which: str = "steady") -> Summary:
     """The verdict, and the names with most time of their own."""
     if not len(trace.events):
-        return Summary(None, ShownTable("opscope: nothing was recorded", (), ()))
+        return Summary(None, ShownTable("opscope: no events were recorded", (), ()))
     if not trace.has_times:
         return Summary(None, _without_times(trace))
     period = period_of(trace, which)
@@ -70,18 +71,26 @@ def summary_of(trace: TraceData, which: str = "steady") -> Summary:
         for row in top[works[top]]
     ]
     note = (
-        f"{period} ({len(trace.events):,} events, {len(averages):,} names). export_report(path) "
-        "writes a page to look at, key_averages() a table, trace.to_pandas() a DataFrame."
+        f"{period} ({len(trace.events):,} events, {len(averages):,} names).{_missing(trace)} "
+        "export_report(path) writes an HTML page, trace.sql() answers questions, "
+        "trace.to_pandas() returns a DataFrame."
     )
     columns = ["name", "calls", "self CPU", "share", "total CPU", *["self device"] * with_device]
     part = typical_part(trace, _MOST_EVENTS) if period.which is Which.STEADY else None
     verdict = find_verdict(trace if part is None else part.trace, which)
-    return Summary(verdict, ShownTable("opscope: most time of their own", columns, rows, note))
+    return Summary(verdict, ShownTable("opscope: most self time", columns, rows, note))
+
+
+def _missing(trace: TraceData) -> str:
+    """What a reader would miss: dropped events, ranks that are not there."""
+    dropped, ranks = trace.ledger.lost(), missing_ranks(trace.ledger)
+    lost = f" {dropped:,.0f} events were DROPPED while recording." if dropped else ""
+    return lost + (f" This is not the whole job: {ranks}." if ranks else "")
 
 
 def _without_times(trace: TraceData) -> ShownTable:
     averages = key_averages(trace, listing=OwnListing(trace))
     most = np.argsort(-averages.count, kind="stable")[:_ROWS]
     rows = [[averages.names[row], f"{averages.count[row]:,}"] for row in most]
-    note = f"Here {NO_TIMES}: calls are counted."
+    note = f"Here {NO_TIMES}: calls are counted.{_missing(trace)}"
     return ShownTable("opscope: most calls", ["name", "calls"], rows, note)

@@ -132,7 +132,7 @@ def what_it_is_about(trace: TraceData) -> str:
             "the program ended before it was warm, so this is about its start; a step ends when "
             "the optimizer's step() returns"
         )
-    where = "its first " if _is_start(trace, chosen) else ""
+    where = "the first " if _is_start(trace, chosen) else ""
     return f"no optimizer's step() has returned, so this is about {where}{took} of the program"
 
 

@@ -71,5 +71,5 @@ def test_run_names_reports_of_cycles_and_ranks(tmp_path, monkeypatch):
         choose(None, None, "train", Path("page.txt"))
     (tmp_path / "folder.html").mkdir()
     monkeypatch.delenv("RANK")
-    with pytest.raises(UsageError, match="--report the name of a file"):
+    with pytest.raises(UsageError, match="--report needs a file name"):
         check(choose(None, None, "train", tmp_path / "folder.html"))

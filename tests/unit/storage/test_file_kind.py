@@ -60,7 +60,7 @@ def test_a_memory_snapshot_is_named_and_never_unpickled(tmp_path, protocol):
     path.write_bytes(pickle.dumps({"segments": [_Bomb()], "device_traces": [[]]}, protocol))
 
     assert file_kind(path) is FileKind.SNAPSHOT
-    with pytest.raises(TraceFormatError, match=r"memory snapshot of torch.*memory_viz"):
+    with pytest.raises(TraceFormatError, match=r"memory snapshot of torch.*opscope memory FILE"):
         load_trace(path)
 
 

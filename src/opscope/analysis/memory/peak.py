@@ -1,4 +1,4 @@
-"""What was in use when a device's memory was fullest, and who had allocated it."""
+"""Memory in use at the peak of a device, by owner."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from opscope.analysis.memory.owners import (
     operators_of_events,
     stacks_of_events,
 )
+from opscope.base.html_table import html_table
 from opscope.base.quantity_text import bytes_text
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
@@ -32,6 +33,7 @@ from opscope.timeline.arrays import Values
 
 NO_STACK = "no Python stack"
 NO_LINE = "no line of the program"
+_MOST_SHOWN = 8
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,19 @@ class PeakMemory:
         held = f": {', '.join(largest)}" if self.by_category else ""
         return f"<PeakMemory of {self.device}: {bytes_text(self.total_bytes)}{held}>"
 
+    def _repr_html_(self) -> str:
+        rows = [
+            [by, one.name, bytes_text(one.size_bytes), f"{one.blocks:,}"]
+            for by, groups in (
+                ("category", self.by_category),
+                ("module", self.by_module),
+                ("line", self.by_line),
+            )
+            for one in groups[:_MOST_SHOWN]
+        ]
+        title = f"opscope: {bytes_text(self.total_bytes)} in use on {self.device} at its peak"
+        return html_table(title, ("by", "name", "size", "blocks"), rows, texts=(0, 1))
+
     def to_dict(self) -> dict[str, Any]:
         """Everything but the single blocks, as JSON can hold it."""
         groups = ("by_category", "by_module", "by_operator", "by_stack", "by_line")
@@ -136,10 +151,7 @@ def memory_at_peak(trace: TraceData, device: str | None = None) -> PeakMemory:
 def _nothing_recorded(trace: TraceData, device: str | None) -> str:
     seen = ", ".join(devices_with_memory(trace))
     if device is None or not seen:
-        return (
-            "The trace has no memory: none was allocated, freed or used while it was recorded. "
-            "Record a program, or a part of one, that uses some."
-        )
+        return "The trace has no memory events. Record a part of the program that allocates memory."
     return (
         f"The trace has no memory of {device}; it has memory of {seen}. Name one of these, or "
         "record a program that allocates memory there."

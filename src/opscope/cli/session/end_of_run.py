@@ -62,7 +62,7 @@ class _Made:
 
 
 def end_of_run(request: EndRequest, messages: Messages) -> None:
-    """Do what was asked for; what fails is said, and the rest is done."""
+    """Do the requested work; failures are printed, and the rest continues."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(str(_NEVER_FIRST))
     with contextlib.suppress(OSError):
@@ -84,7 +84,7 @@ class _EndOfRun:
 
     @property
     def _is_shown(self) -> bool:
-        """Of several ranks the first says what there is; of a job that is asked why, all do."""
+        """The first of several ranks prints the summary; with --why, all of them."""
         asked = self._asked
         return asked.rank in (None, 0) and not (asked.why and asked.with_children)
 
@@ -156,7 +156,7 @@ class _EndOfRun:
             trace = trace.with_metadata(facts)
             save_trace(trace, asked.destination.trace, part)
             if self._is_shown and (between := what_passes_between(period_of(trace).trace)):
-                self._messages.say(f"of what was recorded: {between}")
+                self._messages.say(f"{between}")
 
     def show_job(self, job: JobRequest) -> None:
         """Make the traces of the other processes, and show all."""
@@ -177,7 +177,7 @@ class _EndOfRun:
             if asked.recording is None:
                 return None
             file = at(asked.recording)
-            assert file is not None, f"{asked.recording} is no name of a recording"
+            assert file is not None, f"{asked.recording} is not the name of a recording"
             with shared(file) as is_there:
                 made = self._trace_of(asked.recording) if is_there else None
                 if made is not None:
@@ -186,8 +186,8 @@ class _EndOfRun:
         except (OpscopeError, OSError, MemoryError) as error:
             self._messages.fail(f"The recording could not be written: {reason(error)}")
             self._messages.say(
-                "what was recorded is kept, and `opscope doctor --recover "
-                f"{quote(str(asked.destination.trace))}` makes its trace of it"
+                "the recording is kept; `opscope doctor --recover "
+                f"{quote(str(asked.destination.trace))}` writes its trace"
             )
             return None
 
@@ -199,7 +199,7 @@ class _EndOfRun:
         if is_long(recording, about):
             save = partial(save_long, recording, facts=facts)
             return _Made(write_said("trace", save, place, self._messages), None)
-        with self._messages.progress("reading what was recorded"):
+        with self._messages.progress("reading the recording"):
             trace = recover(recording, facts=facts)
         part = asked_partition(asked.rank, asked.process)
         save = partial(save_trace, trace, asked=part)
@@ -215,7 +215,7 @@ class _EndOfRun:
         is_of_job = asked.with_children or asked.rank is not None or asked.process is not None
         if is_of_job or not is_of_another_run(recording, place):
             return place
-        self._messages.say(f"another run wrote its trace to {place} meanwhile")
+        self._messages.say(f"another run wrote its trace to {place}; this trace has another folder")
         return free_folder(place)
 
     def _show_long(self, saved: Path) -> None:
@@ -249,7 +249,7 @@ class _EndOfRun:
         asked = self._asked
         if not ran_anything(trace):
             who = "program" if not asked.with_children else "first process"
-            self._messages.fail(f"The {who} ran no torch operator while it was recorded.")
+            self._messages.fail(f"The {who} ran no torch operators during the recording.")
         elif asked.table and asked.rank in (None, 0):
             top = find_top_operators(
                 period_of(trace), sort_by=asked.sort_by, row_limit=asked.row_limit
@@ -270,9 +270,9 @@ class _EndOfRun:
     def _say_where_to_look(self, saved: Path) -> None:
         if not self._asked.with_children:  # else it is said of all of them
             rank = "" if self._asked.rank is None else f" --rank {self._asked.rank}"
-            self._messages.say(f"look closer with `opscope summary {quote(str(saved))}{rank}`")
+            self._messages.say(f"details: `opscope summary {quote(str(saved))}{rank}`")
             if rank:
-                self._messages.say(f"of all ranks: `opscope summary {quote(str(saved))}`")
+                self._messages.say(f"all ranks: `opscope summary {quote(str(saved))}`")
 
     @contextlib.contextmanager
     def _said_if_failing(self, what: str) -> Iterator[None]:

@@ -1,5 +1,5 @@
-"""What the keeper becomes: when a program has left a recording unfinished or has ended one, and
-beside it while one is long."""
+"""The watchdog process after the program: it recovers an unfinished recording, and beside it while
+one is long."""
 
 from __future__ import annotations
 

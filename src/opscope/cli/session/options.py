@@ -1,4 +1,4 @@
-"""What ``opscope run`` was asked for."""
+"""Options of ``opscope run``."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ def what_to_record(text: str) -> list[str]:
     for word in words:
         if word != _OPERATORS and word not in known:
             raise ArgumentTypeError(
-                f"{word!r} is nothing that can be recorded. Name some of "
-                f"{', '.join((_OPERATORS, *known))}"
+                f"{word!r} cannot be recorded. Name some of {', '.join((_OPERATORS, *known))}"
             )
     return [known[word] for word in words if word != _OPERATORS]
 
@@ -62,7 +61,7 @@ class ScheduleOption:
         wait, warmup, active, *repeat = map(int, parts)
         if active == 0:
             raise ArgumentTypeError(
-                f"{text!r} never records a step. Make its third number at least 1"
+                f"{text!r} never records a step. Its third number must be at least 1"
             )
         return cls(wait=wait, warmup=warmup, active=active, repeat=repeat[0] if repeat else 0)
 

@@ -33,14 +33,14 @@ def _find(subject: Subject) -> Evidence | None:
     return Evidence(
         events=events,
         explanation=(
-            f"A task ran for {time_text(_BLOCKED_NS)} or more without an await "
-            f"{len(events):,} times, {time_text(int(np.median(took)))} in the median and "
-            f"{time_text(int(took.max()))} at the longest ({name}). Every other task of the event "
-            "loop waits meanwhile, so the slowest requests are slow by that."
+            f"A task ran for {time_text(_BLOCKED_NS)} or more without an await {len(events):,} "
+            f"times, {time_text(int(np.median(took)))} in the median and "
+            f"{time_text(int(took.max()))} at the longest ({name}). All other tasks of the "
+            "event loop wait for it, which makes the slowest requests slower."
         ),
         places=_inside(subject, events),
         saved_ns=None,
-        saved_by="it is not time that goes, but how long others wait",
+        saved_by="no computing time is saved; other tasks wait less",
     )
 
 
@@ -80,8 +80,8 @@ EVENT_LOOP = Pattern(
     status=Status.EVENT_LOOP,
     title="A task blocks the event loop",
     advice=(
-        "Run what computes in a thread: await asyncio.to_thread(model, batch), with "
-        "torch.set_num_threads() as you need it. Or put an await between its parts."
+        "Compute in a thread: await asyncio.to_thread(model, batch), with "
+        "torch.set_num_threads() as needed. Or insert an await between the parts."
     ),
     find=_find,
 )

@@ -69,7 +69,7 @@ def test_what_takes_longer_goes_on_without_the_program(
     asking = finisher_for(tmp_path)
     asking.ask(request_)
     asking.wait_at_the_end()
-    assert "another process goes on" in capsys.readouterr().err
+    assert "another process continues" in capsys.readouterr().err
     assert other_end[0].recv(1) == b""  # and it notices that nobody waits
 
 

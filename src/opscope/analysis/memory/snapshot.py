@@ -1,0 +1,186 @@
+"""What a memory snapshot of torch says: the peak by line, memory over time, what was left, gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from opscope.analysis.memory.life_categories import PeakGroup
+from opscope.base.program_files import is_library
+from opscope.base.quantity_text import bytes_text
+from opscope.columns.location import Location
+from opscope.errors import UsageError
+from opscope.storage.snapshot import DeviceSnapshot, MemorySnapshot
+from opscope.timeline.arrays import Values
+
+_LATEST = np.iinfo(np.int64).max
+NO_STACK = "no stack recorded"
+MOST_POINTS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class SnapshotMemory:
+    """Memory of one device, by what its allocator wrote down.
+
+    The record is a ring, whose beginning may be lost: what is freed without having been allocated
+    in it, or is in use at the end so, was there before.
+
+    Attributes:
+        device: as torch names it.
+        peak_bytes: most that was in use at a time, as requested.
+        peak_event: after which allocation or free that was, by its number; -1 from the beginning.
+        before_bytes: of ``peak_bytes``, allocated before the record begins.
+        at_peak: by line of the program, largest first.
+        at_end: likewise what was in use at the end.
+        end_bytes: all of that.
+        in_use_bytes: after every allocation and free. Shape (events,).
+        time_us: when that was, since the first. Shape (events,).
+        reserved_bytes: of the device's memory, held by the allocator at the end.
+        free_bytes: of that not in use.
+        largest_free_bytes: the largest piece of it: a larger allocation needs more of the device.
+        unmatched: frees of what was neither allocated in the record nor there before.
+        failed: allocations for which there was not enough memory.
+    """
+
+    device: str
+    peak_bytes: int
+    peak_event: int
+    before_bytes: int
+    at_peak: tuple[PeakGroup, ...]
+    at_end: tuple[PeakGroup, ...]
+    end_bytes: int
+    in_use_bytes: Values
+    time_us: Values
+    reserved_bytes: int
+    free_bytes: int
+    largest_free_bytes: int
+    unmatched: int
+    failed: int
+
+    def __repr__(self) -> str:
+        return f"<SnapshotMemory of {self.device}: {bytes_text(self.peak_bytes)} at its peak>"
+
+    def timeline(self) -> list[dict[str, int]]:
+        """At most 200 points; of every stretch the fullest moment."""
+        events = len(self.in_use_bytes)
+        edges = np.unique(np.linspace(0, events, MOST_POINTS + 1).astype(np.int64))
+        found = []
+        for begin, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+            at = begin + int(np.argmax(self.in_use_bytes[begin:end]))
+            point = {"time_us": int(self.time_us[at]), "bytes": int(self.in_use_bytes[at])}
+            found.append(point)
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        """What JSON can hold."""
+        left_out = ("in_use_bytes", "time_us", "at_peak", "at_end")
+        return {
+            **{name: value for name, value in vars(self).items() if name not in left_out},
+            "at_peak": [asdict(group) for group in self.at_peak],
+            "at_end": [asdict(group) for group in self.at_end],
+            "timeline": self.timeline(),
+        }
+
+
+def snapshot_memory(snapshot: MemorySnapshot, device: str | None = None) -> SnapshotMemory:
+    """The memory of a device of a snapshot; of the one with the highest peak unless given.
+
+    Raises:
+        UsageError: there is no such device in it.
+    """
+    names = {f"cuda:{one.index}": one for one in snapshot.devices}
+    if device is not None and device not in names:
+        raise UsageError(
+            f"The snapshot has nothing of {device!r}. Choose from: {', '.join(names)}."
+        )
+    chosen = names if device is None else {device: names[device]}
+    found = [_memory(snapshot, name, one) for name, one in chosen.items()]
+    return max(found, key=lambda one: one.peak_bytes)
+
+
+def _memory(snapshot: MemorySnapshot, name: str, one: DeviceSnapshot) -> SnapshotMemory:
+    begin, end, size, stack, unmatched = _lives(one)
+    events = len(one.is_free)
+    change = np.zeros(events + 1, dtype=np.int64)  # the first is what there was before
+    np.add.at(change, begin + 1, size)
+    ended = end < _LATEST
+    np.subtract.at(change, end[ended] + 1, size[ended])
+    in_use = np.cumsum(change)
+    peak = int(np.argmax(in_use))
+    at_peak = np.flatnonzero((begin + 1 <= peak) & (end > peak - 1))
+    at_end = np.flatnonzero(~ended)
+    first = int(one.time_us[0]) if events else 0
+
+    def groups(rows: Values) -> tuple[PeakGroup, ...]:
+        return _by_line(snapshot.frames, stack[rows], size[rows], begin[rows] < 0)
+
+    return SnapshotMemory(
+        device=name,
+        peak_bytes=int(in_use[peak]),
+        peak_event=peak - 1,
+        before_bytes=int(size[at_peak][begin[at_peak] < 0].sum()),
+        at_peak=groups(at_peak),
+        at_end=groups(at_end),
+        end_bytes=int(size[at_end].sum()),
+        in_use_bytes=in_use[1:],
+        time_us=one.time_us - first,
+        reserved_bytes=one.reserved_bytes,
+        free_bytes=int(one.free_bytes.sum()),
+        largest_free_bytes=int(one.free_bytes.max(initial=0)),
+        unmatched=unmatched,
+        failed=one.others.get("oom", 0),
+    )
+
+
+def _lives(one: DeviceSnapshot) -> tuple[Values, Values, Values, Values, int]:
+    """Of every piece of memory the event that it begins with (-1: before) and ends with (the latest
+    number: not), its size and its stack; and how many frees are of none of them."""
+    events = len(one.is_free)
+    order = np.lexsort((np.arange(events), one.address))
+    address, is_free = one.address[order], one.is_free[order]
+    same = np.append(address[1:] == address[:-1], False) if events else np.zeros(0, np.bool_)
+    is_first = ~np.concatenate([np.zeros(min(events, 1), np.bool_), same[:-1]])
+    following = np.append(order[1:], 0) if events else order
+    begun = np.flatnonzero(~is_free)  # in the order of addresses
+    begin = order[begun]
+    end = np.where(same[begun], following[begun], _LATEST)
+    freed = np.flatnonzero(is_free & is_first)
+    after_free = is_free & ~is_first
+    after_free[1:] &= is_free[:-1]
+    before = order[freed]
+    kept = ~np.isin(one.block_address, one.address)
+    size = one.size_bytes
+    return (
+        np.concatenate([begin, np.full(len(before) + int(kept.sum()), -1)]),
+        np.concatenate([end, before, np.full(int(kept.sum()), _LATEST)]),
+        np.concatenate([size[begin], size[before], one.block_bytes[kept]]),
+        np.concatenate([one.stack[begin], np.full(len(before), -1), one.block_stack[kept]]),
+        int(after_free.sum()),
+    )
+
+
+def _by_line(
+    frames: Callable[[int], Iterable[Location]], stack: Values, size: Values, is_before: Any
+) -> tuple[PeakGroup, ...]:
+    stacks, of_stack = np.unique(stack, return_inverse=True)
+    names = [_place(frames(one)) for one in stacks.tolist()]
+    number = {name: row for row, name in enumerate(dict.fromkeys(names))}
+    row = np.array([number[name] for name in names], dtype=np.int64)[of_stack.reshape(-1)]
+    sums = [
+        np.bincount(row, weights=weights, minlength=len(number)).astype(np.int64).tolist()
+        for weights in (size, np.ones(len(row)), size * is_before)
+    ]
+    found = [PeakGroup(name, *values) for name, *values in zip(number, *sums, strict=True)]
+    return tuple(sorted(found, key=lambda group: -group.size_bytes))
+
+
+def _place(frames: Iterable[Location]) -> str:
+    """The innermost line of the program; of a library, or C++, where there is none."""
+    known = [one for one in frames if one.line > 0 and one.file not in ("", "??")]
+    known = [one for one in known if not is_library(one.file)] or known or list(frames)
+    if not known:
+        return NO_STACK
+    return f"{known[0]} in {known[0].function}" if known[0].file else known[0].function
