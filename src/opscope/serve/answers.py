@@ -60,7 +60,7 @@ def token_of(given: str | None) -> str:
     return given
 
 
-class Answers:
+class HttpAnswers:
     """Checks and answers requests."""
 
     def __init__(self, control: Control, token: str, hosts: Collection[str]) -> None:
@@ -150,12 +150,12 @@ class Answers:
         return Reply(200, {"status": "dumping", "trace": recorders[0].dump(reason).name})
 
 
-_ANSWERS: dict[tuple[str, str], Callable[[Answers, dict[str, Any], str], Reply]] = {
-    ("POST", "/start_profile"): Answers._start,
-    ("POST", "/stop_profile"): Answers._stop,
-    ("GET", "/profile_status"): Answers._status,
-    ("POST", "/dump_profile"): Answers._dump,
-    ("GET", "/verdict"): Answers._verdict,
+_ANSWERS: dict[tuple[str, str], Callable[[HttpAnswers, dict[str, Any], str], Reply]] = {
+    ("POST", "/start_profile"): HttpAnswers._start,
+    ("POST", "/stop_profile"): HttpAnswers._stop,
+    ("GET", "/profile_status"): HttpAnswers._status,
+    ("POST", "/dump_profile"): HttpAnswers._dump,
+    ("GET", "/verdict"): HttpAnswers._verdict,
 }
 PATHS = tuple(sorted({path for _, path in _ANSWERS}))
 """All of them."""

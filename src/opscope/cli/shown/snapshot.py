@@ -57,7 +57,7 @@ def _about(found: SnapshotMemory) -> Iterator[str]:
             f"of that free, in pieces of at most {bytes_text(found.largest_free_bytes)}"
         )
     if found.failed:
-        yield f"{found.failed:,} allocations failed: out of memory"
+        yield f"{found.failed:,} allocations failed because of missing memory"
     if found.unmatched:
         yield f"{found.unmatched:,} frees have no recorded allocation"
 
