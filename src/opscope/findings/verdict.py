@@ -18,6 +18,7 @@ from opscope.base.html_table import html_table
 from opscope.base.quantity_text import share_text, time_text
 from opscope.columns.causes import WAITS, Cause
 from opscope.columns.location import line_texts
+from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData, derive
 from opscope.findings.find import find_findings
 from opscope.findings.finding import Finding, Findings
@@ -285,7 +286,13 @@ def _with_cause(cause: Cause, share: float, verdict: Verdict) -> Verdict:
 
 def most_time(period: Period, account: Account) -> tuple[tuple[str, float], ...]:
     """What took most of the time: a wait of the main thread, then names of operators."""
-    own = own_ns_of_names(period.trace)[:_MOST_NAMES]
+    own = own_ns_of_names(period.trace)
+    if period.in_detail:  # functions are in the causes
+        events, names = period.trace.events, period.trace.names
+        used = np.unique(events["name"][events["kind"] <= EventKind.ANNOTATION]).tolist()
+        known = {names[row] for row in used if row >= 0}
+        own = [one for one in own if one[0] in known]
+    own = own[:_MOST_NAMES]
     rows = ((name, took / period.wall_ns) for name, took in own)
     waits = list(_without_work(account))
     left = 1 - sum(share for _, share in waits)  # what waits itself is not named as well

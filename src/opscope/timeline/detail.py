@@ -75,7 +75,11 @@ def detailed_part(trace: TraceData) -> Part | None:
     chosen = _chosen(trace)
     if chosen is None:
         return None
-    part = part_from(trace, chosen["start_ns"], chosen["end_ns"])
+    begin_ns = chosen["start_ns"]
+    if _is_start(trace, chosen):  # not the imports before anything was computed
+        operators = trace.events["kind"] == EventKind.OPERATOR
+        begin_ns = int(event_tree(trace).start_ns[operators].min())
+    part = part_from(trace, begin_ns, chosen["end_ns"])
     metadata = {name: value for name, value in trace.metadata.items() if name != DETAIL}
     metadata["options"] = trace.metadata[DETAIL]["options"]
     if chosen["steps"]:
