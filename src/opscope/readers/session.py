@@ -31,7 +31,7 @@ Held = tuple[Trace | Job, Answers]
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedTraces:
     """Two sides, and what is different."""
 
     old: tuple[str, ...]
@@ -47,7 +47,7 @@ class Session:
         self.lock = threading.Lock()
         self._ids: dict[tuple[str, int | None, int | None], str] = {}
         self._open: dict[str, Held] = {}
-        self._compared: dict[str, Compared] = {}
+        self._compared: dict[str, ComparedTraces] = {}
         self._count = 0
 
     def open(self, path: str, rank: int | None = None, process: int | None = None) -> str:
@@ -93,7 +93,7 @@ class Session:
         about = " to ".join(", ".join(map(os.path.basename, side)) for side in sides)
         name = f"c{len(self._compared) + 1}"
         answers = answers_of_diff(found, about)
-        self._compared[name] = Compared(tuple(sides[0]), tuple(sides[1]), found, answers)
+        self._compared[name] = ComparedTraces(tuple(sides[0]), tuple(sides[1]), found, answers)
         return name
 
     def decide(self, comparison: str, gate: str, reason: str) -> tuple[str, list[Judgement], Path]:
