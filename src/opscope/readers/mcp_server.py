@@ -46,8 +46,9 @@ class Tools:
 
     def all(self) -> list[Callable[..., str]]:
         """At most eight; ``record`` only where running programs is allowed."""
-        always = [self.open, self.verdict, self.findings, self.explain, self.sql]
-        return [*always, self.compare, self.decide, *([self.record] if self._may_run else [])]
+        found: list[Callable[..., str]] = [self.open, self.verdict, self.findings, self.explain]
+        found += [self.sql, self.compare, self.decide]
+        return [*found, self.record] if self._may_run else found
 
     def open(self, trace: str, rank: int | None = None, process: int | None = None) -> str:
         """Open a trace: a folder that opscope wrote, or a Chrome trace of any profiler. Of a job
@@ -174,7 +175,8 @@ def serve(may_run: bool, port: int | None, version: str, announce: Callable[[str
     """
     made = server(may_run, version)
     if port is None:
-        return made.run("stdio")
+        made.run("stdio")
+        return
     path = f"/{secrets.token_urlsafe(24)}/mcp"
     announce(f"http://127.0.0.1:{port}{path}")
-    return made.run("streamable-http", host="127.0.0.1", port=port, streamable_http_path=path)
+    made.run("streamable-http", host="127.0.0.1", port=port, streamable_http_path=path)
