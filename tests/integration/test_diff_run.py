@@ -1,0 +1,67 @@
+"""``opscope diff --run``: two scripts, recorded in turns, with a decision."""
+
+import pytest
+
+pytest.importorskip("torch", reason="records programs")
+
+from support.processes import run_opscope
+
+PROGRAM = """
+import sys, torch
+torch.manual_seed(0)
+network = torch.nn.Linear(32, 32)
+optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
+for step in range(int(sys.argv[1])):
+    optimizer.zero_grad()
+    loss = network(torch.ones(4, 32)).square().mean()
+    for _ in range({again}):
+        torch.mm(network.weight, network.weight)
+    loss.backward()
+    optimizer.step()
+print({said})
+{end}
+"""
+
+
+@pytest.fixture
+def scripts(tmp_path):
+    def write(name, again=1, said="'done'", end=""):
+        text = PROGRAM.format(again=again, said=said, end=end)
+        (tmp_path / name).write_text(text)
+        return name
+
+    return tmp_path, write
+
+
+def test_both_are_recorded_in_turns_and_the_gate_decides(scripts):
+    folder, write = scripts
+    old, same, other = write("old.py"), write("same.py"), write("other.py", again=5)
+    gate = ("--gate", "count==")
+    done = run_opscope("diff", "--run", 3, *gate, old, same, "--", "14", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "accept the new version" in done.stderr and "same output, exit code 0" in done.stderr
+    turns = [line for line in done.stderr.splitlines() if "round" in line]
+    assert [line.split()[-1] for line in turns] == [old, same, same, old, old, same]
+    assert len(list((folder / "opscope-rounds").glob("*.opscope"))) == 6
+    done = run_opscope("diff", "--run", 3, *gate, old, other, "--", "14", cwd=folder)
+    assert done.returncode == 3 and "reject the new version" in done.stderr, done.stderr
+    assert "aten::mm" in done.stdout
+
+
+def test_another_output_or_end_is_no_improvement(scripts):
+    folder, write = scripts
+    old = write("old.py", again=200)
+    other, failing = write("other.py", said="'else'"), write("failing.py", end="sys.exit(7)")
+    done = run_opscope("diff", "--run", 3, old, other, "--", "14", cwd=folder)
+    assert done.returncode == 3 and "outputs differ: 'done' before, 'else' now" in done.stderr
+    done = run_opscope("diff", "--run", 3, old, failing, "--", "14", cwd=folder)
+    assert done.returncode == 3 and "exit codes differ: 0 before, 7 now" in done.stderr
+
+
+def test_a_program_that_cannot_be_recorded_is_named(scripts):
+    folder, write = scripts
+    (folder / "wrong.py").write_text("x = = 1")
+    done = run_opscope("diff", "--run", 3, write("old.py"), "wrong.py", "--", "9", cwd=folder)
+    assert done.returncode == 2 and "wrong.py was not recorded" in done.stderr
+    done = run_opscope("diff", "--run", 3, "old.py", cwd=folder)
+    assert done.returncode == 2 and "two scripts" in done.stderr
