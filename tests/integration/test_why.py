@@ -80,7 +80,7 @@ def optimizer_steps(trace):
 def test_the_line_to_change_is_said_and_warm_steps_are_recorded_in_detail(why, tmp_path):
     done = why("130")
     assert done.stdout == "the end\n"
-    assert "this is about " in done.stderr and "once the program was warm" in done.stderr
+    assert "this is about " in done.stderr and "after warm-up" in done.stderr
     assert "train.py:13 in forward" in done.stderr
     assert "y[i] = self.linear(x[i])" in done.stderr
     assert "What to do:" in done.stderr
@@ -225,7 +225,7 @@ def test_an_interrupted_program_is_answered_for(why, tmp_path, step):
     (tmp_path / "train.py").write_text(PROGRAM.replace('print("the end")', interrupts))
     done = why("1000", code=-2)
     assert done.stderr.count("trace written to") == 1
-    about = "ended before warm-up was complete" if step < 3 else "once the program was warm"
+    about = "ended before warm-up was complete" if step < 3 else "after warm-up"
     assert about in done.stderr
 
 

@@ -60,7 +60,7 @@ def token_of(given: str | None) -> str:
     return given
 
 
-class Answers:
+class HttpAnswers:
     """Checks and answers requests."""
 
     def __init__(self, control: Control, token: str, hosts: Collection[str]) -> None:
@@ -74,11 +74,11 @@ class Answers:
     def refusal(self, head: Head) -> Reply | None:
         """Why a request is not answered, before its body is read; None: it is."""
         if self._is_local and not _is_loopback(head.client):
-            return _error(403, "Only processes of this machine may ask.")
+            return _error(403, "Only processes of this machine may send requests.")
         if _host_of(head.headers.get("host", "")) not in self._hosts:
             return _error(421, "The Host header names another host. Pass its name in hosts=.")
         if "origin" in head.headers:
-            return _error(403, "Web pages may not ask.")
+            return _error(403, "Requests from web pages are refused.")
         kind, _, given = head.headers.get("authorization", "").partition(" ")
         is_known = hmac.compare_digest(given.strip().encode(errors="replace"), self._token)
         if kind.lower() != "bearer" or not is_known:
@@ -132,7 +132,7 @@ class Answers:
         if self.control.is_being_written:
             return Reply(202, {"status": "being written"}, {"Retry-After": "1"})
         if not self.control.has_recorded:
-            return _error(404, "Nothing has been recorded yet. Begin with POST /start_profile.")
+            return _error(404, "There is no recording yet. Start with POST /start_profile.")
         return Reply(200, self.control.verdict())
 
     def _dump(self, said: dict[str, Any], client: str) -> Reply:
@@ -144,18 +144,18 @@ class Answers:
         recorders = [] if flight is None else flight.running_recorders()
         if not recorders:
             raise LifecycleError(
-                "No flight recorder is on in this process. Use `opscope run --flight-recorder 30s` "
+                "This process has no flight recorder. Use `opscope run --flight-recorder 30s` "
                 "or opscope.flight_recorder."
             )
         return Reply(200, {"status": "dumping", "trace": recorders[0].dump(reason).name})
 
 
-_ANSWERS: dict[tuple[str, str], Callable[[Answers, dict[str, Any], str], Reply]] = {
-    ("POST", "/start_profile"): Answers._start,
-    ("POST", "/stop_profile"): Answers._stop,
-    ("GET", "/profile_status"): Answers._status,
-    ("POST", "/dump_profile"): Answers._dump,
-    ("GET", "/verdict"): Answers._verdict,
+_ANSWERS: dict[tuple[str, str], Callable[[HttpAnswers, dict[str, Any], str], Reply]] = {
+    ("POST", "/start_profile"): HttpAnswers._start,
+    ("POST", "/stop_profile"): HttpAnswers._stop,
+    ("GET", "/profile_status"): HttpAnswers._status,
+    ("POST", "/dump_profile"): HttpAnswers._dump,
+    ("GET", "/verdict"): HttpAnswers._verdict,
 }
 PATHS = tuple(sorted({path for _, path in _ANSWERS}))
 """All of them."""

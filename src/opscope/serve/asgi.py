@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from opscope.base.own_thread import OwnThread, short_turns
-from opscope.serve.answers import Answers, Head, Reply, token_of
+from opscope.serve.answers import Head, HttpAnswers, Reply, token_of
 from opscope.serve.control import Control
 
 Scope = MutableMapping[str, Any]
@@ -25,7 +25,7 @@ _BODY_S = 10.0
 class ProfilerApp:
     """What :func:`asgi` returns; ``control.step_ended()`` counts a step of the server."""
 
-    def __init__(self, answers: Answers) -> None:
+    def __init__(self, answers: HttpAnswers) -> None:
         self._answers = answers
         self.control = answers.control
 
@@ -81,7 +81,7 @@ def asgi(
     Raises:
         UsageError: the token cannot be one.
     """
-    return ProfilerApp(Answers(Control(Path(output_root)), token_of(token), hosts))
+    return ProfilerApp(HttpAnswers(Control(Path(output_root)), token_of(token), hosts))
 
 
 async def in_own_thread(function: Callable[[], _Value]) -> _Value:

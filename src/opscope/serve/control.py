@@ -76,7 +76,7 @@ class Control:
         """
         self._forget_parents()
         if not self._lock.acquire(blocking=False):
-            raise LifecycleError("Another request starts or stops a recording. Ask again.")
+            raise LifecycleError("Another request starts or stops a recording. Try again.")
         try:
             if self._running is not None:
                 raise TakenError(self._running.who)
@@ -87,7 +87,7 @@ class Control:
     def _started(self, request: ProfileRequest, client: str) -> dict[str, Any]:
         torch = sys.modules.get("torch")
         if torch is None or not hasattr(torch, "ops"):
-            raise ReachError("The program has not imported torch yet. Ask again when it has.")
+            raise ReachError("The program has not imported torch yet. Try again later.")
         arguments: dict[str, Any] = dict(request.arguments)
         if request.activities is not None:
             from torch.profiler import ProfilerActivity
@@ -117,13 +117,13 @@ class Control:
         """
         self._forget_parents()
         if not self._lock.acquire(blocking=False):
-            raise LifecycleError("Another request starts or stops a recording. Ask again.")
+            raise LifecycleError("Another request starts or stops a recording. Try again.")
         try:
             running, self._running = self._running, None
         finally:
             self._lock.release()
         if running is None:
-            raise LifecycleError("Nothing is recorded. Begin with POST /start_profile.")
+            raise LifecycleError("There is no recording. Start with POST /start_profile.")
         running.recording.stop()
         self._leave(running)
         return running.who
@@ -168,7 +168,7 @@ class Control:
             LifecycleError: there is none yet, it is being made, or it could not be made.
         """
         if self._last is None:
-            raise LifecycleError("Nothing has been recorded yet. Record some requests.")
+            raise LifecycleError("There is no recording yet. Record some requests.")
         outcome = self._last.outcome(0)
         return {**outcome.said, "trace": self._place(outcome.trace)}
 

@@ -15,7 +15,7 @@ from typing import Any
 from opscope.base.own_file import OwnSocket
 from opscope.base.own_thread import OwnThread, short_turns
 from opscope.errors import ReachError, UsageError
-from opscope.serve.answers import Answers, Head, Reply, token_of
+from opscope.serve.answers import Head, HttpAnswers, Reply, token_of
 from opscope.serve.control import Control
 
 _MOST_CONNECTIONS = 128
@@ -29,7 +29,7 @@ _running: set[HttpServer] = set()
 class HttpServer:
     """Listens at one address, and answers each connection once."""
 
-    def __init__(self, answers: Answers, host: str, port: int) -> None:
+    def __init__(self, answers: HttpAnswers, host: str, port: int) -> None:
         self.control, self.answers = answers.control, answers
         self._ends = False
         self._connections: dict[OwnSocket, float] = {}
@@ -135,7 +135,9 @@ def listen(
     """
     host, port = address_of(address)
     others = {*hosts, *(() if host in ("127.0.0.1", "::1", "localhost") else (host,))}
-    server = HttpServer(Answers(Control(Path(output_root)), token_of(token), others), host, port)
+    server = HttpServer(
+        HttpAnswers(Control(Path(output_root)), token_of(token), others), host, port
+    )
     server.start()
     return server
 
@@ -149,7 +151,7 @@ def address_of(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
     if not (port.isascii() and port.isdecimal() and int(port) < 1 << 16):
-        raise UsageError(f"{text!r} is no address. Give host and port, such as 127.0.0.1:8123.")
+        raise UsageError(f"{text!r} is not an address. Give host and port, such as 127.0.0.1:8123.")
     if host in ("0.0.0.0", "::"):
         raise UsageError(
             f"{text!r} is all interfaces of this machine. Give the address of one, by which "
@@ -182,7 +184,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_POST = do_PUT = do_DELETE = do_HEAD = do_OPTIONS = do_PATCH = do_GET
 
     def _answer(self) -> None:
-        answers: Answers = self.server.answers
+        answers: HttpAnswers = self.server.answers
         headers = {name.lower(): value for name, value in self.headers.items()}
         head = Head(self.command, self.path.partition("?")[0], headers, self.client_address[0])
         refusal = answers.refusal(head)

@@ -1,10 +1,11 @@
 """Who may ask, and which status each refusal has."""
 
 import pytest
+import torch  # noqa: F401 - without it nothing can be recorded, whatever is asked for
 
 from opscope.errors import UsageError
 from opscope.serve import answers as module
-from opscope.serve.answers import Answers, Head, token_of
+from opscope.serve.answers import Head, HttpAnswers, token_of
 from opscope.serve.control import Control
 
 TOKEN = "secret"
@@ -13,7 +14,7 @@ GOOD = {"host": "localhost:8000", "authorization": f"Bearer {TOKEN}"}
 
 @pytest.fixture
 def answers(tmp_path):
-    return Answers(Control(tmp_path), TOKEN, ())
+    return HttpAnswers(Control(tmp_path), TOKEN, ())
 
 
 def head(method="GET", path="/profile_status", client="127.0.0.1", **headers):
@@ -61,7 +62,7 @@ def test_names_of_this_machine(answers, host):
 
 
 def test_named_hosts_open_it_to_other_machines(tmp_path):
-    answers = Answers(Control(tmp_path), TOKEN, ["Box.example"])
+    answers = HttpAnswers(Control(tmp_path), TOKEN, ["Box.example"])
     assert answers.refusal(head(host="box.example", client="10.0.0.7")) is None
     assert answers.refusal(head(host="other.example", client="10.0.0.7")).status == 421
 

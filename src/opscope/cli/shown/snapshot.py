@@ -57,9 +57,9 @@ def _about(found: SnapshotMemory) -> Iterator[str]:
             f"of that free, in pieces of at most {bytes_text(found.largest_free_bytes)}"
         )
     if found.failed:
-        yield f"{found.failed:,} allocations failed for want of memory"
+        yield f"{found.failed:,} allocations failed because of missing memory"
     if found.unmatched:
-        yield f"{found.unmatched:,} frees are of memory that the record says nothing of"
+        yield f"{found.unmatched:,} frees have no recorded allocation"
 
 
 def _over_time(found: SnapshotMemory) -> Iterator[Section]:
