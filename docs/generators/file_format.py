@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator
 
 from opscope.columns.column import Column, TableSchema
@@ -20,10 +21,10 @@ Schema version {SCHEMA_VERSION}. A trace on disk is a folder:
       rank=00000/            one folder per process of the job
         manifest.json        versions; rows, bytes, and bytes in memory of every file
         names.parquet        all text, once
-        events.parquet       ... one file per table with rows; of long recordings by time
-        rollup*              of one process of several: what was added up of it; no part of it
-      process=04242/         the same of a process without a rank (`opscope run --children`)
-      processes.jsonl        which processes there were: parent, command line, how each ended
+        events.parquet       ... one file per table with rows; long recordings: sorted by time
+        rollup*              statistics of one of several processes; not part of its trace
+      process=04242/         the same for a process without a rank (`opscope run --children`)
+      processes.jsonl        the processes: parent, command line, exit status
 
 The files are plain Parquet (zstd; plain, dictionary and delta encodings; no nulls; from 100,000
 rows on with the least and the greatest value of each column), and `rank=N` is a Hive partition, so
@@ -55,10 +56,10 @@ name, with `named_events` as a ready-made join.
 - Times are nanoseconds since the Unix epoch; units are part of a column's name.
 - A table without rows has no file. A reader fills in the default of a column that a file lacks,
   refuses a file that lacks a required one, and ignores columns and tables it does not know. It
-  leaves out rows with codes of opscope's own that it does not know, but for events, whose `kind`
-  becomes 255; the ledger counts both under `newer opscope`. Numbers that torch gave (of a dtype, a
-  layout, a kind of device, a scope) stay as they are, also those of a newer torch.
-- A reader refuses rows that are not there, times and sizes that cannot be, and missing values in
+  skips rows with unknown codes of opscope, except events, whose `kind` becomes 255; the ledger
+  counts both under `newer opscope`. Codes of torch (dtype, layout, device type, scope) stay
+  unchanged, also those of a newer torch.
+- A reader refuses references to missing rows, impossible times and sizes, and missing values in
   columns that have no "none".
 - A rank is written under a hidden name and renamed, so `rank=N` is always whole.
 - The schema version is raised when a column is removed or changes its meaning, not when one is
@@ -73,7 +74,7 @@ One row per string that the other tables refer to.
 | column | type | default | meaning |
 |---|---|---|---|
 | `id` | int32 | | row number |
-| `text` | string | | UTF-8; bytes that are not are replaced |
+| `text` | string | | UTF-8; invalid bytes are replaced |
 """
 
 
@@ -85,7 +86,7 @@ def file_format() -> str:
 
 def _section(schema: TableSchema) -> Iterator[str]:
     yield f"### {schema.name}\n"
-    yield f"One row: {schema.row}.\n"
+    yield textwrap.fill(f"One row: {schema.row}.", 120) + "\n"
     yield "| column | type | default | meaning |"
     yield "|---|---|---|---|"
     if has_id(schema.name):
@@ -108,8 +109,8 @@ def _codes(schema: TableSchema) -> Iterable[str]:
     for column in schema.columns:
         labels = LABELS.get((schema.name, column.name))
         if labels:
-            listed = ", ".join(f"{code} {text}" for code, text in labels.items())
-            yield f"\n`{column.name}`: {listed}."
+            listed = "; ".join(f"{code} {text}" for code, text in labels.items())
+            yield "\n" + textwrap.fill(f"`{column.name}`: {listed}.", 120)
 
 
 if __name__ == "__main__":

@@ -37,10 +37,10 @@ Cause of_call(WaitsFor call) {
 
 // The cause of what a piece waited in a call, where its span does not say it waits.
 //
-// A thread that the program runs on waits for the backward pass that it began, while that runs on another. An
-// operator may wait for threads of its own, which is its work; a thread that nothing is asked of rests;
-// what imports, compiles or collects goes on doing that. Whoever waits for another thread, nobody knows
-// which, while a collective is under way on one waits for that, as the end of a backward pass does.
+// The main thread waits for a backward pass that it started on another thread. A wait inside an operator
+// counts as the operator (it waits for its own threads), a thread without work as idle, a wait inside an
+// import, compilation or collection as that. A wait for an unknown thread during a collective counts as the
+// collective, as does the end of a backward pass.
 Cause blocked_in(const Piece& piece, WaitsFor waits_for, bool is_main) {
   Cause call = of_call(waits_for);
   if (piece.in_pass && is_main && Causes{Cause::kLock, Cause::kUnknown}.has(call)) call = Cause::kBackward;

@@ -1,7 +1,7 @@
 // What the kernel counted of a thread between two samples, laid over the pieces of its time in between.
 //
 // Which piece that was is known where there is one, and where all of it was. Otherwise a call that waits is
-// taken to be the long ones, and waiting for a processor to be in all of them alike; as much as might be
+// taken to be the long ones, and waiting for a CPU to be in all of them alike; as much as might be
 // elsewhere is the error.
 #pragma once
 
@@ -31,7 +31,7 @@ struct Intervals {
 
 // Of a piece, how much of it is something else than it seemed.
 struct OffProcessor {
-  int64_t delayed_ns = 0;  // waiting for a processor
+  int64_t delayed_ns = 0;  // waiting for a CPU
   int64_t blocked_ns = 0;  // in a call that waits, of pieces that do not say so themselves
   int64_t faults_ns = 0;   // the kernel handing out pages
   int64_t error_ns = 0;    // as much of blocked_ns may belong to other pieces, or be of another kind

@@ -1,8 +1,8 @@
-// Memory of large arrays that is used again, while somebody computes with many of them.
+// Reuses memory of large arrays during computations on many of them.
 //
 // The C library gives a block of many MiB back to the kernel, which clears every page of the next one: for
-// columns of millions of rows that takes as long as computing them. Here what is freed is kept for what
-// follows, until whoever computes is done; then all that is free goes back.
+// columns of millions of rows that takes as long as computing them. Freed blocks are kept for later arrays
+// until the computation ends; then all free blocks are returned.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace opscope::columns {
 
 class ReusedMemory {
  public:
-  // Smaller ones come from the C library, and so does everything while nobody computes.
+  // Smaller blocks come from the C library, and all blocks outside of computations.
   static constexpr size_t kSmallestBytes = 1 << 20;
   // What is asked of the kernel at once, at least.
   static constexpr size_t kChunkBytes = 64 << 20;

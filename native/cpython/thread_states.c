@@ -1,6 +1,5 @@
-// CPython takes a lock of its own when it links or unlinks a thread's state. It is taken here as
-// CPython does: with the GIL held, and without letting go of that while waiting, because whoever has
-// this lock never waits for the GIL.
+// CPython takes a lock of its own when it links or unlinks a thread's state. It is taken here as CPython
+// does: with the GIL held, also while waiting, because a thread with this lock never waits for the GIL.
 //
 // In C because CPython's internal headers are.
 #define Py_BUILD_CORE_MODULE 1

@@ -149,7 +149,7 @@ std::string CuptiSource::subscribe(bool may_share) {
   return {};
 }
 
-// Every time, because whoever collected in between has set a clock of their own.
+// Every time, because another CUPTI client may have set its own clock in between.
 bool CuptiSource::set_clock() {
   if (our_clock_.is_set() && has_clock_ && !clock_is_ours_) return true;
   if (!our_clock_.is_set()) set_our_line();
@@ -263,12 +263,12 @@ void CuptiSource::wait_until_parsed() {
 }
 
 void CuptiSource::forget() {
-  buffers_.wait_until_parsed();  // what nobody decoded must not turn up in the next window
+  buffers_.wait_until_parsed();  // undecoded activity must not appear in the next window
   buffers_.forget();
   has_clock_ = false;
 }
 
-// What is in a buffer nobody knows before it is read: at least one record.
+// The number of records in an unread buffer is unknown: count at least one.
 void CuptiSource::parse(uint8_t* buffer, size_t valid) noexcept {
   std::lock_guard lock(log_.mutex());
   try {

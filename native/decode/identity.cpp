@@ -140,8 +140,8 @@ class Groups {
 };
 
 // Numbers the lives of storages, from 1. Returns one past the last number. An allocation begins a life even
-// where the one before at its address has not ended: that was freed where nobody heard of it. Those whose
-// allocation was heard are counted in `unheard_frees`; of others torch tells nobody.
+// if the previous one at its address has not ended: its free was not reported. Those whose allocation was
+// recorded are counted in `unheard_frees`; torch does not report the others.
 int64_t number_allocations(std::vector<Sighting>& sightings, uint64_t* unheard_frees) {
   constexpr int64_t kEnded = 0;
   std::vector<bool> was_allocated = {false};  // each life: did its allocation begin it?

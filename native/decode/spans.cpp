@@ -120,8 +120,8 @@ class Nesting {
     const Ends::End apart = has_end ? Ends::End{} : ends_.find(span);
     const bool ended_elsewhere = apart.ticks != 0 && apart.thread != thread_.log;
     const uint64_t noted = has_end ? span.load_end() : apart.ticks != 0 ? apart.ticks : kNever;
-    // What ends after the window goes on like what has no end: which of them was heard to end later, when
-    // nobody may have listened any more, says nothing.
+    // A span that ends after the window is treated like one without an end: whether a later end was recorded
+    // depends on chance.
     const uint64_t end = noted > stopped_ ? kNever : noted;
     // Of one that left the stack and has no end here, nothing is known to be inside after its caller.
     const bool ends_with_caller = has_left && (end == kNever || ended_elsewhere);

@@ -31,7 +31,7 @@ void read_table(ByteReader& in, Blocks<T>& rows) {
 }  // namespace
 
 std::vector<DeviceNote> DeviceNotes::next(uint32_t window, GpuLog& log, GraphNodes& nodes,
-                                          DeviceSource& source, uint64_t heard) {
+                                          DeviceSource& source, uint64_t delivered) {
   if (window != window_) *this = DeviceNotes();
   window_ = window;
   notes_.clear();
@@ -49,7 +49,7 @@ std::vector<DeviceNote> DeviceNotes::next(uint32_t window, GpuLog& log, GraphNod
   out.put(source.device_type());
   out.put(source.clock());
   out.put(counts);
-  out.put(heard);
+  out.put(delivered);
   out.put_text(state.library_name);
   out.put_text(state.library_path);
   out.put(state.library_version);
@@ -74,7 +74,7 @@ void DeviceNotes::note_table(const Blocks<T>& rows, size_t& noted, NoteKind kind
   notes_.push_back({kind, std::move(out.bytes)});
 }
 
-// Names of calls lie in the library, which whoever reads the file may not have.
+// Names of calls are in the library, which a reader of the file may not have.
 void DeviceNotes::note_rows(GpuLog& log, const DeviceSource& source) {
   ByteWriter names;
   for (size_t row = calls_; row < std::min(log.calls.size(), calls_ + kRowsAtOnce); ++row) {
@@ -163,7 +163,7 @@ void NotedDevices::add(NoteKind kind, std::string_view bytes) {
   in.get(device_type);
   in.get(clock);
   in.get(log.counts);
-  in.get(heard);
+  in.get(delivered);
   source.library_name = in.get_text();
   source.library_path = in.get_text();
   in.get(source.library_version);

@@ -1,5 +1,5 @@
-// What devices did, in the file of a recording that streams: all that decoding needs of a source and of what
-// it delivered, in notes that whoever has the file can read, also where the process was killed.
+// Device activity in the file of a streamed recording: notes with everything that decoding needs, readable
+// from the file alone, also after the process was killed.
 #pragma once
 
 #include <cstddef>
@@ -39,9 +39,9 @@ using CallFunction = std::pair<uint32_t, uint32_t>;  // RuntimeApi, function
 class DeviceNotes {
  public:
   // Of what is there and not in the stream of this window, at most some thousand rows of each table. The note
-  // of the source comes once there is nothing else. `heard`: when what is there was delivered, in ticks.
+  // of the source comes once there is nothing else. `delivered`: when what is there was delivered, in ticks.
   std::vector<DeviceNote> next(uint32_t window, GpuLog& log, GraphNodes& nodes, DeviceSource& source,
-                               uint64_t heard);
+                               uint64_t delivered);
   // The log has let go of its rows.
   void forget_rows() { work_ = calls_ = memory_ = overheads_ = events_ = 0; }
 
@@ -72,7 +72,7 @@ struct NotedDevices {
   DeviceClock clock;
   SourceState source;
   int8_t device_type = 0;
-  uint64_t heard = 0;  // when the last was delivered, in ticks
+  uint64_t delivered = 0;  // when the last was delivered, in ticks
   std::map<CallFunction, std::string> call_names;
 };
 

@@ -149,25 +149,25 @@ void GpuActivity::note(bool all) {
   Recorder& recorder = Recorder::instance();
   const uint32_t window = recorder.streamed_window();
   if (window == 0 || window == full_) return;
-  const uint64_t heard = now_ticks();
+  const uint64_t delivered = now_ticks();
   for (bool is_delivered = false, is_done = false; !is_done; is_delivered = true) {
     std::vector<gpu::DeviceNote> notes;
     {
       const std::lock_guard lock(mutex_);
       if (!loaded_ || (!all && notes_no_more_)) return;
       if (!is_delivered) all ? source_->collect() : source_->deliver();
-      notes = notes_.next(window, log_, nodes_, *source_, heard);
+      notes = notes_.next(window, log_, nodes_, *source_, delivered);
     }
     for (const gpu::DeviceNote& note : notes) {
       is_done = note.kind == gpu::NoteKind::kSource;
       if (recorder.note_devices(window, static_cast<uint32_t>(note.kind), note.bytes, is_done)) continue;
-      full_ = window;  // whoever reads the file sees when devices were last heard
+      full_ = window;  // readers of the file see the time of the last device activity
       return;
     }
   }
 }
 
-// Whoever is asking the library now is waited for, unless that hangs with its devices.
+// Waits for a running call of the library, unless the call hangs with its devices.
 void GpuActivity::end_noting() {
   notes_no_more_ = true;
   for (int turn = 0; turn < kTurnsAtEnd; ++turn) {

@@ -37,8 +37,8 @@ class GpuActivity {
   // [MT] What was delivered is in the file of the recording that streams, if one does. `all`: also what is
   // over but was not delivered. While something is collected, a thread calls this once a second.
   void note(bool all);
-  // [MT] That thread asks the library for nothing more: the process ends, and the library may be gone first.
-  // Whoever stops a recording later notes all the same.
+  // [MT] That thread no longer calls the library: the process ends, and the library may be unloaded first. A
+  // later stop of a recording still writes notes.
   void end_noting();
   // [MT] No window needs what was collected.
   void forget();
@@ -76,7 +76,7 @@ class GpuActivity {
   bool is_noted_by_thread_ = false;
   std::atomic<bool> notes_no_more_{false};
   std::condition_variable has_started_;
-  std::mutex noting_;  // taken before mutex_, by whoever notes
+  std::mutex noting_;  // taken before mutex_ to write notes
   uint32_t full_ = 0;  // of this stream's window there was no room for a note; under noting_
   gpu::GpuLog log_;
   gpu::GraphNodes nodes_;

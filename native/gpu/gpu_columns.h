@@ -41,7 +41,7 @@ struct DeviceView {
 DeviceColumns decode_devices(const DeviceView& devices, const WindowFacts& window, const WindowClock& host);
 // The same of this process. Call GpuActivity::collect() first.
 DeviceColumns decode_gpu(GpuActivity& activity, const Window& window);
-// The same of the process that wrote this, as far as it came; nothing where it had not heard of devices.
+// The same for the process that wrote this log, until its end; nullopt if it recorded no devices.
 std::optional<DeviceColumns> decode_noted(const StreamedLog& log);
 
 }  // namespace opscope

@@ -111,7 +111,7 @@ class GpuLog {
   // The id of a kernel's name; the same text has the same.
   uint32_t kernel_name(const char* name);
 
-  // Lets go of all rows. Names and contexts stay: they mean the same in every window.
+  // Removes all rows. Names and contexts stay valid for later windows.
   void clear();
   void set_max_bytes(size_t bytes) { max_bytes_ = bytes; }
 

@@ -72,7 +72,7 @@ void RecordBuffers::give_back(uint8_t* buffer, size_t valid, size_t dropped) noe
   try {
     filled_.push_back({buffer, valid});
   } catch (const std::bad_alloc&) {
-    ++dropped_;  // what is in a buffer nobody knows before it is read: at least one record
+    ++dropped_;  // the number of its records is unknown: count at least one
     free_buffer(buffer);
     --buffers_;
   }

@@ -35,9 +35,8 @@ class Shared {
   std::atomic<Value> value_;
 };
 
-// Held for as long as it takes to look something up in a table that calls of all threads share. Whoever holds
-// it neither runs Python nor lets go of its thread state, so that a thread that is stopped never holds it,
-// and waiting for it needs no care.
+// Held during a lookup in a table that calls of all threads share. The holder neither runs Python nor
+// releases its thread state, so a stopped thread never holds it, and waiting for it is safe.
 class TablesLock {
  public:
 #ifdef OPSCOPE_FREE_THREADS

@@ -19,10 +19,10 @@ inline bool is_ending() {
 }
 
 // [GIL] While one exists, it is this thread's turn; it may take another within. A thread waits without the
-// GIL. Once the interpreter is finalizing the holder may have been ended by Python, so nobody waits any more.
+// GIL. During finalization Python may have ended the holder, so no thread waits any more.
 class Turn {
  public:
-  // nullptr: nobody takes turns.
+  // nullptr: no turns.
   explicit Turn(std::recursive_mutex* mutex)
       : mutex_(mutex), is_held_(mutex != nullptr && mutex->try_lock()) {
     while (mutex_ != nullptr && !is_held_ && !is_ending()) {

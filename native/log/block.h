@@ -1,5 +1,5 @@
-// The 64 KiB blocks that everything recorded lies in: records, payloads and texts. Each begins by saying what
-// it is, so that whoever has the blocks of a recording can put them in order without its process.
+// The 64 KiB blocks that contain records, payloads and texts. Each has a header, so that a reader can order
+// the blocks of a recording without its process.
 #pragma once
 
 #include <atomic>

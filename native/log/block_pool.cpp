@@ -28,7 +28,7 @@ void* BlockPool::acquire(const void* left) {
   if (left != nullptr) stream_->leave(left);
   if (stream_->is_ring() && used() >= most_used_) return nullptr;
   void* const block = stream_->take();
-  // What a ring's file has no room for, the ring has all the same; only whoever reads the file lacks it.
+  // If a ring's file is full, the ring still has the data; only a reader of the file misses it.
   if (block != nullptr || !stream_->is_ring()) return block;
   stream_->note_gap(now_ticks());
   return take_memory();

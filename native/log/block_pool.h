@@ -30,16 +30,16 @@ class BlockPool {
   BlockPool& operator=(const BlockPool&) = delete;
   virtual ~BlockPool();
 
-  // [MT] A block for what a thread records; nullptr when the budget is used up, the disk is full or the
-  // system has no memory. Whoever takes it writes its header. `left`: one of the same thread's that it will
+  // [MT] A block for records of a thread; nullptr when the budget is used up, the disk is full or the
+  // system has no memory. The caller writes its header. `left`: a block of the same thread that it will
   // hardly write to again.
   virtual void* acquire(const void* left = nullptr);
 
   // [MT]
   virtual void release(void* block);
 
-  // Before any thread takes blocks: called, by whoever takes one for records, when a stream has spent blocks
-  // that were not released. It holds no lock of the pool's.
+  // Before any thread takes blocks: called by the thread that takes a block for records, when a stream has
+  // spent blocks that were not released. It holds no lock of the pool's.
   void set_when_spent(void (*release_spent)()) { release_spent_ = release_spent; }
   // [MT] Whether that is to be done whenever a block is taken, because there is more than it does at once.
   void set_behind(bool is_behind) {
@@ -47,7 +47,7 @@ class BlockPool {
     is_behind_ = is_behind;
   }
 
-  // [MT] No block was had for something of this thread: for whoever reads the stream.
+  // [MT] Counts a loss of this thread for lack of a block, for readers of the stream.
   virtual void count_loss(uint32_t owner, Loss what);
 
   // [MT] Changes when threads shall leave the blocks they have, because a stream has begun or ended.
@@ -60,7 +60,7 @@ class BlockPool {
   // [MT] Maps and touches as many blocks as are kept, if there are fewer. Called before a window opens.
   void prepare();
   // [MT] Of blocks that come back, as many are kept as have so many bytes (and no fewer than by itself),
-  // until it is told otherwise: for whoever takes and gives back much, again and again.
+  // until the next call; for callers that repeatedly take and return many blocks.
   void keep(size_t bytes);
   void set_budget(size_t bytes);
   // [MT] At most so much is in use until told otherwise.
@@ -71,7 +71,7 @@ class BlockPool {
   void begin_stream(std::unique_ptr<StreamFile> file);
   // [MT] From now on blocks are of memory. The file stays mapped while any of its blocks is in use.
   void end_stream();
-  // [MT] What ended streams have in their files is needed by nobody but this process. `path`: which of them.
+  // [MT] Other processes do not need the files of ended streams. `path`: which of them.
   void discard_stream(const char* path);
   // [MT] Calls function(file) for the stream that runs, if one does.
   template <typename Function>

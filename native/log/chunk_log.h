@@ -3,7 +3,7 @@
 // The owner writes records and publishes a count; readers never look past the count. Chunks are
 // linked, so a record never moves and its address stays good for patching its end. Old chunks are
 // released by a reader holding the registry's mutex, and only when every span in them is closed:
-// the owner's last write to a span is the one that closes it, so nobody can still be writing there.
+// the owner's last write to a span is the one that closes it, so no thread still writes there.
 // A span that is never closed (an annotation left open) keeps its own chunk and no other.
 #pragma once
 
@@ -60,7 +60,7 @@ class ChunkLog {
   }
 
   // [owner] Makes the record from next_record() visible to readers: to those of this process by the count,
-  // and by a mark of its own to whoever finds it in a file after this process was killed.
+  // and by its own mark to readers of the file after this process was killed.
   void publish() {
     __atomic_store_n(&cursor_->is_published, 1, __ATOMIC_RELEASE);
     ++cursor_;
@@ -94,7 +94,7 @@ class ChunkLog {
   const BlockHeader* head() const { return head_.load(std::memory_order_acquire); }
 
   // [reader] Frees the chunks before `drained` that are marked as spent, but for those in which a needed part
-  // is: what they held is in segments, and nobody writes to them. Calls needs_arena() as below.
+  // is: their contents are in segments, and no thread writes to them. Calls needs_arena() as below.
   template <typename Sweep, typename Function>
   void release_spent(uint64_t drained, Sweep needed, Function&& needs_arena) {
     BlockHeader* block = head_.load(std::memory_order_acquire);

@@ -41,8 +41,8 @@ struct BridgeApi {
   // Registers what `wanted` needs with torch, or removes everything for 0. Not [MT].
   // On failure returns false and writes a message.
   bool (*configure)(uint32_t wanted, char* message, size_t message_bytes);
-  // While the program has a profile open that is opscope's in place of torch's: torch says so to whoever asks
-  // on the calling thread, and to the threads that work for it. Not [MT].
+  // While the program has a profile open that is opscope's in place of torch's: torch reports an enabled
+  // profiler on the calling thread and on the threads that work for it. Not [MT].
   void (*show_profile)(bool is_open);
   // The calling thread is ending, and its log with it.
   void (*forget_thread)();
@@ -59,12 +59,12 @@ struct BridgeApi {
   uint64_t (*unknown_frees)();
   // Whether TensorImpls are held from now on, so that their addresses are not used again. [MT]
   void (*hold_tensors)(bool wanted);
-  // Lets go of all of them. Called while none are to be held.
+  // Releases all of them. Called while none are to be held.
   void (*release_tensors)();
   // From here on TensorImpls are held anew; returns the mark's number. [MT]
   uint64_t (*mark_tensors)();
-  // Lets go of what was held before the mark in front of this one, or of everything for UINT64_MAX, but of no
-  // more than `most`, while recording goes on. Returns whether all of it is gone. [MT]
+  // Releases tensors held before the previous mark, or all for UINT64_MAX, at most `most`, during recording.
+  // Returns whether all of it is gone. [MT]
   bool (*release_tensors_before)(uint64_t mark, uint64_t most);
   // What is kept so. [MT]
   uint64_t (*held_tensor_bytes)();
@@ -74,8 +74,8 @@ struct BridgeApi {
   void (*set_tensor_budget)(uint64_t bytes);
   // Whether operators inside operators can be left out with this torch, where no window wants them. [MT]
   bool (*leaves_out_inner)();
-  // Whether torch's allocations, and the spans that it begins for profilers only, can be heard with this
-  // torch. Known once something was recorded. [MT]
+  // Whether torch's allocations, and the spans that it begins for profilers only, are reported by this torch.
+  // Known after the first record. [MT]
   bool (*hears_memory)();
 };
 

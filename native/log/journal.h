@@ -24,8 +24,8 @@ enum class EntryKind : uint32_t {
   kOptimizer = 4,  // likewise
   // Of a stream, each in place of the last one of its kind.
   kWindow = 5,   // what is known of its window (window_facts.h); id: 1 once that has closed
-  kAbout = 6,    // a text of whoever began it
-  kNote = 7,     // a text that is said meanwhile; all of them count
+  kAbout = 6,    // a text from the process that began it
+  kNote = 7,     // a text added during the recording; all are kept
   kDevices = 8,  // what devices did, in the journal for that; id: what of it (gpu/device_notes.h)
 };
 
@@ -90,7 +90,7 @@ class Journal {
     return blocks_ * kBlockBytes;
   }
 
-  // [MT] Gives all blocks back. Nobody may be reading.
+  // [MT] Returns all blocks. No thread may be reading.
   void forget();
 
   // [reader] The first block, or nullptr.

@@ -109,7 +109,7 @@ struct TaskRunPart {
   uint32_t text;         // row in the name table: what its events are called
   uint32_t coroutine;    // row in the frame table, kNoName if there is none
   uint32_t task_name;    // row in the name table, or the number that its name ends with
-  uint32_t is_numbered;  // 1: nobody chose its name, which is "Task-" and that number
+  uint32_t is_numbered;  // 1: it has asyncio's default name, "Task-" and that number
 };
 
 // The end of a span that was no longer on its thread's stack.

@@ -120,13 +120,13 @@ class Recorder {
   void forget_initial_frame(const ThreadLog& log, uint64_t key);
   // [MT] The window's memory is no longer needed.
   void discard_window(uint32_t id);
-  // [MT] Lets go of tensors that were held for windows which are open no more, while others are.
+  // [MT] Releases tensors held for closed windows while other windows are open.
   void release_old_tensors();
   // [MT] What recording takes: of the pool, and of torch's memory.
   uint64_t used_bytes();
 
   // [MT] What is recorded from now on goes to a new file, until end_stream(): that of the window that will be
-  // opened under this id, and of all others. `about`: a text for whoever reads the file. Raises
+  // opened under this id, and of all others. `about`: a text for readers of the file. Raises
   // std::system_error where there can be no such file, std::runtime_error where another recording streams.
   // `is_ring`: the file has what the windows need and no more; it makes room for a recording that streams,
   // and for another ring.
@@ -134,10 +134,10 @@ class Recorder {
                     bool is_ring = false);
   // [MT] Of the ring that streams, if it is this window's: it is `next` from now on, because this one goes.
   void hand_stream_on(uint32_t window, uint32_t next) noexcept;
-  // [MT] Another text in place of `about`, of the ring that streams, and one more for whoever reads it unless
-  // that is empty. False if none streams, or there is no room.
+  // [MT] Another text in place of `about`, of the ring that streams, and a note for its readers unless it is
+  // empty. False if none streams, or there is no room.
   bool describe_ring(const std::string& about, const std::string& note);
-  // [MT] That the process is there still, to whoever reads the stream.
+  // [MT] Marks in the stream that the process is still alive.
   void note_moment();
   // [MT] What streams now.
   struct StreamState {
@@ -146,11 +146,11 @@ class Recorder {
     bool is_full = false;  // something found no room
   };
   StreamState stream_state();
-  // [MT] A text for whoever reads the stream that runs; without one it is lost.
+  // [MT] Adds a text to the running stream; without one it is lost.
   void note_in_stream(const std::string& text);
   // [MT] The window of the recording that streams; 0 if none does, or a ring.
   uint32_t streamed_window();
-  // [MT] What devices did, for whoever reads that stream. False if it has ended, or has no room for it.
+  // [MT] Adds notes of devices to that stream. False if it has ended, or has no room for it.
   // `is_last`: that is all there is until now.
   bool note_devices(uint32_t window, uint32_t kind, const std::string& bytes, bool is_last);
   // [MT] Once the window is closed; idempotent. The file stays.

@@ -102,9 +102,9 @@ Recorder::StreamState Recorder::stream_state() {
   return state;
 }
 
-// Once much of it may have been replaced. A reader takes the newest that has come to its window, so the one
-// that it replaces stays until whoever calls has appended that. Without room the file ends here, and the ring
-// goes on in memory.
+// Once much of it may have been replaced. A reader takes the newest that has come to its window, so the
+// replaced journal stays until the caller has appended the new one. Without room the file ends here, and the
+// ring goes on in memory.
 std::unique_ptr<Journal> Recorder::renew_journal() noexcept {
   constexpr size_t kGrowthBytes = size_t{1} << 20;
   if (stream_->journal->bytes() < 2 * stream_->journal_bytes + kGrowthBytes) return nullptr;
@@ -122,7 +122,7 @@ std::unique_ptr<Journal> Recorder::renew_journal() noexcept {
   return nullptr;
 }
 
-// Nobody waits for it: who finds the registry busy takes a new block, and the next one tries again.
+// Does not wait: if the registry is busy, the caller takes a new block, and the next call tries again.
 void Recorder::release_spent() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return;

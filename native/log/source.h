@@ -11,7 +11,7 @@
 
 namespace opscope {
 
-// Is `name` one that nobody chose, `prefix` and a number that says it in full?
+// Whether `name` is a default name: `prefix` and a number in canonical form.
 inline bool number_in_name(std::string_view name, std::string_view prefix, uint32_t* number) {
   if (!name.starts_with(prefix)) return false;
   const std::string_view digits = name.substr(prefix.size());
@@ -23,19 +23,20 @@ inline bool number_in_name(std::string_view name, std::string_view prefix, uint3
 // [GIL] Everything here. While a window opens, closes, pauses or goes, no garbage is collected.
 class Source {
  public:
-  // Has what open windows want be heard, and `also` what one wants that is about to open, and no more.
+  // Enables the events that open windows want, and those of a window about to open (`also`); disables all
+  // others.
   virtual void configure(uint32_t also) = 0;
   // A window has opened. `running`: what was running then, by thread, to be added to.
   virtual void begin_window(Window& /*window*/, std::vector<InitialStack>& /*running*/) {}
   // A window is about to close.
   virtual void before_end(const Window& /*window*/) {}
-  // A window has closed; what it wanted may still be heard.
+  // A window has closed; its events may still be enabled.
   virtual void end_window(Window& /*window*/) {}
   // A window goes on after a pause, or collects more than before.
   virtual void resume_window(const Window& /*window*/) {}
   // This is collected no more, while windows that it is in are open still.
   virtual void cease(uint32_t /*wants*/) {}
-  // A window was let go of; others may be open, or kept.
+  // A window was discarded; others may be open, or kept.
   virtual void discard_window() {}
   // No window can refer any more to what this knows.
   virtual void forget() {}

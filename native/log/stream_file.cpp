@@ -35,7 +35,7 @@ bool is_within_limit(uint64_t bytes) {
   return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
 }
 
-// Others take whoever holds this for alive, in whatever container or on whatever machine they look.
+// Other processes consider the holder of this lock alive, also from other containers and machines.
 void lock_shared(int file) {
   while (flock(file, LOCK_SH) != 0 && errno == EINTR) {
   }
@@ -123,7 +123,7 @@ void StreamFile::begin_at(uint64_t number, uint64_t index) {
   if (slot != nullptr) slot->drained.store(index, std::memory_order_release);
 }
 
-// One that nobody releases.
+// A block that is never released.
 void* StreamFile::take_own() {
   void* const block = take();
   if (block == nullptr) return nullptr;

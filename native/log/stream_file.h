@@ -1,11 +1,11 @@
-// The file that a recording streams to: blocks that this process and the file share, so that whatever a
-// thread has written is in the file, however the process ends.
+// The file that a recording streams to: blocks that this process and the file share, so that everything a
+// thread has written is in the file however the process ends.
 //
 // The file grows ahead of its use, and its pages are made ahead, so that a full disk is found there, where it
 // can be counted, and not by a thread that writes to a page and is killed for it. Blocks that a thread has
-// left are given back to the kernel a few at a time; they stay in the file, and come back when somebody looks
-// at them. A block is used again only when another process has moved what it held to segments of the trace,
-// and says so in it. In the file of a ring it is used again as soon as nobody in the process needs it.
+// left are given back to the kernel a few at a time; they stay in the file, and are loaded again when read. A
+// block is used again only when another process has moved what it held to segments of the trace, and says so
+// in it. In the file of a ring it is used again as soon as the process does not need it.
 #pragma once
 
 #include <cstdint>
@@ -106,7 +106,7 @@ class StreamFile {
   uint64_t file_bytes_ = 0;
   size_t used_blocks_ = 0;
   std::vector<const char*> left_;
-  std::vector<char*> spare_;  // blocks that were spent, and that nobody has now
+  std::vector<char*> spare_;  // spent blocks without an owner
   uint64_t spent_taken_ = 0;
   bool is_in_gap_ = false;
   StreamHeader* header_ = nullptr;

@@ -39,7 +39,7 @@ struct StreamHeader {
   std::atomic<int32_t> growth_error;
   int64_t process_id;
   uint64_t drain_from;  // bytes: from this size on, what is in it should be moved to segments
-  // By whoever does that: how many blocks it has marked as spent.
+  // Written by the process that moves it: number of blocks marked as spent.
   std::atomic<uint64_t> spent_blocks;
   RingState ring;
   static constexpr size_t kGaps = 512;  // once there are more, the last one is extended

@@ -43,8 +43,8 @@ size_t count_published(const Chunk& chunk) {
   return count;
 }
 
-// Entries go from block to block: after one that is missing nobody knows where the next begins. Returns how
-// many blocks that leaves out.
+// Entries go from block to block: after a missing block the start of the next entry is unknown. Returns the
+// number of dropped blocks.
 size_t leave_after_gap(std::vector<const JournalBlock*>& journal) {
   size_t kept = 0;
   while (kept < journal.size() && journal[kept]->header.sequence == kept) ++kept;

@@ -31,9 +31,9 @@ class StreamedLog {
   // Of a recording that has no end: until the last thing that was written.
   const LogView& view() const { return view_; }
   const StreamHeader& header() const { return *reinterpret_cast<const StreamHeader*>(memory_); }
-  // What whoever began it said of it.
+  // The text from the process that began it.
   const std::string& about() const { return about_; }
-  // What was said meanwhile.
+  // Texts added during the recording.
   const std::vector<std::string>& notes() const { return notes_; }
   // What was said of devices, as a journal.
   std::string devices() const;

@@ -135,8 +135,8 @@ class alignas(64) ThreadLog {
     append_end(key, ticks, EndOf::kNoticedFrame, thread);
   }
 
-  // [owner] Ends the spans whose end nobody is going to report: those for which `is_over(key, record)` says
-  // so. It is asked innermost first. They end as of now, or when what goes on above them began.
+  // [owner] Ends the spans whose end will not be reported: those for which `is_over(key, record)` is true,
+  // called innermost first. They end now, or when an open span above them began.
   template <typename Function>
   void leave_spans(uint64_t ticks, Function&& is_over) {
     open_.keep_if([&](const OpenSpan& span) {

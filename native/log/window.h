@@ -83,7 +83,7 @@ struct WindowFacts {
   uint64_t unknown_frees = 0;        // (difference) of memory from before, whose frees torch does not report
   Drops of_ending_threads;           // (difference) of threads whose log was gone already
   uint64_t unheard_evaluations = 0;  // (difference) of Python functions, where a stack was nearly used up
-  uint64_t unhooked_threads = 0;     // Python threads whose calls were not heard; set by whoever hooks calls
+  uint64_t unhooked_threads = 0;     // Python threads whose calls were not recorded; set by the hooks
   uint64_t process_threads = 0;      // threads of the process when the window closed; 0 if not known
   std::string fault;                 // why recording ended before the window did, or empty
   std::vector<LedgerNote> notes;     // what sources say of it when it closes

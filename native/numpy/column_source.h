@@ -46,8 +46,7 @@ class ColumnSource {
   ColumnView<T> optional(const std::string& name, size_t rows) const {
     return has(name) ? get<T>(name, rows) : ColumnView<T>{};
   }
-  // Of any length; every element a number in [lowest, count), as whoever reads them indexes with them
-  // unchecked.
+  // Of any length; every element is in [lowest, count), because the code that reads them indexes unchecked.
   template <class T>
   ColumnView<T> indices(const std::string& name, size_t count, int64_t lowest = 0) const {
     return checked(name, any<T>(name), count, lowest);

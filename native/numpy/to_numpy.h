@@ -11,7 +11,7 @@
 
 namespace opscope {
 
-// What lies at `data`, one dimension. Python calls `drop` with `owner` when nobody needs it any more.
+// What lies at `data`, one dimension. Python calls `drop` with `owner` when the last reference is gone.
 nanobind::object array_of(void* data, size_t size, nanobind::dlpack::dtype dtype, void* owner,
                           void (*drop)(void*) noexcept);
 

@@ -63,11 +63,11 @@ PyObject* on_context_run(PyObject* self, PyObject* const* args, Py_ssize_t count
   const Owned task = count > 0 && tasks_are_wanted() ? task_of_callback(args[0]) : Owned();
   const uint64_t began = task ? begin_task_run(task.get()) : 0;
   if (began == 0) return run(self, args, count, names);
-  HeardRun heard{task_key(task.get())};
-  link(heard);
+  HeardRun task_run{task_key(task.get())};
+  link(task_run);
   PyObject* const result = run(self, args, count, names);
-  unlink(heard);
-  without_exceptions([&] { end_task_run(heard.key, began); });
+  unlink(task_run);
+  without_exceptions([&] { end_task_run(task_run.key, began); });
   return result;
 }
 
@@ -85,7 +85,7 @@ std::unordered_map<PyObject*, std::pair<PyObject*, uint64_t>>& running_reference
   return all;
 }
 
-// Whether the run of this task began before anybody heard of runs, and goes on.
+// Whether the run of this task began before runs were recorded, and still runs.
 bool ends_with_handle(uint64_t key) {
   return std::any_of(running_references().begin(), running_references().end(),
                      [key](const auto& entry) { return entry.second.second == key; });
@@ -102,7 +102,7 @@ PyObject* on_handle_gone(PyObject*, PyObject* reference) {
 }
 PyMethodDef on_handle_gone_def = {"opscope_run_ended", &on_handle_gone, METH_O, nullptr};
 
-// Has the ends noted of runs that nobody has heard the beginning of.
+// Records the ends of runs whose beginning was not recorded.
 void note_handles() {
   static PyObject* const callback = PyCFunction_New(&on_handle_gone_def, nullptr);
   for (const RunningCall& running : running_handles()) {
@@ -251,7 +251,7 @@ void unhook_eager_runs() {
   unwatch(nullptr);
 }
 
-// This thread's may have begun before it was heard of.
+// The run of this thread may have begun before runs were recorded.
 void add_eager_runs(std::vector<RunningTask>& found) {
   Owned own = current_task();
   const bool is_known = !own || std::any_of(found.begin(), found.end(), [&](const RunningTask& running) {

@@ -36,7 +36,7 @@ constexpr int kMostFramesBetween = 16;
 
 thread_local const RunningGraph* running_graph = nullptr;
 
-// Whose log a span goes to; nullptr: nobody wants it.
+// The log that a span goes to; nullptr if no window wants it.
 ThreadLog* log_for(uint32_t wanted_by) {
   if ((Recorder::instance().wanted() & wanted_by) == 0) [[likely]]
     return nullptr;

@@ -110,7 +110,7 @@ std::vector<bool> whose_callers_run(const OpenSpans& open, const std::unordered_
 }
 
 // Called at a thread's first event after the hooks were installed again: closes the spans whose end was not
-// heard because there were no hooks. A Python call still runs if its frame is on the thread's stack; C
+// reported because there were no hooks. A Python call still runs if its frame is on the thread's stack; C
 // functions have no frame, so one counts as running if the function that called it does, and something that
 // it called. What is closed ended between the removal of the hooks and `ticks`, when the event was reported.
 [[gnu::noinline]] void catch_up(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks) {
@@ -154,7 +154,7 @@ void notice_ends(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks) {
   const uint64_t innermost = frame ? key_of(frame, frame.code()) : 0;
   if (ran.empty() || ran.back() == innermost) return;
   size_t still = static_cast<size_t>(std::find(ran.rbegin(), ran.rend(), innermost).base() - ran.begin());
-  if (still == 0 && frame) {  // a function that nobody was told of
+  if (still == 0 && frame) {  // a function that was not reported
     const std::unordered_set<uint64_t> running = set_of(keys_from(frame));
     still = ran.size();
     while (still > 0 && !running.contains(ran[still - 1])) --still;
@@ -162,8 +162,8 @@ void notice_ends(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks) {
   end_what_ran(cache, still, ticks);
 }
 
-// [owner of the cache] The same where an operator is called, without the GIL: by what was running before, or
-// by what that called and nobody was told of. A program may do nothing else after what it imported.
+// [owner of the cache] The same where an operator is called, without the GIL: by a function that ran before,
+// or by an unreported function that it called. A program may do nothing else after what it imported.
 void notice_ends_at_operator(PythonThreadCache& cache, RunningFrame frame) {
   const std::vector<uint64_t>& ran = cache.ran_before;
   if (cache.evaluating != 0 || ran.empty()) return;

@@ -69,9 +69,9 @@ class PythonCalls final : public Source {
   InstanceTable modules{EntryKind::kModule};
   InstanceTable optimizers{EntryKind::kOptimizer};
 
-  // Threads that are not heard because another profiler has, or had, its hook there.
+  // Threads without our hook, because another profiler has, or had, its own there.
   uint64_t unheard_threads() const { return hooked_calls_ != CallLevel::kNone ? occupied_threads() : 0; }
-  // Rises whenever hooks are installed: ends of calls since they were removed were not heard.
+  // Rises whenever hooks are installed: ends of calls since their removal were not reported.
   static uint64_t installation() { return installation_; }
   // Rises whenever calls cease to be reported at all.
   static uint64_t spell() { return spell_; }

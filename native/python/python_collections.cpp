@@ -19,8 +19,8 @@ namespace {
 
 constexpr uint64_t kGcKey = 1;  // no object has this address
 
-// The thread that has a span open for a collection; the collector runs once at a time. While there is one the
-// hook stays, also where nobody wants it any more, so that the end is heard.
+// The thread that has a span open for a collection; the collector runs once at a time. During a collection
+// the hook stays, even if no window wants it any more, so that the end is recorded.
 Shared<ThreadLog*> collecting = nullptr;
 
 int remove_hook_if_unwanted(void*);

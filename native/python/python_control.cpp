@@ -199,6 +199,7 @@ void PythonCalls::begin_window(Window& window, std::vector<InitialStack>& runnin
   }
   const auto own_thread = static_cast<uint64_t>(current->thread_id);
   for (const SeenThread& thread : threads.seen()) {
+    if (thread.frames.empty()) continue;  // one that has not run yet has the ids of the one that began it
     const bool is_own = thread.native_thread == own_thread;
     running.push_back(stack_of(thread, frames, is_own ? &cache->log : nullptr));
   }

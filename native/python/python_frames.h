@@ -71,8 +71,8 @@ class FrameTable {
   uint32_t intern(PyCodeObject* code);
   // The row of code that is skipped, for calls of it that are not; kSkippedFrame where none is wanted.
   uint32_t intern_called(PyCodeObject* code);
-  // Of code that is skipped, where it costs to hear of it: may the program be calling it? It has, or nobody
-  // has called it often.
+  // For skipped code whose events have a cost: may the program call it? True if it has, or if the code was
+  // called rarely.
   bool may_be_called(PyCodeObject* code) {
     const TablesLock lock;
     return may_be_called_now(known_of(code));
@@ -86,7 +86,7 @@ class FrameTable {
     if (!known.is_called) ++known.begins;
     return may_be_called_now(known);
   }
-  // All code is heard of once more, also what had been given up.
+  // Enables events of all code again, including code that was disabled.
   void hear_again() {
     const TablesLock lock;
     for (auto& [code, known] : by_code_) known.begins = 0;
@@ -108,7 +108,7 @@ class FrameTable {
     return row_once(optimizer_code_, optimizer_row_);
   }
 
-  // Empties the table and lets go of all code objects, when no window can refer to it any more.
+  // Empties the table and releases all code objects, when no window can refer to it any more.
   // A change of `epoch` tells threads to drop their caches.
   void forget();
   uint64_t epoch() const { return epoch_; }

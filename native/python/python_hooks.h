@@ -22,7 +22,7 @@ void install_call_hooks(CallLevel level);
 // [GIL] Likewise, for threads where another profiler took our place and has left since. True if there were
 // any.
 bool hook_free_threads();
-// [GIL] How many threads are not heard because another profiler has, or had, our place.
+// [GIL] Number of threads without our hook, because another profiler has, or had, our place.
 uint64_t occupied_threads();
 void remove_call_hooks();
 // [GIL] While installed: whether threads that begin later report calls too. Returns what holds then.
@@ -54,7 +54,7 @@ void without_exceptions(Function&& function) {
 // Is this code not to be recorded, for as long as the level stays the same?
 bool is_skipped(PyCodeObject* code);
 void python_enter(PyCodeObject* code, RunningFrame frame, RunningFrame caller);
-// Likewise, unless it has been called for this frame already, or the frame was heard to begin otherwise.
+// Likewise, unless the begin of this frame was already reported.
 void python_enter_if_new(PyCodeObject* code, RunningFrame frame, RunningFrame caller);
 void python_leave(PyCodeObject* code, RunningFrame frame);
 // `self`: what a method descriptor is called on, nullptr for functions that are bound already.
@@ -71,8 +71,8 @@ void evaluation_ends(PythonThreadCache& cache, uint64_t key, PyThreadState* stat
 void evaluation_passed(PythonThreadCache& cache, PyThreadState* state);
 void install_evaluation_hook();
 void remove_evaluation_hook();
-// [GIL] Are functions heard where they are evaluated? Then nothing tells of the ends of those that ran
-// before.
+// [GIL] Whether functions are recorded by the evaluation hook. Then functions that ran before have no end
+// events.
 bool hears_evaluations();
 // How often functions went unheard because a thread's stack was nearly used up, so far.
 uint64_t evaluations_unheard();

@@ -23,8 +23,7 @@ bool is_on = false;
 _PyFrameEvalFunction next = &_PyEval_EvalFrameDefault;  // who was there before
 uint64_t unheard = 0;
 
-// Whoever was there before may ask for the frame again that it was given, which goes on with whoever was
-// there before it, and that is us.
+// The previous hook may evaluate the given frame again through the hook before it, which is ours.
 PyObject* pass_on(PythonThreadCache* cache, PyThreadState* state, Frame* frame, int throwing) {
   if (next == &_PyEval_EvalFrameDefault || cache == nullptr || cache->passed_on == frame) [[likely]]
     return _PyEval_EvalFrameDefault(state, frame, throwing);

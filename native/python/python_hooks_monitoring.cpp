@@ -204,7 +204,7 @@ void install_call_hooks(CallLevel level) {
   if (tool < 0) return;
   const long set = register_callbacks(own, true, level == CallLevel::kAll);
   if (set == 0 || !set_events(own, set)) return remove_call_hooks();
-  // What was skipped at another level, and so disabled, is heard again.
+  // Enables events of code that was skipped at another level.
   PythonCalls::instance().frames.hear_again();
   drop(own.call([] { return PyObject_CallMethod(monitoring(), "restart_events", nullptr); }));
 }

@@ -75,8 +75,8 @@ bool hook_free_threads_as_of(uint64_t ticks) {
   return has_come_back;
 }
 
-// A thread that was hooked before it was given this function has begun the call of sys.setprofile, whose end
-// is told to this one.
+// A thread that was hooked before it got this function has begun the call of sys.setprofile, whose end is
+// reported to this function.
 void end_of_setprofile(PyObject* event) {
   PyObject* const what = PyTuple_GET_SIZE(event) == 3 ? PyTuple_GET_ITEM(event, 1) : nullptr;
   if (what == nullptr || !PyUnicode_Check(what) || PyUnicode_CompareWithASCIIString(what, "c_return") != 0)
@@ -122,7 +122,7 @@ bool is_set_for_threads(PyObject* threading, PyObject* hook) {
   return current != nullptr && current == hook;
 }
 
-// Is it, or will it be with its first event, heard?
+// Whether its events are recorded, from its first event on.
 bool is_heard(const PyThreadState* state) {
   return state->c_profilefunc == &on_event || state->c_profileobj == thread_hook();
 }
@@ -183,7 +183,7 @@ bool reports_calls(PyThreadState* state) {
   return hears_evaluations() || (installed && state->c_profilefunc == &on_event && state->tracing == 0);
 }
 
-// What a tracing function runs reports nothing, and is told apart from what it traces by nothing either.
+// Calls of a tracing function are not reported, and cannot be distinguished from the traced calls.
 bool will_report_ends(PyThreadState* state) {
   const bool is_in_ours = state->tracing == 0 || state->c_tracefunc == nullptr;
   return hears_evaluations() || (installed && state->c_profilefunc == &on_event && is_in_ours);

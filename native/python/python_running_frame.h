@@ -19,8 +19,9 @@ class RunningFrame {
     return RunningFrame(complete(cpython::current_frame(state)));
   }
 
-  // [owner of `state`] The same without the GIL, in C code that Python has called: nobody else changes the
-  // frames of this thread, and this one does not run Python meanwhile. None where frames cannot be read so.
+  // [owner of `state`] The same without the GIL, in C code that Python has called: no other thread changes
+  // the frames of this thread, and this one does not run Python at the same time. None where frames cannot be
+  // read so.
   static RunningFrame current_without_gil([[maybe_unused]] PyThreadState* state) {
     if constexpr (cpython::kReadsWithoutGil) {
       return current(state);

@@ -55,7 +55,7 @@ InitialStack stack_of(const SeenThread& thread, FrameTable& frames, const Thread
   if (log != nullptr) {
     for (size_t i = 0; i < log->open().size(); ++i) open.insert(log->open()[i].key);
   }
-  // A function of a library that the program called is skipped only where nobody heard that call.
+  // A function of a library that the program called is skipped only if that call was not recorded.
   const auto row_of = [&](const SeenFrame& frame) {
     const uint32_t id = frames.intern(frame.code);
     return id == kSkippedFrame && open.contains(frame.key) ? frames.intern_called(frame.code) : id;

@@ -35,8 +35,8 @@ struct SeenThread {
 // releases the GIL.
 class RunningThreads {
  public:
-  // Of which threads the functions are listed. Of those that report no calls the functions' ends would never
-  // be heard.
+  // Of which threads the functions are listed. Threads that report no calls would never report the ends of
+  // functions.
   enum class Functions { kOfReportingThreads, kOfAll };
 
   // `most_frames` of a thread at most: a function that calls itself may do so a million times.
@@ -56,8 +56,8 @@ class RunningThreads {
 };
 
 // [GIL] Without our own functions and what they called: their returns are not recorded either. `log`: the
-// thread's own, if this is the calling thread: calls that are open there were heard, also those of libraries
-// that the program made where libraries are skipped, and what they call now is recorded as theirs.
+// thread's own, if this is the calling thread: its open calls were recorded, including the program's calls of
+// skipped libraries; their inner calls are recorded as theirs.
 InitialStack stack_of(const SeenThread& thread, FrameTable& frames, const ThreadLog* log);
 
 // A call of one function that a thread is in the middle of.

@@ -29,9 +29,9 @@ void add_utf8(uint32_t character, Add&& add) {
   more(0);
 }
 
-// [GIL, or where nobody changes `text`] Calls add(byte) for each byte of a str in UTF-8; those of "?" where
-// it is none, or no valid text, such as the name of a file that is none. Takes no memory: Python would keep
-// its own UTF-8 of it.
+// [GIL, or if no other thread changes `text`] Calls add(byte) for each byte of a str in UTF-8; those of "?"
+// where it is none, or no valid text, such as the name of a file that is none. Takes no memory: Python would
+// keep its own UTF-8 of it.
 template <typename Add>
 void add_text(PyObject* text, Add&& add) {
   const bool is_text = text != nullptr && PyUnicode_Check(text);

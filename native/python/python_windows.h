@@ -36,7 +36,7 @@ uint32_t snapshot_window(uint32_t id);
 // Nothing that the window recorded is needed any more.
 void discard_window(uint32_t id);
 
-// In a child that was just forked: nobody is changing any.
+// In a forked child: no other thread changes any.
 void windows_forked();
 // Has sources listen to what open windows want, and `also` what one wants that is about to open, and no more.
 void configure_sources(uint32_t also = 0);

@@ -24,7 +24,7 @@ constexpr int64_t kShortestPause_ns = 10'000'000;
 constexpr int64_t kLongestPause_ns = 1'000'000'000;
 constexpr int64_t kPausePerCost = 250;       // so four thousandths of a processor at most
 constexpr int64_t kLooksPerSearch = 8;       // for threads that are new
-constexpr int64_t kPatience_ns = 1'000'000;  // of the processor's, of whoever begins or ends to read
+constexpr int64_t kPatience_ns = 1'000'000;  // CPU time of a thread that starts or stops reading
 constexpr int kMostTurns = 4;
 constexpr int64_t kAtOnce_ns = 100'000;
 constexpr size_t kMostRows = 1U << 18U;
@@ -174,8 +174,8 @@ void ThreadSampler::look() {
   if (rows_.size() >= kMostRows) thin();
 }
 
-// Whoever begins or ends to read waits for this: its own thread comes first, and of a program with hundreds
-// of threads the others are left to ours.
+// A thread that starts or stops reading waits for this: its own row comes first; in a program with hundreds
+// of threads our thread samples the others.
 void ThreadSampler::look_for_reader() {
   ++statistics_.looks;
   const int64_t until_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) + kPatience_ns;

@@ -115,7 +115,7 @@ inline Columns decode(uint32_t window) {
   return decode_window(recorder().view_of(*recorder().window(window)), {});
 }
 
-// Closes, decodes and lets go of a window.
+// Closes, decodes and discards a window.
 inline Columns finish(uint32_t window) {
   recorder().close_window(window);
   Columns columns = decode(window);

@@ -318,7 +318,7 @@ TEST(a_ring_has_no_devices_in_its_file) {
   unlink(path.c_str());
 }
 
-// Threads that launch, whoever notes, and streams that come and go.
+// Threads that launch, a thread that writes notes, and streams that start and end.
 TEST(notes_are_taken_beside_launches_and_streams) {
   std::atomic<bool> goes_on{true};
   std::thread notes([&] {

@@ -171,7 +171,7 @@ TEST(a_function_that_began_before_the_stacks_were_noted_is_there_once) {
     open_span("on a thread that began meanwhile", 6, RecordKind::kPythonCall);
     CHECK_SAME(noted(), std::vector<uint64_t>{7});
     close_span(6);
-    CHECK_SAME(noted(), (std::vector<uint64_t>{6, 7}));  // whoever has that key now is another
+    CHECK_SAME(noted(), (std::vector<uint64_t>{6, 7}));  // another object has that key now
   });
   close_span(7);
   recorder().close_window(window);

@@ -76,7 +76,7 @@ TEST(a_forked_child_writes_nothing_to_the_file) {
   CHECK_SAME(count_of(decode_window(log.view(), {}), "op"), 3000u);
 }
 
-// The child goes on with the record that was begun, and the payload of it, though nobody will read either.
+// The child goes on with the record that was begun, and the payload of it, though neither is read.
 TEST(a_fork_in_the_middle_of_filling_in_a_record) {
   for (const bool is_streamed : {true, false}) {
     const auto stream = is_streamed ? std::make_unique<Streaming>() : nullptr;

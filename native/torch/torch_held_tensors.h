@@ -14,13 +14,13 @@
 namespace opscope {
 namespace {
 
-// A tensor is told apart from others by the address of its TensorImpl, so while inputs and memory
-// are recorded together that address must not be reused. A weak reference ensures it: it keeps the
-// struct of some 200 bytes, never the tensor's data. The owning thread appends to its list and any
-// thread may release what was published: everything between recordings, and of a recording that forgets
-// its beginning what was held before a mark. A tensor that is used after a mark is held once more.
+// A tensor is identified by the address of its TensorImpl, so while inputs and memory are recorded together
+// that address must not be reused. A weak reference ensures it: it keeps the struct of some 200 bytes, never
+// the tensor's data. The owning thread appends to its list and any thread may release what was published:
+// everything between recordings, and of a recording that forgets its beginning what was held before a mark. A
+// tensor that is used after a mark is held once more.
 //
-// Only classes that let go of everything with the last strong reference are held. Others (nested,
+// Only classes that release everything with the last strong reference are held. Others (nested,
 // compressed sparse, quantized, functorch's wrappers) keep further tensors until they are destroyed.
 class HeldTensors {
  public:
@@ -123,7 +123,7 @@ class HeldTensors {
     uint64_t number;
     uint64_t published;  // before it
   };
-  static constexpr uintptr_t kIsFirst = 1;  // nobody held it yet, so that its struct counts
+  static constexpr uintptr_t kIsFirst = 1;  // not yet held, so its struct counts
 
   HeldTensors() : tail_(new Block), head_(tail_) { list_bytes_.fetch_add(sizeof(*this) + sizeof(Block)); }
   ~HeldTensors() {

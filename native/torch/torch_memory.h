@@ -1,4 +1,4 @@
-// Part of torch_bridge.cpp: what torch's allocators say, whoever else they say it to.
+// Part of torch_bridge.cpp: reports of torch's allocators, beside other receivers.
 //
 // Allocators of devices report to a function of torch's; that of CPUs reports to a class, which keeps the
 // sizes of what it was asked to remember and warns of frees that it does not know. Both are called through us

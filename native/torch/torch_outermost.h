@@ -1,17 +1,17 @@
 // Part of torch_bridge.cpp: leaving out the operators inside operators, where no window wants them.
 //
 // Each thread has torch's list of callbacks once more, as what is to be called for each scope
-// (at::StepCallbacks). While an outermost operator runs and nobody but us listens on its thread, what is to
-// be called for operators and backward nodes is made nothing there, by the size of a vector. Torch then does
-// for what is inside what it does where nobody listens: no callback, no names, no lists of arguments. It
-// makes the list anew by itself whenever anybody adds or removes a callback, on any thread, and whenever a
-// thread takes over the local state of another; then all is heard again, which is the safe side.
+// (at::StepCallbacks). While an outermost operator runs and no other callback is registered on its thread,
+// the list for operators and backward nodes is emptied there, by setting the size of a vector. Torch then
+// skips callbacks, names and argument lists for inner operators. It rebuilds the list whenever a callback is
+// added or removed on any thread, and whenever a thread takes over the local state of another; then all
+// operators are recorded again, which is safe.
 //
 // at::enableRecordFunction would do the same with a lock and a new list each time, and what is turned off by
 // it is turned off on other threads too that work for this one.
 //
 // No symbol leads to the lists. They are searched for behind what is public of the same object, and confirmed
-// by torch saying that nobody listens once they are empty.
+// if torch reports no callbacks once they are empty.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -45,14 +45,14 @@ class InnerOperators {
     if (!is_found_ || fn.isAsync() || !is_operator(fn, schema)) return;
     for (size_t i = 0; i < kScopes.size(); ++i) {
       at::StepCallbacks& called = called_on_this_thread(i);
-      // Somebody else who listens hears all.
+      // Other callbacks receive all operators.
       if (called.callbacks_.size() != 1 || called.callbacks_.data()->start_ != ours) return;
     }
     for (size_t i = 0; i < kScopes.size(); ++i) called_on_this_thread(i).callbacks_.set_size(0);
     outermost = &fn;
   }
 
-  // [owner] `fn` ends: what follows it is heard again.
+  // [owner] `fn` ends: later operators are recorded again.
   static void ended(const at::RecordFunction& fn) {
     if (outermost != &fn) return;
     outermost = nullptr;

@@ -95,7 +95,7 @@ int spawn_detached(const std::vector<std::string>& command, int output) {
 }  // namespace
 
 int hand_to_writer(const std::vector<std::string>& command, bool again) {
-  if (command.empty()) return ENOENT;  // nobody knows how to start one
+  if (command.empty()) return ENOENT;  // no command to start one
   const std::string& spool = command.back();
   const std::string kind = kind_of(command), said = again ? "/dev/null" : spool + "/output";
   const OwnFile output(open(said.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | (again ? 0 : O_CREAT), 0600));

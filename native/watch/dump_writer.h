@@ -1,8 +1,7 @@
 // The process that makes traces of dumps. Of one kind there is one in a folder at any time, and it takes
-// dumps in turn, so that many dumps at once do not make many processes. It outlives the program. It has a
-// socket of a certain name for as long as it looks for dumps, and looks once more after it has let go of
-// that; so whoever has written one first and asks for the socket then need not wait for anybody. Nothing here
-// needs the GIL.
+// dumps in turn, so that many dumps at once do not make many processes. It outlives the program. It holds a
+// socket with a certain name while it looks for dumps, and looks once more after it has closed the socket; so
+// a process that writes a dump first and checks the socket then need not wait. Nothing here needs the GIL.
 #pragma once
 
 #include <string>

@@ -18,7 +18,7 @@ namespace opscope {
 class ProcessorWait {
  public:
   // What the calling thread waited since it last called this; -1 where that is not known: at the first call,
-  // or where nobody counts.
+  // or if the kernel does not count.
   int64_t since_last_ns() {
     const auto thread = static_cast<pid_t>(syscall(SYS_gettid));
     if (thread != std::exchange(thread_, thread)) waited_ns_ = -1;
@@ -30,7 +30,7 @@ class ProcessorWait {
   }
 
  private:
-  // In all; -1 where nobody counts.
+  // In total; -1 if the kernel does not count.
   static int64_t read_waited_ns(int file) {
     char text[96];
     const ssize_t length = pread(file, text, sizeof(text) - 1, 0);

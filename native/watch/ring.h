@@ -30,8 +30,8 @@ class Ring {
     used_when_added_ = used;
   }
 
-  // [MT] Lets go of windows that are not needed any more, or for which there is no memory. Needs no GIL: they
-  // all want the same, and those that stay want it still.
+  // [MT] Discards windows that are no longer needed, or for which there is no memory. Needs no GIL: all
+  // windows want the same events, so the remaining ones keep them enabled.
   void trim(int64_t now_ns) {
     Recorder& recorder = Recorder::instance();
     recorder.note_moment();
@@ -59,7 +59,7 @@ class Ring {
     return used - std::min(used, used_when_added_) > limits_.max_bytes / kParts;
   }
 
-  // [MT] Takes all windows out, for whoever closes them.
+  // [MT] Removes all windows, for the caller to close.
   std::deque<uint32_t> take() {
     const std::lock_guard lock(mutex_);
     std::deque<uint32_t> ids;

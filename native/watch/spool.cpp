@@ -50,15 +50,14 @@ void reap(pid_t child) {
   }
 }
 
-// In a copy of the process: without the GIL nobody can be sure that no stack changes meanwhile, and what
-// reads one that does may crash.
+// In a copy of the process: without the GIL stacks can change during the read, which may crash.
 int write_python_stacks(const std::string& folder, void* interpreter) {
   return with_file(folder, kFiles[2], [&](NewFile& file) {
     const int descriptor = file.get();
     const auto child = static_cast<pid_t>(syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr));
     if (child < 0) return errno;
     if (child == 0) {
-      // A crash in here is nobody's business but the copy's: neither the program's handlers nor a core file.
+      // A crash here must only end the copy: no handlers of the program, no core file.
       prctl(PR_SET_DUMPABLE, 0);
       for (const int crash : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) signal(crash, SIG_DFL);
       write_stacks_of_copy(descriptor, static_cast<PyInterpreterState*>(interpreter));

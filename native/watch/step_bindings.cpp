@@ -102,17 +102,17 @@ void bind_steps(nb::module_& module) {
       .def("alarm", &HeardSteps::alarm, "listener"_a, nb::lock_self())
       .def("silence", &HeardSteps::silence, nb::lock_self())
       .def_prop_ro(
-          "count", [](const HeardSteps& heard) { return heard.steps().count(); }, nb::lock_self())
+          "count", [](const HeardSteps& counted) { return counted.steps().count(); }, nb::lock_self())
       .def_prop_ro(
-          "durations_ns", [](const HeardSteps& heard) { return heard.steps().durations_ns(); },
+          "durations_ns", [](const HeardSteps& counted) { return counted.steps().durations_ns(); },
           nb::lock_self())
       .def_prop_ro(
-          "own_durations_ns", [](const HeardSteps& heard) { return heard.steps().own_durations_ns(); },
+          "own_durations_ns", [](const HeardSteps& counted) { return counted.steps().own_durations_ns(); },
           nb::lock_self())
       .def_prop_ro(
           "waited_ns",
-          [](const HeardSteps& heard) -> nb::object {
-            const int64_t waited_ns = heard.steps().waited_ns();
+          [](const HeardSteps& counted) -> nb::object {
+            const int64_t waited_ns = counted.steps().waited_ns();
             return waited_ns >= 0 ? nb::int_(waited_ns) : nb::object(nb::none());
           },
           nb::lock_self());

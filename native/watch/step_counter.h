@@ -20,10 +20,10 @@ class StepCounter {
  public:
   static constexpr size_t kRemembered = 200;
 
-  // `watch` is told of every step; may be null.
+  // `watch` receives every step; may be null.
   explicit StepCounter(Watch* watch) : watch_(watch) {}
 
-  // [GIL] All. A step has ended; what it took, 0 where nobody knows when it began. Steps that an optimizer
+  // [GIL] All. A step has ended; returns its duration, 0 if its beginning is unknown. Steps that an optimizer
   // makes count until the first that the program announces itself; -1 after that.
   int64_t ended(bool is_announced) {
     if (is_announced != is_announced_) {

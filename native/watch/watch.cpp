@@ -89,7 +89,7 @@ void Watch::leave_to_parent() {
 }
 
 bool Watch::ask(int64_t number, std::string reason) {
-  wake();  // whoever decides may ask until when it has looked
+  wake();  // the deciding thread may ask until when it has looked
   const std::lock_guard lock(mutex_);
   return tell({News::kAsked, number}, now_ns(), std::move(reason));
 }

@@ -30,9 +30,9 @@ class Watch {
   struct Settings {
     Ring::Limits ring;
     int64_t patience_ns = 0;
-    int64_t standstill_ns = 0;      // 0: nobody asks
+    int64_t standstill_ns = 0;      // 0: off
     bool needs_steps = true;        // only a program that makes steps can stand still
-    int64_t memory_jump_bytes = 0;  // of the resident set, within memory_jump_ns; 0: nobody asks
+    int64_t memory_jump_bytes = 0;  // of the resident set, within memory_jump_ns; 0: off
     int64_t memory_jump_ns = 0;
   };
   struct Told {

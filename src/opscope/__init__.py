@@ -28,9 +28,9 @@ except ImportError as error:
     from opscope.errors import MissingDependencyError as _MissingDependencyError
 
     raise _MissingDependencyError(
-        f"opscope's compiled part cannot be loaded ({error}). It is made when opscope is "
-        "installed, for one version of Python, and cannot be inside a zip file: install opscope "
-        "with the pip of this Python."
+        f"opscope's native core cannot be loaded ({error}). It is compiled at installation for "
+        "one version of Python, and does not work inside a zip file: install opscope with the "
+        "pip of this Python."
     ) from error
 
 from opscope.errors import (
@@ -115,7 +115,7 @@ _PLACES = {
 that only mentions opscope, and a command line that only asks for help, should not wait for it."""
 
 _MODULES = ("drop_in", "triggers")
-"""Those whose names users write after ``opscope.``: ``import opscope`` alone is enough for them."""
+"""Submodules available as ``opscope.NAME`` after ``import opscope``."""
 
 # Held during a fork. A child has the locks of Python's imports as they were: that of a module which
 # another thread was in the middle of importing would never be free in it.

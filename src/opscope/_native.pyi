@@ -48,7 +48,7 @@ class DecodedWindow(TypedDict):
     devices: DecodedDevices | None
 
 def new_number() -> int:
-    """One that nobody else in this process was given, whichever threads ask."""
+    """A number that is unique in this process. Thread-safe."""
 
 def reserve_window() -> int: ...
 def open_window(
@@ -120,7 +120,8 @@ class Section:
     """Code that one thread at a time runs; free in a forked child.
 
     A thread may enter again what it is in, and one that is in any section does not wait for another
-    but runs beside whoever is there: nobody waits in a circle. What runs here must bear that.
+    but runs concurrently with the holder, to avoid a deadlock. The code that runs here must allow
+    that.
     """
 
     def __init__(self) -> None: ...
@@ -183,7 +184,8 @@ class Annotation:
     def __exit__(self, kind: object, value: object, traceback: object) -> None: ...
 
 def recorded_kernel(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """What calls ``function``, and records that as an operator while somebody wants operators."""
+    """A wrapper of ``function`` that records calls as operators while a window records
+    operators."""
 
 def recorded_graph(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """Likewise a function of generated code, as a run of a graph; what it calls has its lines."""
@@ -238,7 +240,7 @@ def pause_gpu(paused: bool) -> str: ...
 # native/sampler/: what the kernel counts of threads.
 
 def prepare_thread_samples() -> None:
-    """Have the kernel make room for files of ours, which it waits for once."""
+    """Let the kernel preallocate our files; this blocks once."""
 
 def begin_thread_samples(reader: int) -> None:
     """Have threads looked at for a reader with this number, unless they are already."""
@@ -257,7 +259,7 @@ def thread_sample_readers() -> int:
 
 class StepAlarm:
     """Which steps a listener is called for: from number ``at`` on every one, and those that take
-    longer than ``above_ns``, without waiting for a processor ``own_above_ns``."""
+    longer than ``above_ns``, without waiting for a CPU ``own_above_ns``."""
 
     at: int
     above_ns: int
@@ -272,7 +274,7 @@ class StepCounter:
         """A hook of torch's; steps of the first optimizer count until one is announced."""
     def alarm(self, listener: Callable[[int], None]) -> StepAlarm:
         """Call ``listener`` at the end of steps that the alarm says, on the thread that makes them,
-        with what the step took in nanoseconds; 0 where nobody knows when it began. At first none.
+        with what the step took in nanoseconds; 0 if its beginning is unknown. Initially none.
         """
     def silence(self) -> None:
         """Call no listener any more."""
@@ -283,7 +285,7 @@ class StepCounter:
         """Of the last 200, oldest first."""
     @property
     def own_durations_ns(self) -> list[int]:
-        """Likewise, without what their thread waited for a processor."""
+        """Likewise, without what their thread waited for a CPU."""
     @property
     def waited_ns(self) -> int | None:
         """The last one's thread for a processor; None where the kernel does not count that."""
@@ -382,7 +384,7 @@ def stream_state() -> tuple[str, bool, bool]:
     """
 
 def note_in_stream(text: str) -> None:
-    """For whoever reads the stream that runs; without one it is lost."""
+    """Add a text to the running stream; without one it is lost."""
 
 def end_stream(window: int) -> None: ...
 def discard_stream(path: str) -> None: ...
@@ -785,7 +787,7 @@ def latest_ends(
     duration_ns: NDArray[np.int64],
     end_ns: int,
 ) -> NDArray[np.int64]:
-    """When nodes may end at the latest without anything ending after ``end_ns``."""
+    """Latest end of each node without an end after ``end_ns``."""
 
 # native/memory/: whose memory it was.
 

@@ -1,4 +1,4 @@
-"""What may make a :class:`opscope.flight_recorder` write a dump, beside a call of its ``dump``."""
+"""Triggers that make a :class:`opscope.flight_recorder` write a dump."""
 
 from __future__ import annotations
 

@@ -59,5 +59,5 @@ def _ledger(trace):
         if row["requested"] != row["recorded"] + lost or lost:
             found.append(f"the ledger of {source} is {row}")
     recording = trace.ledger.get("recording", {})
-    missing = recording.get("dropped: blocks that never reached the disk", 0)
+    missing = recording.get("dropped: blocks that were not written to disk", 0)
     return [*found, *([f"{missing} blocks are missing"] if missing else [])]

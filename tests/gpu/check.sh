@@ -26,7 +26,7 @@ part() { # NAME SECONDS COMMAND...
 
 check() {
   part "looking for a GPU" 60 "$python" -c "import sys, torch; print(torch.__version__, torch.version.cuda)
-sys.exit(None if torch.cuda.is_available() else 'torch sees no GPU here')" || return
+sys.exit(None if torch.cuda.is_available() else 'torch finds no GPU here')" || return
   part "building" 200 "$python" -m pip install --quiet --no-build-isolation --no-deps --upgrade --target "$built" . || return
   part "comparing with torch.profiler" 200 "$python" -m pytest -p no:cacheprovider -o faulthandler_timeout=60 -q -rfE \
     --durations=5 tests/gpu

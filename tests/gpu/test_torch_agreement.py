@@ -1,6 +1,6 @@
 """On a GPU: the same program under opscope and under torch.profiler gives the same device work.
 
-Run by ``make gpu-test``. Skipped where torch sees no GPU.
+Run by ``make gpu-test``. Skipped where torch finds no GPU.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from opscope.torch_api.event_tree.profiler_tree import ProfilerTree
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU"),
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU"),
 ]
 BOTH = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
 

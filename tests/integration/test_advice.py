@@ -533,7 +533,7 @@ def test_what_no_finding_explains_is_said_with_its_lines():
     def is_said(findings):
         unexplained = findings.unexplained
         assert 0 < unexplained.share <= 1
-        assert any("not explained" in note for note in findings.notes)
+        assert any("has no finding" in note for note in findings.notes)
         first = unexplained.places[0]
         is_here = Path(first.file).name == Path(__file__).name and first.line in lines_of(
             "products"

@@ -143,7 +143,7 @@ def test_the_report_is_printed_and_added_to(recorded, tmp_path, capsys):
 
 
 def test_a_profile_that_has_recorded_nothing_is_refused():
-    with pytest.raises(AssertionError, match="recorded nothing yet"):
+    with pytest.raises(AssertionError, match="has no recording yet"):
         anti_patterns.Pattern(torch.profiler.profile())
 
 

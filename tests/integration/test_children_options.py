@@ -85,7 +85,7 @@ def test_every_process_has_a_schedule_of_its_own_and_pictures_are_of_all(tmp_pat
     assert {process: steps_of(trace) for process, trace in traces.items()} == dict.fromkeys(
         traces, 2
     )
-    assert "1 ended without coming to a step that was to be recorded" in said
+    assert "1 ended before a step that was to be recorded" in said
 
 
 def test_every_cycle_is_a_folder_with_the_processes_that_came_to_it_until_another_job(tmp_path):
@@ -117,7 +117,7 @@ def test_why_is_answered_for_the_process_that_did_most(tmp_path):
     source = TRAINING + "train(1)\nforked(6)\nbusy = forked(30)\nforked(0)\nprint(busy)"
     done = run(tmp_path / "job", source, "--children", "--why")
     busy = int(done.stdout)
-    answer = f"this is about process {busy}; of 4 processes 2 came to be warm, and it did most"
+    answer = f"this is about process {busy}; of 4 processes 2 reached warm-up, and it did most"
     assert answer in done.stderr
     assert done.stderr.count("this is about") == 1
     traces = processes_of(tmp_path / "job")
@@ -181,7 +181,7 @@ def test_a_flight_recorder_has_nothing_to_choose_with_children_either(tmp_path):
         [*command, "--why", "-o", tmp_path / "t", __file__], capture_output=True, text=True
     )
     assert done.returncode == 2
-    assert "keeps its end only. Drop one or the other" in done.stderr.replace("\n", " ")
+    assert "keeps its end only. Use only one of them" in done.stderr.replace("\n", " ")
     assert not (tmp_path / "t").exists()
 
 

@@ -120,7 +120,7 @@ def test_torchs_own_profiler_cannot_be_started_beside_it():
 def test_uninstalling_in_the_middle_of_a_profile_stops_it_and_says_so():
     opscope.drop_in.install()
     torch.profiler.profile().start()
-    with pytest.warns(UserWarning, match="what it recorded is lost"):
+    with pytest.warns(UserWarning, match="its recording is lost"):
         opscope.drop_in.uninstall()
     assert not torch.autograd.profiler._is_profiler_enabled
     with torch.profiler.profile() as prof:

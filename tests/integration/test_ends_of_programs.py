@@ -74,7 +74,7 @@ TOO_LIMITED = [
 def test_what_the_program_may_not_use_another_process_may(execute, program, code):
     outcome = execute(program)
     assert (outcome.code, outcome.was_written) == (code, True)
-    assert "look closer with" in outcome.err
+    assert "details:" in outcome.err
     assert "not be written" not in outcome.err and "is kept" not in outcome.err
     assert list(outcome.folder.glob("t/.*")) == []
 

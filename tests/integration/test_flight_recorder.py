@@ -130,7 +130,7 @@ def test_when_that_process_is_killed_another_makes_the_rest(tmp_path, model, opt
         os.close(other)
     assert {trace.metadata["dump"]["detail"] for trace in dumps_in(tmp_path)} == {"1", "2"}
     (left,) = tmp_path.glob(".dump-*")  # which they were making
-    assert "dumps that were not finished: 1" in (said := capfd.readouterr().err)
+    assert "unfinished dumps: 1" in (said := capfd.readouterr().err)
     assert f"opscope doctor --recover {tmp_path}" in said
     main(["doctor", "--recover", str(tmp_path)])
     assert not left.exists() and len(dumps_in(tmp_path)) == 3
@@ -206,7 +206,7 @@ def test_memory_is_bounded_and_a_dump_says_that_it_holds_less(tmp_path):
     assert status.held_s < status.asked_s
     trace = opscope.load(place)
     assert "max_memory, 24 MiB" in trace.metadata["dump"]["limited_by"]
-    assert trace.ledger["flight recorder"]["shortened for want of memory"] > 0
+    assert trace.ledger["flight recorder"]["shortened because of memory"] > 0
 
 
 def test_a_recording_that_nobody_reads_takes_no_memory_from_the_ring(tmp_path):
@@ -413,7 +413,7 @@ def test_what_makes_no_sense_is_refused(tmp_path):
         with pytest.raises(UsageError):
             flight_recorder(**wrong)
     for wrong in (triggers.SlowStep(), [triggers.SlowStep], 5):
-        with pytest.raises(UsageError, match="no list of triggers"):
+        with pytest.raises(UsageError, match="not a list of triggers"):
             flight_recorder(triggers=wrong)
     with pytest.raises(UsageError, match="SIGTERM has a meaning of its own"):
         triggers.OnSignal("SIGTERM")

@@ -297,7 +297,7 @@ def test_rules_are_checked_on_what_was_recorded(
     assert check_device_rules(early.trace).before_launch == 1
     assert early.trace.ledger["device rules"]["broken: begins before its launch"] == 1
     assert (
-        "BROKEN RULES: 1 of 1 pieces of device work begin before their launch"
+        "BROKEN RULES: 1 of 1 device activities begin before their launch"
         in early.key_averages().table()
     )
     early.trace.save(f"{tmp_path}/early")
@@ -326,7 +326,7 @@ def test_graphs_are_attributed_to_operators_and_modules(fake: FakeCupti) -> None
     assert [(o.operator, o.module) for o in graphs.operators] == [("region", "Captured_0")]
     assert graphs.kernels == 2
     assert graphs.share == pytest.approx(0.5, abs=0.01)
-    assert "2 pieces of work in CUDA graphs, 50.0% of their time" in prof.key_averages().table()
+    assert "2 activities in CUDA graphs, 50.0% of their time" in prof.key_averages().table()
 
 
 def test_chrome_files_have_what_readers_of_kineto_look_for(

@@ -204,7 +204,7 @@ def test_what_finds_no_room_is_a_gap_that_is_counted(tmp_path):
     assert dropped(trace) > 0
     assert count(trace, "small") + dropped(trace) == 200_000
     assert count(trace, "after") == 20_000
-    assert trace.ledger["recording"]["times in which something found no room"] == 1
+    assert trace.ledger["recording"]["times without free space"] == 1
 
 
 def test_threads_that_go_on_while_it_is_drained(tmp_path, monkeypatch):

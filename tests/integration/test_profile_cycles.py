@@ -76,9 +76,9 @@ def test_nothing_is_handed_over_if_nothing_was_recorded():
     with opscope.profile(schedule=schedule(wait=9), on_trace_ready=seen.append) as prof:
         run(prof, 3)
     assert seen == []
-    with pytest.raises(opscope.LifecycleError, match="Nothing has been recorded yet"):
+    with pytest.raises(opscope.LifecycleError, match="There is no recording yet"):
         prof.events()
-    with pytest.raises(opscope.LifecycleError, match="Nothing has been recorded yet"):
+    with pytest.raises(opscope.LifecycleError, match="There is no recording yet"):
         prof.export_chrome_trace("never.json")
 
 
@@ -384,7 +384,7 @@ def test_kinds_of_event_by_name(kinds, operators, annotations, calls):
 @pytest.mark.parametrize(
     ("activities", "said"),
     [
-        ([], "nothing left to record"),
+        ([], "the list is empty"),
         (["CPU"], "expected ProfilerActivity"),
         ([ProfilerActivity.CPU, ProfilerActivity.CPU], "more than once"),
         ([{ProfilerActivity.CPU: ["KERNELS"]}], "unknown kinds of CPU event.*CPU_OP"),
@@ -399,7 +399,7 @@ def test_activities_that_make_no_sense(activities, said):
 def test_only_what_is_not_there_cannot_be_recorded():
     with (
         pytest.warns(UserWarning, match="CUDA is not available"),
-        pytest.raises(opscope.UsageError, match="nothing left to record"),
+        pytest.raises(opscope.UsageError, match="the list is empty"),
     ):
         opscope.profile(activities=[ProfilerActivity.CUDA])
 

@@ -77,7 +77,7 @@ def test_the_comparison_sees_every_difference(fake: FakeCupti) -> None:
         work[place] = replace(work[place], **change)
         assert differences(replace(played, work=work), trace), change
     missing = replace(played, work=played.work[1:])
-    assert "pieces of work instead of" in differences(missing, trace)[0]
+    assert "activities instead of" in differences(missing, trace)[0]
     moved = {k: ["another", *names] for k, names in played.around.items()}
     assert "around is" in differences(replace(played, around=moved), trace)[0]
     assert differences(replace(played, calls={}), trace)[-1].startswith("calls: ")

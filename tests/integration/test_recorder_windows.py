@@ -112,11 +112,11 @@ def test_an_object_can_be_used_again():
 
 def test_a_recording_runs_once():
     recording = Recording(RecordingOptions())
-    with pytest.raises(opscope.LifecycleError, match="started and stopped"):
+    with pytest.raises(opscope.LifecycleError, match="start and stop"):
         _ = recording.trace
     recording.start()
     recording.start()
-    with pytest.raises(opscope.LifecycleError, match="started and stopped"):
+    with pytest.raises(opscope.LifecycleError, match="start and stop"):
         _ = recording.trace
     recording.stop()
     recording.stop()

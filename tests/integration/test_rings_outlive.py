@@ -152,7 +152,7 @@ def test_a_ring_of_a_process_that_runs_is_left_alone(tmp_path):
         runs = f"{os.getpid()}, which still runs.*opscope attach --dump"
         with pytest.raises(LifecycleError, match=runs):
             dump_ring(name)
-        with pytest.raises(TraceFormatError, match=f"flight recorder: of process {os.getpid()}"):
+        with pytest.raises(TraceFormatError, match=f"flight recorder, of process {os.getpid()}"):
             opscope.load(tmp_path)
         assert rings_in(tmp_path) == [name]
     assert not rings_in(tmp_path)
@@ -231,7 +231,7 @@ def test_what_found_no_room_in_the_file_is_said_to_be_lost(tmp_path):
     adds = sum(trace.event_name(row) == "aten::add" for row in range(len(trace.events)))
     assert 0 < adds < 60_000
     assert lost * 1364 + len(trace.events) >= 2 * 60_000
-    assert "what came last is not there" in trace.metadata["dump"]["limited_by"]
+    assert "the last part is missing" in trace.metadata["dump"]["limited_by"]
     assert trace.metadata["ended"]["dropped_from_ns"] is not None
     (saved,) = tmp_path.glob("*.opscope")
     shown = run_opscope("summary", saved, check=True)
@@ -277,8 +277,8 @@ def test_a_program_without_a_file_to_spare_is_recorded_and_has_a_keeper_as_soon_
     )
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert done.stdout.count("could not be written (Too many open files)") == 5, done.stdout
-    assert done.stderr.count("no process waits for the end of this one") == 1
-    assert "dumps that were not finished" not in done.stderr
+    assert done.stderr.count("there is no watchdog process") == 1
+    assert "unfinished dumps" not in done.stderr
     assert "aten::add" in names_in(dump_of(tmp_path))
     assert not list(tmp_path.glob(".dump-*"))
 
@@ -329,7 +329,7 @@ def test_a_program_that_dies_beside_a_recording_that_streams_says_what_is_not_th
     names = {trace.event_name(row) for row in range(len(trace.events))}
     assert "aten::add" in names and "aten::mul" not in names
     assert trace.ledger["flight recorder"]["its file ended before the process did"] == 1
-    assert "what came last is not there" in trace.metadata["dump"]["limited_by"]
+    assert "the last part is missing" in trace.metadata["dump"]["limited_by"]
 
 
 def test_recorders_that_stop_leave_no_keeper(tmp_path):

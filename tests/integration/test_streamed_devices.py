@@ -94,7 +94,7 @@ def test_devices_of_a_program_that_was_killed_are_there_until_they_were_last_hea
     assert ended_ns - last_ns > 0
     assert unheard_ns(trace) > 0
     assert last_ns <= ended_ns - unheard_ns(trace) + 50_000_000
-    assert "dropped: what devices did, with their process" not in trace.ledger["recording"]
+    assert "dropped: device activity, lost with the process" not in trace.ledger["recording"]
     (path,) = unfinished_recordings(tmp_path / "t")
     recover_file(path)
     again = opscope.load(tmp_path / "t")
@@ -118,7 +118,7 @@ def test_a_program_that_dies_before_devices_were_heard_says_that_they_are_missin
     run(tmp_path / "t", "killed", 0.1, cupti_library)
     trace = opscope.load(tmp_path / "t")
     assert kernels(trace) == []
-    assert trace.ledger["recording"]["dropped: what devices did, with their process"] == 1
+    assert trace.ledger["recording"]["dropped: device activity, lost with the process"] == 1
 
 
 def test_a_forked_child_leaves_what_devices_did_to_its_parent(
@@ -171,4 +171,4 @@ def test_a_recording_without_the_library_says_why_and_misses_nothing(
     assert launched.returncode == 3
     trace = opscope.load(tmp_path / "t")
     assert "unavailable" in trace.metadata["gpu"]
-    assert "dropped: what devices did, with their process" not in trace.ledger["recording"]
+    assert "dropped: device activity, lost with the process" not in trace.ledger["recording"]

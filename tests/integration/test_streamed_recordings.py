@@ -228,7 +228,7 @@ os._exit(0)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1024, limits[1]))
     try:
-        with pytest.raises(UsageError, match="kept; make room") as refused:
+        with pytest.raises(UsageError, match="kept; free space") as refused:
             recover_file(path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -256,7 +256,7 @@ def test_a_trace_that_cannot_be_written_ends_no_program_and_is_kept(tmp_path, ca
     first = tmp_path / "t" / "cycle-1" if steps else tmp_path / "t"
     assert len(unfinished_recordings(first)) == 1
     if steps:
-        assert said.count("in memory only until it ends") == 1
+        assert said.count("only in memory until it ends") == 1
         with opscope.record_function("afterwards"):
             work(1)
         profile.stop()

@@ -71,6 +71,7 @@ def look(trace: opscope.Trace, folder: Path) -> None:
     lines: list[str] = [finding.title for finding in trace.findings(benchmark=False)]
     print(saved, lines, trace.peak_memory().by_category, trace.account(), trace.critical_path())
     print(trace.what_if({"aten::mm": 0.5}), trace.roofline(), trace.compiled(), trace.period())
+    print(trace.engine_steps().requests, trace.requests())
     print(trace.device_use())
     trace.export("chrome", folder / "trace.json")
     path: Path = trace.save(folder / "trace.opscope")

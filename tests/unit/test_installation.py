@@ -16,5 +16,5 @@ def test_without_its_compiled_part_it_says_what_to_do(tmp_path):
     # Without site-packages, where an installation with the compiled part would be found.
     done = run_python("-I", "-S", "-c", program)
     said = done.stderr.splitlines()[-1]
-    assert said.startswith("opscope.errors.MissingDependencyError: opscope's compiled part")
+    assert said.startswith("opscope.errors.MissingDependencyError: opscope's native core")
     assert said.endswith("install opscope with the pip of this Python.")

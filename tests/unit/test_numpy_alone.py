@@ -92,7 +92,7 @@ def test_the_rest_says_what_to_install(tmp_path):
     assert said.pop("sql") in (install, "python -m pip install duckdb"), done.stderr
     assert said.pop("to_pandas") in (
         install,
-        "pip install pandas (or use trace.to_arrow(), which needs nothing more).",
+        "pip install pandas (or use trace.to_arrow(), which needs no further package).",
     )
     assert said == dict.fromkeys(("save", "load", "to_arrow"), install)
 

@@ -30,7 +30,7 @@ def test_texts_of_errors_however_they_are_made(messages):
     for message in messages:
         texts[message.module].append(message.text)
     assert any(
-        text.startswith("Nothing has been recorded yet.")
+        text.startswith("There is no recording yet.")
         for text in texts["opscope.torch_api.profile_recording"]
     )
     by_a_function = "None of the … distinct operator calls can be replayed (…)."

@@ -80,8 +80,8 @@ def test_the_table_that_was_meant(trace):
     [
         ({"schedule": 5}, "schedule=5 cannot be called. Pass a function from the number of a step"),
         ({"on_trace_ready": "x"}, "on_trace_ready='x' cannot be called. Pass a function that"),
-        ({"activities": "cpu"}, "activities='cpu' is no list. Pass one of ProfilerActivity's"),
-        ({"activities": ProfilerActivity.CPU}, "is no list"),
+        ({"activities": "cpu"}, "activities='cpu' is not a list. Pass one of ProfilerActivity's"),
+        ({"activities": ProfilerActivity.CPU}, "is not a list"),
         ({"activities": ["cpu"]}, "got 'cpu'. Use for example [ProfilerActivity.CPU]"),
     ],
 )

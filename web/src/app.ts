@@ -55,7 +55,7 @@ export class App {
       class: "splitter",
       role: "separator",
       tabIndex: 0,
-      title: "Drag, or use the arrow keys, to give the timeline more or less room",
+      title: "Drag, or use the arrow keys, to resize the timeline",
       aria: { orientation: "horizontal", label: "Height of the timeline" },
     });
     this.tabBar.addEventListener("keydown", (event) => this.tabKey(event));
@@ -186,17 +186,17 @@ export class App {
         ? chip(
             "bad",
             `${formatCount(run.dropped)} dropped`,
-            `What is shown is not everything that happened.\n${reasons(run.ledger)}`,
+            `Events are missing from this recording.\n${reasons(run.ledger)}`,
           )
         : run.ledger.length
-          ? chip("good", "nothing dropped", "Everything that was asked for was recorded.")
+          ? chip("good", "nothing dropped", "All requested events were recorded.")
           : null;
     const cost =
       run.costNs !== null && run.duration > 0
         ? chip(
             "",
             `recording ${formatShare(run.costNs / run.duration)}`,
-            `Recording cost about ${formatTime(run.costNs)} in all, as calibrated on this machine.`,
+            `Overhead of recording: about ${formatTime(run.costNs)}, calibrated on this machine.`,
           )
         : null;
     return element(

@@ -108,7 +108,7 @@ export function partColor(name: string): string {
 // Causes of time, by the names of columns/causes.py, in the hues of the activities they are near to.
 const CAUSE_TONES: Record<string, [hue: number, chroma?: number]> = {
   operators: [250],
-  "torch around operators": [235, 0.06],
+  "torch call overhead": [235, 0.06],
   Python: [75, 0.05],
   "garbage collection": [25],
   imports: [110, 0.06],
@@ -121,7 +121,7 @@ const CAUSE_TONES: Record<string, [hue: number, chroma?: number]> = {
   "input and output": [180],
   asleep: [325, 0.06],
   memory: [205],
-  "waiting for a processor": [30, 0.05],
+  "waiting for a CPU": [30, 0.05],
   opscope: [275, 0.06],
   copies: [190, 0.06],
 };

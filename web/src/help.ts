@@ -5,7 +5,7 @@ const KEYS: [string, string][] = [
   ["W S  or  + −", "zoom in, out"],
   ["A D", "move left, right"],
   ["← → ↑ ↓", "previous, next, outer, inner span; without a selection: move"],
-  ["drag", "select a stretch of time"],
+  ["drag", "select a time range"],
   ["Shift + drag", "move"],
   ["Ctrl + wheel, pinch", "zoom at the pointer"],
   ["double click, Enter", "zoom to the span or the selection"],

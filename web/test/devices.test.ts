@@ -26,8 +26,8 @@ function panel(section: Partial<DeviceSection>): HTMLElement {
 test("a device says how busy it was, why it rested, and of its streams", () => {
   const root = panel({ notes: ["occupancy is not known"] });
   for (const text of [
-    "busy 25.0% of 1.00 µs, 1,204 pieces of work",
-    "Idle 75.0%, 750 ns: 3 times, for at most 400 ns",
+    "busy 25.0% of 1.00 µs, 1,204 activities",
+    "Idle 75.0%, 750 ns: 3 times, longest 400 ns",
     "launch-bound",
     "CUDA 0 is idle 60%",
     "occupancy is not known",

@@ -37,7 +37,7 @@ test("a finding says what, where, what to do and what that saves", () => {
     notes: [],
     lookedAt: "Shares are of 1 s.",
   });
-  const texts = ["1 of 5 patterns", "Three loops.", "Vectorise.", "train.py:12 in main", "20.0%"];
+  const texts = ["1 of 5 checks", "Three loops.", "Vectorise.", "train.py:12 in main", "20.0%"];
   for (const text of [...texts, "Shares are of 1 s."]) expect(root.textContent).toContain(text);
   expect(root.querySelector("a")).toBeNull();
 });
@@ -82,13 +82,13 @@ test("nothing found is said, with what could not be looked for", () => {
     notes: ["66% of the time is not explained."],
     lookedAt: "Shares are of the steady state, 1 s. Left out: start-up: 2 s.",
   });
-  expect(root.textContent).toContain("Nothing found: 12 patterns were looked for");
+  expect(root.textContent).toContain("No known problem: 12 checks ran");
   expect(root.querySelector("details")!.textContent).toContain("Record shapes.");
   expect(root.textContent).toContain("66% of the time is not explained.");
   expect(root.textContent).toContain("Shares are of the steady state, 1 s. Left out: start-up: 2 s.");
   expect(
     summary({ found: [], absent: 0, unchecked, notes: ["66% of the time is not explained."], lookedAt: "" }),
-  ).toContain("No pattern could be looked for");
+  ).toContain("No check could run");
 });
 
 test("an unknown saving is not a saving of nothing", () => {

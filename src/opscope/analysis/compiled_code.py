@@ -1,4 +1,4 @@
-"""Where does the time go in what torch.compile generated, and which lines of the program is it for?
+"""Time in code that torch.compile generated, by source line.
 
 A graph that was compiled runs as generated code, which calls kernels, that do the work of several
 lines in one loop, and operators. Every such call has its place in the generated file, and of every

@@ -1,4 +1,4 @@
-"""What there is of device activity and whether it can be believed, in a line or two."""
+"""Summary of device activity and of its consistency, in a line or two."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class GraphOperator:
     module: str  # modules around it, outermost first, joined by ``/``; empty outside modules
     shapes: str  # of its inputs, as text; empty if they were not recorded
     stack: str  # Python calls around it, innermost first, one a line; empty if not recorded
-    kernels: int  # pieces of work in all replays
+    kernels: int  # activities in all replays
     device_ns: int  # their time
 
 
@@ -30,7 +30,7 @@ class GraphOperator:
 class GraphAttribution:
     """Work inside CUDA graphs."""
 
-    kernels: int  # how many pieces of work
+    kernels: int  # how many activities
     device_ns: int  # their time
     attributed_ns: int  # of it, of work whose operator is known
     operators: tuple[GraphOperator, ...]  # most expensive first
@@ -44,9 +44,9 @@ class GraphAttribution:
         """One line for people."""
         if not self.kernels:
             return "no work in CUDA graphs"
-        text = f"{self.kernels:,} pieces of work in CUDA graphs, {self.share:.1%} of their time"
+        text = f"{self.kernels:,} activities in CUDA graphs, {self.share:.1%} of their time"
         if self.share < 1.0:
-            return f"{text} attributed to operators; the rest was captured while nothing recorded"
+            return f"{text} attributed to operators; the rest was captured without a recording"
         return f"{text} attributed to operators"
 
 

@@ -31,7 +31,7 @@ class OperatorCall:
         return shape
 
     def value(self, position: int, default: Any = None) -> Any:
-        """Value of a scalar argument, ``default`` if it was not recorded."""
+        """Value of a scalar argument, ``default`` if their data was not recorded."""
         value = self.values[position] if position < len(self.values) else None
         return default if value is None else value
 

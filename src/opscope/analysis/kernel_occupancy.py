@@ -1,4 +1,4 @@
-"""How much of a device a kernel's launch can fill: an estimate from its sizes and the limits.
+"""Occupancy of kernels, estimated from launch sizes and device limits.
 
 Blocks that fit on one multiprocessor are limited by its threads, registers and shared memory. The
 estimate says what a launch could reach, as Kineto's "est. achieved occupancy"; it measures nothing.

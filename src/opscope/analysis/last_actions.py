@@ -1,4 +1,4 @@
-"""What every thread was doing when a recording ended without being stopped."""
+"""The last action of every thread in a recording that was not stopped."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ThreadEnd:
     def __str__(self) -> str:
         if not self.is_open:
             ago = time_text(self.for_ns)
-            return f"{self.thread} was in nothing recorded; {self.name} had ended {ago} before"
+            return f"{self.thread} was in no recorded call; {self.name} had ended {ago} before"
         shown = self.around[:_MOST_AROUND]
         more = ", ..." if len(self.around) > len(shown) else ""
         inside = f", in {', in '.join(shown)}{more}" if shown else ""

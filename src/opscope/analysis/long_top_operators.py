@@ -32,8 +32,8 @@ def find_long_top_operators(
     column = SORT_KEYS[sort_by]
     if by_shape or column.unit not in ("ns", "count") or column.key.startswith("device"):
         raise UsageError(
-            "Of a recording this long, only calls and CPU times are summarised as a whole. Choose "
-            "a part of it with --range or --steps for everything else."
+            "This recording is so long that only calls and CPU times are summarised. Choose a "
+            "part with --range or --steps for everything else."
         )
     working: dict[str, Counter[str]] = {}
     waiting: dict[str, Counter[str]] = {}

@@ -1,4 +1,4 @@
-"""What every nn.Module costs: its forward, the backward of what it computed, its device work."""
+"""Time of every nn.Module: forward, backward, device work."""
 
 from __future__ import annotations
 

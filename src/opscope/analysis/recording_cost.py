@@ -1,4 +1,4 @@
-"""What recording cost the program: nanoseconds of each event, by its kind.
+"""Overhead of recording: nanoseconds per event, by kind.
 
 The ledger has what one of each kind costs on this machine, measured in a loop that does nothing
 else (:mod:`opscope.recording.cost`). Findings, summaries and accounts of time all use these.

@@ -1,4 +1,4 @@
-"""Where in the program an event was asked for: the source line, or else the module."""
+"""The place of an event in the program: source line, or else module."""
 
 from __future__ import annotations
 

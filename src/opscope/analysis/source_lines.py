@@ -1,4 +1,4 @@
-"""Which lines of the program its time was spent on, from the recorded Python calls."""
+"""Time by source line, from the recorded Python calls."""
 
 from __future__ import annotations
 

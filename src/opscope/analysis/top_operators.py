@@ -1,4 +1,4 @@
-"""What took the time: which rows and columns a summary has.
+"""Rows and columns of the table of operators.
 
 Rows are names of any kind; own times count every instant of a thread once (``OwnListing``), and
 shares are of the time of the period that is looked at (``timeline.period``). Steps and hooks of our
@@ -91,7 +91,7 @@ def check_sort_key(key: str) -> str:
 def check_row_limit(limit: int) -> int:
     """``limit``, if it is a number of rows, or -1 for all."""
     if limit < 1 and limit != -1:
-        raise UsageError(f"A summary of {limit} rows shows nothing. Give 1 or more, or -1 for all.")
+        raise UsageError(f"The number of rows is {limit}, but must be 1 or more, or -1 for all.")
     return limit
 
 
@@ -112,8 +112,7 @@ def find_top_operators(
     has_shapes = len(trace.table("tensors")) > 0
     if by_shape and not has_shapes:
         raise UsageError(
-            "This trace holds no shapes to group by. Record with --shapes, or leave out "
-            "--group-by-shape."
+            "This trace has no shapes. Record with --shapes, or omit --group-by-shape."
         )
     if not trace.has_times and SORT_KEYS[sort_by].unit == "ns":
         sort_by = _SORT_WITHOUT_TIMES
@@ -161,13 +160,12 @@ def _check_recorded(sorted_by: SummaryColumn, has_shapes: bool, trace: TraceData
     """Raise UsageError where rows would be sorted by what was not recorded."""
     if sorted_by.unit == "flops" and not has_shapes:
         raise UsageError(
-            "This trace holds no shapes to count floating point operations from. Record with "
-            "--shapes or --flops, or sort by something else."
+            "This trace has no shapes, which floating-point operations are computed from. "
+            "Record with --shapes or --flops, or sort by another column."
         )
     if sorted_by.unit == "bytes" and not memory_was_recorded(trace):
         raise UsageError(
-            "This trace holds no memory to sort by. Record with --memory, or sort by something "
-            "else."
+            "This trace has no memory. Record with --memory, or sort by another column."
         )
 
 

@@ -1,1 +1,1 @@
-"""What users hold: recordings of one process and of several, read from disk or just made."""
+"""The objects that users hold: ``Trace``, ``Job``, ``load``, ``diff``."""

@@ -1,4 +1,4 @@
-"""``opscope.diff``: two versions of a program, from traces or from where these are."""
+"""``opscope.diff``: compares two versions of a program, from traces or their paths."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opscope.recording.streams.load import load_trace
 from opscope.timeline.doubts import require_times
 
 Recording: TypeAlias = TraceData | str | os.PathLike[str]
-"""A trace, or where one is."""
+"""A trace or its path."""
 
 
 def diff(
@@ -26,19 +26,18 @@ def diff(
 ) -> Diff:
     """Compare recordings of two versions of a program: what is slower, what is more, what moved.
 
-    Only steps of the steady state are compared; start-up is compared apart.
-    Numbers of calls, bytes and shapes are compared exactly. Times are compared with what
-    recordings differ by, where there are three a side or more, else with what blocks of steps
-    differ by; only large differences are distinguishable from chance then.
+    Steps of the steady state are compared; start-up separately. Calls, bytes and shapes are
+    compared exactly. Times are compared with the variance between recordings if each side has three
+    or more, else with the variance between blocks of steps, which detects only large differences.
 
     Args:
-        a: what to compare with: a trace, or where one is, or several of them.
-        b: what is to be judged, likewise.
+        a: the old version: a trace or its path, or several.
+        b: the new version, likewise.
         despite: differences to allow, ``versions`` (of torch and Python) or ``options`` (of the
-            recording). Unless they are allowed, nothing is said about times.
+            recording). Unless they are allowed, times are not compared.
 
     Raises:
-        UsageError: a side has no recording, one holds nothing, or ``despite`` makes no sense.
+        UsageError: a side has no recording, a recording is empty, or ``despite`` is invalid.
         TraceFormatError: as :func:`opscope.load`.
     """
     return compare(*open_sides(a, b), despite)
@@ -54,7 +53,7 @@ def open_sides(
     Args:
         a: one or several.
         b: likewise.
-        what: the sides are called where there is none.
+        what: names of the sides, for messages.
     """
     given = [_as_list(a), _as_list(b)]
     for recordings, side in zip(given, what, strict=True):
@@ -75,8 +74,7 @@ def _opened(given: Sequence[Recording], names: Sequence[str]) -> Side:
     for name, trace in zip(names, traces, strict=True):
         if trace.is_empty:
             raise UsageError(
-                f"{name} holds no event, so there is nothing to compare. Record a program that "
-                "runs torch operators."
+                f"{name} contains no events. Record a program that runs torch operators."
             )
         require_times(trace)
     return Side(tuple(names), tuple(traces))

@@ -1,4 +1,4 @@
-"""The processes of a folder as one recording: each a trace, and answers about all of them."""
+"""``Job``: the traces of several processes, with analyses over all of them."""
 
 from __future__ import annotations
 
@@ -42,13 +42,11 @@ _Known = TypeVar("_Known")
 
 
 class Job:
-    """A folder that holds the recordings of several processes: ours, or a Chrome trace of each rank
-    as torch.profiler writes them.
-
-    ``job[3]`` is the trace of rank 3; ``for part, trace in job.traces()`` reads one after the
-    other, so that what is looked at need not fit in memory together. Iterating a job gives its
-    processes, ``len(job)`` how many there are. A process that cannot be read, or a job in which
-    none has an event, is a ``TraceFormatError`` of the method that needs it.
+    """A folder with the traces of several processes: an opscope folder, or one Chrome trace for
+    each rank as torch.profiler writes them. ``job[3]`` is the trace of rank 3; ``for part, trace in
+    job.traces()`` reads one trace after the other, so that not all need to fit in memory. Iterating
+    a job yields its processes, ``len(job)`` is their number. Methods raise ``TraceFormatError`` if
+    a process cannot be read, or if no process has events.
 
     Attributes:
         path: of the folder.
@@ -58,14 +56,14 @@ class Job:
     def __init__(
         self, path: str | os.PathLike[str], only: Iterable[SupportsIndex | Partition] | None = None
     ) -> None:
-        """Look into a folder.
+        """Open a folder.
 
         Args:
-            path: of it, or its address elsewhere, as :func:`opscope.load` takes it.
-            only: the processes to look at, ranks by their number; None for all that it holds.
+            path: the folder or its URL, as for :func:`opscope.load`.
+            only: the processes to include, ranks by their number; None for all.
 
         Raises:
-            TraceFormatError: it cannot be looked into, or holds no recording of ours.
+            TraceFormatError: it cannot be read, or contains no opscope recording.
             UsageError: it has no such process.
         """
         self.path = local_path(path)
@@ -74,9 +72,9 @@ class Job:
             raise TraceFormatError(f"There is no folder {self.path}. Check the path.")
         if source is None:
             raise TraceFormatError(
-                f"{self.path} holds no recordings of processes. A job is a folder with one of "
-                "rank=N or process=N for each, as opscope run --children and Trace.save write it, "
-                "or with a Chrome trace of each rank."
+                f"{self.path} contains no traces of processes. A job is a folder with a "
+                "subfolder rank=N or process=N for each process, as opscope run --children and "
+                "Trace.save write it, or with a Chrome trace of each rank."
             )
         self._source = source
         self._rolled_up = RolledUp()
@@ -87,13 +85,13 @@ class Job:
 
     @property
     def ranks(self) -> list[int]:
-        """The ranks that there are recordings of."""
+        """The recorded ranks."""
         return [part.number for part in self.parts if part.kind == RANK]
 
     @cached_property
     def compared(self) -> tuple[Partition, ...]:
-        """What is compared with each other: ranks; where none was started as one, processes that
-        joined a distributed job as ranks; else all."""
+        """The processes to compare: ranks; without ranks, processes that joined a distributed job;
+        else all."""
         if ranks := tuple(part for part in self.parts if part.kind == RANK):
             return ranks
         unfinished = self._source.unfinished
@@ -103,14 +101,14 @@ class Job:
 
     @property
     def processes(self) -> Processes:
-        """Every process that is known of, also those without a recording, and how they ended; of
-        a job of chosen ones, those."""
+        """All known (or chosen) processes with their exit status, also those without a
+        recording."""
         found = self._source.processes()
         return found if self._is_whole else found.only(self.parts)
 
     @property
     def unfinished(self) -> list[Partition]:
-        """The processes whose recordings did not end, or have not yet."""
+        """The processes with unfinished recordings."""
         unfinished = self._source.unfinished
         return [part for part in self.parts if part in unfinished]
 
@@ -127,7 +125,7 @@ class Job:
             return False
 
     def __getitem__(self, part: SupportsIndex | Partition) -> Trace:
-        """The trace of one process: of a rank by its number, of any by its ``Partition``."""
+        """The trace of one process, by rank number or ``Partition``."""
         with asked_names():
             chosen = self._there(part)
             return Trace.of(self._source.load(chosen))
@@ -135,11 +133,11 @@ class Job:
     def traces(
         self, when_unreadable: Callable[[Partition, TraceFormatError], object] | None = None
     ) -> Iterator[tuple[Partition, Trace]]:
-        """Every process with its trace, one after the other; only what is kept stays in memory.
+        """Iterate over processes and their traces; does not keep the traces in memory.
 
         Args:
-            when_unreadable: called with a process whose trace is damaged and what is wrong with
-                it, which is then passed over; None: that is raised.
+            when_unreadable: called with a process and the error if its trace is damaged, which is
+                then skipped; None: raise the error.
         """
         self._source.prepare(self.parts)
         for part in self.parts:
@@ -153,7 +151,7 @@ class Job:
                 yield part, trace
 
     def missing_ranks(self) -> str:
-        """Which ranks of the job are not in the folder, as a sentence's beginning; mostly empty."""
+        """Missing ranks, as the beginning of a sentence; usually empty."""
         there = [part.number for part in self._source.parts if part.kind == RANK]
         ranks = self.ranks
         if not ranks:
@@ -161,16 +159,15 @@ class Job:
         return missing_beside(self._source.metadata(Partition(RANK, ranks[0])), there)
 
     def ranks_of_another_job(self) -> str:
-        """Which ranks an earlier job left in the folder, as a sentence; mostly empty."""
+        """Ranks in the folder that belong to an earlier job, as a sentence; usually empty."""
         unfinished = self._source.unfinished
         whole = [part for part in self.parts if part.kind == RANK and part not in unfinished]
         return of_another_job({part.number: self._source.metadata(part) for part in whole})
 
     def incomplete(self) -> tuple[Partition, ...]:
-        """Those of which something was dropped, or only a newer opscope knows it, so that what is
-        said of them is about less than they did; ``query("losses")`` tells of what.
-
-        Of what cannot be read it is not known. What was not added up yet is read for it.
+        """Processes with dropped events, or with data that only a newer opscope can read;
+        ``query("losses")`` has the details. Unreadable processes are not included. Computes missing
+        rollups.
         """
         self._source.prepare(self.parts)
         rollups = self._rolled_up.there(self._source.folders())
@@ -183,26 +180,26 @@ class Job:
         return tuple(found)
 
     def findings(self, which: Which | str = Which.STEADY) -> list[SharedFinding]:
-        """Why the program is slow, in all its processes; what several have alike is one finding."""
+        """Findings of all processes; equal findings are merged."""
         return shared_findings(
             {part: find_findings(trace, which=which) for part, trace in self._with_events()}
         )
 
     def account(self, which: Which | str = Which.STEADY) -> ComparedAccounts:
-        """What the time of every process went to, side by side."""
+        """Time by cause of all processes, side by side."""
         period = find_which(which)
         return compare_rollups(self._some_rollups(), period)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write all processes into one folder of ours, which is read much faster than what other
-        tools write. An earlier trace there is replaced once all are written.
+        """Write all processes into one opscope folder, which is read much faster than files of
+        other tools write. An earlier trace there is replaced once all are written.
 
         Returns:
             ``path``.
 
         Raises:
             TraceFormatError: a process cannot be read.
-            UsageError: ``path`` is this job's own, a file, or holds something else.
+            UsageError: ``path`` is this job's folder, a file, or contains other files.
         """
         target = Path(os.fsdecode(path))
         if target.resolve() == self.path.resolve():
@@ -213,20 +210,20 @@ class Job:
         return target
 
     def steps(self) -> RankSteps:
-        """The steps of all ranks side by side, with and without waiting for others; of a job
-        without ranks, those of all processes.
+        """Step times of all ranks (without ranks: of all processes), with and without waits for
+        others.
         """
         return rank_steps(self.only(self.compared)._some_rollups())
 
     @property
     def most_recorded(self) -> Partition:
-        """Of the processes that are compared, the one with most events."""
+        """The compared process with most events."""
         rows = self.processes.rows_of
         return max(self.compared, key=lambda part: rows(part, "events"))
 
     def verdict(self) -> Verdict:
-        """Is this job slow, and why? The rank that the others wait for; where there is none, the
-        verdict on the process that recorded most of those that are compared.
+        """The verdict: the rank that the others wait for; without one, the verdict on the compared
+        process with most events.
         """
         most = self.most_recorded
         return job_verdict(self.slow_ranks(), lambda: self[most].verdict(), str(most))
@@ -240,8 +237,8 @@ class Job:
         return replace(found, notes=(*found.notes, *others))
 
     def collectives(self) -> JobCollectives:
-        """What went on between ranks: every collective that several of them recorded, who waited
-        for whom and how long, how much was moved how fast; and how well their clocks agree.
+        """Collectives that several ranks recorded: waits with the rank that caused them, transfer
+        times, bytes, bandwidths; and the clock error.
         """
         rollups = self.only(self.compared)._rollups()
         return collectives_together(
@@ -249,7 +246,7 @@ class Job:
         )
 
     def critical_path(self) -> RankPath:
-        """What had to wait for what, through all ranks: in which of them the job's time went by."""
+        """The critical path through all ranks, with the time in each rank."""
         return rank_path(self.collectives())
 
     def query(
@@ -259,18 +256,18 @@ class Job:
         limit: int | None = None,
         master: str | None = None,
     ) -> JobAnswer:
-        """Ask something of all processes together, from what was added up of each.
+        """Query the rollups of all processes together.
 
-        Of a job with ranks it is about these. What has not been added up is now, and kept beside
-        the traces, as ``opscope ranks --rollup`` does.
+        Covers the ranks, if the job has any. Missing rollups are computed and stored beside the
+        traces, as by ``opscope ranks --rollup``.
 
         Args:
             question: ``ranks``, ``steps``, ``operators``, ``modules``, ``lines``, ``spread``,
                 ``causes``, ``memory`` or ``losses``.
-            engine: ``duckdb``, in this process; or ``spark``, which gives the same answer.
-            limit: rows at most; None for all.
-            master: of Spark; None for ``OPSCOPE_SPARK_MASTER``, or else this machine. A session
-                that the program has is taken as it is.
+            engine: ``duckdb``, in this process; or ``spark``, with the same results.
+            limit: maximum number of rows; None for all.
+            master: Spark master; None for ``OPSCOPE_SPARK_MASTER``, or else this machine. An
+                existing Spark session of the program is used.
 
         Returns:
             Rows in order; times are nanoseconds, sizes bytes.
@@ -278,7 +275,7 @@ class Job:
         Raises:
             MissingDependencyError: Ibis or the engine is not installed.
             TraceFormatError: a process cannot be read, or none has an event.
-            UsageError: there is no such question or engine, or it cannot be reached.
+            UsageError: there is no such question or engine, or the engine is not reachable.
         """
         from opscope.jobs.questions.answer import ask_job  # with Arrow
 
@@ -289,7 +286,7 @@ class Job:
         return replace(answer, silent=tuple(p for p in self.compared if p not in rollups))
 
     def sql(self, statement: str, read_only: bool = False) -> Any:
-        """Run SQL over all processes; every table has the columns ``rank`` and ``process``.
+        """Run SQL on all processes; every table has the columns ``rank`` and ``process``.
 
         Args:
             statement: for DuckDB, over the tables that ``Trace.sql`` has.
@@ -313,7 +310,7 @@ class Job:
 
     def together(self) -> Trace:
         """All processes as one trace on one clock, for timelines, with an arrow to every rank that
-        waited for another in a collective; memory is left out.
+        waited in a collective; without memory.
         """
         from opscope.jobs.together import traces_together
 
@@ -325,7 +322,7 @@ class Job:
         return Trace.of(traces_together(found))
 
     def only(self, parts: Iterable[SupportsIndex | Partition]) -> Job:
-        """The same job of some of its processes; nothing that is known of them is read again."""
+        """The same job with some of its processes; keeps what was already read."""
         found = copy(self)
         found._choose(parts)
         return found
@@ -340,7 +337,7 @@ class Job:
             vars(self).pop(kept, None)
 
     def _rollups(self) -> dict[Partition, Rollup]:
-        """Of all processes that have any event; those that are missing are made."""
+        """The rollups of all processes with events; computes missing ones."""
         self._source.prepare(self.parts)
         folders = self._source.folders()
         for part in [part for part in self.parts if part not in folders]:
@@ -369,8 +366,7 @@ class Job:
 
     def _without_events(self) -> TraceFormatError:
         return TraceFormatError(
-            f"{self.path} holds no event of any process. Record a program that runs torch "
-            "operators."
+            f"{self.path} contains no events. Record a program that runs torch operators."
         )
 
     def _load(self, part: Partition) -> Trace:
@@ -388,12 +384,12 @@ class Job:
     def _there(self, part: object) -> Partition:
         chosen = self._part(part)
         if chosen not in self._known:
-            raise UsageError(f"{self.path} has no {chosen}. It holds: {listed(self.parts)}.")
+            raise UsageError(f"{self.path} has no {chosen}. It contains: {listed(self.parts)}.")
         return chosen
 
     @cached_property
     def _known(self) -> frozenset[Partition]:
-        """``parts``, to look for one of thousands in."""
+        """``parts`` as a set, for fast lookups."""
         return frozenset(self.parts)
 
     def _part(self, part: object) -> Partition:
@@ -403,7 +399,7 @@ class Job:
             return Partition(RANK, operator.index(part))  # type: ignore[arg-type]
         except TypeError:
             raise UsageError(
-                f"A process is chosen by its rank or its Partition, not by {part!r}."
+                f"A process is chosen by its rank or its Partition; {part!r} is neither."
             ) from None
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""One function that reads whatever holds a recording: a trace, or a job of several."""
+"""``load``: reads a trace, or a job of several processes."""
 
 from __future__ import annotations
 
@@ -34,27 +34,26 @@ def load(
 def load(
     path: str | os.PathLike[str], rank: int | None = None, process: int | None = None
 ) -> Trace | Job:
-    """Read what was recorded from disk.
+    """Read a trace or a job.
 
     Args:
-        path: a folder written by :meth:`Trace.save` (or by ``opscope run``), one rank's folder in
-            it, or a Chrome JSON (``.json``, ``.json.gz``) from opscope,
-            torch.profiler or another tool; or a folder of Chrome traces, one for each rank; or one
-            of several such folders with ranks of the same job, each copied from a host; or the
-            address of one elsewhere, as in ``s3://bucket/job``, of which is copied to a folder for
-            temporary files what is asked for. In a folder where a recording was begun later than
-            the last one ended, it is that one, as far as it came; its metadata has ``ended``.
-        rank: which rank of a folder that holds several.
+        path: a folder written by :meth:`Trace.save` or ``opscope run``; one rank's folder in it; a
+            Chrome JSON file (``.json``, ``.json.gz``) of any tool; a folder of Chrome traces, one
+            for each rank; a folder with such folders, one for each host of a job; or a URL such as
+            ``s3://bucket/job``, from which the needed files are copied to a temporary folder. If
+            the folder has an unfinished recording that is newer than its trace, that recording is
+            read up to its end; its metadata has ``ended``.
+        rank: the rank to read from a folder with several.
         process: likewise, the id of a process that has no rank (``opscope run --children``).
 
     Returns:
-        The trace of a process; of a folder that holds several, where neither ``rank`` nor
-        ``process`` says which, the :class:`Job` of them all.
+        A :class:`Trace`; for a folder with several processes, without ``rank`` and ``process``, a
+        :class:`Job`.
 
     Raises:
-        TraceFormatError: nothing is there, or it is damaged, foreign, or newer than this opscope.
-        InsufficientMemoryError: it does not fit in the memory there is.
-        UsageError: what was asked for is not there.
+        TraceFormatError: it is missing, damaged, in an unknown format, or newer than this opscope.
+        InsufficientMemoryError: it does not fit in memory.
+        UsageError: there is no such rank or process.
     """
     asked = asked_partition(rank, process)
     path = local_path(path)
@@ -70,10 +69,10 @@ def load(
 def load_trace(
     path: str | os.PathLike[str], rank: int | None = None, process: int | None = None
 ) -> Trace:
-    """:func:`load` of one process: type checkers know that it is a :class:`Trace`.
+    """:func:`load` for one process; returns a :class:`Trace`.
 
     Raises:
-        UsageError: there are several processes and neither ``rank`` nor ``process`` says which.
+        UsageError: there are several processes, and neither ``rank`` nor ``process`` is given.
     """
     loaded = load(path, rank, process)
     if isinstance(loaded, Trace):
@@ -85,10 +84,10 @@ def load_trace(
 
 
 def load_job(path: str | os.PathLike[str]) -> Job:
-    """:func:`load` of the traces of a job: type checkers know that it is a :class:`Job`.
+    """:func:`load` for several processes; returns a :class:`Job`.
 
     Raises:
-        TraceFormatError: nothing is there, or it is damaged, foreign, or newer than this opscope.
+        TraceFormatError: it is missing, damaged, in an unknown format, or newer than this opscope.
     """
     return _job(local_path(path))
 

@@ -1,7 +1,5 @@
-"""What users hold of one recording: its data, and what can be asked of it.
-
-Each method hands over to the room that answers, and imports it when it is called: a program that
-only records does not wait for what it never asks.
+"""``Trace``: one recording with its views, analyses and exports. Each method imports the room that
+it needs when it is called, so that programs that only record import less.
 """
 
 from __future__ import annotations
@@ -19,7 +17,9 @@ if TYPE_CHECKING:
     from opscope.analysis.critical_path.path import CriticalPath
     from opscope.analysis.critical_path.what_if import WhatIf
     from opscope.analysis.device_use.device_use import DevicesUse
+    from opscope.analysis.engine_steps import EngineSteps
     from opscope.analysis.memory.peak import PeakMemory
+    from opscope.analysis.requests import Requests
     from opscope.analysis.roofline.peaks import Peaks
     from opscope.analysis.roofline.roofline import Roofline
     from opscope.findings.finding import Findings
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 
 class Trace(TraceData):
-    """What one recording holds, whatever made it.
+    """One recording, with its analyses.
 
-    A trace comes from opscope's recorder, from our files on disk, or from another tool's Chrome
-    JSON; every view and analysis takes any of them. Methods with a ``period`` look at that part of
-    it, as :meth:`period` names them; another name is a ``UsageError``.
+    A trace comes from opscope's recorder, from an opscope folder, or from a Chrome JSON file of any
+    tool; all methods work for all of them. Methods with a ``period`` use that part, see
+    :meth:`period`; an unknown name is a ``UsageError``.
     """
 
     @classmethod
     def of(cls, data: TraceData) -> Trace:
-        """``data``, to be asked; nothing is copied, and what was derived of it stays known."""
+        """A trace of ``data``; copies nothing and keeps cached derived values."""
         if isinstance(data, cls):
             return data
         trace = cls.__new__(cls)
@@ -58,32 +58,29 @@ class Trace(TraceData):
     def peak_memory(self, device: str | None = None) -> PeakMemory:
         """Peak memory of a device, broken down by owner.
 
-        Of a trace recorded with ``profile_memory``; with ``record_shapes`` categories are known and
-        memory from before is found by its use; with ``with_modules`` modules, with ``with_stack``
-        stacks too.
+        Needs ``profile_memory``. ``record_shapes`` adds categories and memory from before the
+        recording, ``with_modules`` modules, ``with_stack`` stacks.
 
         Args:
-            device: such as ``cpu`` or ``cuda:0``; None is the fullest accelerator or, without one,
-                the CPU.
+            device: such as ``cpu`` or ``cuda:0``; None is the accelerator with the highest peak or,
+            without one, the CPU.
 
         Raises:
-            UsageError: memory was not recorded, or nothing was allocated, freed or used there.
+            UsageError: memory was not recorded, or ``device`` has no memory events.
         """
         from opscope.analysis.memory.peak import memory_at_peak
 
         return memory_at_peak(self, device)
 
     def period(self, which: str = "steady") -> Trace:
-        """Part of this recording, as a trace that every view and analysis takes.
-
-        The steady state is what opscope's own views speak of by default. What still ran when the
-        part begins is cut there, and what was allocated before is not in it.
+        """Part of this recording, as a trace. opscope's own views use the steady state by default.
+        Spans that cross the begin are cut there; earlier allocations are not included.
 
         Args:
             which: ``steady`` is the recording without its start-up (imports, what is made once, the
-                first step), ``start-up`` that alone, ``all`` this trace. A recording that was
-                scheduled, or whose steps cannot be told, has no start-up and is steady. Of one with
-                some steps in detail, either has what was recorded throughout alone.
+                first step), ``start-up`` that alone, ``all`` this trace. A recording with a
+                schedule or without steps has no start-up; all of it is steady. Of one with some
+                steps in detail, either has what was recorded throughout alone.
 
         Raises:
             UsageError: there is no such part.
@@ -95,15 +92,15 @@ class Trace(TraceData):
     def findings(
         self, benchmark: bool = False, name: str | None = None, period: str = "steady"
     ) -> Findings:
-        """Why is this program slow? All patterns that the trace shows, with what a fix would save.
+        """Findings: known performance problems, each with place, fix and estimated saving.
 
-        Estimates are derived from the recording and say how; they do not add up, as one fix can
-        take away what another would have saved.
+        Savings are estimated from the recording, with the derivation in ``saved_by``. They do not
+        add up, because one fix can remove the saving of another.
 
         Args:
-            benchmark: where a pattern can be measured, run it with and without the fix, in torch on
-                this machine, and scale by that. Takes seconds.
-            name: a regular expression; all events whose names it matches are one more finding.
+            benchmark: for measurable fixes, run both variants with torch on this machine and scale
+            the saving. Takes seconds. name: a regular expression; events with matching names become
+            one more finding.
 
         Raises:
             UsageError: ``name`` is no regular expression, or there is no such period.
@@ -114,21 +111,19 @@ class Trace(TraceData):
         return find_findings(self, benchmark, name, which=period)
 
     def verdict(self, period: str = "steady") -> Verdict:
-        """Is this program slow, and why? One answer, weighed from everything that was recorded.
-
-        Its ``status`` is ``healthy``, what makes the program slow, or that the recording cannot
-        tell; ``lines()`` is the answer for people, ``as_dict()`` for programs, ``metrics()`` flat
-        numbers for experiment trackers. In a notebook it shows itself.
+        """The verdict: is this program slow, and why. ``status`` is ``healthy``, the main problem,
+        or that the recording is not sufficient. ``lines()`` is text, ``as_dict()`` for programs,
+        ``metrics()`` plain numbers for experiment trackers. Notebooks display it.
         """
         from opscope.findings.verdict import find_verdict
 
         return find_verdict(self, period)
 
     def summary(self, period: str = "steady") -> Summary:
-        """The verdict and the names with most time of their own, for ``print`` and notebooks.
+        """The verdict and the names with most self time, for ``print`` and notebooks.
 
         Args:
-            period: what to look at, as in :meth:`period`.
+            period: part of the recording, as in :meth:`period`.
 
         Raises:
             UsageError: there is no such period.
@@ -138,7 +133,7 @@ class Trace(TraceData):
         return summary_of(self, period)
 
     def steps(self) -> StepTimes:
-        """One row per step of the program: how long it took, and what the time went to.
+        """One row per step of the program: duration, and time by cause.
 
         Steps are what ``prof.step()`` marks; else they end with the optimizer's ``step()``, or
         begin with a call of the network. Arrays of shape (steps,), nanoseconds.
@@ -149,45 +144,60 @@ class Trace(TraceData):
         steps, what = program_steps(self)
         return step_times(self, steps=steps if what else None)
 
+    def engine_steps(self) -> EngineSteps:
+        """The steps of vLLM or SGLang by their spans: phase, requests, tokens, and slow ones.
+
+        Empty in traces of other programs. Arrays of shape (steps,), nanoseconds.
+        """
+        from opscope.analysis.engine_steps import find_engine_steps
+
+        return find_engine_steps(self)
+
+    def requests(self) -> Requests | None:
+        """Requests that :class:`opscope.serve.MarkRequests` marked; None without any.
+
+        How long they took, and what the typical and the slowest ones waited for, in nanoseconds.
+        """
+        from opscope.analysis.requests import find_requests
+
+        return find_requests(self)
+
     def account(self, period: str = "steady") -> Account:
         """Wall time of every thread and device by cause; the causes add up to it.
 
-        Operators, torch around them, Python, collections, imports and compilation, waiting for a
-        loader, a lock, the GIL, a device, other ranks, files, time to pass or a processor, memory
-        handed out by the kernel, opscope itself, and what is unknown. Times are nanoseconds on the
-        clock; those of one thread and step add up to the step, and all of a thread to ``wall_ns``.
-        Where a share was estimated, ``error_ns`` says how much may belong elsewhere.
+        Causes: operators, torch call overhead, Python, garbage collection, imports, compilation,
+        waits (DataLoader, lock, GIL, device, other ranks, files, sleep, CPU), first use of memory,
+        opscope itself, unknown. Times are wall nanoseconds; those of one thread and step add up to
+        the step, and all of a thread to ``wall_ns``. ``error_ns`` is the error of estimated shares.
         """
         from opscope.analysis.account.find import find_account
 
         return find_account(self, period)
 
     def critical_path(self, period: str = "steady") -> CriticalPath:
-        """The critical path: the longest chain of what waited for what.
-
-        Threads do one thing after the other; a wait is over when the thread or the device that it
-        was for is done, as far as that was seen; a device's work comes after its launch and after
-        earlier work. ``slack_ns`` says of every event how much longer it could have taken without
-        anything ending later. The path is as long as the time looked at, nanoseconds on the clock.
+        """The critical path: the longest chain of work in which each part waited for the one
+        before. Order comes from threads, from waits for other threads and devices, and from
+        launches and streams. ``slack_ns`` of an event is the time by which it could be longer
+        without delaying the end. The path is as long as the period; times are wall nanoseconds.
         """
         from opscope.analysis.critical_path.path import find_critical_path
 
         return find_critical_path(self, period)
 
     def what_if(self, factors: Mapping[str, float], period: str = "steady") -> WhatIf:
-        """What a step would take if parts of the program took a different time.
+        """Estimate the step time if parts of the program took a different time.
 
-        ``trace.what_if({"aten::mm": 0.5})`` replays the recording with every ``aten::mm``, and all
-        that runs in it, taking half as long: what others wait for moves with it, and what is hidden
-        behind something else saves nothing. Times are nanoseconds.
+        ``trace.what_if({"aten::mm": 0.5})`` replays the recorded dependencies with every
+        ``aten::mm``, including inner calls, taking half as long. Work that is hidden behind other
+        work saves nothing. Times are nanoseconds.
 
         Args:
-            factors: by part, what it would take as a multiple of what it took. A part is the name
-                of an operator, an annotation or a kernel, the path of a module, a line of the
-                program (``train.py:12``), of both with their backward pass.
+            factors: part -> new time as a multiple of the recorded time. A part is the name of an
+            operator, an annotation or a kernel, the path of a module, or a line of the program
+            (``train.py:12``); modules and lines include their backward pass.
 
         Raises:
-            UsageError: nothing is called that, a factor is below 0, or there is no such period.
+            UsageError: no such part, a factor is below 0, or there is no such period.
         """
         from opscope.analysis.critical_path.what_if import find_what_if
 
@@ -196,11 +206,11 @@ class Trace(TraceData):
     def roofline(self, peaks: Peaks | None = None, period: str = "steady") -> Roofline:
         """Roofline: achieved vs. peak FLOP/s and bandwidth per operator, and the limiting resource.
 
-        Of operators on the CPU whose least work is known from the shapes of their arguments, which
-        have to be recorded. What the machine can do is measured once, with torch, and kept.
+        For CPU operators with a formula; needs recorded shapes. The peak of the machine is measured
+        once with torch, and stored.
 
         Args:
-            peaks: of the machine that the trace was recorded on; measured on this one unless given.
+            peaks: peaks of the machine that the trace was recorded on; None measures this machine.
 
         Raises:
             UsageError: shapes were not recorded, or there is no such period.
@@ -211,25 +221,22 @@ class Trace(TraceData):
         return find_roofline(self, peaks, period)
 
     def device_use(self, period: str = "steady") -> DevicesUse:
-        """How busy devices were, why they were idle, and whose work they did.
-
-        For each device: time in which it computed, communicated and copied, and what of that was
-        hidden behind computing; idle time by cause (launch-bound, the host, a synchronisation,
-        data, a collective); how long launches wait in each stream and how many; work without an
-        owner; an estimate of occupancy. Then device time of every module, forward and backward, of
-        CUDA graphs too, and memory reserved against used. Times are nanoseconds on the clock;
-        ``notes`` say what was not recorded.
+        """Device utilisation: busy time, causes of idle time, work by operator and module. For each
+        device: compute, communication and copy time, and the part hidden behind computing; idle
+        time by cause (launch-bound, host, synchronisation, data, collective); launch delay and
+        queue length of each stream; work without operator or module; estimated occupancy. Device
+        time of every module, forward and backward, including CUDA graphs; reserved and used memory.
+        Times are wall nanoseconds; ``notes`` name missing data.
         """
         from opscope.analysis.device_use.device_use import find_device_use
 
         return find_device_use(self, period)
 
     def compiled(self, period: str = "steady") -> CompiledCode:
-        """Where does the time go in what torch.compile generated?
+        """Time in code that torch.compile generated, by source line.
 
-        Every kernel and operator that it calls, with the lines of the program that it does the work
-        of; the time in between, which is generated code's own; and what nothing says a line of.
-        Times are nanoseconds on the clock.
+        Every kernel and operator that it calls, with the program's lines that it computes; the time
+        of the generated code itself; and time without a line. Times are wall nanoseconds.
         """
         from opscope.analysis.compiled_code import find_compiled_code
 
@@ -244,7 +251,7 @@ class Trace(TraceData):
             path: of the file, which is replaced; a name that ends in ``.gz`` compresses it.
 
         Raises:
-            UsageError: there is no such format, the trace has nothing that it could show, or
+            UsageError: there is no such format, the trace lacks its data, or
                 ``path`` cannot be written.
         """
         from opscope.export.formats import export_trace
@@ -256,15 +263,14 @@ class Trace(TraceData):
     ) -> Path:
         """Write this trace as a folder of Parquet files; returns the folder of its rank.
 
-        ``path/rank=00000/events.parquet`` and its like open as they are in DuckDB, Polars, pandas
-        and Spark; ``opscope.load(path)`` gives the trace back. The rank is the recording's own,
-        unless given; with ``process`` it is one of several processes without a rank
-        (``path/process=01234``). An earlier opscope trace in ``path`` is replaced, anything else is
-        refused.
+        ``path/rank=00000/events.parquet`` and the other files open in DuckDB, Polars, pandas and
+        Spark; ``opscope.load(path)`` reads the trace back. The rank defaults to the recording's;
+        with ``process`` it is one of several processes without a rank (``path/process=01234``). An
+        earlier opscope trace in ``path`` is replaced, anything else is refused.
 
         Raises:
             UsageError: ``path`` is a file, holds something else, or cannot be written.
-            InsufficientMemoryError: it takes more memory than there is, or the process may have.
+            InsufficientMemoryError: it needs more memory than available.
         """
         from opscope.jobs.saving import save_trace
         from opscope.storage.partition import asked_partition
@@ -272,26 +278,25 @@ class Trace(TraceData):
         return save_trace(self, path, asked_partition(rank, process))
 
     def sql(self, statement: str, read_only: bool = False) -> Any:
-        """Run a SELECT over the tables, where they lie; returns its rows as a DuckDB relation.
+        """Run a SELECT on the tables, without copies; returns a DuckDB relation.
 
-        Every table of ``columns.schema`` and ``names`` (id, text) is there by its name, and
+        Every table of ``columns.schema`` and ``names`` (id, text) is available by its name, and
         ``named_events``: one row per event with name, kind, scope and thread as text, ``start_us``
         since the first event, ``duration_us``, parent and step. The relation prints as a table;
-        ``.fetchall()``, ``.df()``, ``.pl()``, ``.to_arrow_table()`` give the rows, and
-        ``.filter()``, ``.order()`` or ``duckdb.sql("... from relation")`` go on from them.
+        ``.fetchall()``, ``.df()``, ``.pl()``, ``.to_arrow_table()`` return the rows; ``.filter()``,
+        ``.order()`` or ``duckdb.sql("... from relation")`` query them further.
 
         A statement can do what DuckDB can: read and write any file, attach databases, load
-        extensions. Do not run one that you would not run as a program, or set ``read_only``.
+        extensions. For statements from others, set ``read_only``.
 
         Args:
             statement: one SELECT.
-            read_only: no files, no network, no extensions, no variables of Python, and bounds on
-                time (60 s), memory (1 GiB) and the size of the result (256 MiB): for statements
-                of others, as in a service.
+            read_only: no files, no network, no extensions, no variables of Python, and limits of
+            time (60 s), memory (1 GiB) and the size of the result (256 MiB).
 
         Raises:
-            UsageError: the statement is not valid, fails, is not a SELECT, or does more than
-                ``read_only`` allows.
+            UsageError: the statement is not valid, fails, is not a SELECT, or is not permitted with
+            ``read_only``.
         """
         from opscope.storage.sql import query
 

@@ -1,1 +1,1 @@
-"""What every room uses: text, quantities, own threads, files and locks, what processes leave."""
+"""Foundations of all rooms: text, quantities, threads, files, locks, artefacts of processes."""

@@ -1,4 +1,4 @@
-"""Addresses in stores: told from paths by their scheme, and shown without a password."""
+"""URLs of remote stores: recognised by their scheme, and shown without a password."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def path_of(path: str | os.PathLike[str]) -> Path:
 
 
 def shown_address(address: str) -> str:
-    """Without who reads there and their password, and what else is said of the store."""
+    """The URL without credentials and query."""
     return "::".join(_READER.sub("", one).partition("?")[0] for one in address.split("::"))
 
 
@@ -45,8 +45,8 @@ def refuse_address(path: str | os.PathLike[str]) -> None:
     address = address_of(path)
     if address is not None:
         raise UsageError(
-            f"{shown_address(address)} is not in the file system, and opscope writes there alone. "
-            "Write to a place there, and copy it with the tools of the store."
+            f"{shown_address(address)} is a remote address, but opscope writes only to the file "
+            "system. Write to a local folder, and copy it with the tools of the store."
         )
 
 

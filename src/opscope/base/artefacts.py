@@ -1,4 +1,4 @@
-"""What processes leave in a folder, of every kind: found, seen to be alive, claimed, and removed.
+"""Artefacts of processes in a folder: finding, liveness, claims and removal.
 
 A name has the process's number, for people, and a random part, which makes it the process's own: in
 two containers there may be processes of one number. Whether the process is there says a lock alone
@@ -204,7 +204,7 @@ def claimed(one: Artefact, wait: bool = False, tries: int = TRIES) -> Iterator[b
     Raises:
         InUseError: a process is there that has it.
         NoLocksError: its file system has no locks.
-        OSError: it is nothing of ours.
+        OSError: it is not from opscope.
     """
     try:
         one = in_memory(one) or one
@@ -251,13 +251,13 @@ def in_memory(one: Artefact) -> Artefact | None:
     found = at(IN_MEMORY / name)
     is_its = found is not None and found.name.rpartition("-")[0] == one.name.removesuffix(NOTE)
     if found is None or os.sep in name or not is_its:
-        raise PermissionError(errno.EPERM, "it is no note of a ring", os.fspath(one.path))
+        raise PermissionError(errno.EPERM, "it is not a ring file", os.fspath(one.path))
     try:
         there = os.lstat(found.path)
     except FileNotFoundError:
         return None
     if there.st_uid != os.geteuid() or stat.S_IMODE(there.st_mode) != 0o600:
-        raise PermissionError(errno.EPERM, "it is not this user's alone", os.fspath(found.path))
+        raise PermissionError(errno.EPERM, "other users can access it", os.fspath(found.path))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Attributes that are computed when they are first looked at, and kept.
+"""Attributes that are computed on first access and cached.
 
 Unlike :func:`functools.cached_property` below Python 3.12 this takes no lock, which all objects of
 a class would share: a signal handler that reads an attribute while the interrupted code computes it

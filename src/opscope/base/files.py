@@ -1,4 +1,4 @@
-"""Opening, reading and removing what lies in a folder that may come from anywhere.
+"""Safe opening, reading and removing of files in folders of unknown origin.
 
 The folder that the user named may be a link. Inside it no link is followed, and nothing but plain
 files is opened: a pipe waits for ever, a device has no end, and a link leads to another's file.
@@ -15,13 +15,13 @@ from typing import TypeAlias
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _KINDS = {
-    stat.S_IFLNK: "it is a link, and inside a folder opscope follows none; copy what it points to",
-    stat.S_IFIFO: "it is a pipe, and not a plain file",
-    stat.S_IFSOCK: "it is a socket, and not a plain file",
-    stat.S_IFCHR: "it is a device, and not a plain file",
-    stat.S_IFBLK: "it is a device, and not a plain file",
-    stat.S_IFDIR: "it is a folder, and not a plain file",
-    stat.S_IFREG: "it is a plain file, and not a folder",
+    stat.S_IFLNK: "it is a link, and opscope follows no links in a folder; copy its target",
+    stat.S_IFIFO: "it is a pipe, not a plain file",
+    stat.S_IFSOCK: "it is a socket, not a plain file",
+    stat.S_IFCHR: "it is a device, not a plain file",
+    stat.S_IFBLK: "it is a device, not a plain file",
+    stat.S_IFDIR: "it is a folder, not a plain file",
+    stat.S_IFREG: "it is a plain file, not a folder",
 }
 AnyPath: TypeAlias = "str | os.PathLike[str]"
 
@@ -118,7 +118,7 @@ def _owners(place: int) -> set[int]:
 
 def _checked_name(name: str, path: str) -> str:
     if name in ("", os.curdir, os.pardir):
-        raise _refused("its name leads out of the folder", path)
+        raise _refused("its name points outside the folder", path)
     return name
 
 

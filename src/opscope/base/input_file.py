@@ -1,4 +1,5 @@
-"""Opening what may be a trace: only folders and plain files are, and whatever else is said so.
+"""Opening a possible trace: folders and plain files are accepted, everything else is refused with
+its kind.
 
 A device has no end, a pipe waits for a writer that never comes, and a small file of compressed
 zeros fills any memory: none of them may be taken for a trace.
@@ -59,12 +60,11 @@ def open_plain(path: Path) -> BinaryIO:
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return file
     file.close()
-    raise _no_plain_file(path) or unreadable(path, OSError("it is no plain file"))
+    raise _no_plain_file(path) or unreadable(path, OSError("it is not a plain file"))
 
 
 def open_in_folder(path: Path) -> BinaryIO:
-    """Open a file in a folder of ours, which may come from anywhere: no link, and nothing but a
-    plain file.
+    """Open a file in an opscope folder of unknown origin: no link, and only a plain file.
 
     Raises:
         TraceFormatError: it is something else, or cannot be read.
@@ -103,6 +103,6 @@ def _no_plain_file(path: Path) -> TraceFormatError | None:
     if not what:
         return None
     return TraceFormatError(
-        f"{shown_path(path)} is {what}, and a trace is a folder of files or a plain file. Write "
-        "what comes out of a pipe or device to a file first; check the path otherwise."
+        f"{shown_path(path)} is {what}, but a trace is a folder or a plain file. Check the "
+        "path; write data from a pipe or device to a file first."
     )

@@ -79,14 +79,14 @@ def said(text: str | bytes, shape: Shape) -> Any:
     """
     value = json.loads(text, parse_int=_whole_number)
     if not has_shape(value, shape):
-        raise ValueError("what it says is not what opscope writes")
+        raise ValueError("its contents are not from opscope")
     return value
 
 
 def _whole_number(digits: str) -> int:
     number = int(digits)
     if not -_MOST < number < _MOST:
-        raise ValueError("it has a number that cannot be")
+        raise ValueError("it has an impossible number")
     return number
 
 

@@ -1,4 +1,4 @@
-"""Memory that is left, and what to say when it is not enough."""
+"""Available memory, and the error if it is not sufficient."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def require_memory(needed_bytes: int, what: str, left: int | None = None) -> Non
     """
     left = memory_left() if left is None else left
     if left is not None and needed_bytes > left:
-        needs = f": it needs about {_gigabytes(needed_bytes)}, and {_gigabytes(left)} are left"
+        needs = f": it needs about {_gigabytes(needed_bytes)}, but {_gigabytes(left)} are available"
         raise _insufficient(what, needs)
 
 

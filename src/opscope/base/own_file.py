@@ -1,4 +1,4 @@
-"""Files and sockets of ours in the program's process.
+"""opscope's files and sockets in the program's process.
 
 The program may close all file descriptors and open other files under the same numbers, so each use
 checks that the descriptor still refers to our file. None of ours has the number of standard input,
@@ -10,6 +10,8 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+import sys
+from collections.abc import Callable
 from contextlib import suppress
 
 _HIGH = 512
@@ -61,7 +63,7 @@ class OwnSocket:
 
     @classmethod
     def of(cls, file: OwnFile) -> OwnSocket:
-        """The socket that a file of ours is, which is closed with it."""
+        """The socket of this file descriptor, which is closed with it."""
         made = cls.__new__(cls)
         made._take(file)
         return made
@@ -79,10 +81,11 @@ class OwnSocket:
         self.socket.detach()
         self._file.close()
 
-    def __del__(self) -> None:
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         """Likewise: Python's own socket would close whatever has its number by now."""
         if hasattr(self, "_file"):
-            self.close()
+            # When Python ends, functions of this module may be gone; so are the files, soon.
+            self.socket.detach() if is_finalizing() else self.close()
 
 
 def _out_of_the_way(descriptor: int) -> int:

@@ -1,4 +1,5 @@
-"""How opscope starts a Python of its own: the only way, which runs nothing that lies around.
+"""The only way in which opscope starts a Python process: isolated from the current folder and
+environment.
 
 An interpreter that is started with ``-m`` or ``-c`` looks for modules in the current folder first,
 and every one looks where ``PYTHONPATH`` says. Either may be a folder of somebody else, or of the
@@ -38,7 +39,7 @@ def interpreter() -> list[str]:
 def bare_python(file: str, *arguments: str) -> list[str]:
     """The command that runs a file that needs the standard library alone."""
     if not sys.executable or getattr(sys, "frozen", False):  # that would start the program again
-        raise FileNotFoundError(2, "this program has no Python of its own that could be started")
+        raise FileNotFoundError(2, "this program has no Python executable that can be started")
     writes_none = ["-B"] if sys.dont_write_bytecode else []
     return [sys.executable, "-I", "-S", *writes_none, os.path.abspath(file), *arguments]
 

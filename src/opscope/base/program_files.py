@@ -1,4 +1,4 @@
-"""Which source files are the program's own, and which are installed."""
+"""Distinguishes the program's own source files from installed ones."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ LIBRARY_MARKS = (
 )
 """What the full names of installed files contain."""
 
-LIBRARY_ENDINGS = ("/opscope", "/pytest", "/torchrun")
-"""How the names of installed files end that start programs, and stand in no such folder."""
+LIBRARY_ENDINGS = ("/opscope", "/pytest", "/torchrun", "/opscope/torch_api/annotate.py")
+"""How the names of installed files end that start programs, and stand in no such folder; the last
+is opscope's one file whose calls are recorded, wherever opscope is."""
 
 WAITING_FUNCTIONS = (
     *("threading.py:wait", "threading.py:acquire", "threading.py:join"),

@@ -1,4 +1,4 @@
-"""How much of a long piece of work is done, from the code that does it to a listener.
+"""Progress of long tasks, reported to a listener.
 
     with listening(lambda share: print(f"{share:.0%}")):
         write_perfetto(trace, path)

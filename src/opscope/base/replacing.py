@@ -41,7 +41,7 @@ def replace_folder(final: Path, new: Path, old: Path) -> None:
                 raise
         with suppress(FileNotFoundError):  # another process was quicker
             final.rename(old / str(attempt))
-    raise OSError(errno.EBUSY, "other processes replace it all the time", str(final))
+    raise OSError(errno.EBUSY, "other processes keep replacing it", str(final))
 
 
 def _exchange(one: Path, other: Path) -> bool:
@@ -72,8 +72,8 @@ def read_unreplaced(read: Callable[[Path], _Read], find: Callable[[], Path]) -> 
             if _identity(folder) == before:
                 return found
     raise TraceFormatError(
-        f"{folder} is being replaced again and again while it is read. Read it when the program "
-        "that writes it has ended, or have that write to another folder."
+        f"{folder} is replaced repeatedly during reading. Read it when the writing program has "
+        "ended, or let that program write to another folder."
     )
 
 

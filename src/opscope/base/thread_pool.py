@@ -53,7 +53,7 @@ class ThreadPool:
             ended.acquire()
 
     def close(self) -> None:
-        """Let the workers end when they have done what there is, without waiting for that."""
+        """Let the workers end after the queued work, without waiting."""
         self._tasks.put(None)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:

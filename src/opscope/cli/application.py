@@ -22,20 +22,23 @@ from opscope.cli.parser import Parser
 from opscope.errors import OpscopeError, UsageError, not_installed
 
 COMMANDS = {
-    "run": "Run a program, record what torch does in it, then say where the time went.",
-    "attach": "List the processes that opscope can reach, or record one of them while it runs.",
-    "top": "Show live what a process does: operators, modules, memory, step time, own cost.",
+    "run": "Run a program and record what torch does in it, then print where the time went.",
+    "attach": "List the processes that opscope can reach, or record a running process.",
+    "top": "Show what a running process does: operators, modules, memory, step time, overhead.",
     "summary": "Show where the time went: operators, modules, memory, devices, compiled code.",
-    "why": "Show why a step takes as long as it does: every cause, and what to change.",
-    "memory": "Show what was in use when memory was fullest.",
-    "ranks": "Compare the ranks of a job: which one the others wait for, why, and where.",
+    "why": "Show why a step takes as long as it does: each cause, and what to change.",
+    "memory": "Show what filled the memory at its peak: categories, modules, operators, functions.",
+    "ranks": "Compare the ranks of a job: which rank the others wait for, why, and where.",
     "diff": "Compare two versions of a program: what is slower, what is more, what only moved.",
-    "report": "Write a page that shows a trace: timeline, operators, modules, memory, steps.",
-    "view": "Show a trace in the browser, however long it is.",
-    "export": "Write a trace in a format that other tools read, or run its operators again.",
-    "sql": "Run an SQL query over a trace.",
+    "report": "Write an HTML page that shows a trace: timeline, operators, modules, memory, steps.",
+    "view": "Show a trace of any length in the browser.",
+    "export": "Convert a trace to another format, or run its operators again.",
+    "sql": "Run an SQL query on a trace.",
     "mcp": "Answer agents' questions about traces, over the Model Context Protocol.",
-    "doctor": "Check what would be recorded and why not the rest; build, recover, complete.",
+    "doctor": (
+        "Check what opscope can record here; build the bridge, recover a trace, print shell "
+        "completions."
+    ),
 }
 """In the order of ``opscope --help``, each with the first line of its module's docstring. A module
 declares its options with ``options(parser)`` and does what they say with ``main(asked)``."""
@@ -64,9 +67,9 @@ FORMER = {
 _BROUGHT = ("rich", "pyarrow", "duckdb", "shtab")
 """What commands need beside NumPy. Recording from a program does not, so they may be missing."""
 
-_ABOUT = """Record what a PyTorch program does, and see where its time went.
+_ABOUT = """Record what a PyTorch program does, and show where its time went.
 
-Start with `opscope run train.py`, then look at what it recorded with `opscope why`."""
+Start with `opscope run train.py`, then look at the recording with `opscope why`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -78,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     outcome = _outcome(sys.argv[1:] if arguments is None else arguments)
     if callable(outcome):
-        # What is left to do runs here, with nothing of ours on the stack: a program that
+        # The rest runs here, without opscope frames on the stack: a program that
         # `opscope run` runs should find it nearly as deep as Python's own.
         outcome()
     elif outcome:
@@ -131,7 +134,7 @@ def _outcome(words: Sequence[str]) -> Any:
         return 1
     except OSError as error:
         reason = error.strerror or error
-        code = _failed(f"The output cannot be written: {reason}. Send it somewhere else.", 1)
+        code = _failed(f"The output cannot be written: {reason}. Redirect it to another file.", 1)
         _give_up_output()
         return code
     except KeyboardInterrupt:
@@ -145,7 +148,8 @@ def _do(words: Sequence[str]) -> Any:
         _listen_not()
     if name in FORMER:
         raise UsageError(
-            f"Invalid choice: {name!r}. It is `opscope {FORMER[name]}` now. See `opscope --help`."
+            f"Invalid choice: {name!r}. This command is now `opscope {FORMER[name]}`. See "
+            "`opscope --help`."
         )
     if name not in COMMANDS:
         return _parser()[0].parse_args(words or ["--help"])

@@ -1,15 +1,14 @@
-"""List the processes that opscope can reach, or record one of them while it runs.
+"""List the processes that opscope can reach, or record a running process.
 
-Those are reached that called opscope.listen(), or have OPSCOPE_CONTROL=1 in their environment and
-import opscope or run under `opscope run`; from Python 3.14 on, others are asked to listen. Sockets
-of processes that are gone are removed.
+opscope reaches a process that called opscope.listen(), or that has OPSCOPE_CONTROL=1 in its
+environment and imports opscope or runs under `opscope run`. From Python 3.14 on, opscope can make
+other processes listen. Sockets of ended processes are removed.
 
-With PID, that process is recorded for a while; what it recorded is copied into a file of ours, of
-which the trace is made here, so that costs the process nothing, and it is left as it was. With
---start it records until --stop; that fills its memory, so for long times use `opscope run
---flight-recorder`, and what it recorded is lost if it ends before. --dump has its flight recorder
-write what it holds, and prints where; while its GIL is held a process cannot be asked, and its
-flight recorder still hears a signal: kill -USR2 PID.
+With PID, the process is recorded for some seconds and then left as it was. The trace is made
+outside that process. --start records until --stop; the recording stays in the memory of the process
+and is lost if the process ends first, so use `opscope run --flight-recorder` for long times. --dump
+makes its flight recorder write a dump, and prints the dump's path. A process whose GIL is held
+cannot answer, but its flight recorder still receives a signal: kill -USR2 PID.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def add_process(parser: ArgumentParser, nargs: str | None = None) -> None:
         metavar="PID",
         nargs=nargs,
         type=whole_number(),
-        help="Number of the process; `opscope attach` lists those there are.",
+        help="Process ID; `opscope attach` lists the processes.",
     )
 
 
@@ -62,36 +61,37 @@ def options(parser: Parser) -> None:
     """Declare them."""
     add_process(parser, "?")
     actions = parser.add_argument_group("instead of recording now").add_mutually_exclusive_group()
-    actions.add_argument("--start", action="store_true", help="Begin to record, until --stop.")
+    actions.add_argument("--start", action="store_true", help="Start recording; --stop ends it.")
     actions.add_argument(
-        "--stop", action="store_true", help="End what --start began, and write a trace of it."
+        "--stop",
+        action="store_true",
+        help="Stop the recording that --start began, and write its trace.",
     )
     actions.add_argument(
-        "--dump", action="store_true", help="Have the flight recorder write what it holds."
+        "--dump", action="store_true", help="Make the flight recorder write a dump now."
     )
     actions.add_argument(
-        "--status", action="store_true", help="Print as JSON what is recorded in the process."
+        "--status", action="store_true", help="Print what the process records, as JSON."
     )
     parser.add_argument(
         "--reason",
         metavar="TEXT",
         default="",
-        help="With --dump: why, in a few words; part of the trace.",
+        help="With --dump: the reason, a few words; stored in the trace.",
     )
     parser.add_argument(
         "--seconds",
         metavar="N",
         type=seconds(1e-9, _LONGEST_S),
         default=10.0,
-        help="How long to record; Ctrl-C ends it earlier. [default: 10]",
+        help="Duration; Ctrl-C ends it earlier. [default: 10]",
     )
     parser.add_argument(
         "-o",
         "--output",
         metavar="DIR",
         type=Path,
-        help="Folder of the trace; a trace that is there already is replaced. [default: "
-        "NAME-PID.opscope]",
+        help="Folder of the trace; replaces an existing trace. [default: NAME-PID.opscope]",
     )
     add_switches(parser.add_argument_group("what to record"))
     add_format(parser)
@@ -102,7 +102,9 @@ def main(asked: Namespace) -> None:
     """List processes, or do with one of them what was asked for."""
     if asked.process is None:
         if asked.start or asked.stop or asked.dump or asked.status:
-            raise UsageError("Of which process? Give its PID; `opscope attach` lists those.")
+            raise UsageError(
+                "The PID of the process is missing; `opscope attach` lists the processes."
+            )
         _list(asked.format)
     elif asked.start:
         with unwound_when_ended(), reach(asked.process) as asking:
@@ -128,7 +130,7 @@ def main(asked: Namespace) -> None:
 
 
 def arguments_of(recorded: Collection[str]) -> dict[str, bool]:
-    """Switches as arguments of a profile, as a process is asked with them."""
+    """Switches as profile arguments, for the request to the process."""
     return {s.parameter: True for s in switches() if s.option in recorded and s.parameter}
 
 
@@ -150,7 +152,7 @@ def _folder_for(output: Path | None, process: int, command: str) -> Path:
     words = [Path(word).stem for word in command.split() if word.endswith(".py")]
     name = re.sub(r"[^\w.-]+", "-", words[0] if words else "process")
     place = destination.choose(output, None, f"{name}-{process}")
-    place.check()
+    destination.check(place)
     return place.trace
 
 
@@ -162,7 +164,7 @@ def _keep(log: bytes, answer: dict[str, Any], folder: Path) -> None:
     for line in headline(trace):
         messages.say(line)
     messages.say(describe_completeness(trace))
-    messages.say(f"look closer with `opscope summary {quote(str(written))}`")
+    messages.say(f"details: `opscope summary {quote(str(written))}`")
 
 
 def _written(log: bytes, answer: dict[str, Any], folder: Path) -> tuple[TraceData, Path]:
@@ -187,8 +189,8 @@ def _list(format: RowsFormat) -> None:
     ).show(format)
     if not rows and format is RowsFormat.TABLE:
         Messages().say(
-            "no process of yours listens; start one with OPSCOPE_CONTROL=1 under `opscope run`, or "
-            "have it call opscope.listen()"
+            "no process of yours listens; start one with OPSCOPE_CONTROL=1 under `opscope "
+            "run`, or let it call opscope.listen()"
         )
 
 

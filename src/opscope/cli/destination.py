@@ -1,4 +1,4 @@
-"""Where ``opscope run`` puts its files: checked before the program runs, never lost after it."""
+"""Output paths of ``opscope run``: checked before the program starts; fallbacks after it."""
 
 from __future__ import annotations
 
@@ -7,45 +7,27 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from opscope.base.address import refuse_address
 from opscope.errors import OpscopeError, UsageError
+from opscope.live.end_request import CHROME_SUFFIXES, Destination, with_part
 from opscope.recording.facts.process_facts import launched_rank
 from opscope.storage.processes import PROCESSES
-
-CHROME_SUFFIXES = (".json.gz", ".json")
-"""Those of the Chrome writer, which is not imported for runs that write none."""
 
 _PART_OF_A_TRACE = re.compile(rf"(\..*|rank=\d+|process=\d+|cycle-\d+|{re.escape(PROCESSES)})")
 
 
-@dataclass(frozen=True)
-class Destination:
-    """Absolute paths, because the program may change the current folder."""
-
-    trace: Path  # folder of the trace; with a schedule, the folder that holds one trace per cycle
-    # Chrome trace file, if asked for; with a schedule, the cycle number is put into its name
-    chrome: Path | None = None
-    report: Path | None = None  # HTML page, if asked for; named as ``chrome`` is
-
-    def of_cycle(self, number: int) -> Destination:
-        """Where the files of the ``number``-th recorded cycle go."""
-        name = f"cycle-{number}"
-        files = [file and with_part(file, name) for file in (self.chrome, self.report)]
-        return Destination(self.trace / name, *files)
-
-    def check(self) -> None:
-        """Create the folders above, and make sure that files can be written into them."""
-        if self.trace.exists():
-            _check_replaceable(self.trace)
-        for option, file in (("--chrome", self.chrome), ("--report", self.report)):
-            if file is not None and file.is_dir():
-                raise UsageError(f"{file} is a folder. Give {option} the name of a file.")
-        _check_writable(self.trace if self.trace.exists() else self.trace.parent)
-        for file in filter(None, (self.chrome, self.report)):
-            _check_writable(file.parent)
+def check(files: Destination) -> None:
+    """Create the folders above, and make sure that files can be written into them."""
+    if files.trace.exists():
+        _check_replaceable(files.trace)
+    for option, file in (("--chrome", files.chrome), ("--report", files.report)):
+        if file is not None and file.is_dir():
+            raise UsageError(f"{file} is a folder. {option} needs a file name.")
+    _check_writable(files.trace if files.trace.exists() else files.trace.parent)
+    for file in filter(None, (files.chrome, files.report)):
+        _check_writable(file.parent)
 
 
 def choose(
@@ -72,12 +54,6 @@ def choose(
     return Destination(Path(os.path.abspath(trace)), *absolute)
 
 
-def with_part(path: Path, part: str) -> Path:
-    """``trace.json.gz`` with ``part`` becomes ``trace-part.json.gz``."""
-    suffix = next((s for s in (*CHROME_SUFFIXES, ".html") if path.name.endswith(s)), "")
-    return path.with_name(f"{path.name.removesuffix(suffix)}-{part}{suffix}")
-
-
 def write_or_rescue(
     write: Callable[[Path], object], path: Path
 ) -> tuple[Path, OpscopeError | OSError | None]:
@@ -100,7 +76,7 @@ def write_or_rescue(
 def reason(error: BaseException) -> str:
     """What is wrong, as part of a sentence."""
     if isinstance(error, MemoryError):  # of which libraries say no more than a function's name
-        return "there is not enough memory. Free or allow some more, or record less."
+        return "there is not enough memory. Free some memory, raise the limit, or record less."
     return str(error)
 
 
@@ -126,12 +102,13 @@ def free_folder(wanted: Path) -> Path:
 def _check_replaceable(folder: Path) -> None:
     """An earlier trace may be replaced; anything else stays as it is."""
     if not folder.is_dir():
-        raise UsageError(f"{folder} is a file, and a trace is a folder. Change --output.")
+        raise UsageError(f"{folder} is a file, but a trace is a folder. Change --output.")
     for entry in folder.iterdir():
         if not _PART_OF_A_TRACE.fullmatch(entry.name):
             raise UsageError(
-                f"{folder} holds {entry.name}, which is no part of a trace, so nothing was run. "
-                "Give --output a new folder, or that of an earlier trace to replace it."
+                f"{folder} contains {entry.name}, which does not belong to a trace, so the "
+                "program was not started. Set --output to a new folder, or to a trace that may "
+                "be replaced."
             )
 
 
@@ -143,6 +120,6 @@ def _check_writable(folder: Path) -> None:
             pass
     except OSError as error:
         raise UsageError(
-            f"Nothing can be written to {folder} ({error.strerror or error}), so nothing was run. "
-            "Choose a place you may write to."
+            f"{folder} is not writable ({error.strerror or error}), so the program was not "
+            "started. Choose a folder that you may write to."
         ) from error

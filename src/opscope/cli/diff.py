@@ -1,8 +1,9 @@
 """Compare two versions of a program: what is slower, what is more, what only moved.
 
-Calls, bytes and shapes are compared exactly. Times are those of typical steps after the start-up,
-and count as changed only beyond what recordings differ by anyway: record each version three times
-or more, in turns, to see small changes. In JSON, times are nanoseconds a step.
+Calls, bytes and shapes are compared exactly. Times are compared over typical steps after start-up,
+and a difference counts only if it exceeds the differences between recordings of one version. To
+detect small changes, record each version three times or more, alternating. In JSON, times are
+nanoseconds of a step.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ def options(parser: Parser) -> None:
         "recordings",
         nargs="+",
         metavar="OLD NEW",
-        help="Traces: folders, or Chrome traces of any profiler. Several of the old version, where "
-        "--to lists those of the new. With --run two scripts, and after -- their arguments.",
+        help="Traces: folders, or Chrome traces of any profiler. With --to, all of these are of "
+        "the old version. With --run two scripts, and after -- their arguments.",
     )
     parser.add_argument(
         "--run",
@@ -58,32 +59,32 @@ def options(parser: Parser) -> None:
         "reject the new one: by --gate, else by whether it is faster.",
     )
     parser.add_argument(
-        "--to", nargs="+", type=Path, metavar="NEW", help="Recordings of the new version."
+        "--to", nargs="+", type=Path, metavar="NEW", help="Traces of the new version."
     )
     parser.add_argument(
         "--gate",
         metavar="CONDITIONS",
-        help="What has to hold, as in step<=+2%%,memory<=+1%%,count==. Exits with "
-        f"{FAILED} where something does not, with {NOT_JUDGED} where that cannot be told.",
+        help=f"Conditions to check, as in step<=+2%%,memory<=+1%%,count==. Exit code {FAILED} if "
+        f"one fails, {NOT_JUDGED} if one cannot be decided.",
     )
     parser.add_argument(
         "--despite",
         nargs="+",
         **one_of(Despite),
-        help="Compare times although versions of torch or Python, or what was recorded, differ.",
+        help="Compare times even if versions of torch or Python, or recording options, differ.",
     )
     parser.add_argument(
         "--format",
         default=DiffFormat.TABLE,
         **one_of(DiffFormat),
-        help="How to print it. [default: table]",
+        help="Output format. [default: table]",
     )
     parser.add_argument(
         "-o",
         "--output",
         metavar="FILE",
         type=Path,
-        help="Write it to a file instead. [default: for html, diff.html]",
+        help="Write to a file instead. [default: diff.html for html, else standard output]",
     )
     add_row_limit(parser, MOST_ROWS, "Rows of each table")
     parser.epilog = example(
@@ -143,8 +144,8 @@ def _sides(recordings: list[Path], to: list[Path] | None) -> tuple[list[Path], l
         return recordings, to
     if len(recordings) != 2:
         raise UsageError(
-            f"There are {len(recordings)} recordings, and nothing that says which are of which "
-            "version. Write opscope diff OLD NEW, or opscope diff OLD... --to NEW..."
+            f"diff needs an old and a new trace, but got {len(recordings)}. Write opscope diff "
+            "OLD NEW, or opscope diff OLD... --to NEW..."
         )
     return recordings[:1], recordings[1:]
 

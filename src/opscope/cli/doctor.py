@@ -1,22 +1,21 @@
-"""Check what would be recorded and why not the rest; build, recover, complete.
+"""Check what opscope can record here; build the bridge, recover a trace, print shell completions.
 
-Records a few operators to find out. Exits with 0 if recording works, else with 1.
+The check records a few operators. Exit code: 0 if recording works, else 1.
 
---build compiles the part of opscope that is built against the installed torch. That happens by
-itself at first use; do it ahead of time in a container image, or on a machine that has a compiler
-for one that has none (set OPSCOPE_CACHE to a folder that both see).
+--build compiles the C++ extension for the installed torch. opscope does this at first use; do it
+ahead of time in a container image, or on a machine with a compiler for one without (set
+OPSCOPE_CACHE to a folder that both can read).
 
---recover writes the trace of a recording whose program was killed, or crashed. `opscope run` does
-so by itself, unless what waits for that was killed too. In a folder of dumps of a flight recorder,
-those that were not finished become traces.
+--recover writes the trace of a program that was killed or crashed. `opscope run` starts a watchdog
+process that does this, unless it was killed too. In a folder of flight recorder dumps, unfinished
+dumps become traces.
 
---completion prints what makes a shell complete commands and options. Write it to where the shell
-looks for such, again after an upgrade of opscope:
-~/.local/share/bash-completion/completions/opscope, for zsh ~/.zfunc/_opscope with ~/.zfunc in
-$fpath, for fish ~/.config/fish/completions/opscope.fish.
+--completion prints the shell's completion script for opscope. Write it to
+~/.local/share/bash-completion/completions/opscope, for zsh to ~/.zfunc/_opscope with ~/.zfunc in
+$fpath, for fish to ~/.config/fish/completions/opscope.fish; and again after an upgrade of opscope.
 
---skill writes the file that teaches a coding agent to profile with opscope, to where the agent
-looks for skills, such as .claude/skills.
+--skill writes the skill file that teaches a coding agent to profile with opscope, to the agent's
+folder for skills, such as .claude/skills.
 """
 
 from __future__ import annotations
@@ -81,20 +80,27 @@ def options(parser: Parser) -> None:
     """Declare them."""
     what = parser.add_argument_group("instead of the check").add_mutually_exclusive_group()
     what.add_argument(
-        "--build", action="store_true", help="Compile the bridge to torch ahead of time."
+        "--build",
+        action="store_true",
+        help="Compile the C++ extension for the installed torch ahead of time.",
     )
     what.add_argument(
         "--recover",
         metavar="FOLDER",
         type=Path,
-        help="Make traces of what is unfinished where they were to be written to.",
+        help="Write the traces of unfinished recordings in FOLDER.",
     )
     what.add_argument(
-        "--skill", metavar="DIR", type=Path, help="Write the skill for coding agents there."
+        "--skill",
+        metavar="DIR",
+        type=Path,
+        help="Write the skill file for coding agents to this folder.",
     )
-    what.add_argument("--completion", **one_of(Shell), help="Print completions for this shell.")
+    what.add_argument(
+        "--completion", **one_of(Shell), help="Print the completion script for this shell."
+    )
     parser.add_argument(
-        "--force", action="store_true", help="With --build: even if the cache has it already."
+        "--force", action="store_true", help="With --build: compile even if the cache has it."
     )
     parser.epilog = example("opscope doctor", "opscope doctor --recover train.opscope")
 
@@ -124,7 +130,7 @@ def _build(force: bool) -> None:
     began = time.monotonic()
     path = bridge.build(force=force)
     if ready:
-        messages.say(f"the bridge is there already: {path}")
+        messages.say(f"already built: {path}")
     else:
         messages.say(f"built in {time.monotonic() - began:.1f} s: {path}")
 
@@ -160,19 +166,19 @@ def _examine() -> Iterator[Check]:
 def _clock() -> Check:
     machine = platform.machine()
     if machine not in ("x86_64", "AMD64", "i386", "i686"):
-        return Check("clock", Health.GOOD, f"the system counter of {machine}")
+        return Check("clock", Health.GOOD, f"system counter of {machine}")
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             flags = next((line.split() for line in file if line.startswith("flags")), [])
     except OSError:
         flags = []
     if "constant_tsc" in flags and "nonstop_tsc" in flags:
-        return Check("clock", Health.GOOD, "time stamp counter, constant and never stopping")
+        return Check("clock", Health.GOOD, "time stamp counter, constant rate")
     return Check(
         "clock",
         Health.ABSENT,
-        "the time stamp counter is not known to be constant here (a virtual machine may hide it), "
-        "so long durations may be off by as much as the CPU's frequency changes",
+        "the time stamp counter may not have a constant rate here (a virtual machine may hide "
+        "that it has), so long durations can be wrong by as much as the CPU frequency changes",
     )
 
 
@@ -189,10 +195,10 @@ def _compiler(status: bridge.BridgeStatus) -> Check:
 
 def _bridge(status: bridge.BridgeStatus) -> Check:
     if status.shipped:
-        return Check("bridge", Health.GOOD, f"came with opscope: {status.path}")
+        return Check("bridge", Health.GOOD, f"shipped with opscope: {status.path}")
     if status.built:
         return Check("bridge", Health.GOOD, f"built for this torch: {status.path}")
-    detail = f"not built yet; it will be at first use, in {bridge.cache_folder()}"
+    detail = f"not built yet; the first use builds it in {bridge.cache_folder()}"
     return Check("bridge", Health.ABSENT, detail)
 
 
@@ -206,7 +212,9 @@ def _recording() -> Iterator[Check]:
     cost_ns = cost_of_an_event_ns(trace)
     cost = f"; one event costs about {cost_ns:.0f} ns" if cost_ns else ""
     works = len(trace.events) > 0
-    detail = f"{len(trace.events)} events in a trial{cost}" if works else "a trial recorded nothing"
+    detail = (
+        f"{len(trace.events)} events in a test{cost}" if works else "the test recorded no events"
+    )
     yield Check("recording", Health.GOOD if works else Health.FATAL, detail)
     if len(trace.table("gpu")):  # otherwise the line about the source below says it
         for line in describe_devices(trace):
@@ -260,11 +268,14 @@ def _why_no_gpu(trace: TraceData) -> str:
     import torch
 
     if torch.cuda.is_available():
-        return str(trace.metadata.get("gpu", {}).get("unavailable", "nothing ran on it"))
+        return str(trace.metadata.get("gpu", {}).get("unavailable", "no work ran on it"))
     if torch.version.cuda is None:
         return "this torch was built without CUDA"
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
         return f"no NVIDIA driver here; this torch was built for CUDA {torch.version.cuda}"
-    return "torch sees no GPU, though there is an NVIDIA driver; CUDA_VISIBLE_DEVICES may hide it"
+    return (
+        "torch finds no GPU, although an NVIDIA driver is installed; CUDA_VISIBLE_DEVICES may "
+        "hide it"
+    )

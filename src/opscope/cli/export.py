@@ -1,11 +1,11 @@
-"""Write a trace in a format that other tools read, or run its operators again.
+"""Convert a trace to another format, or run its operators again.
 
-Of a folder with several processes and none chosen, all are in one file, on one clock; in opscope's
-own format each is a part of the folder.
+For a folder with several processes, all go into one file, on one clock; in opscope's own format
+each becomes a part of the folder.
 
-With --replay nothing is written: every distinct call of an operator is made on fresh tensors of the
-recorded shapes, strides and types, outside the program it came from, and timed; what cannot be made
-again is named, with the reason. That takes a trace with arguments of operators (--shapes).
+--replay writes no file. It calls each distinct operator call on new tensors of the recorded shapes,
+strides and types, outside the program, and measures it. Calls that cannot be repeated are listed
+with the reason. Record with --shapes for this.
 """
 
 from __future__ import annotations
@@ -67,16 +67,22 @@ def options(parser: Parser) -> None:
     add_trace(parser, period=False)
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument(
-        "-o", "--output", metavar="FILE", type=Path, help="What to write; replaced if there."
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        help="File to write; replaces an existing file.",
     )
-    what.add_argument("--replay", action="store_true", help="Run the operators again instead.")
+    what.add_argument(
+        "--replay", action="store_true", help="Run the operators again and measure them."
+    )
     names = [one.name for one in ALL_FORMATS]
     printed = [one.value for one in RowsFormat]
     parser.add_argument(
         "--format",
         metavar="FORMAT",
-        help=f"What to write: {', '.join(names)} [default: by the name of FILE]; with --replay how "
-        f"to print it: {', '.join(printed)}.",
+        help=f"File format: {', '.join(names)} [default: from the name of FILE]; with --replay "
+        f"the output format: {', '.join(printed)}.",
     )
     parser.add_argument(
         "--metric",
@@ -89,12 +95,12 @@ def options(parser: Parser) -> None:
         metavar="N",
         type=whole_number(1),
         default=10,
-        help="How often each call is timed. [default: 10]",
+        help="Number of measurements of each call. [default: 10]",
     )
     group.add_argument(
         "--device",
         metavar="DEVICE",
-        help="Run on this device, such as cpu or cuda:1. [default: where it was recorded]",
+        help="Device to run on, such as cpu or cuda:1. [default: as recorded]",
     )
     add_row_limit(group, None, "Rows to show")
     parser.epilog = example("opscope export -o train.json.gz", "opscope export --replay --repeat 3")
@@ -110,7 +116,7 @@ def main(asked: Namespace) -> None:
     write: Callable[[TraceData, str], object] = wanted.write
     if asked.metric is not None:
         if wanted is not STACKS:
-            raise UsageError(f"--metric weighs stacks and means nothing for {wanted.name}.")
+            raise UsageError(f"--metric is for stacks and has no effect on {wanted.name}.")
         check_metric(asked.metric)
         write = functools.partial(write_own_stacks, metric=asked.metric)
     messages, chosen = Messages(), choose_trace(asked)
@@ -120,7 +126,7 @@ def main(asked: Namespace) -> None:
         return messages.say(f"wrote {asked.output}, {len(chosen.parts)} processes")
     loaded = open_traces(chosen)
     if loaded.is_empty:
-        raise TraceFormatError(f"{chosen.path} holds no event, so nothing was written.")
+        raise TraceFormatError(f"{chosen.path} contains no events, so no file was written.")
     with messages.progress(f"writing {asked.output}"):
         write(loaded, os.fspath(asked.output))
     messages.say(f"wrote {asked.output}")

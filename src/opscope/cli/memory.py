@@ -1,10 +1,9 @@
-"""Show what was in use when memory was fullest.
+"""Show what filled the memory at its peak: categories, modules, operators, functions.
 
-By category, module, operator and function, largest first. Record with --memory; --shapes adds
-categories and memory from before the recording, --modules and --stack say who allocated it. JSON
-and CSV have all groups, with sizes in bytes.
+Largest first. Record with --memory. --shapes adds categories and the memory from before the
+recording; --modules and --stack add what allocated it. JSON and CSV contain all groups, in bytes.
 
-Of a folder with several processes and none chosen, it shows the peak of each.
+For a folder with several processes it shows the peak of each.
 
 TRACE may also be a memory snapshot of torch (torch.cuda.memory._dump_snapshot): then what was in
 use at the peak and at the end by line, memory over time, and what the allocator held.
@@ -36,14 +35,17 @@ def options(parser: Parser) -> None:
     parser.add_argument(
         "--device",
         metavar="DEVICE",
-        help="Such as cpu or cuda:0. [default: the fullest accelerator, else cpu]",
+        help=(
+            "Device, such as cpu or cuda:0. [default: the accelerator with the highest peak, "
+            "else cpu]"
+        ),
     )
     parser.add_argument(
         "--row-limit",
         metavar="N",
         type=whole_number(1),
         default=8,
-        help="Rows of each table to show. [default: 8]",
+        help="Rows of each table. [default: 8]",
     )
     add_format(parser)
     parser.epilog = example("opscope memory", "opscope memory job --rank 2 --device cuda:2")
@@ -96,9 +98,9 @@ def _result(peak: PeakMemory, row_limit: int) -> Result:
 def _about(peak: PeakMemory) -> Iterator[str]:
     yield f"{bytes_text(peak.total_bytes)} in use on {peak.device} at its peak"
     for size_bytes, what in (
-        (peak.before_bytes, "it allocated before the recording"),
-        (peak.unseen_bytes, "that not used or freed since"),
-        (peak.uncertain_bytes, "that possibly freed by then, unnoticed"),
+        (peak.before_bytes, "allocated before the recording"),
+        (peak.unseen_bytes, "of that neither used nor freed since"),
+        (peak.uncertain_bytes, "of that possibly freed (a free was not reported)"),
     ):
         if size_bytes:
             yield f"  {bytes_text(size_bytes)} of {what}"

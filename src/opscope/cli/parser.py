@@ -1,4 +1,4 @@
-"""How commands declare their options: argparse, whose errors are raised as opscope's own."""
+"""The argument parser of commands: argparse with opscope's errors."""
 
 from __future__ import annotations
 

@@ -1,23 +1,29 @@
-"""Compare the ranks of a job: which one the others wait for, why, and where.
+"""Compare the ranks of a job: which rank the others wait for, why, and where.
 
-Ranks that wait for each other in every step take equally long for it, whoever is slow; so they are
-compared by the time in which they do not wait for others. A rank is named if its own time is longer
-than that of the others by more than chance: of jobs whose ranks are alike, one in a hundred may
-have one named. Record with `opscope run --children`: causes of waiting, lines and modules are
-in it. In JSON and CSV, times are nanoseconds of a step, on average.
+Ranks that wait for each other in every step all have the same step time. So opscope compares own
+times: step time minus waiting for other ranks. It names a rank if its own time exceeds that of the
+others by more than chance; in a job of equal ranks the risk of a wrong name is 1 %. Record with
+`opscope run --children` to get causes of waiting, lines and modules. In JSON and CSV, times are
+mean nanoseconds of a step.
 
---collectives: how fast what ranks did together was, and who waited for whom. A collective is
-matched across ranks by its group and its number there. Transfer is the time from when the last rank
-took part until the last one had all; wait is what a rank was there before that; exposed is what it
-had nothing else to do meanwhile. Bandwidths are those of nccl-tests. Clocks of several machines are
-brought together by the collectives themselves, and how well that went is said.
+--collectives: speed of each collective, and which rank the others waited for. A collective is
+matched across ranks by its process group and sequence number. Transfer is the time from the last
+rank's arrival to the end; wait is the time from a rank's arrival to the last one's; exposed is
+communication that no compute hides. Bandwidths are defined as in nccl-tests. Clocks of several
+machines are aligned by the collectives; the remaining error is printed.
 
---ask: ranks: what a step of each takes without waiting for others, and in how many it is the
-slowest. steps: which rank takes longest for each step. operators, modules, lines: own time over all
-ranks, and who has most and least of it. spread: who has more of what than the median. causes: what
-the time of each went to. memory: how much each had in use at its peak. losses: what was dropped of
-recordings, or only a newer opscope knows. The answers are made of what was added up of each process
-when it was saved; what lacks that is added up first, and kept. --rollup does so beforehand.
+--ask QUESTION prints one table:
+
+- ranks: own time of a step of each rank, and in how many steps it is the slowest
+- steps: the slowest rank of each step
+- operators, modules, lines: own time over all ranks, with the largest and the smallest rank
+- spread: ranks that exceed the median, and in what
+- causes: time of each rank by cause
+- memory: peak of each rank
+- losses: dropped events, and data that only a newer opscope can read
+
+The tables come from statistics that are computed once for each process and kept in the folder.
+--rollup computes them ahead of time.
 """
 
 from __future__ import annotations
@@ -71,36 +77,37 @@ _AMOUNTS = ("_ns", "bytes", "calls", "dropped")
 def options(parser: Parser) -> None:
     """Declare them."""
     add_trace(parser, period=False, part=False)
-    what = parser.add_argument_group("instead of the slow rank").add_mutually_exclusive_group()
+    what = parser.add_argument_group("other views").add_mutually_exclusive_group()
     what.add_argument(
-        "--collectives", action="store_true", help="What ranks did together, and who waited."
+        "--collectives", action="store_true", help="Collectives: speed, transfer and waiting times."
     )
     questions = {**one_of(JobQuestion), "metavar": "QUESTION"}
     names = ", ".join(one.value for one in JobQuestion)
-    what.add_argument("--ask", **questions, help=f"One of {names}.")
+    what.add_argument("--ask", **questions, help=f"Print one table: {names}.")
     what.add_argument(
-        "--rollup", action="store_true", help="Add up every process, so that --ask is quick."
+        "--rollup",
+        action="store_true",
+        help="Precompute the statistics of every process, which makes --ask fast.",
     )
     parser.add_argument(
-        "--again", action="store_true", help="With --rollup: also what is there and right."
+        "--again", action="store_true", help="With --rollup: recompute existing statistics."
     )
     parser.add_argument(
         "--engine",
         default=EngineName.DUCKDB,
         **one_of(EngineName),
-        help="With --ask: what answers; the answers are the same. [default: duckdb]",
+        help="With --ask: query engine; results are the same. [default: duckdb]",
     )
     parser.add_argument(
         "--master",
         metavar="URL",
-        help="Of Spark, as in spark://host:7077. [default: $OPSCOPE_SPARK_MASTER, else this "
-        "machine]",
+        help="Spark master, as in spark://host:7077. [default: $OPSCOPE_SPARK_MASTER, else local]",
     )
     parser.add_argument(
         "--limit",
         metavar="N",
         type=whole_number(1),
-        help="With --ask: rows at most. [default: 40 in a table, else all]",
+        help="With --ask: maximum number of rows. [default: 40 in a table, else all]",
     )
     add_format(parser)
     parser.epilog = example("opscope ranks job", "opscope ranks job --ask spread --limit 10")
@@ -127,15 +134,15 @@ def _nothing_beside(chosen: Chosen) -> UsageError:
     """What is wrong where one process is looked at, unless it cannot be read."""
     if not chosen.parts or chosen.part not in (None, *chosen.parts):
         load_chosen(chosen)
-    lacks = "has nothing to be compared with"
+    lacks = "cannot be compared with others"
     if len(chosen.parts) > 1:
         return UsageError(
-            f"{chosen.part} alone {lacks}. Name several ranks, as in --rank 0,4-7, or leave --rank "
-            "out."
+            f"{chosen.part} alone {lacks}. Choose several ranks, as in --rank 0,4-7, or omit "
+            "--rank."
         )
     return UsageError(
-        f"{chosen.path} holds one process, which {lacks}. Record the job with `opscope run "
-        "--children`; `opscope summary` tells about one."
+        f"{chosen.path} contains one process, which {lacks}. Record the job with `opscope run "
+        "--children`; for one process, use `opscope summary`."
     )
 
 
@@ -164,7 +171,7 @@ def _slow_row(one: SlowRank) -> list[object]:
 
 def _show_collectives(chosen: Chosen, format: RowsFormat) -> None:
     whole = chosen.job
-    doing = f"matching what {len(whole)} processes did together"
+    doing = f"matching the collectives of {len(whole)} processes"
     found, *_ = of_readable(whole, doing, Job.collectives, fewest=2)
     kinds, waits = collective_kinds(found), rank_waits(found)
     few = kinds[:_MOST_KINDS] if format is RowsFormat.TABLE else kinds
@@ -206,7 +213,7 @@ def _show_answer(chosen: Chosen, asked: Namespace) -> None:
     messages, whole = Messages(), chosen.job
     answer, *_ = of_readable(
         whole,
-        f"asking {len(whole)} processes",
+        f"querying {len(whole)} processes",
         lambda job: job.query(asked.ask, asked.engine, most, asked.master),
     )
     shown = asked.limit or SHOWN
@@ -221,7 +228,7 @@ def _show_answer(chosen: Chosen, asked: Namespace) -> None:
     if is_table and len(answer) > shown:
         messages.say(f"only the first {shown} rows; --limit N or --format csv prints more")
     if not len(answer):
-        messages.say(f"nothing to tell of {asked.ask.value}: {_NOTHING[asked.ask]}")
+        messages.say(f"no rows for {asked.ask.value}: {_NOTHING[asked.ask]}")
     if answer.silent:
         messages.say(f"without any event: {listed(answer.silent)}")
     is_said = asked.ask is JobQuestion.LOSSES  # by the answer itself
@@ -231,14 +238,14 @@ def _show_answer(chosen: Chosen, asked: Namespace) -> None:
 _NOTHING = {
     **dict.fromkeys(
         (JobQuestion.RANKS, JobQuestion.STEPS),
-        "no process has steps. A step ends with Optimizer.step, or is marked by prof.step().",
+        "no process has steps. A step ends when Optimizer.step or prof.step() returns.",
     ),
     **dict.fromkeys(
         (JobQuestion.OPERATORS, JobQuestion.MODULES, JobQuestion.SPREAD),
         "no process ran an operator.",
     ),
-    JobQuestion.LINES: "no line of the program was recorded. Record with --stack.",
-    JobQuestion.CAUSES: "no process ran anything.",
+    JobQuestion.LINES: "source lines were not recorded. Record with --stack.",
+    JobQuestion.CAUSES: "no process has events.",
     JobQuestion.MEMORY: "memory was not recorded. Record with --memory.",
     JobQuestion.LOSSES: "nothing was dropped.",
 }
@@ -254,22 +261,23 @@ def _cell(column: str, value: object) -> str:
 def _roll_up(folder: Path, again: bool) -> None:
     """A rollup is a few small files beside the tables of a process."""
     messages = Messages()
-    with messages.progress(f"adding up {folder}"):
+    with messages.progress(f"computing statistics of {folder}"):
         made = make_rollups(folder, again)
     if not made.count:
         raise UsageError(
-            f"{folder} holds no trace of opscope's of a process whose recording has ended. Give a "
-            "folder with rank=N or process=N, as opscope run --children and Trace.save write it."
+            f"{folder} contains no finished opscope trace of a process. Name a folder with "
+            "subfolders rank=N or process=N, as `opscope run --children` and Trace.save write "
+            "it."
         )
     for why in made.failed.values():
         messages.fail(why)
     rest = made.count - len(made.made) - len(made.failed)
     messages.say(
-        f"added up {len(made.made)} of {made.count} processes"
-        + (f"; of {rest} that was done already" if rest else "")
+        f"computed the statistics of {len(made.made)} of {made.count} processes"
+        + (f"; {rest} were up to date" if rest else "")
     )
     if made.failed:
         raise TraceFormatError(
-            f"{len(made.failed)} of {made.count} processes could not be added up: "
-            f"{listed(made.failed)}. What is said about them above says what to do."
+            f"The statistics of {len(made.failed)} of {made.count} processes could not be "
+            f"computed: {listed(made.failed)}. The reasons are printed above."
         )

@@ -1,10 +1,10 @@
-"""Write a page that shows a trace: timeline, operators, modules, memory, steps.
+"""Write an HTML page that shows a trace: timeline, operators, modules, memory, steps.
 
-The timeline and memory are of the whole recording, everything else of the period. The page is one
-file that needs no network and no server: send it to anybody, open it from disk.
+Timeline and memory cover the whole recording, everything else the period. The page is one file that
+works without network and server.
 
-Of a folder with several processes it also has the steps of all side by side. The timeline shows
-those chosen with --rank; by default all, or of many the slowest, the median and the quickest.
+For a folder with several processes it also has the steps of all. The timeline shows the ranks
+chosen with --rank; by default all, or of many ranks the slowest, the median and the fastest.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ def options(parser: Parser) -> None:
         "--output",
         metavar="FILE",
         type=Path,
-        help="The page to write; replaced if there. [default: NAME.html]",
+        help="File to write; replaces an existing file. [default: NAME.html]",
     )
     parser.add_argument(
-        "--title", metavar="TEXT", default="", help="Shown at the top. [default: the program]"
+        "--title", metavar="TEXT", default="", help="Title of the page. [default: the program]"
     )
-    parser.add_argument("--open", action="store_true", help="Show it in the browser.")
+    parser.add_argument("--open", action="store_true", help="Open the page in the browser.")
     parser.epilog = example("opscope report", "opscope report job --rank 0,3 -o job.html --open")
 
 
@@ -75,7 +75,7 @@ def page_of_several(chosen: Chosen, title: str, period: Which, messages: Message
     whole = Job(chosen.path)
     (compared, together), readable, unread = of_readable(
         whole,
-        f"looking at {len(whole)} processes",
+        f"reading {len(whole)} processes",
         lambda job: (job.slow_ranks(), job.collectives()),
     )
     is_chosen = len(chosen.parts) < len(whole)

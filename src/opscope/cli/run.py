@@ -1,14 +1,14 @@
-"""Run a program, record what torch does in it, then say where the time went.
+"""Run a program and record what torch does in it, then print where the time went.
 
-The program needs no change and sees none: same arguments, same standard output, same exit code.
-Everything opscope says goes to standard error. Recording begins when the program imports torch:
-operators throughout, and of some steps all that says why the program is slow (--record). In a
-program that uses torch.profiler itself, that records with opscope too; set OPSCOPE_DROP_IN=0 to
-have it record by itself, beside opscope.
+The program needs no change: it gets the same arguments, writes the same standard output and ends
+with the same exit code. opscope prints to standard error. Recording begins when the program imports
+torch: operators all the time, and some steps in full detail, so that opscope can say why the
+program is slow (--record). Code of the program that uses torch.profiler records with opscope too;
+OPSCOPE_DROP_IN=0 keeps torch's own profiler for it.
 
-The trace is written however the program ends. Ends that cannot be noticed from inside a process
-(os._exit(), os.exec*(), a crash, being killed) leave the recording in a file, which a process that
-waits for that makes into the trace; so does `opscope doctor --recover`.
+The trace is written however the program ends. If the process is killed, crashes, or calls
+os._exit() or os.exec*(), a watchdog process writes the trace from a file that the recording is kept
+in. `opscope doctor --recover` does the same by hand.
 """
 
 from __future__ import annotations
@@ -57,10 +57,13 @@ from opscope.torch_api.settings import ProfileSettings
 
 if TYPE_CHECKING:
     from opscope.cli.session.flight_session import FlightSession
+    from opscope.cli.session.http_session import HttpSession
     from opscope.cli.session.recording_session import RecordingSession
 
 _MAX_MEMORY = "256MiB"
 _BUDGET = 0.01
+_OF_RECORDINGS = ("recorded", "record", "children")
+_OF_WHOLE_RUNS = ("why", "schedule", "chrome", "report", "table", "flops")
 
 
 def options(parser: Parser) -> None:
@@ -70,15 +73,15 @@ def options(parser: Parser) -> None:
         "words",
         nargs=argparse.PARSER,
         metavar="SCRIPT|-m MODULE|-c CODE|-",
-        help="Script (or folder or zip file with a `__main__.py`); after -m a module; after -c the "
-        "program itself; with - it comes through standard input. All that follows is handed to the "
-        "program as it is.",
+        help="Script (or folder or zip file with a `__main__.py`); after -m a module; after -c "
+        "Python code; - reads the script from standard input. All arguments after it go to "
+        "the program.",
     )
     parser.add_argument(
-        "-m", dest="is_module", action="store_true", help="Run a module, as python -m does."
+        "-m", dest="is_module", action="store_true", help="Run a module, like python -m."
     )
     parser.add_argument(
-        "-c", dest="is_code", action="store_true", help="Run what stands there, as python -c does."
+        "-c", dest="is_code", action="store_true", help="Run the given code, like python -c."
     )
     _add_what_to_record(parser)
     _add_flight_recorder(parser)
@@ -103,29 +106,34 @@ def _add_what_to_record(parser: Parser) -> None:
         "--record",
         metavar="WHAT[,WHAT]",
         type=what_to_record,
-        help="Record this throughout and nothing else: operators, or besides what the options "
-        "below name. [default: operators throughout, and of some steps all that says why a "
-        "program is slow]",
+        help="Record the same data all the time: operators, and the data of the options below. "
+        "[default: operators all the time, and some steps in full detail]",
     )
     add_switches(group)
-    group.add_argument("--flops", action="store_true", help="Estimated floating-point operations.")
+    group.add_argument("--flops", action="store_true", help="Estimate floating-point operations.")
     group.add_argument(
         "--source-lines",
         action=BooleanOptionalAction,
-        help="With Python calls, keep the text of the program's own lines. [default: kept]",
+        help="With Python calls: store the text of the program's source lines. [default: stored]",
     )
     group.add_argument(
         "--schedule",
         metavar="WAIT,WARMUP,ACTIVE[,REPEAT]",
         type=ScheduleOption.parse,
-        help="Record some steps only; a step ends when the optimizer's step() returns.",
+        help="Record only some steps; a step ends when Optimizer.step returns.",
+    )
+    group.add_argument(
+        "--http",
+        metavar="HOST:PORT",
+        help="Record nothing until POST /start_profile over HTTP, with serving engines' paths. "
+        "Needs the token that is printed, or OPSCOPE_HTTP_TOKEN. Goes with --flight-recorder.",
     )
     group.add_argument(
         "--children",
         action="store_true",
-        help="Record the processes that the program starts, too: forked and spawned ones, data "
-        "loader's workers, ranks of torchrun. Each is a part of the same folder, or has a flight "
-        "recorder of its own.",
+        help="Also record child processes: forked and spawned ones, DataLoader workers, ranks "
+        "of torchrun. Each one becomes a part of the same folder, or has its own flight "
+        "recorder.",
     )
 
 
@@ -134,51 +142,50 @@ def _add_flight_recorder(parser: Parser) -> None:
     group.add_argument(
         "--flight-recorder",
         metavar="TIME",
-        help="Keep only the last TIME (30s, 5min), and write it when something happens: a slow "
-        "step, an exception, no memory, no step for two minutes, SIGUSR2.",
+        help="Keep only the last TIME (30s, 5min), and write it on an event: a slow step, an "
+        "exception, out of memory, no step for two minutes, SIGUSR2.",
     )
     group.add_argument(
         "--max-memory",
         metavar="SIZE",
-        help=f"Memory of the flight recorder. [default: {_MAX_MEMORY}]",
+        help=f"Memory limit of the flight recorder. [default: {_MAX_MEMORY}]",
     )
     group.add_argument(
         "--budget",
         metavar="SHARE",
         type=_budget,
-        help="Share of the time that the flight recorder may cost; it records less where it costs "
-        f"more. 'none': it records everything. [default: {_BUDGET}]",
+        help="Maximum overhead of the flight recorder as a share of the time; it records less "
+        f"to stay below. 'none': no limit. [default: {_BUDGET}]",
     )
 
 
 def _add_what_to_write(parser: Parser) -> None:
-    group = parser.add_argument_group("what to write and print")
+    group = parser.add_argument_group("output")
     group.add_argument(
         "-o",
         "--output",
         metavar="DIR",
         type=Path,
-        help="Folder of the trace; a trace that is there already is replaced. With "
-        "--flight-recorder, the folder for dumps. [default: NAME.opscope; NAME-2.opscope and so on "
-        "where that is there]",
+        help="Folder of the trace; replaces an existing trace. With --flight-recorder, the "
+        "folder for dumps. [default: NAME.opscope; if it exists, NAME-2.opscope and so on]",
     )
     group.add_argument(
         "--stream",
         action=BooleanOptionalAction,
-        help="Keep the recording in a file in that folder while the program runs, so that it "
-        "outlives the program. [default: kept]",
+        help="Keep the recording in a file in that folder, so that it survives a crash of the "
+        "program. [default: on]",
     )
     group.add_argument(
         "--keeper",
         action=BooleanOptionalAction,
-        help="Have a process wait that writes the trace, or what the flight recorder has, if the "
-        "program is killed. [default: one waits]",
+        help="Start a watchdog process that writes the trace or the dump if the program is "
+        "killed. [default: on]",
     )
     group.add_argument(
         "--max-disk",
         metavar="MB",
         type=whole_number(4),
-        help="How large the file may grow. [default: half of what is free]",
+        help="Maximum size of the file of --stream. [default: half of the free space]",
     )
     group.add_argument(
         "--chrome", metavar="FILE", type=Path, help="Also write a Chrome trace: .json or .json.gz."
@@ -187,7 +194,7 @@ def _add_what_to_write(parser: Parser) -> None:
         "--report",
         metavar="FILE",
         type=Path,
-        help="Also write a page to look at the trace with: .html.",
+        help="Also write an HTML report.",
     )
     group.add_argument(
         "--sort-by", metavar="KEY", help=f"Sort the table by this column. [default: {DEFAULT_SORT}]"
@@ -196,7 +203,7 @@ def _add_what_to_write(parser: Parser) -> None:
     group.add_argument(
         "--table",
         action=BooleanOptionalAction,
-        help="Print the table of operators. [default: with --sort-by or --row-limit]",
+        help="Print the table of operators. [default: only with --sort-by or --row-limit]",
     )
 
 
@@ -206,7 +213,7 @@ def _budget(text: str) -> float:
         return math.inf if text == "none" else float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no number. Give a share of the time (0.01 is a hundredth), or 'none'"
+            f"{text!r} is not a number. Give a share of the time (0.01 is 1 %), or 'none'"
         ) from None
 
 
@@ -234,25 +241,19 @@ def main(asked: Namespace) -> Callable[[], None]:
     what = program.Program(target, tuple(arguments), asked.is_module, asked.is_code)
     program.check(what)
     files = destination.choose(asked.output, asked.chrome, what.short_name, asked.report)
-    if asked.flight_recorder is None:
-        files.check()
+    is_whole = asked.flight_recorder is None and asked.http is None
+    if is_whole:
+        destination.check(files)
     check_bridge()
     # The recorder and all that it writes with; a question for help should not wait for them.
     from opscope.cli.session.recording_session import RecordingSession
 
     messages = Messages(animated=False)
-    if asked.flight_recorder is not None:
-        from opscope.cli.session.flight_session import FlightSession
-
-        budget = _BUDGET if asked.budget is None else asked.budget
-        flight = {
-            "last": asked.flight_recorder,
-            "max_memory": asked.max_memory or _MAX_MEMORY,
-            "budget": None if budget == math.inf else budget,
-            "directory": os.path.abspath(asked.output or "opscope-dumps"),
-        }
-        flying = FlightSession(run_options, flight, messages, has_children=asked.children)
-        return lambda: _record(what, flying)
+    if not is_whole:
+        flying = None if asked.flight_recorder is None else _flight(asked, run_options, messages)
+        served = flying if asked.http is None else _http(asked, messages, flying)
+        assert served is not None
+        return lambda: _record(what, served)
     if not asked.children:
         alone = RecordingSession(run_options, files, messages)
         return lambda: _record(what, alone, alone.program_is_over)
@@ -273,6 +274,27 @@ def main(asked: Namespace) -> Callable[[], None]:
     session = RecordingSession(run_options, files, messages, job)
     job.prepare()
     return lambda: _record(what, session, session.program_is_over)
+
+
+def _flight(asked: Namespace, run_options: RunOptions, messages: Messages) -> FlightSession:
+    from opscope.cli.session.flight_session import FlightSession
+
+    budget = _BUDGET if asked.budget is None else asked.budget
+    place = None if asked.http is not None else asked.output
+    flight = {
+        "last": asked.flight_recorder,
+        "max_memory": asked.max_memory or _MAX_MEMORY,
+        "budget": None if budget == math.inf else budget,
+        "directory": os.path.abspath(place or "opscope-dumps"),
+    }
+    return FlightSession(run_options, flight, messages, has_children=asked.children)
+
+
+def _http(asked: Namespace, messages: Messages, flying: FlightSession | None) -> HttpSession:
+    from opscope.cli.session.http_session import HttpSession
+
+    root = Path(os.path.abspath(asked.output or "opscope-profiles"))
+    return HttpSession(asked.http, root, messages, flying)
 
 
 def _run_options(asked: Namespace) -> RunOptions:
@@ -297,6 +319,10 @@ def _run_options(asked: Namespace) -> RunOptions:
     )
 
 
+def _option_of(name: str) -> str:
+    return "what to record" if name == "recorded" else f"--{name}"
+
+
 def _settings(asked: Namespace, recorded: Collection[str]) -> ProfileSettings:
     return ProfileSettings.of(
         {
@@ -309,33 +335,38 @@ def _settings(asked: Namespace, recorded: Collection[str]) -> ProfileSettings:
 
 def _refuse_what_excludes(asked: Namespace) -> None:
     """Raise UsageError for options of which one makes no sense beside another."""
-    drop = "Drop one or the other."
+    drop = "Use only one of them."
     if asked.why and asked.schedule is not None:
-        raise UsageError(f"--why chooses the steps that it records, and so does --schedule. {drop}")
+        raise UsageError(f"--why and --schedule both choose the recorded steps. {drop}")
     if asked.table is False and (asked.sort_by is not None or asked.row_limit is not None):
-        raise UsageError(
-            f"--sort-by and --row-limit shape the table that --no-table leaves out. {drop}"
-        )
+        raise UsageError(f"--sort-by and --row-limit have no effect with --no-table. {drop}")
     if asked.sort_by == "flops" and not asked.flops:
         raise UsageError("--sort-by flops needs operations to be counted. Add --flops.")
     if asked.is_module and asked.is_code:
-        raise UsageError(f"-m runs a module and -c code. {drop}")
-    if asked.flight_recorder is not None:
-        for name in ("why", "schedule", "chrome", "report", "table", "flops"):
+        raise UsageError(f"-m and -c exclude each other. {drop}")
+    if asked.http is not None:
+        for name in (*_OF_WHOLE_RUNS, *(() if asked.flight_recorder else _OF_RECORDINGS)):
             if getattr(asked, name):
                 raise UsageError(
-                    f"--{name} is for a recording of the whole program; --flight-recorder keeps "
-                    f"its end only. {drop}"
+                    "Over HTTP a request says what to record, and the run itself records nothing: "
+                    f"--http does not go with {_option_of(name)}. {drop}"
+                )
+    if asked.flight_recorder is not None:
+        for name in _OF_WHOLE_RUNS:
+            if getattr(asked, name):
+                raise UsageError(
+                    f"--{name} needs a recording of the whole program, but --flight-recorder "
+                    f"keeps only the last part. {drop}"
                 )
     elif asked.max_memory is not None or asked.budget is not None:
         raise UsageError(
-            "--max-memory and --budget are the flight recorder's. Add --flight-recorder 30s, or "
-            "drop them."
+            "--max-memory and --budget are options of the flight recorder. Add "
+            "--flight-recorder 30s, or remove them."
         )
     elif asked.children and asked.stream is False:
         raise UsageError(
-            "--children has every process record to a file, because most of them end in ways that "
-            f"they cannot notice; --no-stream is for one process alone. {drop}"
+            "--children needs a file for each process, because child processes are often "
+            f"killed; --no-stream works for a single process only. {drop}"
         )
 
 
@@ -347,8 +378,8 @@ def check_bridge() -> None:
     """
     if importlib.util.find_spec("torch") is None:
         raise BridgeError(
-            "torch is not installed for this Python, so there is nothing to record. Install it "
-            "(for example with `pip install torch`), or run opscope with the Python that has it."
+            "torch is not installed for this Python. Install it (for example with `pip install "
+            "torch`), or run opscope with the Python that has it."
         )
     if _some_bridge_is_built():
         return
@@ -377,7 +408,7 @@ def _some_bridge_is_built() -> bool:
 
 def _record(
     asked_for: program.Program,
-    session: RecordingSession | FlightSession,
+    session: RecordingSession | FlightSession | HttpSession,
     when_over: Callable[[], None] = lambda: None,
 ) -> None:
     last_action = LastAction(with_own_modules(session.finish))

@@ -1,12 +1,12 @@
-"""Run an SQL query over a trace.
+"""Run an SQL query on a trace.
 
-The tables are those of the trace; named_events is events as a person reads it. A query can do what
-DuckDB can: read and write any file, attach databases, load extensions. With --read-only it can do
-none of that, and is stopped after a minute, 1 GiB of memory or a result of 256 MiB; use it for
-queries that others have written.
+The tables are those of the trace; named_events is `events` with names instead of numbers. A query
+can do all that DuckDB can: read and write any file, attach databases, load extensions. With
+--read-only it reads only the trace, and is limited to one minute, 1 GiB of memory and a result of
+256 MiB; use it for queries from others.
 
-Of a folder with several processes and none chosen, the tables hold the rows of all, with the
-columns rank and process; join tables on these as well.
+For a folder with several processes, the tables hold the rows of all, with the columns rank and
+process; join tables on these as well.
 """
 
 from __future__ import annotations
@@ -30,22 +30,24 @@ from opscope.storage.sql import query as query_trace
 from opscope.storage.sql import query_long
 
 TABLE_ROWS = 1000
-"""More than anybody reads on a terminal, few enough to lay out at once."""
+"""Limit of rows in a terminal table, which is laid out at once."""
 
 
 def options(parser: Parser) -> None:
     """Declare them."""
     add_trace(parser, period=False, part=False)
-    parser.add_argument("query", metavar="QUERY", help="One SELECT (or `describe TABLE`).")
+    parser.add_argument(
+        "query", metavar="QUERY", help="One SELECT statement (or `describe TABLE`)."
+    )
     parser.add_argument(
         "--format",
         **one_of(RowsFormat),
-        help="How to print the rows. [default: table on a terminal, else csv]",
+        help="Output format. [default: table on a terminal, else csv]",
     )
     parser.add_argument(
         "--read-only",
         action="store_true",
-        help="Let the query reach nothing but the trace, and bound what it takes.",
+        help="Restrict the query to reading the trace, and limit its time and memory.",
     )
     parser.epilog = example(
         'opscope sql "select name, sum(duration_us) from named_events group by name order by 2"',
@@ -78,7 +80,7 @@ def main(asked: Namespace) -> None:
 
 
 def _rows(relation: Any) -> Iterator[tuple[Any, ...]]:
-    """The rows, made Python objects batch by batch: there may be many more than anybody reads."""
+    """The rows as Python objects, batch by batch, because there can be very many."""
     for batch in pa.RecordBatchReader.from_stream(relation):
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 

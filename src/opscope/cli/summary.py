@@ -1,17 +1,21 @@
 """Show where the time went: operators, modules, memory, devices, compiled code.
 
-Shares are of the time looked at: that of the steady state, where a start-up can be told. In JSON
-and CSV, times are nanoseconds and sizes bytes, under keys that stay the same. CSV has the operators
-only. Of a folder with several processes and none chosen, it shows those: what was recorded of each,
-how long, how it ended.
+Percentages refer to the steady state, if start-up can be distinguished from it. JSON and CSV give
+times in nanoseconds and sizes in bytes, under stable keys; CSV contains only the operators. For a
+folder with several processes it lists the processes: events, duration, exit status. Choose one with
+--rank or --process.
 
---gpu: how busy devices are, why they are idle, and whose work they do; "hidden" is what went on
-while something was computed, a launch waits from the beginning of its call until its work begins,
-and occupancy is an estimate from sizes of kernels. --roofline: how much of what this machine can do
-operators reach; "lost" is the time that they take beyond that, and bound by calls are operators so
-short that calling them is most of their time. --compiled: which lines the time in compiled code is
-of, where its graphs break and what was compiled again; a kernel of several lines is shared out by
-how many of its operations each has. These three show all processes side by side.
+--gpu: device utilisation, causes of idle time, and busy time by operator and module. "Hidden" is
+communication or copying that overlaps with compute. Launch delay is the time from the begin of a
+launch call to the begin of its work. Occupancy is estimated from kernel sizes.
+
+--roofline: achieved speed of operators against the peak of this machine. "Lost" is the time above
+what the peak would need; "bound by calls" are operators so short that call overhead dominates.
+
+--compiled: time in compiled code by source line, graph breaks and recompilations. The time of a
+kernel that computes several lines is divided by their number of operations.
+
+--gpu, --roofline and --compiled compare all processes side by side.
 """
 
 from __future__ import annotations
@@ -52,30 +56,33 @@ from opscope.timeline.period import Which, period_of
 def options(parser: Parser) -> None:
     """Declare them."""
     add_trace(parser)
-    views = parser.add_argument_group("instead of operators").add_mutually_exclusive_group()
-    views.add_argument("--gpu", action="store_true", help="How busy devices are, and why not.")
+    views = parser.add_argument_group("other views").add_mutually_exclusive_group()
     views.add_argument(
-        "--roofline", action="store_true", help="What operators reach of what the machine can do."
+        "--gpu", action="store_true", help="Device utilisation, and causes of idle time."
     )
     views.add_argument(
-        "--compiled", action="store_true", help="Lines of compiled code, and graph breaks."
+        "--roofline",
+        action="store_true",
+        help="Speed of operators against the peak of this machine.",
+    )
+    views.add_argument(
+        "--compiled", action="store_true", help="Compiled code by source line, and graph breaks."
     )
     parser.add_argument(
         "--measure",
         action="store_true",
-        help="With --roofline: measure this machine again, as when it was busy the last time.",
+        help="With --roofline: measure this machine again, for example if it was busy before.",
     )
     parser.add_argument(
         "--sort-by",
         metavar="KEY",
-        help=f"Column that decides what comes first: {', '.join(SORT_KEYS)}. [default: "
-        f"{DEFAULT_SORT}]",
+        help=f"Column to sort by: {', '.join(SORT_KEYS)}. [default: {DEFAULT_SORT}]",
     )
     add_row_limit(parser, None, "Rows to show")
     parser.add_argument(
         "--group-by-shape",
         action="store_true",
-        help="Calls with other argument shapes are another row.",
+        help="One row for each operator and argument shapes.",
     )
     parser.add_argument(
         "--tokens",
@@ -94,10 +101,10 @@ def main(asked: Namespace) -> None:
     is_view = asked.gpu or asked.roofline or asked.compiled
     if is_view and (asked.sort_by or asked.group_by_shape):
         raise UsageError(
-            "--sort-by and --group-by-shape are for the table of operators. Leave them out."
+            "--sort-by and --group-by-shape are for the table of operators. Remove them."
         )
     if asked.measure and not asked.roofline:
-        raise UsageError("--measure is for --roofline, which compares with what it measures.")
+        raise UsageError("--measure needs --roofline.")
     if asked.tokens is not None and (is_view or asked.format is not RowsFormat.MARKDOWN):
         raise UsageError("--tokens is for the summary as Markdown. Add --format md.")
     chosen, row_limit = choose_trace(asked), asked.row_limit
@@ -149,13 +156,12 @@ def _print(chosen: Chosen, period: Which, how: dict[str, Any], format: RowsForma
         Messages().say(describe_completeness(loaded))
     if loaded.is_empty:
         raise TraceFormatError(
-            f"{trace} holds no event, so there is nothing to summarise. Record a program that "
-            "runs torch operators."
+            f"{trace} contains no events. Record a program that runs torch operators."
         )
     if is_empty:
         raise TraceFormatError(
-            f"{trace} holds no operator, so there is nothing to summarise; its events are of "
-            "other kinds (`opscope sql` shows them). Record a program that runs torch operators."
+            f"{trace} contains no operators, only other events (`opscope sql` shows them). "
+            "Record a program that runs torch operators."
         )
     top = find_top_operators(period_of(loaded, period), **how)
     if format is RowsFormat.CSV:
@@ -217,7 +223,7 @@ def _left_out(top: TopOperators) -> list[str]:
 
 
 def _print_why(trace: TraceData) -> None:
-    """Of a dump why it was made, and how a recording ended that nobody stopped."""
+    """Why a dump was made, and how an unstopped recording ended."""
     for line in (describe_dump(trace), *end_of_recording(trace)):
         if line:
             Output().show(f"{line}\n")

@@ -1,7 +1,7 @@
-"""Show live what a process does: operators, modules, memory, step time, own cost.
+"""Show what a running process does: operators, modules, memory, step time, overhead.
 
-The process records, and hands over what it has at each look; the table is made here. `q` or Ctrl-C
-ends it and leaves the process as it was; so does a signal that asks it to end.
+The process records all the time; the table is computed here. `q` or Ctrl-C quits and leaves the
+process as it was.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ def options(parser: Parser) -> None:
         metavar="SECONDS",
         type=seconds(0.1, 3600),
         default=2.0,
-        help="How often it is looked at. [default: 2]",
+        help="Seconds between updates. [default: 2]",
     )
     parser.add_argument(
         "--once",
         action="store_true",
-        help="Show one look and end; what a pipe or file gets anyway.",
+        help="Print once and exit; the default if the output is a pipe or a file.",
     )
     add_row_limit(parser, 15, "Operators to show")
     add_switches(parser.add_argument_group("what to record"))
@@ -122,7 +122,7 @@ def view_of(
     if ran_anything(trace):
         parts.append(operator_text(top, width))
     else:
-        parts.append(Text("no operator ran meanwhile"))
+        parts.append(Text("no operators ran since the last update"))
     parts += [Text(printable(line)) for line in module_lines(trace)]
     return Group(*parts)
 
@@ -156,7 +156,7 @@ def module_lines(trace: TraceData) -> list[str]:
     took = np.bincount(group, weights=events["duration_ns"][calls].astype(np.float64))
     count = np.bincount(group)
     order = np.argsort(-took)[:_MOST_MODULES]
-    return ["modules, with what they contain:"] + [
+    return ["modules, including submodules:"] + [
         f"  {trace.names[names[row]]}: {count[row]:,} calls, {time_text(int(took[row]))}"
         for row in order
     ]

@@ -51,39 +51,36 @@ def add_trace(parser: ArgumentParser, period: bool = True, part: bool = True) ->
         nargs="?",
         type=Path,
         metavar="TRACE",
-        help="Folder of a trace, or a Chrome trace (.json, .json.gz) of any profiler; or the "
-        "address of one elsewhere, as in s3://bucket/job. [default: the newest NAME.opscope in "
-        "this folder]",
+        help="Trace folder, Chrome trace (.json, .json.gz) of any profiler, or URL such as "
+        "s3://bucket/job. [default: the newest NAME.opscope in this folder]",
     )
-    group = parser.add_argument_group("what to look at")
+    group = parser.add_argument_group("selection")
     group.add_argument(
         "--rank",
         metavar="N",
-        help="Which process of a distributed job, where there are several; some as in 0,4-7.",
+        help="Rank of a distributed job; several as in 0,4-7.",
     )
     group.add_argument(
         "--process",
         metavar="PID",
         type=whole_number(),
-        help="Which process, where several were recorded (`opscope run --children`).",
+        help="Process ID, if several processes were recorded (`opscope run --children`).",
     )
     if period:
         group.add_argument(
             "--period",
             default=Which.STEADY,
             **one_of(Which),
-            help="steady leaves out the start-up, start-up is that alone, all is everything "
-            "recorded. [default: steady]",
+            help="steady: the steps after start-up; start-up: only start-up; all: the whole "
+            "recording. [default: steady]",
         )
     if part:
         group.add_argument(
             "--range",
             metavar="A..B",
-            help="Only what ran between these seconds after the first event, as in 10..12.5.",
+            help="Only the time between these seconds after the first event, as in 10..12.5.",
         )
-        group.add_argument(
-            "--steps", metavar="A..B", help="Only what ran in these steps, as in 100..110."
-        )
+        group.add_argument("--steps", metavar="A..B", help="Only these steps, as in 100..110.")
 
 
 _NUMBERS = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
@@ -92,7 +89,7 @@ _TO_JUDGE = 6
 """So many times the columns of the events take what is derived of them for a verdict."""
 
 _MOST_DOUBTS = 4
-"""Of several processes: so many sentences about what is doubtful."""
+"""Maximum number of doubts shown for several processes."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +116,8 @@ class Chosen:
 
     @property
     def folder(self) -> Path:
-        """The folder of ours that has the process: of a job of several hosts that of its host."""
+        """The opscope folder with the process; in a job of several hosts, the folder of its
+        host."""
         return folder_of(self.path, self.part)
 
     @property
@@ -154,7 +152,7 @@ def choose_trace(asked: Namespace) -> Chosen:
         return Chosen(path, None, Job(path, ranks).parts, None, *cut)
     source = find_recordings(path)
     if isinstance(source, ChromeFile):
-        messages.say(f"{path} holds {len(source.parts)} processes in one file")
+        messages.say(f"{path} contains {len(source.parts)} processes in one file")
     return Chosen(path, part, () if source is None else source.parts, source, *cut)
 
 
@@ -180,7 +178,9 @@ def _several(chosen: Chosen) -> str:
     kinds = sorted({part.kind for part in chosen.parts}, reverse=True)
     what = "ranks" if kinds == [RANK] else "processes"
     options = " or ".join(f"--{kind}" for kind in kinds)
-    return f"{chosen.path} holds several {what}: {listed(chosen.parts)}. Choose one with {options}."
+    return (
+        f"{chosen.path} contains several {what}: {listed(chosen.parts)}. Choose one with {options}."
+    )
 
 
 def open_traces(chosen: Chosen) -> TraceData:
@@ -210,7 +210,7 @@ def load_chosen(chosen: Chosen) -> TraceData:
         if loaded is None:
             loaded = _whole(chosen) if chosen.is_whole else _part(chosen)
     if missing := missing_ranks(loaded.ledger):
-        messages.say(f"{missing}: this is not the whole job")
+        messages.say(f"{missing}: the job is incomplete")
     if doubtful := doubts_text(loaded):
         messages.say(doubtful)
     _say_what_cannot_be_read(chosen, messages)
@@ -252,8 +252,8 @@ def each_process(chosen: Chosen, doing: str) -> Iterator[tuple[Partition, TraceD
         raise next(iter(damaged.values()))
     if len(empty) + len(damaged) == len(chosen.parts):
         raise TraceFormatError(
-            f"{chosen.path} holds no event of any process{_beside(damaged)}. Record a program that "
-            "runs torch operators."
+            f"{chosen.path} contains no events{_beside(damaged)}. Record a program that runs "
+            "torch operators."
         )
     for line in said_once(doubtful_of, len(chosen.parts), _MOST_DOUBTS):
         messages.say(line)
@@ -267,7 +267,7 @@ def each_process(chosen: Chosen, doing: str) -> Iterator[tuple[Partition, TraceD
 def said_once(
     said: Mapping[Partition, Iterable[str]], among: int, most: int | None = None
 ) -> list[str]:
-    """What is said of processes, of ``among`` so many: each once, with those that it is said of.
+    """Notes of processes (``among`` is their number): each once, with the processes that have it.
 
     Of what JSON has as well, ``most`` lines are enough.
     """
@@ -325,12 +325,13 @@ def _part(chosen: Chosen) -> TraceData:
     folder = chosen.folder
     if not partition_folders(folder):
         raise UsageError(
-            f"Parts are read of opscope's own traces, and {chosen.path} is none. Make it one with "
-            f"`opscope export {quote(str(chosen.path))} -o NAME.opscope`."
+            f"--range and --steps need an opscope trace, but {chosen.path} is in another "
+            f"format. Convert it with `opscope export {quote(str(chosen.path))} -o "
+            "NAME.opscope`."
         )
     trace = LongTrace.at(folder, chosen.part)
     if chosen.seconds is not None and chosen.steps is not None:
-        raise UsageError("--range and --steps each say what part is meant. Leave one out.")
+        raise UsageError("--range and --steps exclude each other. Use only one of them.")
     if chosen.steps is not None:
         first, last = _bounds(chosen.steps, "--steps")
         return trace.between(*trace.of_steps(int(first), int(last)))
@@ -366,8 +367,8 @@ def _newest() -> Path:
     written = list(_traces_here())
     if not written:
         raise UsageError(
-            f"There is no trace in {os.getcwd()}. Record one with `opscope run train.py`, or say "
-            "which trace is meant."
+            f"There is no trace in {os.getcwd()}. Record one with `opscope run train.py`, or "
+            "name a trace."
         )
     return max(written)[1]
 

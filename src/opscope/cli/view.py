@@ -1,11 +1,11 @@
-"""Show a trace in the browser, however long it is.
+"""Show a trace of any length in the browser.
 
-The page is that of `opscope report`. It comes from a server on this machine, which reads from the
-trace what the window needs: a recording of a hundred million spans opens like a short one. The
-server answers to the address that is printed and to nothing else, and ends when the page is closed
-or at Ctrl-C.
+The page is that of `opscope report`. A server on this machine reads only the part of the trace that
+the window shows, so a recording of a hundred million spans opens as fast as a short one. The server
+accepts requests only at the printed address, and ends when the page is closed or at Ctrl-C.
 
-Of a folder with several processes it shows those chosen with --rank; of two traces what differs.
+For a folder with several processes it shows the ranks chosen with --rank; for two traces, their
+differences.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ def options(parser: Parser) -> None:
         metavar="N",
         type=whole_number(1),
         default=0,
-        help="Listen on this port. [default: one that is free]",
+        help="Port to listen on. [default: a free port]",
     )
     parser.add_argument(
-        "--no-open", action="store_true", help="Print the address and open no browser."
+        "--no-open", action="store_true", help="Print the address; do not open a browser."
     )
-    parser.add_argument("--title", metavar="TEXT", default="", help="Shown at the top.")
+    parser.add_argument("--title", metavar="TEXT", default="", help="Title of the page.")
     parser.add_argument(
         "--perfetto",
         action="store_true",
-        help="Serve the trace to https://ui.perfetto.dev instead; that page reads it in your "
-        "browser and sends it nowhere.",
+        help="Open the trace in https://ui.perfetto.dev instead, which reads it in your browser "
+        "without an upload.",
     )
     parser.epilog = example("opscope view", "opscope view train.opscope --no-open --port 8700")
 
@@ -71,8 +71,8 @@ def main(asked: Namespace) -> None:
     server = PageServer(_page(chosen, asked, messages), asked.port)
     messages.say(f"open {server.address}")
     if "SSH_CONNECTION" in os.environ:
-        messages.say(f"from your own machine, after `{tunnel(server.port)}`")
-    messages.say("the page ends this command when it is closed; so does Ctrl-C")
+        messages.say(f"from another machine, first run `{tunnel(server.port)}`")
+    messages.say("closing the page or Ctrl-C ends this command")
     _open(server.address, asked)
     with contextlib.suppress(KeyboardInterrupt):
         server.serve()
@@ -86,12 +86,12 @@ def _page(chosen: Chosen, asked: Namespace, messages: Messages) -> LivePage:
     long = long_trace(chosen, MOST_ON_PAGE)
     if long is None:
         trace = load_chosen(chosen)
-        with messages.progress("making the page"):
+        with messages.progress("building the page"):
             html = report_html(trace, title=title, period=period, is_served=True)
         return LivePage(lambda: html, lambda statement: query(trace, statement, True))
     with messages.progress(f"reading {chosen.path}"):
         windows = Windows(long)
-    with messages.progress("making the page"):
+    with messages.progress("building the page"):
         part = stretch_of(long, MOST_ON_PAGE) or load_chosen(chosen)
         html, start_ns = windowed_page(windows, part, long.rows, title, period)
     return LivePage(
@@ -115,8 +115,8 @@ def _serve_to_perfetto(asked: Namespace, chosen: Chosen, messages: Messages) -> 
         server = FileServer(file)
         messages.say(f"open {server.address}")
         if "SSH_CONNECTION" in os.environ:
-            messages.say(f"from your own machine, after `{tunnel(server.port)}`")
-        messages.say("ends when Perfetto has read the trace; so does Ctrl-C")
+            messages.say(f"from another machine, first run `{tunnel(server.port)}`")
+        messages.say("ends when Perfetto has read the trace, or at Ctrl-C")
         _open(server.address, asked)
         with contextlib.suppress(KeyboardInterrupt):
             server.serve()

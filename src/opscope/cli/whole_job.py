@@ -1,4 +1,4 @@
-"""What is asked of a whole job: of those processes that can be read, and what an answer lacks."""
+"""Queries on a whole job: on its readable processes, with the missing parts named."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Found = TypeVar("_Found")
 def of_readable(
     job: Job, doing: str, ask: Callable[[Job], _Found], fewest: int = 1
 ) -> tuple[_Found, Job, tuple[str, ...]]:
-    """Ask a job without those of its processes that turn out to be damaged, which is said.
+    """Query a job without its damaged processes, which are reported.
 
     What the others were read for is kept where the job keeps it, so that asking again is quick.
 
@@ -58,7 +58,7 @@ def say_what_is_missing(
 ) -> None:
     """Which ranks are not there, and of which not all is; those are found out if not given."""
     if missing := job.missing_ranks():
-        messages.say(f"{missing}: this is not the whole job")
+        messages.say(f"{missing}: the job is incomplete")
     parts = job.incomplete() if incomplete is None else incomplete
     if parts:
         among = job.compared if {*parts} <= {*job.compared} else job

@@ -1,13 +1,15 @@
-"""Show why a step takes as long as it does: every cause, and what to change.
+"""Show why a step takes as long as it does: each cause, and what to change.
 
-The time of each thread and device is divided without rest: operators, torch around them, Python,
-waiting and what for, the machine, opscope itself, and what is unknown. In JSON, times are
-nanoseconds, step by step; CSV has a row for each thread and cause. Of what to change the first few
-are shown; --all lists everything that was found, where, and what a fix would save, and names what
-could not be looked for; JSON and CSV are of that then.
+The time of each thread and device is divided by cause: operators, torch call overhead, Python,
+waiting (and for what), the machine, opscope itself, unknown. The parts add up to 100 %. JSON gives
+nanoseconds for each step; CSV has a row for each thread and cause.
 
-Of a folder with several processes and none chosen, it shows all side by side, which rank the
-others wait for (in JSON, `stragglers`), and which has more of something than the others.
+Below that are the findings with the largest savings. --all lists every finding with its line, its
+fix and its saving, and names the checks that could not run. With --all, JSON and CSV contain the
+findings.
+
+For a folder with several processes it compares all of them, and names the rank that the others wait
+for (in JSON: `stragglers`) and the ranks that differ from the others.
 """
 
 from __future__ import annotations
@@ -54,10 +56,10 @@ _MOST_CAUSES, _LEAST_SHARE = 6, 0.005
 _MOST_DIFFERENCES = 5
 _SMALLEST_SHOWN = 0.001
 _SLOW = 1.25
-"""How many times the median a step takes of which it is said why."""
+"""A step this many times slower than the median is explained."""
 
 _CSV_HEADINGS = ("thread", "cause", "time_ns", "share", "error_ns")
-_HEADINGS = ("Where the time went", "Share", "Time", "Per step", "Give or take")
+_HEADINGS = ("Where the time went", "Share", "Time", "Per step", "±")
 
 
 @dataclass(frozen=True)
@@ -74,17 +76,19 @@ def options(parser: Parser) -> None:
     """Declare them."""
     add_trace(parser)
     group = parser.add_argument_group("what to change")
-    group.add_argument("--all", action="store_true", help="List all that was found.")
+    group.add_argument("--all", action="store_true", help="List all findings.")
     group.add_argument(
-        "--explain", action="store_true", help="Likewise, and how each saving is estimated."
+        "--explain",
+        action="store_true",
+        help="Like --all, and explain how each saving is estimated.",
     )
     group.add_argument(
         "--benchmark",
         action="store_true",
-        help="Likewise, with savings measured with torch on this machine where possible.",
+        help="Like --all, and measure savings with torch on this machine where possible.",
     )
     group.add_argument(
-        "--name", metavar="REGEX", help="Likewise, with all events whose names match."
+        "--name", metavar="REGEX", help="Like --all, and list all events whose names match."
     )
     add_format(parser)
     parser.epilog = example("opscope why", "opscope why train.opscope --all --format md")
@@ -124,7 +128,7 @@ def _findings(chosen: Chosen, asked: Namespace) -> Result:
 
     return answer(
         chosen,
-        "measuring" if asked.benchmark else "looking for patterns in",
+        "measuring" if asked.benchmark else "looking for findings in",
         find,
         lambda found: findings_result(*found, explain=asked.explain),
         of_all,
@@ -197,13 +201,13 @@ def _differences(compared: ComparedAccounts) -> Iterator[str]:
             one.cause.title, one.share, one.process, one.middle, compared.compared
         )
     if not compared.differences and compared.compared:
-        yield "No process has much more of anything than the others."
-    yield "Look closer at one of them, and at what to change there, by choosing it."
+        yield "No process differs much from the others."
+    yield "Choose one process to see its causes and findings."
 
 
 def _about(why: Why) -> str:
     account = why.account
-    per_step = " What one step is: " + account.steps_are + "." if account.steps_are else ""
+    per_step = " Step: " + account.steps_are + "." if account.steps_are else ""
     about = "; ".join(filter(None, (account.about, busy_text(why.findings.waited_share))))
     return f"Main thread ({account.threads[account.main]}); {about}.{per_step}"
 
@@ -262,7 +266,7 @@ def _other_threads(account: Account) -> Iterator[str]:
             continue
         told += 1
         if told > _MOST_OTHERS:
-            yield "More threads are in the JSON."
+            yield "--format json has the other threads."
             return
         parts = ", ".join(f"{e.cause.title} {share_text(e.share)}" for e in busy[:3])
         yield f"{name}: {parts}."

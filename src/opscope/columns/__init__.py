@@ -1,1 +1,1 @@
-"""What a recording is as data: schema, tables, names, ledger."""
+"""The data of a recording: schema, tables, names, ledger."""

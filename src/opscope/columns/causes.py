@@ -1,4 +1,4 @@
-"""What an instant of a thread or device may have gone to: every cause, and how it reads."""
+"""Causes of time of a thread or device, with titles and explanations."""
 
 from __future__ import annotations
 
@@ -43,55 +43,57 @@ class Cause(IntEnum):
 _WORDS = {
     Cause.OPERATOR: (
         "operators",
-        "Operators, or kernels of a device, doing what they are for.",
+        "Operators and device kernels that compute.",
     ),
     Cause.DISPATCH: (
-        "torch around operators",
-        "Torch finding the kernel of an operator, its autograd engine, calls of a device's "
-        "runtime. Fewer and larger operators have less of it.",
+        "torch call overhead",
+        "Dispatch in torch, the autograd engine, calls of a device's runtime. Fewer and larger "
+        "operators reduce it.",
     ),
     Cause.PYTHON: (
         "Python",
-        "Python code, and what it calls outside of torch.",
+        "Python code, and libraries outside torch that it calls.",
     ),
-    Cause.COLLECTION: ("garbage collection", "Python's collector looking for cycles."),
-    Cause.IMPORT: ("imports", "Modules being imported, with all that they run."),
-    Cause.COMPILATION: ("compilation", "torch.compile making code."),
+    Cause.COLLECTION: ("garbage collection", "Python's garbage collector."),
+    Cause.IMPORT: ("imports", "Imports of modules."),
+    Cause.COMPILATION: ("compilation", "torch.compile compiles."),
     Cause.LOADER: (
         "waiting for a loader",
-        "A DataLoader had no batch ready, or made one in this process.",
+        "The DataLoader had no batch ready, or built one in this process.",
     ),
     Cause.LOCK: (
         "waiting for a lock",
-        "A lock, a queue, another thread or another process.",
+        "Waiting for a lock, a queue, another thread or another process.",
     ),
     Cause.GIL: (
         "waiting for the GIL",
-        "Another thread ran Python meanwhile. Move its work to a process, or into calls that "
-        "release the GIL.",
+        "Another thread ran Python. Move its work to a process, or into calls that release the "
+        "GIL.",
     ),
-    Cause.DEVICE: ("waiting for a device", "A device had not finished what was asked for."),
-    Cause.COLLECTIVE: ("collectives", "Communication with other ranks, and waiting for them."),
+    Cause.DEVICE: ("waiting for a device", "The device had not finished its work."),
+    Cause.COLLECTIVE: (
+        "collectives",
+        "Communication with other ranks, including waiting for them.",
+    ),
     Cause.IO: ("input and output", "Files, sockets, pipes."),
-    Cause.TIMER: ("asleep", "The program asked for time to pass."),
+    Cause.TIMER: ("asleep", "The program called sleep."),
     Cause.MEMORY: (
         "memory",
-        "The kernel giving out pages that are used for the first time, and a device's allocator. "
-        "Tensors that are kept and written again have none of it.",
+        "First use of memory pages, and the allocator of a device. Reusing tensors avoids it.",
     ),
     Cause.DESCHEDULED: (
-        "waiting for a processor",
-        "Others had the processor: fewer threads, or a quieter machine.",
+        "waiting for a CPU",
+        "The CPU ran other threads or programs. Use fewer threads, or a less busy machine.",
     ),
-    Cause.PROFILER: ("opscope", "Recording itself."),
-    Cause.IDLE: ("nothing to do", "Nothing was asked of this thread or device."),
-    Cause.COPY: ("copies", "A device moving or setting memory."),
+    Cause.PROFILER: ("opscope", "The overhead of opscope's recording."),
+    Cause.IDLE: ("nothing to do", "This thread or device had no work."),
+    Cause.COPY: ("copies", "The device copies or sets memory."),
     Cause.BACKWARD: (
         "waiting for a backward pass",
-        "The backward pass, which the autograd engine runs on a thread of its own for each device: "
-        "the line of that, pt_autograd_0 and on, says what it did.",
+        "The autograd engine runs the backward pass on its own thread for each device; see the "
+        "rows pt_autograd_0 and following.",
     ),
-    Cause.UNKNOWN: ("unknown", "Nothing that was recorded says what passed here."),
+    Cause.UNKNOWN: ("unknown", "No recorded data explains this time."),
 }
 
 WAITS = (

@@ -304,7 +304,7 @@ class ArgumentAccess(IntEnum):
 
 
 class ArgumentKind(str, Enum):
-    """What an argument was, as far as a schema can tell; one letter each."""
+    """Kind of an argument by its schema; one letter each."""
 
     NOTHING = "N"  # None, or of a kind that torch's profiler does not record
     TENSOR = "T"

@@ -1,4 +1,4 @@
-"""What the schema says of a column: its type, its meaning, and which values it can have."""
+"""Declaration of a column: type, meaning, permitted values."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Delivered(Enum):
 class Column:
     """One column.
 
-    The recorder keeps what is said here of values; ``columns.validate`` checks it of traces that
-    are read from disk, so that nothing that looks at a trace has to.
+    The recorder guarantees these constraints on values; ``columns.validate`` checks them for traces
+    that are read from disk, so that nothing that looks at a trace has to.
 
     Attributes:
         name: with its unit, where it has one.

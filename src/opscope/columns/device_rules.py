@@ -78,19 +78,21 @@ class DeviceRules:
         """Which rules are broken, how often, and by how much."""
         found = [
             Doubt(
-                "pieces of device work begin before their launch",
+                "device activities begin before their launch",
                 self.before_launch,
                 self.work,
                 self.earliest_ns,
             ),
             Doubt(
-                "pieces of device work overlap others on their stream",
+                "device activities overlap others on their stream",
                 self.overlapping,
                 self.work,
                 self.overlap_ns,
             ),
-            Doubt("pieces of device work are there twice", self.twice, self.work),
-            Doubt("streams are busy for longer than passed", self.streams * self.too_busy),
+            Doubt("device activities are duplicates", self.twice, self.work),
+            Doubt(
+                "streams are busy for longer than the elapsed time", self.streams * self.too_busy
+            ),
         ]
         return [doubt for doubt in found if doubt.count and self.is_noted]
 

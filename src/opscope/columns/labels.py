@@ -1,4 +1,4 @@
-"""What the small integer codes of a trace are called when a person reads them."""
+"""Names of the integer codes of a trace."""
 
 from __future__ import annotations
 

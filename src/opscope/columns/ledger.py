@@ -1,4 +1,4 @@
-"""What a recording says of itself: of every source what was requested, recorded and lost.
+"""The ledger: what was requested, recorded and lost, for every source.
 
 Doubts are numbers that may not be true. Code that finds some adds rows under one source, of which
 ``timeline.doubts`` makes sentences for every view.
@@ -92,13 +92,13 @@ def recorded_for(ledger: dict[str, dict[str, float]]) -> str:
 
 PROCESSOR = "processor"
 COMPUTED = "computed, of the thread that opened it; ns"
-WAITED = "waited for a processor; ns"
+WAITED = "waited for a CPU; ns"
 
 DOUBTFUL = "doubtful"
 """The source of these rows in the ledger."""
 
 OF, LONGEST_NS = ", of", ", longest in ns"
-"""Behind what is doubtful: of how many it is so many, and by how much the worst is off."""
+"""Suffixes of a doubt: affected and total counts, and the largest error."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Doubt:
 
 
 def doubt_rows(doubts: Iterable[Doubt]) -> list[tuple[str, str, float]]:
-    """Rows of the ledger: source, what and value; none for what there is none of."""
+    """Rows of the ledger: source, what and value; zero counts have no row."""
     rows: list[tuple[str, str, float]] = []
     for doubt in doubts:
         if doubt.count:

@@ -1,4 +1,4 @@
-"""Where in the program something is: file, line and function, and how that reads."""
+"""Locations in the program: file, line and function, and their text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kind of value each key of a trace's metadata has, of those that opscope itself looks at."""
+"""Types of the metadata keys that opscope reads."""
 
 from __future__ import annotations
 

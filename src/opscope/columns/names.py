@@ -84,6 +84,9 @@ class Names:
 STEP_PREFIX = "ProfilerStep#"
 """What the span of a step is called, with its number after it."""
 
+REQUEST_PREFIX = "request: "
+"""What the span of a request of a server is called, with the request's name after it."""
+
 _MOST_DIGITS = 9
 """Of the number of a step: one of 32 bits."""
 

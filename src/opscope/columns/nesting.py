@@ -1,4 +1,4 @@
-"""Which span ran inside which, from times alone, for traces that do not say."""
+"""Nesting of spans from times, for traces without parents."""
 
 from __future__ import annotations
 

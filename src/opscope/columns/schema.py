@@ -408,7 +408,7 @@ THREAD_SAMPLES = TableSchema(
         Column("system_thread_id", "int64", "kernel thread id"),
         Column("time_ns", "int64", "Unix time", **TIME),
         Column("computed_ns", "int64", "on a processor, since the thread began", **TIME),
-        Column("delayed_ns", "int64", "able to run but waiting for a processor, likewise", **TIME),
+        Column("delayed_ns", "int64", "able to run but waiting for a CPU, likewise", **TIME),
         Column("system_ns", "int64", "of computed_ns in the kernel, to 10 ms", **TIME),
         Column("faults", "int64", "pages that had to be made or read, likewise", **TIME),
         Column("waits_for", "uint8", "WaitsFor, at that moment", codes=WaitsFor, unknown=7),

@@ -1,4 +1,4 @@
-"""What a newer opscope recorded that this one has no meaning for: left out or marked, and counted.
+"""Unknown codes from a newer opscope: skipped or marked, and counted.
 
 A newer version may add kinds, roles and actions, columns and tables without raising the schema's
 version. Guessing what they are would give wrong answers, and refusing the trace none at all.
@@ -15,7 +15,7 @@ from opscope.columns.column import Column
 from opscope.columns.table import Table
 
 _MOST_NAMED, _LONGEST = 20, 200
-"""So many tables and columns are named, so far: a file may have any number, with any names."""
+"""Maximum number of unknown tables and columns that are named: a file may have any number."""
 
 DROPPED, SHOWN, LEFT_OUT = "dropped", "shown as unknown", "left out"
 """What counts in the ledger begin with."""

@@ -83,8 +83,8 @@ def checked_trace(trace: TraceData, source: str) -> TraceData:
 def damaged(source: str, what: str) -> TraceFormatError:
     """An error about tables that contradict the schema or one another."""
     return TraceFormatError(
-        f"{source} is inconsistent: {what}. The files are damaged or were changed by another "
-        "program: copy the trace again or record again."
+        f"{source} is inconsistent: {what}. The files are damaged or another program changed "
+        "them: copy the trace again or record again."
     )
 
 
@@ -110,9 +110,9 @@ def _range(table: Table, column: Column, rows: Rows) -> str:
         return ""
     low, high = values.min(), values.max()
     if column.least is not None and not low >= column.least:
-        return f"has {low}, and the least there is is {column.least}"
+        return f"has {low}, but the minimum is {column.least}"
     if column.most is not None and not high <= column.most:
-        return f"has {high}, and the most there is is {column.most}"
+        return f"has {high}, but the maximum is {column.most}"
     return ""
 
 
@@ -153,7 +153,7 @@ def _product(table: Table, column: Column, rows: Rows) -> str:
     impossible = np.flatnonzero(too_large(table.lists(column.name), column.most_product))
     if not len(impossible):
         return ""
-    return f"means more elements than there can be in row {impossible[0]}"
+    return f"has an impossible number of elements in row {impossible[0]}"
 
 
 def _order(table: Table, column: Column, rows: Rows) -> str:
@@ -190,7 +190,7 @@ def _positions(tables: Mapping[str, Table]) -> str:
     for table, rows in zip(given, far, strict=True):
         most = arguments[table["event"][rows]] + _MOST_UNEXPLAINED
         if (table["argument"][rows] > most).any():
-            return f"{table.schema.name}.argument has a position far beyond its event's arguments"
+            return f"{table.schema.name}.argument has a position beyond the arguments of its event"
     return ""
 
 

@@ -92,8 +92,8 @@ def _values(listing: TorchListing, metric: str) -> npt.NDArray[np.int64]:
 def _refuse_empty(chosen: npt.NDArray[np.int64], metric: str) -> None:
     if not chosen.size:
         raise UsageError(
-            f"No event with a stack has a microsecond of {metric}. Choose another metric; device "
-            "time needs a recording with a device."
+            f"All events with a stack have 0 µs of {metric}. Choose another metric; device time "
+            "needs a recording with a device."
         )
 
 

@@ -63,8 +63,8 @@ def check_has_arguments(trace: TraceData) -> None:
     operators = np.count_nonzero(trace.events["kind"] == EventKind.OPERATOR)
     if operators and not len(trace.table("tensors")) and not len(trace.table("scalars")):
         raise UsageError(
-            f"The trace holds {operators:,} operators but no arguments of any, so an execution "
-            "trace of it would say nothing. Record with ExecutionTraceObserver, or with "
+            f"The trace holds {operators:,} operators but no arguments, which an execution "
+            "trace consists of. Record with ExecutionTraceObserver, or with "
             "profile(record_shapes=True, record_outputs=True)."
         )
 

@@ -136,7 +136,7 @@ def _thread_numbers(trace: TraceData) -> Any:
 
 
 def _kernels(trace: TraceData) -> tuple[Any, list[tuple[str, str, str]]]:
-    """Which generated kernel each event launched, and what is said of those."""
+    """The generated kernel that each event launched, with its attributes."""
     row = np.full(len(trace.events), -1, dtype=np.int32)
     texts: dict[tuple[str, str, str], int] = {}
     found = keyword_values(trace, ("kernel_backend", "kernel_file", "stream"))

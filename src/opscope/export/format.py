@@ -15,7 +15,7 @@ class Format:
     """A format that a trace can be written in. Each is declared beside its writer.
 
     Attributes:
-        name: what it is asked for by.
+        name: the value of --format.
         suffixes: ends of file names that mean it; that of a name with several is the longest.
         help: what it is for.
         write: called with the trace and the path of the file, which it replaces.

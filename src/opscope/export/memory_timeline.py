@@ -77,8 +77,8 @@ def _default_device(timeline: MemoryTimeline) -> str:
     devices = timeline.devices
     if not devices:
         raise UsageError(
-            "The recording has no memory events: nothing was allocated, freed or used in it. "
-            "Record a part of the program that uses memory."
+            "The recording has no memory events. Record a part of the program that allocates "
+            "memory."
         )
     return next((device for device in devices if device != "cpu"), devices[0])
 
@@ -118,8 +118,8 @@ def _png(sizes: SizesByCategory, device: str) -> bytes:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingDependencyError(
-            "A picture of the memory timeline is drawn with matplotlib, which is not installed. "
-            "Install it with: pip install matplotlib, or write an .html file, which needs nothing."
+            "A .png file of the memory timeline needs matplotlib, which is not installed. Run: "
+            "pip install matplotlib, or write an .html file, which needs no package."
         ) from error
     unit, name = _unit(int(sizes.size_bytes.sum(axis=1).max(initial=0)))
     stacked = np.cumsum(np.pad(sizes.size_bytes, ((0, 0), (1, 0))), axis=1) / unit

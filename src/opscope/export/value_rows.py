@@ -1,4 +1,4 @@
-"""What the operators of a trace took and returned, as the execution trace writers want it."""
+"""Arguments and results of operators, for the execution trace writers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a trace begins and ends and which process it is of, from its metadata and its events."""
+"""Begin, end and process of a trace, from its metadata and events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a program is slow: patterns in a trace that cost time, where they are, what a fix would save.
+"""Findings: known performance problems with place, fix and saving.
 
 ``pattern`` says what a pattern is, ``find`` lists and applies them all; every other module here
 holds patterns of one subject.

@@ -106,7 +106,7 @@ def _left(subject: Subject, general: Finding, others: list[Finding]) -> Finding:
         general,
         saved_ns=left_ns,
         saved_share=left_ns / subject.wall_ns,
-        saved_by=f"{general.saved_by}; less what other findings save of it",
+        saved_by=f"{general.saved_by}; less the part that other findings save",
     )
 
 
@@ -177,7 +177,7 @@ def _name_pattern(expression: str) -> Pattern:
                 f"{subject.share(total)} of the time."
             ),
             saved_ns=None,
-            saved_by="that depends on what you do about them",
+            saved_by="depends on the change that you make",
         )
 
     title = f"Events named like {expression}"

@@ -1,4 +1,4 @@
-"""What the patterns found in a trace, for people and for programs."""
+"""The findings of a trace, as text and as data."""
 
 from __future__ import annotations
 
@@ -97,7 +97,8 @@ class Finding:
 
     @property
     def is_foremost(self) -> bool:
-        """Whether it is worth naming first: it saves a thousandth of the time, or nobody knows."""
+        """Whether it is worth naming first: it saves 0.1 % of the time or more, or an unknown
+        amount."""
         return self.saved_share is None or self.weight >= _LITTLE
 
     def __repr__(self) -> str:
@@ -165,7 +166,7 @@ class Unexplained:
             f"{what} {share_text(time_ns / max(self.time_ns, 1))}"
             for what, time_ns in self.parts[:3]
         )
-        text = f"{share_text(self.share)} of the time is not explained by a finding: {parts}"
+        text = f"{share_text(self.share)} of the time has no finding: {parts}"
         if not self.places:
             return text
         return f"{text}; most at {', '.join(map(place_text, self.places))}"
@@ -191,16 +192,16 @@ class Findings:
         absent: ids of patterns that were looked for and are not in the trace.
         unchecked: patterns for which something was not recorded.
         wall_ns: what shares are of: from the first event after the start-up to the end of the last,
-            less profiling overhead and waits for a processor, as far as they are known.
+            less profiling overhead and waits for a CPU, if known.
         about: that in words, as in "steady state, 210 ms, 29 steps".
         start_up_ns: imports, setting up and the first step, which are left out; 0 for none.
         start_up: the same in one line; empty for none.
         unexplained: the time outside all findings, and where it passes; None: not looked at.
-        waited_share: of the time, what the thread waited for a processor; None: not recorded.
+        waited_share: of the time, what the thread waited for a CPU; None: not recorded.
         dropped_share: of the events that were asked for, what was dropped.
         is_recorded_time: what recording cost is not known of this recording, so that times and
             savings have it.
-        taken_off_ns: profiling overhead and waits for a processor that ``wall_ns`` is without.
+        taken_off_ns: profiling overhead and waits for a CPU that ``wall_ns`` is without.
         sampled: what was recorded for part of the time only, to stay below a budget; else empty.
         launched_elsewhere: of what devices computed and copied, what was launched outside of the
             time looked at, or by who knows what.
@@ -222,7 +223,7 @@ class Findings:
     launched_elsewhere: float = 0.0
 
     def foremost(self, count: int) -> tuple[Finding, ...]:
-        """The first so many, without those whose fix would save next to nothing."""
+        """The first ``most`` findings, without those with negligible savings."""
         return tuple(finding for finding in self.found if finding.is_foremost)[:count]
 
     @property
@@ -236,30 +237,29 @@ class Findings:
         if self.sampled:
             lines.append(
                 f"Recorded: {self.sampled}, to stay below the budget. Times, counts and savings "
-                "are of those: record with a larger budget to see all."
+                "refer to these. Record with a larger budget to see everything."
             )
         if self.dropped_share > FEW_DROPPED:
             lines.append(
-                f"{share_text(self.dropped_share)} of the events were dropped: there may be more "
-                "to find, and what ran then seems to be time of who called it. The summary says "
-                "why."
+                f"{share_text(self.dropped_share)} of the events were dropped, so findings can "
+                "be missing, and callers seem to take longer than they did. `opscope summary` "
+                "gives the reason."
             )
         if self.launched_elsewhere >= _BUSY:
             lines.append(
-                f"{share_text(self.launched_elsewhere)} of what devices did here was launched "
-                "before this time, or by nothing that was recorded. Findings go by what launched "
-                "it: look at more of the recording."
+                f"{share_text(self.launched_elsewhere)} of the device work has no launch in "
+                "this period. Findings need the launch: choose a longer period."
             )
         if self.is_recorded_time and self.found:
             lines.append(
-                "What recording cost was not measured for this recording: times and savings are of "
-                "the program while it was recorded, and a program of small operators saves less."
+                "The overhead of this recording is unknown, so times and savings include it; a "
+                "program of small operators saves less."
             )
         if self.waited_share is not None and self.waited_share >= _BUSY:
             lines.append(
                 f"The machine was busy: {share_text(self.waited_share)} of the time the program "
-                "waited for a processor. Shares allow for that; what takes less than a few "
-                "milliseconds in all cannot be told from noise here."
+                "waited for a CPU. Shares exclude these waits; findings below a few "
+                "milliseconds may be noise."
             )
         if self.unexplained is not None and self.unexplained.share >= _MEDIUM:
             lines.append(f"{self.unexplained.text(place_text)}.")
@@ -273,7 +273,7 @@ class Findings:
         left_out = f" Left out: {self.start_up}." if self.start_up else ""
         worth_saying = self.taken_off_ns >= _MEDIUM * (self.wall_ns + self.taken_off_ns)
         less = (
-            f", less {time_text(self.taken_off_ns)} of profiling overhead and waits for a processor"
+            f", less {time_text(self.taken_off_ns)} of profiling overhead and waits for a CPU"
             if worth_saying
             else ""
         )
@@ -315,8 +315,8 @@ class Findings:
             for finding in self.found
         ]
         note = (
-            f"{len(self.absent)} more patterns were looked for in vain; {len(self.unchecked)} need "
-            "something that was not recorded (.unchecked says what)."
+            f"{len(self.absent)} other checks found nothing; {len(self.unchecked)} could not "
+            "run, because their data was not recorded (see .unchecked)."
         )
         columns = ("what to change", "saves", "share", "times", "where")
         return html_table("opscope: findings", columns, rows, note, texts=(0, 4))

@@ -1,4 +1,4 @@
-"""Which lines a function of the program spends its own time at: between those that call something.
+"""Self time of functions by line, between the lines of their calls.
 
 Of code that calls nothing no event has a line. What is known are the calls before and after it;
 the source, where it can be read, shows which statements are between those lines.

@@ -1,4 +1,4 @@
-"""What the lines of the program call, line by line."""
+"""Calls of each source line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lines of the program that are run again and again take, and what of it is computing."""
+"""Time of source lines in loops, and the share of computing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ with all others at once, an element takes about so long, and without vectors (ta
 """
 
 _BACKWARD_WORK = 2
-"""A gradient takes so many times the work of what it is of: one for each factor of a product."""
+"""Work of a gradient relative to its forward operator: one product for each factor."""
 
 
 @dataclass(frozen=True, eq=False)

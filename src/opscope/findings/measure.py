@@ -1,4 +1,4 @@
-"""What a fix saves, measured: both variants run with torch on this machine, at the trace's shapes.
+"""Measured savings: both variants run with torch on this machine, with the trace's shapes.
 
 Every function returns None where it cannot be measured here, as without a GPU.
 """
@@ -33,8 +33,8 @@ def _torch() -> Any:
         import torch
     except ImportError as error:
         raise MissingDependencyError(
-            "Measuring what a fix saves needs torch, which cannot be imported here. Install torch, "
-            "or leave out the benchmark: estimates are derived from the recording then."
+            "Measuring savings needs torch, which cannot be imported here. Install torch, or "
+            "omit the benchmark to get estimates from the recording."
         ) from error
     return torch
 

@@ -1,4 +1,4 @@
-"""What a pattern is: what it needs recorded, how it is found, and how its saving is measured."""
+"""Declaration of a check: needed data, search function, measurement of its saving."""
 
 from __future__ import annotations
 
@@ -18,35 +18,38 @@ class Needs(Enum):
 
     SHAPES = "Record argument shapes: record_shapes=True, or --shapes."
     MEMORY = "Record memory as well as shapes: profile_memory=True, or --memory."
-    IDENTITY = "Record with opscope: what this was read from does not tell tensors apart."
+    IDENTITY = "Record with opscope: this file does not identify tensors."
     STACKS = "Record Python calls: with_stack=True, or --stack."
     LIBRARIES = "Record the Python calls of libraries as well: with_stack=True, or --stack."
     LAYERS = "Record modules or the Python calls of libraries: with_modules, or --modules, --stack."
     MODULES = "Record modules: with_modules=True, or --modules."
-    DEVICE = "It is about programs that run on a GPU, and this recording shows none."
+    DEVICE = "This check is for programs that use a GPU; the recording shows none."
     KERNELS = "Record GPU activity, where torch sees a GPU."
-    SAMPLES = "Record with opscope.profile or opscope run: this does not say what threads wait for."
-    EVENTS = "Record all events, as fewer steps or with more room: many were dropped."
+    SAMPLES = (
+        "Record with opscope.profile or opscope run: this file does not say what threads wait for."
+    )
+    EVENTS = "Record fewer steps or allow more memory: many events were dropped."
 
 
 TENSORS = (Needs.SHAPES, Needs.IDENTITY, Needs.MEMORY)
 """To follow what becomes of a tensor."""
 
-SAMPLES_LOST = (
-    "What threads waited for was lost with a process that was killed, or it was too short."
-)
+SAMPLES_LOST = "Thread samples are missing: the process was killed, or it ran too short."
 
 _NOT_HERE = {
-    Needs.SHAPES: (("shapes",), "Argument shapes were recorded, but no operator here has tensors."),
-    Needs.MEMORY: (("memory",), "Memory was recorded, but none was taken here."),
-    Needs.MODULES: (("modules",), "Modules were recorded, but none is called here."),
+    Needs.SHAPES: (
+        ("shapes",),
+        "Argument shapes were recorded, but no operator in this period has tensors.",
+    ),
+    Needs.MEMORY: (("memory",), "Memory was recorded, but this period has no allocation."),
+    Needs.MODULES: (("modules",), "Modules were recorded, but this period has no module call."),
     Needs.STACKS: (
         ("functions", "own_functions", "stack"),
-        "Python calls were recorded, but none of the program's is here.",
+        "Python calls were recorded, but this period has none of the program's own.",
     ),
     Needs.SAMPLES: (("thread_samples",), SAMPLES_LOST),
 }
-"""What is said where a recording has it, by its options, and the part looked at has not."""
+"""Messages if the data was recorded, but the selected period has none."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -103,7 +106,7 @@ class Pattern:
         advice: what to change.
         find: looks at a trace; None if the pattern is not in it.
         needs: what has to be recorded to see it.
-        helped_by: without this it sees less: where it sees nothing, that is said.
+        helped_by: optional data: if the check finds nothing without it, the result names it.
         measure: runs both variants with torch, where that is possible on this machine.
         link: where to read on.
         status: what a program is that this is the foremost finding of.

@@ -1,8 +1,8 @@
-"""A recording's times without profiling overhead and without waits for a processor.
+"""A recording's times without profiling overhead and without waits for a CPU.
 
 One clock for the whole recording. At each moment it shows how long the program alone has run until
 then: between two moments at which any span starts or ends, it advances by what passed, less what
-recording those spans cost and the main thread's waits for a processor. Order and nesting of events
+recording those spans cost and the main thread's waits for a CPU. Order and nesting of events
 stay as recorded. Patterns see these times and no others.
 """
 
@@ -31,7 +31,7 @@ _MOST_SWITCHING_NS = 10_000_000
 """Opening or closing a recording takes no longer."""
 
 BUSY = 0.2
-"""Of the time, waiting for a processor; less is noise of any machine."""
+"""Of the time, waiting for a CPU; less is noise of any machine."""
 
 _ENOUGH_KNOWN = 0.5
 """Share of the time that samples of the main thread have to cover to be used."""
@@ -54,11 +54,11 @@ def busy_text(waited: float | None) -> str:
     if waited is None or waited < BUSY:
         return ""
     share = share_text(waited)
-    return f"the machine was busy: {share} of the time the program waited for a processor"
+    return f"the machine was busy: {share} of the time the program waited for a CPU"
 
 
 def waited_share(trace: TraceData) -> float | None:
-    """Share of the time that the main thread waited for a processor; None: not recorded."""
+    """Share of the time that the main thread waited for a CPU; None: not recorded."""
     start_ns, end_ns = wall_bounds(trace)
     sampled = sampled_threads(trace).get(main_thread(trace))
     if sampled is not None:
@@ -140,7 +140,7 @@ def _switching(trace: TraceData, start: Values, end: Values) -> list[tuple[int, 
 
 
 def _waits(moments: Values, lengths: Amounts, samples: Intervals) -> Amounts:
-    """Of each stretch between two moments, what the main thread waited for a processor.
+    """Of each stretch between two moments, what the main thread waited for a CPU.
 
     A thread that loses its processor waits for milliseconds. So what the kernel counted between two
     samples goes to the longest stretches there first, and what these have no room for to all.
@@ -175,6 +175,6 @@ def _counted_share(trace: TraceData) -> float | None:
     if waited is None or computed is None or waited + computed <= 0:
         return None
     start_ns, end_ns = trace.metadata.get("start_ns"), trace.metadata.get("end_ns")
-    # A thread that sleeps neither computes nor waits for a processor.
+    # A thread that sleeps neither computes nor waits for a CPU.
     lasted = end_ns - start_ns if start_ns is not None and end_ns is not None else 0
     return min(waited / max(lasted, waited + computed), _MOST_WAITED)

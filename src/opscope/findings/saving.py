@@ -1,4 +1,4 @@
-"""How much of a finding's time the program gets back: less where host and device overlap."""
+"""Savings without overlap of host and device."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def saved_of_wall_ns(subject: Subject, events: Values, saved_ns: int, saves: Sav
     """What the whole takes less if events take so much less, at most all of it.
 
     Without a device that is the same. With one, host and device run at the same time for a while,
-    and do so for as long afterwards, as far as either still has something to do.
+    and so for as long afterwards as either has work left.
 
     Args:
         subject: what the events are of.

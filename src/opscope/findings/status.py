@@ -1,4 +1,4 @@
-"""What a verdict can come to."""
+"""The possible statuses of a verdict."""
 
 from __future__ import annotations
 

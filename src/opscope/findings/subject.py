@@ -39,7 +39,8 @@ _MOST_FIXED_COST_NS, _LEAST_CALL_COST_NS = 15_000, 3_000
 """In a program of large operators even the fastest say nothing of what calling one costs."""
 
 _ODD, _SHORT_NS = 4, 500_000
-"""What takes so many times the median was interrupted; a turn of the processor is a few ms long."""
+"""Calls this many times longer than the median were interrupted; a CPU time slice is a few ms
+long."""
 _MUCH_OF_A_CALL = 0.4
 """Share of a call that its operators take, below which it does something else too."""
 FLOPS_A_NS = 64
@@ -55,7 +56,7 @@ CUDA = DeviceType.CUDA
 
 
 FEW_DROPPED = 0.01
-"""So small a share of the events may be missing from what is said of times without any."""
+"""Share of events that may be missing without a doubt about times."""
 
 
 def dropped_share(trace: TraceData) -> float:
@@ -90,7 +91,7 @@ class Subject:
 
     @cached_property
     def trace(self) -> TraceData:
-        """The recording without profiling overhead and without waits for a processor."""
+        """The recording without profiling overhead and without waits for a CPU."""
         return program_time(self.recorded)
 
     @property

@@ -1,4 +1,4 @@
-"""What a trace comes to, for notebooks and ``print``: the verdict, and where the time went."""
+"""The summary of a trace, for notebooks and ``print``: verdict and operators."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Summary:
 def summary_of(trace: TraceData, which: str = "steady") -> Summary:
     """The verdict, and the names with most time of their own."""
     if not len(trace.events):
-        return Summary(None, ShownTable("opscope: nothing was recorded", (), ()))
+        return Summary(None, ShownTable("opscope: no events were recorded", (), ()))
     if not trace.has_times:
         return Summary(None, _without_times(trace))
     period = period_of(trace, which)
@@ -72,12 +72,13 @@ def summary_of(trace: TraceData, which: str = "steady") -> Summary:
     ]
     note = (
         f"{period} ({len(trace.events):,} events, {len(averages):,} names).{_missing(trace)} "
-        "trace.sql() answers questions, trace.to_pandas() gives a table."
+        "export_report(path) writes an HTML page, trace.sql() answers questions, "
+        "trace.to_pandas() returns a DataFrame."
     )
     columns = ["name", "calls", "self CPU", "share", "total CPU", *["self device"] * with_device]
     part = typical_part(trace, _MOST_EVENTS) if period.which is Which.STEADY else None
     verdict = find_verdict(trace if part is None else part.trace, which)
-    return Summary(verdict, ShownTable("opscope: most time of their own", columns, rows, note))
+    return Summary(verdict, ShownTable("opscope: most self time", columns, rows, note))
 
 
 def _missing(trace: TraceData) -> str:

@@ -1,5 +1,5 @@
-"""Whose time passes: torch's, that of the program's own Python, or that of other libraries; and how
-much of it no finding explains."""
+"""Time split by torch, the program's own Python and other libraries; and how much of it no finding
+explains."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OF_AN_OPERATOR_NS = 5_000
 """What a C function of torch's needs around each operator it calls."""
 
 _PYTHON_PER_OPERATOR = 3
-"""torch's own Python may take so many times what its operators take before it is named."""
+"""torch's Python code is named if it takes this many times the time of its operators."""
 
 _MACHINERY = ("torch/optim/", "torch/_compile.py", "torch/_dynamo/", "torch/_inductor/")
 """torch's Python that findings of their own are about."""
@@ -47,9 +47,9 @@ class Spent(Enum):
     OWN = "the program's Python"
     OUTSIDE = "other libraries"  # and C functions that call no operator
     PAUSE = "garbage collections"
-    UNKNOWN = "calls that were not recorded"
+    UNKNOWN = "unrecorded calls"
     IMPORT = "imports"  # with all that modules call when they are imported
-    WAITING = "waiting for what comes next"  # of loops of events
+    WAITING = "idle"  # of loops of events
     DEVICE = "waiting for a device"
 
 

@@ -1,4 +1,4 @@
-"""Which operators computed the same value: same operator, same arguments, same contents.
+"""Operators that computed the same value: same operator, arguments and contents.
 
 Every outermost operator gets a number made of its name, its scalars and the numbers of what made
 its arguments. What writes to memory in place makes a new value of the one that was there, and of

@@ -95,7 +95,7 @@ def _names_processes(path: Path) -> bool:
     try:
         head = head_of(path, _FILE_HEAD_BYTES).decode(errors="replace")
     except TraceFormatError:
-        return False  # what is wrong is said where it is read
+        return False  # errors are reported by the reader
     if kind_of_json(head) is not FileKind.CHROME:
         return False
     return _NAMED_PROCESS.search(head) is not None
@@ -139,13 +139,14 @@ def chrome_files(folder: Path) -> dict[Partition, Path]:
             part = Partition(RANK, 0)
         if part is None:
             raise UsageError(
-                f"Nothing says which rank {file} is of. Call it NAME-rank-3.json, or move it "
-                "elsewhere."
+                f"The rank of {file} is unknown. Rename it like NAME-rank-3.json, or move it to "
+                "another folder."
             )
         if part in found:
             raise UsageError(
-                f"{found[part].name} and {file.name} in {folder} are both of {part}. Keep one for "
-                "each: those of several cycles of a schedule belong into folders of their own."
+                f"{found[part].name} and {file.name} in {folder} both belong to {part}. Keep "
+                "one file for each rank; put the files of each cycle of a schedule into its "
+                "own folder."
             )
         found[part] = file
     return {part: found[part] for part in in_order(found)}
@@ -172,7 +173,7 @@ def _is_trace(head: str) -> bool:
 
 
 def _head(file: Path) -> str:
-    """Its first part, unpacked; empty where it cannot be read: it is asked for by its name then."""
+    """Its first part, unpacked; empty if it cannot be read: then only its name counts."""
     with suppress(TraceFormatError):
         return head_of(file, _HEAD_BYTES).decode(errors="replace")
     return ""

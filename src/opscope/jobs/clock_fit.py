@@ -1,4 +1,4 @@
-"""How far one clock is ahead of another, from what cannot have happened before something else.
+"""Offset between two clocks, from the order of events that depend on each other.
 
 Of a line ``offset + drift * time`` it is known at some moments that it is at least a value, at
 others that it is at most one. Of all drifts that clocks may have, those are kept at which an offset

@@ -1,4 +1,4 @@
-"""One clock for all ranks of a job: how far each machine's is ahead, and how well that is known."""
+"""Clock alignment for all ranks of a job: offset and error of each machine."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class Clocks:
         ]
 
     def on_one(self, process: int, time_ns: Values) -> Values:
-        """Times of a process on the job's clock, as far as its machine's is known; same shape."""
+        """Times of a process on the job's clock, if the clock of its machine is known; same
+        shape."""
         moved = np.asarray(time_ns + self.shift_ns[process], dtype=np.int64)
         course = self.courses[int(self.machine[process])]
         return moved if course is None else moved - course.ahead_ns(moved)
@@ -64,18 +65,18 @@ class Clocks:
         if not self.machines:
             return "No process was looked at."
         if len(self.machines) == 1:
-            return f"All processes ran on one machine ({self.machines[0]}), with one clock."
+            return f"All processes ran on one machine ({self.machines[0]}) with one clock."
         known = [course for course in self.courses if course is not None]
         text = ""
         if len(known) > 1:
             worst = max(course.worst_ns for course in known)
-            text = f"Clocks of {len(known)} machines are brought together to within "
+            text = f"Clocks of {len(known)} machines are aligned to within "
             text += f"{time_text(round(worst))}."
         if self.unknown:
             text += (
-                f" The clocks of {', '.join(self.unknown)} are not brought together with that of "
-                f"{self.machines[0]}: they share no collective that tells. Times of one are not "
-                "compared with those of another."
+                f" The clocks of {', '.join(self.unknown)} could not be aligned with that of "
+                f"{self.machines[0]}, because they share no suitable collective. Times of these "
+                "machines are not compared."
             )
         return text.strip()
 

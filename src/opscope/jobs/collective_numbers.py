@@ -1,4 +1,4 @@
-"""Which collective of one rank is which of another: numbers that all ranks of a group share."""
+"""Matching of collectives across ranks by numbers that all ranks of a group share."""
 
 from __future__ import annotations
 

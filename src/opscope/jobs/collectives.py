@@ -1,4 +1,4 @@
-"""What went on between the ranks of a job: every collective, with who waited for whom."""
+"""Collectives of a job, with waiting times and the rank that caused them."""
 
 from __future__ import annotations
 
@@ -144,21 +144,21 @@ class JobCollectives:
         lines = []
         if not len(self):
             lines.append(
-                "No collective was found that several of these processes recorded. Nothing is said "
-                "about waiting."
+                "No collective was recorded by several of these processes, so waiting times "
+                "are unknown."
             )
         lines.append(str(self.clocks))
         if (blurred := self._blurred()) > 0:
             lines.append(
-                f"In {share_text(blurred)} of collectives ranks waited less than clocks may be "
-                "off: who came last there is not known."
+                f"In {share_text(blurred)} of collectives, ranks waited less than the clock "
+                "error: the last rank of these is unknown."
             )
         if len(self) and (absent := self.absent_ranks):
             parts = [Partition(RANK, rank) for rank in absent]
             are = "is" if len(parts) == 1 else "are"
             lines.append(
-                f"Groups have {parts_text(parts, 0)} too, which {are} not looked at: "
-                "time in which others waited for them counts as transfer."
+                f"Groups have {parts_text(parts, 0)} too, which {are} not included: waiting for "
+                "them counts as transfer."
             )
         unmatched = self.unmatched.items()
         return [*lines, *(f"Not matched: {count:,} {why}." for why, count in unmatched if count)]
@@ -244,8 +244,8 @@ def _matched(ranks: list[int], found: list[ProcessCollectives], clocks: Clocks) 
     unmatched = {
         "calls of groups that are not known: record arguments (--shapes)": 0,
         "messages of which it is not known whom they go to: record arguments (--shapes)": 0,
-        "calls of groups of which one rank alone was recorded": 0,
-        "calls that other ranks did not record, or that nothing tells apart": 0,
+        "calls of groups with a single recorded rank": 0,
+        "calls that other ranks did not record, or that cannot be matched": 0,
         "calls without a transfer": sum(one.silent for one in found),
         "transfers without a call": sum(one.strays for one in found),
     }

@@ -86,10 +86,7 @@ class RankPath:
         rest = 1 - sum(share for share, _ in named[:3]) - self.transfer_ns / whole
         if rest >= _LEAST_SHARE:
             parts.append(f"{share_text(rest)} other ranks")
-        return (
-            f"What had to wait for what, across ranks, is {time_text(whole)} long: "
-            f"{', '.join(parts)}."
-        )
+        return f"The critical path across ranks is {time_text(whole)} long: {', '.join(parts)}."
 
 
 def rank_path(found: JobCollectives) -> RankPath:

@@ -59,8 +59,8 @@ class RankSteps:
         more = len(self.processes) - _SHOWN
         lines += [f"\n  and {more} more"] if more > 0 else []
         return (
-            f"<RankSteps of {len(self.processes)} processes, {len(self.number)} steps; without "
-            f"others a step takes{''.join(lines)}>"
+            f"<RankSteps of {len(self.processes)} processes, {len(self.number)} steps; own time "
+            f"of a step:{''.join(lines)}>"
         )
 
     @property
@@ -74,7 +74,7 @@ class RankSteps:
         return found
 
     def worth_showing(self, most: int) -> list[Partition]:
-        """Up to so many processes that a picture of a few should have: those that take longest for
+        """At most ``most`` processes for a picture of a few: those that take longest for
         a step without others, the median one and the quickest. Those without steps come last."""
         count = len(self.processes)
         if count <= most:

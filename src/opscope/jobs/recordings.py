@@ -1,4 +1,4 @@
-"""Where the recordings of a job are: a folder of ours, one for each host, a folder of Chrome
+"""The recordings of a job: an opscope folder, one for each host, a folder of Chrome
 traces, or a Chrome trace of several processes."""
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Recordings(Protocol):
 
 
 class TraceFolder:
-    """A folder of ours; recordings in it may not have ended."""
+    """An opscope folder; its recordings may be unfinished."""
 
     def __init__(self, path: Path, parts: tuple[Partition, ...]) -> None:
         self.path, self.parts = path, parts
@@ -89,7 +89,7 @@ class TraceFolder:
 
 
 class HostFolders:
-    """Folders of ours, one for each host, that hold different ranks of one job."""
+    """opscope folders, one for each host, with different ranks of one job."""
 
     def __init__(self, path: Path, folders: Mapping[Partition, TraceFolder]) -> None:
         self.path = path
@@ -155,7 +155,7 @@ def find_recordings(path: Path) -> Recordings | None:
 
 
 def folder_of(path: Path, part: Partition | None) -> Path:
-    """The folder of ours in ``path`` that has a process: of a job of several hosts that of its
+    """The opscope folder in ``path`` with a process; in a job of several hosts, that of its
     host, else ``path``. Errors as of :func:`find_recordings`."""
     source = find_recordings(path)
     if isinstance(source, HostFolders) and part is not None:

@@ -83,8 +83,10 @@ class RolledUp:
                 found |= self.there(missing)
         for part in folders:
             if part not in found:
-                why = "its rollup changed while it was read. Retry when nothing writes to it."
-                raise unreadable(part, f"{folders[part]} cannot be added up: {why}")
+                why = (
+                    "its rollup changed during reading. Retry when no process writes to the folder."
+                )
+                raise unreadable(part, f"{folders[part]} has no rollup: {why}")
         return {part: found[part] for part in folders}
 
     def saved(self, part: Partition, trace: TraceData) -> Path:

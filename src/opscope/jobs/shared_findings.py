@@ -101,13 +101,13 @@ def job_verdict(slow: SlowRanks, of_one: Callable[[], Verdict], name: str) -> Ve
 def _of_straggler(slow: SlowRank, others: int) -> Verdict:
     share = slow.gain_ns / max(slow.step_ns, 1)
     waits = slow.cause is Cause.DESCHEDULED
-    others_have_it = f"{slow.process} waits for a processor, which others have"
+    others_have_it = f"{slow.process} waits for a CPU, which runs other threads"
     return Verdict(
         status=Status.BUSY if waits else Status.STRAGGLER,
         unsure=(others_have_it,) if waits else (),
         title=str(slow).rstrip("."),
         share=share,
-        fix=f"look at what {slow.process} does there: opscope why {slow.process.option}",
+        fix=f"details of {slow.process}: opscope why {slow.process.option}",
         gain_ns=round(slow.gain_ns),
         gain_share=share,
         step_ns=round(slow.step_ns),

@@ -1,4 +1,4 @@
-"""Which rank the others wait for, since when, and why: ranks compared by what they do themselves.
+"""Stragglers: the rank that the others wait for, and why, from own times.
 
 In a job whose ranks wait for each other in every step, all steps take equally long, whichever is
 slow. What differs is the time that a rank does not wait for others. A rank whose own time is longer
@@ -23,7 +23,7 @@ from opscope.timeline.arrays import Amounts
 
 _FEWEST_STEPS = 5
 _WORTH_SAYING = 0.1
-"""Of what a rank has most more of: as long it waits for processors longer."""
+"""Of what a rank has most more of: as long it waits for a CPU longer."""
 _MUCH_WAITING = 0.3
 """Of a step, spent in collectives by every rank: more than ranks that are alike wait by chance."""
 _ALWAYS = 0.75
@@ -50,7 +50,7 @@ class SlowRank:
         gain_ns: how much shorter the step would be if it were like the others.
         step_ns: what a step of the job takes.
         excess: where in the program the difference is; None where that was not looked at.
-        delayed_ns: how much longer it waits for processors for what it computes more, as the others
+        delayed_ns: how much longer it waits for a CPU for what it computes more, as the others
             wait for what they compute.
     """
 
@@ -88,22 +88,21 @@ class SlowRank:
         }
 
     def __str__(self) -> str:
-        more = share_text(self.own_ns / max(self.others_ns, 1) - 1)
         when = "" if self.is_always else f", in {share_text(self.recurrence)} of its steps"
         text = (
-            f"{self.process} takes {time_text(int(self.own_ns))} a step without waiting for others,"
-            f" {more} more than the median of the others{when}: {self.cause.title} "
+            f"{self.process} works {time_text(int(self.own_ns))} a step, the median of the others "
+            f"{time_text(int(self.others_ns))}{when}: {self.cause.title} "
             f"{time_text(int(self.cause_ns))}"
         )
         text += f" {self.excess}" if self.excess is not None and str(self.excess) else ""
         if self.delayed_ns >= _WORTH_SAYING * self.cause_ns:
-            text += f", and {time_text(int(self.delayed_ns))} of waiting for a processor to do it"
+            text += f", and {time_text(int(self.delayed_ns))} of waiting for a CPU"
         text += "."
         if self.waited_ns > 0:
-            text += f" The others wait {time_text(int(self.waited_ns))} a step longer than it does."
+            text += f" The others wait {time_text(int(self.waited_ns))} a step longer."
         if self.gain_ns > 0:
             saved = share_text(self.gain_ns / max(self.step_ns, 1))
-            text += f" A step would take {saved} less if it were like them."
+            text += f" If it worked like them, steps would be {saved} shorter."
         return text
 
 
@@ -152,14 +151,13 @@ class SlowRanks:
         own_ns = self.steps.mean_own_ns[rows]
         apart = share_text(float(own_ns.max() / max(float(own_ns.min()), 1.0) - 1))
         delayed = self.standing.least_delayed_ns
-        told = f"takes {time_text(int(self.standing.least_work_ns))} longer in every step"
+        least = f"{time_text(int(self.standing.least_work_ns))} longer steps"
         if delayed is not None:
-            told += f" or waits {time_text(int(delayed))} longer for a processor"
+            least += f" or {time_text(int(delayed))} longer waits for a CPU"
         return [
-            f"No rank is slower than the others by more than chance: without waiting for others, "
-            f"{self.compared} of them take {time_text(int(np.median(own_ns)))} a step in the "
-            f"middle, and the longest {apart} more than the shortest. One that "
-            f"{told} would have been told.",
+            "No rank is slower than the others by more than chance: the median own time of "
+            f"{self.compared} ranks is {time_text(int(np.median(own_ns)))} a step, the longest is "
+            f"{apart} above the shortest. A rank with {least} would be detected.",
             *self._what_all_wait_for(rows),
         ]
 
@@ -171,10 +169,9 @@ class SlowRanks:
         if share < _MUCH_WAITING:
             return []
         return [
-            f"Every rank spends {share_text(share)} of a step or more in collectives, and no rank "
-            "explains that: look at the transfers with `opscope ranks --collectives`. One slow "
-            "connection makes all ranks wait alike; which one it is shows on the hosts alone "
-            "(`ss -ti`)."
+            f"Every rank spends {share_text(share)} of a step or more in collectives, and no "
+            "rank is the cause: see the transfers with `opscope ranks --collectives`. One slow "
+            "network connection delays all ranks equally; find it on the hosts (`ss -ti`)."
         ]
 
 
@@ -228,7 +225,7 @@ def _known_alike(steps: RankSteps, rows: list[int]) -> list[int]:
     """Those of which as much is known as of most.
 
     What a thread waited for is in what the kernel counted, which is lost where a process is killed:
-    there waiting for a processor seems to be what it waited in.
+    there waiting for a CPU seems to be what it waited in.
     """
     waited = [row for row in rows if steps.cause_ns[row, Cause.DESCHEDULED] > 0]
     return waited if 2 * len(waited) >= len(rows) else [row for row in rows if row not in waited]
@@ -257,7 +254,7 @@ def _known_otherwise(steps: RankSteps, rows: list[int]) -> list[str]:
     were = f"{parts_text([steps.processes[row] for row in rows], 0)} "
     were += "was not compared" if len(rows) == 1 else "were not compared"
     if steps.cause_ns[rows[0], Cause.DESCHEDULED] > 0:
-        return [f"{were}: how long the others waited for processors is not known."]
+        return [f"{were}: waits of the others for a CPU are unknown."]
     whose = "it" if len(rows) == 1 else "they"
     return [f"{were}: how long {whose} waited for processors is not known, as of what was killed."]
 
@@ -296,7 +293,7 @@ def _describe(
 
 def _waiting_moved(means: Amounts, place: int) -> Amounts:
     """What is to be added to the time that a rank has more of each cause than the others, shape
-    (causes,), so that its waiting for a processor counts for why it waited.
+    (causes,), so that its waiting for a CPU counts for why it waited.
 
     Who computes longer on a busy machine waits longer for processors as well: as long as the
     others do for the same computing it is no cause of its own.
@@ -351,11 +348,10 @@ def _most_like(means: Amounts, place: int) -> int:
 def _notes(rows: list[int], means: Amounts) -> list[str]:
     notes = []
     if len(rows) == 2:
-        notes.append("Of two ranks only the slower can be told, by the other one.")
+        notes.append("With two ranks, slow means slower than the other one.")
     if not means[:, Cause.COLLECTIVE].any():
         notes.append(
-            "No collective was recorded, so that ranks are compared, but nothing shows that they "
-            "wait for each other."
+            "No collective was recorded, so it is unknown whether ranks wait for each other."
         )
     return notes
 
@@ -363,9 +359,8 @@ def _notes(rows: list[int], means: Amounts) -> list[str]:
 def _too_few(steps: RankSteps, enough: int, silent: int) -> str:
     count = len(steps.processes) + silent
     if count < 2:
-        return "There is one process only, so there is nothing to compare it with."
+        return "There is only one process; a comparison needs two."
     return (
-        f"{enough} of {count} processes have {_FEWEST_STEPS} steps or more, and it "
-        "takes two to compare. Record more steps; a step ends with Optimizer.step, or is marked by "
-        "prof.step()."
+        f"{enough} of {count} processes have {_FEWEST_STEPS} steps or more; a comparison needs "
+        "two. Record more steps; a step ends with Optimizer.step or prof.step()."
     )

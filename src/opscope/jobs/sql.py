@@ -1,6 +1,6 @@
 """SQL over several processes: every table has the rows of all, and which process each is of.
 
-Tables that grow with a recording are read from the files, as far as a statement asks for them.
+Tables that grow with a recording are read from the files, only the parts that a statement needs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Which ranks differ from the others by more than chance, and how much that would take.
+"""Outlier test: ranks that differ from the others by more than chance, and the smallest detectable
+difference.
 
 Equal ranks are never equally quick: steps scatter, a busy machine stays busy for a while, and cores
 differ. What is said to be slow has to be above all of this, so that jobs whose ranks are alike have
@@ -47,7 +48,7 @@ class StandingOut:
     # how much longer one would have to take in every step, for anything but a processor, to be
     # among them; what there is less of may or may not be told
     least_work_ns: float
-    # how much longer one would have to wait for a processor; None where none is known to have
+    # how much longer one would have to wait for a CPU; None where none is known to have
     # waited for one
     least_delayed_ns: float | None
 
@@ -55,7 +56,7 @@ class StandingOut:
 def stand_out(steps: RankSteps, rows: Sequence[int]) -> StandingOut:
     """Those of some rows that differ by more than chance and enough to matter.
 
-    Waiting for a processor is compared on its own: it scatters far more than work does.
+    Waiting for a CPU is compared on its own: it scatters far more than work does.
     """
     work = [_measures(steps, row, without=_NOT_OWN) for row in rows]
     delayed = [_measures(steps, row, only=Cause.DESCHEDULED) for row in rows]
@@ -199,5 +200,5 @@ def _longest_p(own: Amounts, others: Amounts, inflation: float) -> float:
 
 
 def _log_ways(of: int, chosen: int) -> float:
-    """The logarithm of how many ways there are to choose so many."""
+    """Logarithm of the binomial coefficient."""
     return lgamma(of + 1) - lgamma(chosen + 1) - lgamma(of - chosen + 1)

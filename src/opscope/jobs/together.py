@@ -158,7 +158,7 @@ def _ledger(traces: Sequence[TraceData], collectives: JobCollectives) -> Table:
         if count:
             rows[SOURCE, f"collectives without an arrow: {why}"] = float(count)
     if unknown := len(collectives.clocks.unknown):
-        rows[SOURCE, "machines whose clocks could not be brought together"] = float(unknown)
+        rows[SOURCE, "machines whose clocks could not be aligned"] = float(unknown)
     sources, whats = [source for source, _ in rows], [what for _, what in rows]
     columns = {"source": sources, "what": whats, "value": list(rows.values())}
     return Table(TABLES["ledger"], columns)

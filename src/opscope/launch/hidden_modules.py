@@ -1,4 +1,4 @@
-"""What opscope has imported before the program begins, out of the program's sight.
+"""Hides opscope's imports from the program.
 
 A module that is in ``sys.modules`` is the one that an import finds, whatever lies in the program's
 folder: its own ``statistics.py`` would never be looked for. So what Python itself does not import

@@ -22,7 +22,7 @@ else:  # as in ``keeper_process``
 PROCESSES = "processes.jsonl"
 _LOOK_EVERY_S = 0.5
 _MOST_LEFT = 32
-"""So many recordings may wait before traces are made of them while the program still runs."""
+"""Number of ended recordings from which traces are written while the program still runs."""
 
 
 class KeptJob:

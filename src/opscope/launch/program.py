@@ -79,8 +79,8 @@ def check(program: Program) -> None:
         os.getcwd()
     except OSError as error:
         raise UsageError(
-            f"The current folder cannot be used ({error.strerror}), so nothing was run. It may "
-            "have been deleted: change to one that exists."
+            f"The current folder cannot be used ({error.strerror}), so the program was not "
+            "started. It may have been deleted: change to an existing folder."
         ) from error
     if program.is_module:
         if not _package_exists(program.target.partition(".")[0]):
@@ -88,8 +88,8 @@ def check(program: Program) -> None:
     elif program.is_input:
         if sys.stdin is None:
             raise ProgramNotFoundError(
-                "The program is to come through standard input, which is closed. Name a script, or "
-                "send one: opscope run - < train.py."
+                "Standard input is closed, but `-` reads the program from it. Name a script, "
+                "or redirect one: opscope run - < train.py."
             )
     elif not program.is_code and not os.path.exists(program.target):
         raise ProgramNotFoundError(
@@ -222,9 +222,7 @@ def _find_main_inside(container: str) -> tuple[importlib.machinery.ModuleSpec, C
     spec = importlib.machinery.PathFinder.find_spec("__main__", [container])
     code = _code_of(spec)
     if spec is None or code is None:
-        raise ProgramNotFoundError(
-            f"{container!r} holds no __main__.py to run. Name the script inside it instead."
-        )
+        raise ProgramNotFoundError(f"{container!r} has no __main__.py. Name the script inside it.")
     return spec, code
 
 
@@ -274,7 +272,7 @@ def _module_not_found(name: str) -> ProgramNotFoundError:
         )
     hint = f" Did you mean the module {name[:-3]!r}, or the script without -m?"
     return ProgramNotFoundError(
-        f"There is no module {name!r} that Python could run."
+        f"There is no module {name!r}."
         + (hint if name.endswith(".py") else " Check its name, and that it is installed here.")
     )
 

@@ -1,6 +1,6 @@
-"""From decoded columns to a trace: what is cheaper to say in NumPy than in C++; the text of the
-program's lines, read while the files are still what ran; and the part that one of several users of
-a recording asked for.
+"""Builds a trace from decoded columns, with the steps that are simpler in NumPy than in C++; the
+text of the program's lines, read while the files are still what ran; and the part that one of
+several users of a recording asked for.
 """
 
 from __future__ import annotations

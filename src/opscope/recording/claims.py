@@ -12,10 +12,10 @@ from opscope.base.locks import Holder, NoLocksError
 from opscope.errors import LifecycleError, UsageError
 
 _STILL_RUNS = {
-    LeftKind.STREAM: "Wait for its end; `opscope summary` shows what is recorded so far.",
+    LeftKind.STREAM: "Wait until it ends; `opscope summary` shows the recording so far.",
     LeftKind.RING: (
-        "Ask that for a dump, by `opscope attach --dump {process}` where it listens or by the "
-        "signal that its flight recorder waits for. If it dies, the dump is made by itself."
+        "Request a dump with `opscope attach --dump {process}` if it listens, or with the "
+        "signal of its flight recorder. If it is killed, the dump is written automatically."
     ),
 }
 
@@ -30,7 +30,7 @@ def ours(one: Artefact, wait: bool = False) -> Iterator[bool]:
 
     Raises:
         LifecycleError: a process that is there records to it.
-        UsageError: another process makes its trace, or nobody can tell.
+        UsageError: another process writes its trace, or that is unknown.
         TraceFormatError: it is nothing that opscope writes.
     """
     with ExitStack() as held:
@@ -44,8 +44,8 @@ def _enter(held: ExitStack, one: Artefact, wait: bool) -> bool:
         raise _in_use(one, error.holder) from error
     except NoLocksError as error:
         raise UsageError(
-            f"Whether the process of {one.path} still runs cannot be told: {error.strerror}. Copy "
-            f"{quote(str(one.folder))} to a disk that has locks, then run `opscope doctor "
+            f"It is unknown whether the process of {one.path} still runs: {error.strerror}. "
+            f"Copy {quote(str(one.folder))} to a disk with file locks, then run `opscope doctor "
             "--recover` there."
         ) from error
     except OSError as error:
@@ -55,7 +55,7 @@ def _enter(held: ExitStack, one: Artefact, wait: bool) -> bool:
 def _in_use(one: Artefact, holder: Holder) -> LifecycleError | UsageError:
     if holder is Holder.CLAIMANT:
         return UsageError(
-            f"Another process makes the trace of {one.path} now. Wait for that; if it is killed, "
+            f"Another process writes the trace of {one.path}. Wait for it; if it was killed, "
             "run `opscope doctor --recover` again."
         )
     then = _STILL_RUNS.get(one.kind, "Wait for its end.").format(process=one.process)

@@ -1,4 +1,4 @@
-"""What recording costs on this machine: nanoseconds of one event by kind, measured once.
+"""Overhead on this machine: nanoseconds per event by kind, measured once.
 
 Small calls are timed with and without being recorded, with the options of a recording. How many
 operators, arguments, allocations and calls each of them has is known, so that what all of them cost
@@ -31,7 +31,7 @@ _ITERATIONS, _ROUNDS = 20, 7
 _BEGINS_S = 0.25
 """A thread that has not begun by then is not waited for."""
 _FILE = "<opscope: calibration>"
-"""Not in a folder of ours, whose functions are not recorded."""
+"""Not in opscope's folder, whose functions are not recorded."""
 
 _ASKED = (
     Want.INNER_OPERATORS | Want.INPUTS | Want.OUTPUTS | Want.MEMORY | Want.OVERLOADS

@@ -1,4 +1,4 @@
-"""What the stages between the native decoder and a trace hand on, each making a new one.
+"""``Decoded``: the data that stages between native decoder and trace pass on.
 
 decode → devices (``gpu_events``) → assemble.
 """
@@ -107,8 +107,8 @@ def delivered_table(schema: TableSchema, tables: Mapping[str, NativeTable]) -> T
             wrong.append(f"{name} is missing")
     if wrong:
         raise RuntimeError(
-            f"The native decoder and the schema disagree on {schema.name}: {'; '.join(wrong)}. Was "
-            "opscope's compiled core built from other sources? Install opscope again."
+            f"The native core and the schema differ in {schema.name}: {'; '.join(wrong)}. "
+            "Install opscope again."
         )
     columns = {
         name: ListColumn(*data) if isinstance(data, tuple) else data for name, data in given.items()

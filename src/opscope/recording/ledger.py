@@ -53,7 +53,7 @@ def arguments(recorded: Recorded) -> Iterator[Row]:
 
 
 def allocations(recorded: Recorded) -> Iterator[Row]:
-    """Allocations and frees."""
+    """Memory allocations and frees."""
     account = recorded.decoded.account
     count = len(recorded.decoded.tables["allocations"])
     dropped, lost = account["dropped_allocations"], account["lost_allocations"]
@@ -62,7 +62,10 @@ def allocations(recorded: Recorded) -> Iterator[Row]:
     yield "allocations", f"dropped: {recorded.decoded.no_room}", dropped
     yield "allocations", "dropped: their thread was ending", lost
     # Told by an address that was allocated again, so there may have been more.
-    yield "frees", "dropped: their thread was not heard", account["unheard_frees"]
+    if recorded.decoded.detail is None:
+        yield "frees", "dropped: their thread was not heard", account["unheard_frees"]
+    else:
+        yield "allocations", "freed unreported: between steps in detail", account["unheard_frees"]
     # A free does not say how large the memory is.
     yield "allocations", "freed unreported: from before", account["unknown_frees"]
     if not recorded.decoded.hears_memory:

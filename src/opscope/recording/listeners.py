@@ -1,4 +1,4 @@
-"""What is set up around one window beyond the native window itself, source by source."""
+"""Set-up of sources around a native window."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Listener:
     """
 
     _known: Any = None
-    """What this knows, as JSON where nothing else is said."""
+    """The collected facts, as JSON by default."""
 
     def prepare(self) -> None:
         """The window is about to open: what takes long, and would be in it."""
@@ -180,7 +180,7 @@ def names_of_threads() -> dict[int, str]:
 
 
 class ProcessorTime(Listener):
-    """How long the thread that opens a window computes in it, and waits for a processor.
+    """How long the thread that opens a window computes in it, and waits for a CPU.
 
     The difference of the kernel's counts, which tells a slow program from a busy machine. Nothing
     where the kernel keeps none.

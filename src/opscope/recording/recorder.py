@@ -54,9 +54,9 @@ def refuse_without_gil() -> None:
     is_known = sys.version_info[:2] < _FIRST_UNKNOWN
     if not is_known and is_enabled is not None and not is_enabled():
         raise LifecycleError(
-            "opscope cannot record while Python 3.16 or later runs without the GIL: what other "
-            "threads do would be read while they change it. Run the program with PYTHON_GIL=1 (or "
-            "-X gil=1), or with Python 3.13t to 3.15t."
+            "opscope cannot record free-threaded Python 3.16 or later: it would read frames of "
+            "other threads while they change. Run the program with PYTHON_GIL=1 (or -X gil=1), "
+            "or with Python 3.13t to 3.15t."
         )
 
 
@@ -66,8 +66,8 @@ def refuse_without_gil() -> None:
 
 _reported_fault = False
 _NOT_INHERITED = (
-    "What was recorded lies in a file of the process that this one was forked from, which goes on "
-    "with it. Look at the trace there, or before forking."
+    "The recording belongs to the parent process, which continues it. Read the trace there, or "
+    "before the fork."
 )
 
 
@@ -94,7 +94,7 @@ class Recording:
 
         Args:
             options: what ``trace`` shows.
-            more: what somebody else needs of the same span of time; ``everything`` has that too.
+            more: data that another caller needs from the same time; ``everything`` includes it.
             first_id: ``record_function_id`` of the first event.
             stream: the file that it is in while it runs; None for memory alone.
             max_memory_bytes: that records may take while it goes on, besides what they have; None
@@ -119,7 +119,7 @@ class Recording:
         self._saved_in: Path | None = None
 
     def prepare(self) -> None:
-        """Do everything slow that starting needs: load, and if need be compile, the bridge."""
+        """Do the slow part of starting: load the bridge, and compile it if necessary."""
         refuse_without_gil()
         prepare_sources()
 
@@ -134,7 +134,7 @@ class Recording:
         if self.running:
             return
         if self._held.was_opened:
-            raise LifecycleError("A recording runs once; make a new one to record again.")
+            raise LifecycleError("A recording runs once; create a new one to record again.")
         self._held.open()
 
     def stop(self) -> None:
@@ -221,10 +221,7 @@ class Recording:
         if "everything" in self._made:  # by another thread, while this one waited
             return
         if not self.has_ended:
-            raise LifecycleError(
-                "There is no trace yet: a recording can be looked at once it has been started and "
-                "stopped."
-            )
+            raise LifecycleError("There is no trace yet: start and stop the recording first.")
         if self._recorded.gpu and _native.gpu_is_wanted():  # else stopping waited
             wait_for_devices()
         try:
@@ -322,8 +319,8 @@ class _Window:
             _native.open_window(wants, all_threads, self.id, most_growth_bytes=most_bytes)
         except RuntimeError as error:
             raise LifecycleError(
-                f"Recording could not start: {error}. Stop what else profiles this process, then "
-                "try again."
+                f"Recording could not start: {error}. Stop the other profiler in this process, "
+                "then try again."
             ) from error
         for listener in self.listeners:
             listener.begin()
@@ -361,17 +358,17 @@ def _report_fault() -> None:
         _reported_fault = True
         first_line = fault.splitlines()[0]
         notice(
-            f"recording stopped early because of an internal fault: {first_line}. The "
-            "program was not affected; what was recorded before is kept."
+            f"recording stopped early because of an internal error: {first_line}. The program "
+            "was not affected; the recording until then is kept."
         )
 
 
 def _report_fork(process: int) -> None:
     if process != os.getpid():
         notice(
-            f"the recording that this process stops was begun in process {process}, which forked "
-            "it: nothing that happened here is in it. Start a profile in the child, or record "
-            "processes as well with `opscope run --children`."
+            f"this process stops a recording of its parent process {process}; the recording has "
+            "no events of this process. Start a profile in the child, or use `opscope run "
+            "--children`."
         )
 
 

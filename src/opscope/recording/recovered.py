@@ -1,4 +1,4 @@
-"""The trace of a recording that did not come to its end, from the file that it streamed to."""
+"""Recovers the trace of an unfinished recording from its file."""
 
 from __future__ import annotations
 
@@ -182,14 +182,13 @@ def _opened(path: Path) -> tuple[_native.StreamedLog, dict[str, Any]]:
             log = _native.read_stream(os.fspath(path))
             about: dict[str, Any] = said(log.about, _SAID)
             if not has_shape(about.get("process_number"), (COUNT, None)):
-                raise ValueError("it has no such number of a process")
+                raise ValueError("its process ID is invalid")
             return log, about
         except OSError as error:
             raise ValueError(error.strerror or str(error)) from error
         except _native.NothingRecordedError as error:
             raise NothingRecorded(
-                f"Nothing can be recovered from {path}: {error}. What its process did before is in "
-                "no recording."
+                f"Nothing can be recovered from {path}: {error}. This recording is lost."
             ) from error
 
 
@@ -256,15 +255,15 @@ def _refuse_earlier(path: Path, started_ns: int, about: Mapping[str, Any]) -> No
     job = job_of(path.parent)
     if (isinstance(there, int) and there > started_ns) or (job and job != about.get("job", "")):
         raise UsageError(
-            f"{path.name} is a recording of {part} by an earlier run than what else is in "
-            f"{path.parent}, so it was left as it is. Delete it, or move it to a new folder and "
+            f"{path.name} is a recording of {part} by an earlier run than the rest of "
+            f"{path.parent}, so it was not recovered. Delete it, or move it to a new folder and "
             "run `opscope doctor --recover` there."
         )
 
 
 def _of(path: Path) -> Artefact:
     found = at(path)
-    assert found is not None, f"{path} is no name of a recording"
+    assert found is not None, f"{path} is not the name of a recording"
     return found
 
 
@@ -318,8 +317,9 @@ def left_to_be_recovered(what: str, folder: Path) -> Iterator[None]:
 
 def _is_kept(what: str, folder: Path, error: OSError) -> UsageError:
     return UsageError(
-        f"The trace of {what} cannot be written: {error.strerror or error}. What was recorded is "
-        f"kept; make room on its disk, then run `opscope doctor --recover {quote(str(folder))}`."
+        f"The trace of {what} cannot be written: {error.strerror or error}. The recording is "
+        "kept; free space on its disk, then run `opscope doctor --recover "
+        f"{quote(str(folder))}`."
     )
 
 
@@ -378,12 +378,12 @@ def _is_as_meant(described: _native.StreamDescription, about: Mapping[str, Any])
 def _of_long(segments: Sequence[RecordingSegment]) -> Iterator[Row]:
     tensors = sum(segment.rows.get("tensors", 0) for segment in segments)
     if tensors:
-        yield "tensor ids", "dropped: the recording is too long to tell tensors apart", tensors
+        yield "tensor ids", "dropped: the recording is too long to identify tensors", tensors
     memory = sum(segment.rows.get("allocations", 0) for segment in segments)
     if memory:
         yield (
             "allocation ids",
-            "dropped: the recording is too long to tell which were freed",
+            "dropped: the recording is too long to match frees",
             memory,
         )
 
@@ -414,7 +414,7 @@ def _trace(
     decoded = with_ids_from(decoded, about["first_id"])
     rows = [*_ledger(described)]
     if recorded.gpu and decoded.devices is None and not decoded.gpu_refused:
-        rows.append(("recording", "dropped: what devices did, with their process", 1))
+        rows.append(("recording", "dropped: device activity, lost with the process", 1))
     process = with_noted_job(about["process"], log.notes)
     trace = assemble_trace(decoded, recorded, facts.cost, process, rows)
     ended = {} if _is_as_meant(described, about) else {ENDED: _ended(described, how)}
@@ -427,13 +427,13 @@ def _ledger(described: _native.StreamDescription) -> Iterator[Row]:
     if described["missing_blocks"]:
         yield (
             "recording",
-            "dropped: blocks that never reached the disk",
+            "dropped: blocks that were not written to disk",
             described["missing_blocks"],
         )
     if not described["has_end"]:
         yield "recording", "has no end: its process ended first", 1
     if described["gaps"]:
-        yield "recording", "times in which something found no room", len(described["gaps"])
+        yield "recording", "times without free space", len(described["gaps"])
 
 
 def drain_while(recording: Path, goes_on: Callable[[], bool]) -> None:

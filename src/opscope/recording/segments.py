@@ -1,4 +1,4 @@
-"""Segments: what a long recording has moved out of its file, piece by piece, while it goes on.
+"""Segments: parts that a long recording moves out of its file while it runs.
 
 Beside the file of a recording there is a hidden folder for them. Each segment is a folder of its
 own, renamed when it is whole, with the tables of one piece and with what decoding needs to go on
@@ -35,7 +35,7 @@ from opscope.recording.streams.segment_arrays import Arrays, read_arrays, write_
 from opscope.storage.parquet import QUICK, read_table, write_table
 
 RECORDS = 300_000
-"""About so many records are a segment: the keeper has one in memory at a time."""
+"""Records of a segment: the watchdog process has one segment in memory at a time."""
 
 MARGIN_NS = 100_000_000
 """What is newer than this stays in the file: threads may be writing what is older than that."""
@@ -164,7 +164,7 @@ def _about(folder: Path) -> dict[str, Any]:
         about: dict[str, Any] = said(read_inside(*_place(folder, _ABOUT), _MOST_ABOUT_BYTES), _SAID)
         for name, rows in about["rows"].items():
             if name not in TABLES or not has_shape(rows, ROW):
-                raise ValueError(f"it says that it has {rows} rows of {name}")
+                raise ValueError(f"it declares {rows} rows of {name}")
     return about
 
 

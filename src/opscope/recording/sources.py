@@ -1,4 +1,4 @@
-"""What can be recorded: one row of ``SOURCES`` for each thing, and the options that ask for it.
+"""Data sources: one row of ``SOURCES`` for each, with its options.
 
 Code that deals with all sources reads these rows and names none: the bits that the native recorder
 is asked with, what is set up before a window and around it, the rows of the ledger, the options of
@@ -52,7 +52,7 @@ class RecordingOptions:
     overloads: bool = False  # operator overload names
     asyncio: bool = False  # runs of asyncio's tasks, as spans
     gc_pauses: bool = True  # garbage collections, as spans
-    # runs of what torch.compile generated, its kernels, and which lines they are of
+    # runs of code from torch.compile, its kernels and their source lines
     compiled: bool = True
     all_threads: bool = True  # every thread of the process; otherwise only the one that starts
     new_threads: bool = True  # Python calls also of threads that begin during the recording
@@ -84,7 +84,7 @@ class Switch:
     """One thing that a recording may ask of a source."""
 
     option: str  # the field of RecordingOptions
-    want: Want = NOTHING  # what the native recorder is asked; 0: it is not told
+    want: Want = NOTHING  # the flag for the native recorder; 0: none
     parameter: str = ""  # of ``opscope.profile``, where that says it with a bool; else empty
     flag: str = ""  # what the help of ``opscope run`` says of its option; empty: it has none
     command: str = ""  # what ``opscope run`` calls it, where that is not ``option``
@@ -174,7 +174,7 @@ SOURCES = (
                 option="memory",
                 want=Want.MEMORY,
                 parameter="profile_memory",
-                flag="Allocations and frees.",
+                flag="Memory allocations and frees.",
                 filter_kind="CPU_INSTANT_EVENT",
             ),
         ),
@@ -192,7 +192,7 @@ SOURCES = (
                 want=Want.PYTHON,
                 parameter="with_stack",
                 command="c-calls",
-                flag="Calls of Python and of C functions, at several times the cost of --stack.",
+                flag="Calls of Python and C functions; several times the overhead of --stack.",
                 filter_kind="PYTHON_FUNCTION",
             ),
             Switch(
@@ -200,14 +200,14 @@ SOURCES = (
                 want=Want.FUNCTIONS,
                 parameter="with_functions",
                 command="stack",
-                flag="Calls of Python functions; --c-calls has those of C functions too.",
+                flag="Calls of Python functions; --c-calls adds C functions.",
             ),
             Switch(
                 option="own_functions",
                 want=Want.OWN_FUNCTIONS,
                 parameter="with_own_functions",
                 command="own-stack",
-                flag="Calls of the program's own Python functions, at the least cost.",
+                flag="Calls of the program's own Python functions, with the lowest overhead.",
             ),
             Switch(option="new_threads", want=Want.NEW_THREADS),
             Switch(option="source_lines"),
@@ -256,7 +256,7 @@ SOURCES = (
     ),
     Source(
         name="compiled code",
-        records="runs of what torch.compile generated, its kernels, and which lines they are of",
+        records="runs of code from torch.compile, its kernels and their source lines",
         wanted_with=("compiled",),
         switches=(Switch(option="compiled", want=Want.COMPILED),),
         kinds=(EventKind.COMPILED_GRAPH,),
@@ -265,7 +265,7 @@ SOURCES = (
     ),
     Source(
         name="asyncio tasks",
-        records="what each asyncio task did between two awaits, and how long it had waited",
+        records="runs of asyncio tasks between two awaits, and their waits",
         wanted_with=("asyncio",),
         switches=(
             Switch(
@@ -281,7 +281,7 @@ SOURCES = (
     ),
     Source(
         name="threads",
-        records="which threads there were, and which of them could not be heard in full",
+        records="threads, and which of them were recorded incompletely",
         switches=(Switch(option="all_threads"),),
         prepare=set_up_coexistence,
         ledger=ledger.threads,
@@ -306,13 +306,13 @@ SOURCES = (
     ),
     Source(
         name="processor",
-        records="how long the thread that opened the window computed, and waited for a processor",
+        records="CPU time of the thread that opened the window, and its waits for a CPU",
         listener=lambda _: ProcessorTime(),
         ledger=ledger.processor,
     ),
     Source(
         name="thread samples",
-        records="what each thread computed, waited for, and touched of memory, by the kernel",
+        records="kernel counters of each thread: CPU time, waits, page faults",
         wanted_with=("thread_samples",),
         switches=(Switch(option="thread_samples"),),
         tables=("thread_samples",),
@@ -325,7 +325,7 @@ SOURCES = (
     ),
     Source(
         name="clock",
-        records="whether the clocks did what clocks should not do",
+        records="clock errors",
         ledger=ledger.clocks,
     ),
 )
@@ -333,7 +333,7 @@ SOURCES = (
 
 
 def prepare_sources() -> None:
-    """Do everything slow that any recording needs: load, and if need be compile, the bridge."""
+    """Do the slow part that every recording needs: load the bridge, and compile it if necessary."""
     for source in SOURCES:
         if source.prepare is not None:
             source.prepare()

@@ -1,4 +1,4 @@
-"""Which operator calls a trace holds: distinct ones, how often they came, how long they took."""
+"""Distinct operator calls of a trace, with counts and durations."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class FreshArguments:
                 needed += _extent(sizes, strides) * _item_bytes(int(table["dtype"][row]))
         left = memory_left() if needed > _ALWAYS_THERE_BYTES else None
         if left is not None and needed > left:
-            raise RefusedError("its tensors do not fit in the memory that is free here")
+            raise RefusedError("its tensors do not fit into free memory")
 
     def _value(self, recorded: Argument | None) -> Any:
         if recorded is None:
@@ -91,13 +91,13 @@ class FreshArguments:
     def _scalar(self, scalar: Scalar) -> Any:
         kind, value = scalar.type, scalar.value
         if kind == ScalarType.OTHER:
-            raise RefusedError("it takes an object that cannot be made again")
+            raise RefusedError("it takes an object that cannot be recreated")
         if kind == ScalarType.OTHER_LIST:
             raise RefusedError("it takes a list of texts or of mixed kinds")
         if kind == ScalarType.DEVICE:
             return self._device or value
         if isinstance(value, list) and any(isinstance(item, str) for item in value):
-            raise RefusedError("it takes a list that was cut short when it was recorded")
+            raise RefusedError("it takes a list that was recorded incompletely")
         if isinstance(value, str) and kind != ScalarType.STRING:
             return _complex(value)
         return value
@@ -114,7 +114,7 @@ class FreshArguments:
             raise RefusedError(f"this torch has no {record.dtype}")
         device = self._device or _device_name(record)
         if device.startswith("cuda") and not torch.cuda.is_available():
-            raise RefusedError(f"it ran on {device}, which is not here; choose a --device")
+            raise RefusedError(f"it ran on {device}, which this machine lacks; choose a --device")
         sizes, strides = record.sizes, record.strides
         if len(strides) != len(sizes):
             strides = _contiguous(sizes)

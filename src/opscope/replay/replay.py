@@ -172,7 +172,7 @@ def _tried(name: str, overload: str, event: int, arguments: FreshArguments) -> C
     schema = torch._C._get_schema(name, overload)
     if any(argument.name in _FILES for argument in schema.arguments):
         raise RefusedError("it reads or writes files")
-    with _failures_refused("its arguments cannot be made"):
+    with _failures_refused("its arguments cannot be created"):
         positional, keywords = arguments.of(event, schema)
     namespace, _, operator = name.partition("::")
     packet = getattr(getattr(torch.ops, namespace), operator)
@@ -199,8 +199,8 @@ def _why_nothing(trace: TraceData, refused: list[RefusedCall]) -> str:
         return "There is no operator to replay. Record with --shapes (record_shapes=True)."
     if not len(trace.table("tensors")) and not len(trace.table("scalars")):
         return (
-            "The trace says nothing of the arguments of its operators, so none can be replayed. "
-            "Record with --shapes (record_shapes=True)."
+            "The arguments of operators were not recorded. Record with --shapes "
+            "(record_shapes=True)."
         )
     reasons = list(dict.fromkeys(f"{call.name}: {call.reason}" for call in refused))
     shown = "; ".join(reasons[:5])

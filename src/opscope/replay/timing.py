@@ -1,4 +1,4 @@
-"""How long a call of an operator takes, as the recorder sees it."""
+"""Measures the duration of an operator call with the recorder."""
 
 from __future__ import annotations
 

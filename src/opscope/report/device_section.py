@@ -1,4 +1,4 @@
-"""How busy devices were and why not, for the page's panel about them."""
+"""The devices panel of the report: utilisation and causes of idle time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opscope.report.packing import shown
 from opscope.timeline.period import Which
 
 MOST_STREAMS = 50
-"""Of a device, the busiest; more are no table that anybody reads."""
+"""Number of streams shown for a device, the busiest first."""
 MOST_MODULES = 200
 
 _STREAM_HEADING = (
@@ -77,7 +77,7 @@ def _device(device: DeviceUse, found: DevicesUse, advice: str) -> dict[str, Any]
 def _said(device: DeviceUse, found: DevicesUse) -> list[str]:
     """What is known of the device besides, in sentences."""
     said = [
-        f"{share_text(hidden_ns / time_ns)} of {what} went on while something was computed."
+        f"{share_text(hidden_ns / time_ns)} of {what} overlapped with computing."
         for what, time_ns, hidden_ns in (
             ("communication", device.communicating_ns, device.hidden_communicating_ns),
             ("copying", device.copying_ns, device.hidden_copying_ns),
@@ -86,11 +86,11 @@ def _said(device: DeviceUse, found: DevicesUse) -> list[str]:
     ]
     if device.without_owner:
         said.append(
-            f"{device.without_owner:,} pieces of work, {time_text(device.without_owner_ns)}, have "
-            "no owner: no operator, module or annotation was around their launch."
+            f"{device.without_owner:,} activities, {time_text(device.without_owner_ns)}, have "
+            "no operator, module or annotation around their launch."
         )
     if device.without_launch:
-        said.append(f"The launch of {device.without_launch:,} pieces of work is not known.")
+        said.append(f"The launch of {device.without_launch:,} activities is not known.")
     if device.occupancy >= 0:
         said.append(f"Occupancy by kernels' sizes: {share_text(device.occupancy)}.")
     said += [_memory(one) for one in found.memory if one.device == device.device]
@@ -103,7 +103,7 @@ def _said(device: DeviceUse, found: DevicesUse) -> list[str]:
 def _memory(memory: ReservedMemory) -> str:
     used = f"At most {bytes_text(memory.peak_used_bytes)} of its memory was in use"
     if memory.peak_reserved_bytes < 0:
-        return f"{used}; what was reserved was not reported."
+        return f"{used}; reserved memory was not reported."
     reserved = f"at most {bytes_text(memory.peak_reserved_bytes)} was reserved"
     return f"{used}, {reserved}; {share_text(memory.unused_share)} of that unused on average."
 

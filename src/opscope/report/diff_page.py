@@ -127,9 +127,9 @@ body.diff { height: auto; max-width: 1200px; margin: 0 auto; padding: 16px 24px 
 
 _DARK = re.compile(r':root\[data-theme="?dark"?\]\s*\{([^}]*)\}')
 _LEGEND = (
-    "Boxes are calls within a step, in the calls they ran in. Red has a larger share of its step "
-    "than on the other side, green a smaller one. Chance is in that too: the tables say what is "
-    "certain."
+    "Boxes are calls within a step, below their callers. Red: a larger share of the step than "
+    "on the other side; green: a smaller one. Differences may be noise: the tables show which "
+    "are significant."
 )
 _ROW = 18
 _SHADES = ((0.05, 3), (0.01, 2), (0.002, 1))

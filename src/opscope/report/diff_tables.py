@@ -48,8 +48,9 @@ def headline(diff: Diff) -> list[str]:
         lines.append(f"Step: {_whole(diff.step)}")
         lines.append(
             f"Of that, single places: {signed_time(diff.places_ns)} ± "
-            f"{time_text(round(diff.places_margin_ns))}; everything alike, as on a slower machine: "
-            f"{signed_time(diff.alike_ns)}; interruptions: {signed_time(diff.interruptions_ns)}"
+            f"{time_text(round(diff.places_margin_ns))}; uniform slow-down, as on a slower "
+            f"machine: {signed_time(diff.alike_ns)}; interruptions: "
+            f"{signed_time(diff.interruptions_ns)}"
         )
     if diff.start_up is not None:
         lines.append(f"Start-up: {_whole(diff.start_up)}")

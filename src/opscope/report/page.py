@@ -43,7 +43,7 @@ style-src {style_hash}; img-src data:;{connect} base-uri 'none'; form-action 'no
 <style>{style}</style>
 </head>
 <body>
-<noscript>This report draws itself with JavaScript, which is switched off here.</noscript>
+<noscript>This report needs JavaScript, which is switched off.</noscript>
 <div id="opscope"{served}></div>
 <script type="application/json" id="opscope-report">{report}</script>
 <script type="text/plain" id="opscope-columns">{columns}</script>
@@ -139,6 +139,6 @@ def bundled(name: str) -> str:
         return (_BUNDLE / name).read_text(encoding="utf-8")
     except OSError as error:
         raise OpscopeError(
-            f"The report's own file {name} is missing from this installation of opscope. Install "
-            "opscope again; in a checkout, run: npm --prefix web run build"
+            f"The file {name} is missing in this installation of opscope. Install opscope "
+            "again; in a checkout, run: npm --prefix web run build"
         ) from error

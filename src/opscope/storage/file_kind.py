@@ -1,4 +1,4 @@
-"""What a single file is, by its structure: its first bytes, or the keys of its outermost object.
+"""Type of a file, from its first bytes or the keys of its outermost object.
 
 Words somewhere in its text say nothing: arguments of a Chrome trace may have a key "nodes", and
 those of an execution trace one "ph".
@@ -23,20 +23,20 @@ class FileKind(Enum):
 
     CHROME = "a Chrome trace"
     EXECUTION_TRACE = (
-        "an execution trace: what operators took and returned, for PARAM and Chakra, and no trace "
-        "that opscope reads. Record the program with `opscope run` (with --shapes for `opscope "
-        "export --replay`), and load what that writes"
+        "an execution trace for PARAM and Chakra, which opscope does not read. Record the "
+        "program with `opscope run` (with --shapes for `opscope export --replay`), and load "
+        "what that writes"
     )
     SNAPSHOT = (
         "a memory snapshot of torch (torch.cuda.memory._dump_snapshot) and no trace. `opscope "
         "memory FILE` reads it"
     )
     PICKLE = (
-        "a pickled Python object and no trace. If it is a memory snapshot of torch, `opscope "
+        "a pickled Python object, not a trace. If it is a memory snapshot of torch, `opscope "
         "memory FILE` reads it"
     )
-    DATABASE = "an SQLite database, as `nsys export` writes, and no trace that opscope reads"
-    PARQUET = "a single Parquet file, and a trace is a folder of them. Load the folder"
+    DATABASE = "an SQLite database, as `nsys export` writes, which opscope does not read"
+    PARQUET = "a single Parquet file, but a trace is a folder of them. Load the folder"
     OTHER = "something else"
 
 

@@ -32,7 +32,7 @@ def has_id(table: str) -> bool:
 _REFERRED = {column.refers for schema in TABLES.values() for column in schema.columns}
 
 _MANY = 100_000
-"""Of so many rows it is worth looking whether all are equal."""
+"""Minimum rows for the constant-column check."""
 
 _WIDEST_RANGE = 1 << 24
 """Distinct codes are found by marking them in an array of this size at most, else by sorting."""
@@ -80,8 +80,8 @@ def to_polars(trace: TraceData, table: str, text: bool = True) -> Any:
 
 def _missing(package: str, method: str) -> MissingDependencyError:
     return MissingDependencyError(
-        f"trace.{method}() needs {package}, which is not installed. "
-        f"Run: pip install {package} (or use trace.to_arrow(), which needs nothing more)."
+        f"trace.{method}() needs {package}, which is not installed. Run: pip install {package} "
+        "(or use trace.to_arrow(), which needs no further package)."
     )
 
 

@@ -1,4 +1,4 @@
-"""The job that a trace is one rank of, and which of its ranks are not beside it on disk.
+"""The job of a rank's trace, and its missing ranks.
 
 A rank that was killed, or whose files were not copied, leaves a folder that looks like that of a
 smaller job. Every rank's metadata has the size of the job, so a reader can say what is missing.
@@ -97,11 +97,15 @@ def of_another_job(about: Mapping[int, Mapping[str, Any]]) -> str:
     if most is None or not others:
         return ""
     is_size = any(group[rank][0] != most[0] for rank in others)
-    how = "by the number of ranks that it says it has" if is_size else "by when it was recorded"
+    how = (
+        "because its number of ranks differs"
+        if is_size
+        else "because it was recorded at another time"
+    )
     one = len(others) == 1
     return (
-        f"{'rank' if one else 'ranks'} {ranges_text(others)} {'is' if one else 'are'} of another "
-        f"job than the rest of this folder, {how}."
+        f"{'rank' if one else 'ranks'} {ranges_text(others)} {'is' if one else 'are'} from "
+        f"another job than the rest of this folder, {how}."
     )
 
 

@@ -76,7 +76,7 @@ class LongTrace:
         found = LongTrace(choose_part(path, asked))
         if "events" not in found.rows:
             raise TraceFormatError(
-                f"{path} holds no events. Check the path; `opscope summary` says what is there."
+                f"{path} contains no events. Check the path; `opscope summary` shows its contents."
             )
         return found
 
@@ -210,13 +210,13 @@ class LongTrace:
                 end = max(end, int((start + rows["duration_ns"])[inside].max()))
         if not any_step:
             raise UsageError(
-                "No event of this recording has a step's number: those are given by a schedule and "
-                "by step() of a profile, not by an optimizer's steps. Use --range, in seconds."
+                "Events of this recording have no step number: only a schedule and "
+                "profile.step() set it. Use --range, in seconds."
             )
         if not end:
             raise UsageError(
-                f'No step from {first} to {last} was recorded. `opscope sql TRACE "select distinct '
-                'step from events"` says which there are.'
+                f'No step from {first} to {last} was recorded. `opscope sql TRACE "select '
+                'distinct step from events"` lists them.'
             )
         return int(begin), end
 
@@ -241,7 +241,7 @@ class LongTrace:
         if not len(found):
             first, last = self.span_ns
             raise UsageError(
-                f"Nothing was recorded between {begin_ns} and {end_ns}. Choose a range between 0 "
+                f"There are no events between {begin_ns} and {end_ns}. Choose a range between 0 "
                 f"and {(last - first) / 1e9:.3f} seconds."
             )
         return self.of_rows(found, begin_ns, end_ns)
@@ -312,9 +312,9 @@ def end_of_trace(path: Path) -> TraceData:
 
 
 def _bounds_of_part(metadata: Mapping[str, Any], begin_ns: int, end_ns: int) -> dict[str, int]:
-    """When a part begins and ends, as far as the recording says so of itself.
+    """Begin and end of a part, from the recording's metadata.
 
-    Its end is said by two clocks, which compare what several processes recorded.
+    The end is given on two clocks, which align the recordings of several processes.
     """
     start, end, monotonic = map(metadata.get, ("start_ns", "end_ns", "end_monotonic_ns"))
     bounds = {}

@@ -124,17 +124,16 @@ def _no_manifest(folder: Path) -> str:
     cycles = cycle_folders(folder)
     if cycles:
         return (
-            f"{folder} holds the cycles of a schedule, each of which is a trace. Say which: "
+            f"{folder} contains several cycles of a schedule, each a trace. Choose one: "
             f"{cycles[0]}" + (f" to {cycles[-1].name}." if len(cycles) > 1 else ".")
         )
     if inside := _traces_in(folder):
-        return f"{folder} is not a trace, but holds some. Say which: {_first_of(inside)}."
+        return f"{folder} is not a trace, but contains some. Choose one: {_first_of(inside)}."
     if rings := _processes_with_rings(folder):
         return (
-            f"{folder} holds no dump yet, but the ring of a flight recorder: of process "
-            f"{_first_of(rings)}. Where that runs and listens, ask it for one with "
-            "`opscope attach --dump PID`; where it was killed, `opscope doctor --recover FOLDER` "
-            "makes one."
+            f"{folder} has no dump yet, only the ring file of a flight recorder, of process "
+            f"{_first_of(rings)}. If the process runs and listens, request a dump with `opscope "
+            "attach --dump PID`; if it was killed, run `opscope doctor --recover FOLDER`."
         )
     return (
         f"{folder} is not a trace: it has no {MANIFEST}. Check the path; if files were copied "
@@ -160,7 +159,7 @@ def _processes_with_rings(folder: Path) -> list[str]:
 
 
 def check_files(folder: Path) -> None:
-    """See whether the trace of a part is all there, as far as its files tell without being read."""
+    """Check that the trace of a part is complete, without reading its files."""
     complete(folder)
     for name, table in read_manifest(folder).tables.items():
         file = folder / f"{name}.parquet"
@@ -231,7 +230,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 def _count(value: Any) -> int:
     if type(value) is not int or value < 0:
-        raise ValueError(f"{str(value)[:40]!r} is no number of rows, bytes or a rank")
+        raise ValueError(f"{str(value)[:40]!r} is not a number of rows, bytes or a rank")
     return value
 
 

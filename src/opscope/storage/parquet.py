@@ -64,7 +64,7 @@ FEW_ROWS_WRITTEN = 2000
 """In a table of fewer rows a dictionary takes more room than it saves."""
 
 _MANY_ROWS = 100_000
-"""Of so many, what a column's least and greatest value take is nothing beside the file."""
+"""From this number of rows on, files store minimum and maximum of each column."""
 
 _ROWS_OF_PAGE = 1 << 17
 """Each page begins anew for zstd, and readers allocate for each: of those of 20,000 rows, as Arrow
@@ -80,7 +80,7 @@ _MOST_ROWS = (1 << 31) - 1
 """Rows are referred to by 32 bits."""
 
 FEW_ROWS = 100_000
-"""Of so many rows all columns are read at once: reading each by itself takes a moment, too."""
+"""Up to this number of rows, all columns are read at once, which is faster."""
 
 _VALUE_BYTES = 8
 """What a number takes at most."""
@@ -217,7 +217,7 @@ def read_whole(path: Path) -> pa.Table:
 
     Raises:
         pyarrow.ArrowException, OSError: it is damaged.
-        TraceFormatError: it is no plain file.
+        TraceFormatError: it is not a plain file.
     """
     with pq.ParquetFile(checked_in_folder(path)) as file:
         return file.read()
@@ -240,14 +240,16 @@ class ParquetColumns:
         parquet = _opened(file)
         fields = parquet.schema_arrow
         if len(set(fields.names)) < len(fields):
-            raise ValueError("it has two columns of one name")
+            raise ValueError("it has two columns with the same name")
         self._texts = {f.name for f in fields if f.name in _TEXT and is_text(f.type)}
         if self._texts:
             parquet = _opened(file, read_dictionary=sorted(self._texts))
         if parquet.metadata.num_rows != rows:
             raise ValueError(f"it has {parquet.metadata.num_rows} rows, not {rows}")
         if rows > _MOST_ROWS:
-            raise ValueError(f"it has {rows:,} rows, and a trace at most {_MOST_ROWS:,} of a table")
+            raise ValueError(
+                f"it has {rows:,} rows; the limit of a table is {_MOST_ROWS:,} of a table"
+            )
         self.column_names: list[str] = list(fields.names)
         self._parquet, self.rows, self._source = parquet, rows, source
         self._require_memory(max(memory_bytes, rows * len(fields) * _VALUE_BYTES))

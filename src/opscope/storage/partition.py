@@ -54,9 +54,7 @@ class Partition:
 def asked_partition(rank: int | None, process: int | None = None) -> Partition | None:
     """The one that was asked for; None where neither says."""
     if rank is not None and process is not None:
-        raise UsageError(
-            "A rank and a process both choose one of the folder's processes. Drop one or the other."
-        )
+        raise UsageError("--rank and --process exclude each other. Use only one of them.")
     if rank is not None:
         return Partition(RANK, rank)
     return None if process is None else Partition(PROCESS, process)
@@ -105,7 +103,7 @@ def choose_part(path: Path, asked: Partition | None) -> Path:
     if asked is None:
         raise several_parts(path, folders)
     if asked not in folders:
-        raise UsageError(f"{path} has no {asked}. It holds: {listed(folders)}.")
+        raise UsageError(f"{path} has no {asked}. It contains: {listed(folders)}.")
     return folders[asked]
 
 
@@ -158,6 +156,6 @@ def or_others(why: str, part: Partition, parts: Iterable[Partition]) -> str:
     if not others:
         return why
     return (
-        f"{why} Or look at the other ranks: --rank {others.replace(' ', '')}, or "
+        f"{why} Or choose the other ranks: --rank {others.replace(' ', '')}, or "
         "opscope.Job(path, ranks)."
     )

@@ -75,8 +75,7 @@ class _Copy:
             now = self._look(folders.pop() if len(folders) == 1 else ".")
         if any(now.get(name) != self.found[name] for name in names):
             raise TraceFormatError(
-                f"{self.shown} was written to after it was looked at. Load it again when nothing "
-                "writes there."
+                f"{self.shown} changed during reading. Load it again when no process writes to it."
             )
         with self._writing():
             for name, target in zip(names, targets, strict=True):
@@ -122,7 +121,7 @@ class _Copy:
         except OSError as error:
             raise TraceFormatError(
                 f"The copy of {self.shown} cannot be written to {tempfile.gettempdir()}: "
-                f"{error.strerror or error}. Set TMPDIR to a folder with room."
+                f"{error.strerror or error}. Set TMPDIR to a folder with free space."
             ) from error
 
 

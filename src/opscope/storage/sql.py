@@ -150,8 +150,8 @@ def _compute(connection: Any, statement: str, read_only: bool) -> pa.Table:
 
 def _locked(error: duckdb.Error) -> UsageError:
     return UsageError(
-        f"The query may not do that: {str(error).strip()} A locked query reads the tables of its "
-        "trace and nothing else; leave out read_only=True (--read-only) for one you trust."
+        f"The query is not permitted: {str(error).strip()} A read-only query reads only the "
+        "tables of its trace; omit read_only=True (--read-only) for trusted queries."
     )
 
 
@@ -226,8 +226,8 @@ def _bounded_time(connection: Any) -> Iterator[None]:
         if isinstance(error, OSError) and "INTERRUPT" not in str(error):
             raise
         raise UsageError(
-            f"The query was stopped after {LONGEST_S:.0f} s, the longest a locked query may take. "
-            "Ask for less."
+            f"The query was stopped after {LONGEST_S:.0f} s, the limit of a read-only query. "
+            "Query less data."
         ) from None
     finally:
         timer.cancel()
@@ -242,7 +242,7 @@ def _bounded_table(relation: Any) -> pa.Table:
             size += batch.nbytes
             if size > RESULT_BYTES:
                 raise UsageError(
-                    f"The result has more than {RESULT_BYTES >> 20} MiB, the most a locked query "
-                    "may return. Ask for less, or add a limit."
+                    f"The result has more than {RESULT_BYTES >> 20} MiB, the limit of a "
+                    "read-only query. Select less, or add a limit."
                 )
         return pa.Table.from_batches(batches, reader.schema)

@@ -152,7 +152,7 @@ def _dump_of(trace: TraceData) -> dict[str, Any] | None:
 
 
 def _refuse_foreign(folder: Path) -> None:
-    """Only a folder that is new, empty or a trace of ours is written to."""
+    """Only a new or empty folder, or an opscope trace, is written to."""
     if folder.suffix in (".json", ".gz"):
         raise UsageError(
             f"save() writes a folder, and {folder.name} is the name of a file. Choose a name "
@@ -161,7 +161,7 @@ def _refuse_foreign(folder: Path) -> None:
     try:
         there = status_of(folder)
         if there is not None and not stat.S_ISDIR(there.st_mode):
-            raise UsageError(f"{folder} is a file, and a trace is a folder. Choose another path.")
+            raise UsageError(f"{folder} is a file, but a trace is a folder. Choose another path.")
         entries = [] if there is None else list(folder.iterdir())
         parts = set(partition_folders(folder).values())
     except (OSError, TraceFormatError) as error:
@@ -170,8 +170,9 @@ def _refuse_foreign(folder: Path) -> None:
         ours = entry.name == PROCESSES or (entry in parts and is_opscope_rank(entry))
         if not ours and not entry.name.startswith("."):
             raise UsageError(
-                f"{folder} is not empty and holds {entry.name}, which is no part of a trace, so "
-                "nothing was written. Choose a new folder, or the folder of an earlier trace."
+                f"{folder} is not empty and holds {entry.name}, which does not belong to a "
+                "trace, so the trace was not saved. Choose a new folder, or the folder of an "
+                "earlier trace."
             )
 
 
@@ -187,8 +188,8 @@ def _writing(folder: Path) -> Iterator[None]:
 def _unwritable(folder: Path, error: BaseException) -> UsageError:
     reason = getattr(error, "strerror", None) or str(error)
     return UsageError(
-        f"The trace cannot be written to {shown_path(folder)}: {reason}. Choose a folder "
-        "you can write to with enough space; the recording is still in memory, so save it again."
+        f"The trace cannot be written to {shown_path(folder)}: {reason}. Choose a writable "
+        "folder with enough space and save again; the recording is still in memory."
     )
 
 
@@ -251,7 +252,7 @@ def _delete(old: Path, other_files: Path, name: str) -> None:
         kept = _free_path(other_files / entry.name)
         entry.rename(kept)
         if (kept.parent.name, kept.name) != (name, entry.name):
-            notice(f"{entry.name} is not opscope's, so it was kept as {kept}")
+            notice(f"{entry.name} is not from opscope, so it was kept as {kept}")
     old.rmdir()
 
 

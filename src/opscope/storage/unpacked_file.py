@@ -59,7 +59,7 @@ class UnpackedFile:
         """Open it.
 
         Raises:
-            TraceFormatError: nothing is there, it is no plain file, it is damaged, or it holds
+            TraceFormatError: nothing is there, it is not a plain file, it is damaged, or it holds
                 several files.
         """
         self._path, self._read_bytes = path, 0
@@ -90,8 +90,8 @@ class UnpackedFile:
         if self.is_packed and self._read_bytes > most:
             raise TraceFormatError(
                 f"{shown_path(self._path)} holds more than {self._read_bytes >> 20:,} MB in "
-                f"{self.size_bytes >> 10:,} kB, which no trace does: it is damaged or was made to "
-                "fill the memory. Check where it comes from; if it is a trace, unpack it first."
+                f"{self.size_bytes >> 10:,} kB, more than a trace can have: it is damaged or "
+                "malicious. Check its origin; if it is a trace, unpack it first."
             )
         return piece
 
@@ -155,7 +155,7 @@ def _first(source: _Source) -> bytes:
 
 
 class _Gzip:
-    """Gzip members one after the other; one that was cut is read as far as it goes."""
+    """Gzip members one after the other; a truncated one is read up to its end."""
 
     def __init__(self, below: _Source) -> None:
         self._below, self._unpack = below, zlib.decompressobj(_GZIP)
@@ -263,6 +263,6 @@ def _of_several(path: Path, names: list[str] | None = None) -> TraceFormatError:
     named = f" ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''})" if names else ""
     how_many = "several files" if names is None else f"{len(names)} files"
     return TraceFormatError(
-        f"{shown_path(path)} is an archive of {how_many}{named}, and a trace is one. Unpack it, "
-        "and load the file or the folder that is in it."
+        f"{shown_path(path)} is an archive of {how_many}{named}. Unpack it, and load the file "
+        "or folder inside."
     )

@@ -1,1 +1,1 @@
-"""What all need of a recording: how events nest, steps, phases, modules, periods, doubts."""
+"""Structure of a recording: nesting, steps, phases, modules, periods, doubts."""

@@ -123,16 +123,16 @@ def what_it_is_about(trace: TraceData) -> str:
     """Which part findings are of, in a sentence."""
     chosen, steps = _chosen(trace), len(optimizer_steps(trace))
     if chosen is None:
-        return "this is about all that was recorded"
+        return "this is about the whole recording"
     took = time_text(chosen["end_ns"] - chosen["start_ns"])
     if chosen["steps"]:
-        return f"this is about {chosen['steps']:,} of {steps:,} steps, once the program was warm"
+        return f"this is about {chosen['steps']:,} of {steps:,} steps, after warm-up"
     if steps:
         return (
-            "the program ended before it was warm, so this is about its start; a step ends when "
-            "the optimizer's step() returns"
+            "the program ended before warm-up was complete, so its start was analysed; a step "
+            "ends when Optimizer.step returns"
         )
-    where = "its first " if _is_start(trace, chosen) else ""
+    where = "the first " if _is_start(trace, chosen) else ""
     return f"no optimizer's step() has returned, so this is about {where}{took} of the program"
 
 

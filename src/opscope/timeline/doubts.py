@@ -1,4 +1,4 @@
-"""What of a trace's numbers is doubtful, in sentences for the lines that print them."""
+"""Doubts about a trace's numbers, as sentences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 
 _FEW = 0.01
-"""So small a share of the durations may be missing from what is said of times without any."""
+"""Share of durations that may be missing without a doubt about times."""
 
 NO_TIMES = "no times were recorded"
 
@@ -20,8 +20,8 @@ def require_times(trace: TraceData) -> None:
     """Raise UsageError where the trace has no durations."""
     if not trace.has_times:
         raise UsageError(
-            f"Here {NO_TIMES}, only what ran and in which order, so where time went is not known. "
-            "`opscope summary` counts calls, shapes, FLOPs and bytes."
+            f"Here {NO_TIMES}, only the order of events. `opscope summary` counts calls, "
+            "shapes, FLOPs and bytes."
         )
 
 
@@ -33,7 +33,7 @@ def doubts(trace: TraceData) -> list[str]:
     if unknown > _FEW * len(trace.events):
         found.append(f"{unknown:,} {WITHOUT_DURATION}")
     if END_MISSING in ledger.get("import", {}):
-        found.append(f"{END_MISSING}: this is what was whole of it")
+        found.append(f"{END_MISSING}: only the complete part was read")
     return found
 
 
@@ -57,7 +57,7 @@ def doubts_text(trace: TraceData, losses: bool = True) -> str:
 
 
 def _lost(trace: TraceData) -> Iterator[tuple[str, str, float]]:
-    """What a recorder lost; what a reader left out of a file is said with the counts of it."""
+    """Losses of the recorder; the counts of skipped rows of a file include their reason."""
     return (loss for loss in trace.ledger.losses() if loss[0] != "import")
 
 

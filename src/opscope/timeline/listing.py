@@ -1,4 +1,4 @@
-"""Which events torch.profiler would list, how they nest, and the device work they launched.
+"""Events that torch.profiler would list, their nesting and their device work.
 
 torch leaves some events out: bookkeeping operators, garbage collections, and an event whose parent
 has the same name and no other child (``aten::sum`` calling ``aten::sum``), which is folded into

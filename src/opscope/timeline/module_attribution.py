@@ -1,4 +1,4 @@
-"""Which nn.Module every event worked for, in the forward pass and in the backward pass.
+"""The nn.Module of every event, in forward and backward passes.
 
 An event of the forward pass belongs to the module whose call is closest around it. The backward
 pass runs outside all modules, on other threads; there autograd's sequence numbers tell which

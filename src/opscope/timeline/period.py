@@ -1,4 +1,4 @@
-"""What opscope's own views of a trace speak of, and what every share in them is of.
+"""Periods: the part of a trace that views and shares refer to.
 
 That is the steady state: the recording without its start-up and what runs when the program is over,
 or all of it where no start-up can be told. A share is always of the time from the first start to
@@ -85,10 +85,10 @@ class Period:
 
 
 def no_start_up() -> UsageError:
-    """The error for a recording of whose start-up something is asked."""
+    """The error if the start-up of a recording without one is requested."""
     return UsageError(
-        "This recording has no start-up that could be told from the rest: it takes five steps "
-        "of an optimizer or calls of a network to see where one ends. Ask for all of it."
+        "This recording has no recognisable start-up, which needs five steps of an optimizer "
+        "or calls of a network. Use the whole recording (all)."
     )
 
 

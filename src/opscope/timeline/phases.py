@@ -1,4 +1,4 @@
-"""Which part of a training step each event belongs to: loading data, forward, backward, optimizer.
+"""Phase of each event: data loading, forward, backward, optimizer.
 
 Read off the spans torch itself emits (``enumerate(DataLoader)#...``, ``Optimizer.step#...``, the
 autograd engine's nodes), so it works for programs that annotate nothing.

@@ -1,4 +1,4 @@
-"""Where a program's start-up ends: imports, what is made once, the first step; and when it is over.
+"""End of a program's start-up (imports, first allocations, first step), and its shut-down.
 
 Steps are what an optimizer's ``step`` ends, or else the outermost calls of modules; a program that
 marks its steps with a schedule has left its start-up out itself.
@@ -37,10 +37,10 @@ _NEARLY_ALL = 0.75
 """Of what is before the first step: a few steps after long imports are what the program is for."""
 
 _UNUSUAL = 10
-"""An operator that takes so many times its median is doing something for the first time."""
+"""An operator this many times slower than its median is a first call."""
 
 _SLOW_START = 3
-"""A first call of a module is part of the start-up if it takes so many times the median."""
+"""A first call of a module is part of the start-up if it takes this many times the median."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How long every training step took, and what it spent the time on."""
+"""Durations of training steps, and their time by operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the name of an event says of its own time: its cause, and what it waits for.
+"""Cause and wait of an event, from its name.
 
 What waits is known by what it is: calls of the interpreter and of its libraries that do nothing
 until something else has happened, and those of a device's runtime. Where C functions are not

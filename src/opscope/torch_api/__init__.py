@@ -1,1 +1,1 @@
-"""What is shaped like ``torch.profiler``: profiles, schedules, observers, events and tables."""
+"""torch.profiler's interface: profiles, schedules, observers, events and tables."""

@@ -52,7 +52,7 @@ def supported_activities() -> set[ProfilerActivity]:
 
 
 def records_cuda(activities: Iterable[ProfilerActivity]) -> bool:
-    """Whether CUDA is asked for and available: a device, or a library in its place."""
+    """Whether CUDA is requested and available: a device, or a library in its place."""
     return any(activity.name == "CUDA" for activity in activities) and devices_are_there()
 
 
@@ -88,7 +88,7 @@ def parse_activities(
     activities: Iterable[ProfilerActivity | dict[ProfilerActivity, Any]] | None,
     use_cuda: bool | None,
 ) -> ParsedActivities:
-    """Activities, the filters given with some of them, and what else is asked for.
+    """Activities, their filters, and further requests.
 
     Raises:
         UsageError: none left, one given twice, or not an activity at all.
@@ -99,7 +99,7 @@ def parse_activities(
 
     if isinstance(activities, str | bytes) or not isinstance(activities, Iterable | None):
         raise UsageError(
-            f"activities={activities!r} is no list. Pass one of ProfilerActivity's members, for "
+            f"activities={activities!r} is not a list. Pass one of ProfilerActivity's members, for "
             "example activities=[ProfilerActivity.CPU]."
         )
     parsed: set[ProfilerActivity] = set()
@@ -127,7 +127,7 @@ def parse_activities(
         warnings.warn("CUDA is not available, disabling CUDA profiling", stacklevel=3)
         left.discard(ProfilerActivity.CUDA)
     if not left:
-        raise UsageError("activities: nothing left to record. Name at least ProfilerActivity.CPU.")
+        raise UsageError("activities: the list is empty. Pass at least ProfilerActivity.CPU.")
     return ParsedActivities(parsed, filters, configs)
 
 
@@ -148,7 +148,7 @@ def _apply_use_cuda(parsed: set[ProfilerActivity], use_cuda: bool | None) -> Non
 def chosen_activities(
     activities: set[ProfilerActivity], filters: dict[ProfilerActivity, set[str]]
 ) -> ChosenActivities:
-    """What :func:`parse_activities` found, as far as this machine has it."""
+    """The result of :func:`parse_activities`, restricted to this machine."""
     kinds = {activity.name: {kind.upper() for kind in filters[activity]} for activity in filters}
     _check_kinds("CPU", kinds, list(CPU_KINDS))
     _check_kinds("CUDA", kinds, sorted({*DEVICE_KINDS, *OTHER_DEVICE_KINDS}))

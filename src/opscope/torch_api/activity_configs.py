@@ -95,8 +95,8 @@ def warn_of_not_recorded(what: Iterable[str], stacklevel: int) -> None:
     named = ", ".join(what)
     if named:
         warnings.warn(
-            f"activities: opscope records no {named}; everything else is recorded. For these, run "
-            "the program on torch's own profiler, without the drop-in.",
+            f"activities: opscope records no {named}; everything else is recorded. For these, "
+            "use torch's own profiler, without the drop-in.",
             stacklevel=stacklevel + 1,
         )
 

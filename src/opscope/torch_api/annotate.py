@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from typing import TypeVar
 
 from opscope._native import Annotation
@@ -36,6 +37,22 @@ class record_function(Annotation):
                 return function(*call_args, **call_kwargs)
 
         return annotated  # type: ignore[return-value]
+
+
+async def awaited_within(
+    context: AbstractContextManager[object],
+    awaitable: Awaitable[object],
+    then: Callable[[], object],
+) -> None:
+    """Await something in a context, and call ``then`` however it ends.
+
+    Here, because recordings of Python calls leave out what other files of opscope call.
+    """
+    try:
+        with context:
+            await awaitable
+    finally:
+        then()
 
 
 def _prepare_compilation() -> None:

@@ -1,4 +1,4 @@
-"""When a profile records: from start to stop, through the steps of a schedule.
+"""Life cycle of a profile: start, steps of a schedule, stop.
 
 A signal handler may raise an exception at any instruction in here. Afterwards the profile either
 runs and can be stopped, or it does not run; what was recorded is kept in both cases. For that,

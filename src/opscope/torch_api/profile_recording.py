@@ -1,4 +1,4 @@
-"""What a profile is apart from what it shows: its options, its life cycle, its trace.
+"""Base of ``profile``: options, life cycle, trace.
 
 ``opscope run`` needs no more, and does not wait for the views of ``profile`` to be imported.
 """
@@ -181,7 +181,7 @@ class ProfileRecording(Cycles):
         finished = self._finished
         if not finished:
             raise LifecycleError(
-                "Nothing has been recorded yet. Run the program between start() and stop() or in a "
+                "There is no recording yet. Run the program between start() and stop() or in a "
                 "`with` block; with a schedule, call step() until an active step has ended."
             )
         return self._view_of(finished[-1]).with_metadata(self._user_metadata(finished[-1]))
@@ -195,8 +195,8 @@ class ProfileRecording(Cycles):
                 folder = quote(str(self._streams.folder))
                 by_itself = "when this program ends, or " if self._streams.keeper else ""
                 notice(
-                    f"the trace was not written: {error} What was recorded is kept in its file, "
-                    f"which becomes a trace {by_itself}by: opscope doctor --recover {folder}"
+                    f"the trace was not written: {error} The recording is kept in its file. Its "
+                    f"trace is written {by_itself}by: opscope doctor --recover {folder}"
                 )
         super()._hand_over()
 

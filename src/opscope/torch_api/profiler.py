@@ -36,55 +36,54 @@ for _stage in ("timeline.tree.node", "analysis.memory.peak", "findings.find", "e
 class profile(ProfileRecording):
     """Records what a PyTorch program does, between ``start`` and ``stop`` or in a ``with`` block.
 
-    Takes torch.profiler.profile's parameters; a script that uses that runs on this unchanged.
-    Beyond it: an object can be started, stopped and exported any number of times, from any thread;
-    ``stop`` returns at once whatever was recorded; every thread of the process is seen; no tensor
-    is kept alive; ``trace`` gives the columns themselves.
+    Takes torch.profiler.profile's parameters; scripts that use torch.profiler run unchanged. In
+    addition: start, stop and export any number of times, from any thread; ``stop`` returns at once;
+    all threads of the process are recorded; no tensor is kept alive; ``trace`` has the data as
+    columns.
 
     Args:
-        activities: what to record; None for everything the machine has. An item may be a dict from
-            activity to the names of the kinds of event to keep (``{CPU: ["CPU_OP"]}``,
+        activities: activities to record; None for all that the machine supports. An item may be a
+            dict from activity to the names of the kinds of event to keep (``{CPU: ["CPU_OP"]}``,
             ``{CUDA: ["CONCURRENT_KERNEL", "GPU_MEMCPY"]}``), or to a ``ProfilerActivityConfig``,
             torch's or that of :mod:`opscope.torch_api.activity_configs`.
         schedule: which steps to record (see :func:`opscope.schedule`); None records all.
-        on_trace_ready: called with this object whenever a cycle's trace is ready.
+        on_trace_ready: called with this object when the trace of a cycle is ready.
         record_shapes: arguments of operators: shapes, strides, dtypes, scalars.
         profile_memory: allocations and frees.
         with_stack: Python and C calls.
         with_flops: estimate floating point operations; implies ``record_shapes``.
         with_modules: nn.Module and optimizer calls.
-        with_asyncio: runs of asyncio tasks: what each does between two awaits.
-        with_functions: Python function calls without C functions: where the program was, at a
-            fraction of what ``with_stack`` costs, and nothing between calls.
-        with_own_functions: of these the program's own, at the least cost; of installed libraries'
-            only what waits or imports and, before Python 3.12, what the program calls itself. All
-            of them while another recording wants them.
+        with_asyncio: runs of asyncio tasks between two awaits.
+        with_functions: Python function calls without C functions, at a fraction of the overhead of
+            ``with_stack``.
+        with_own_functions: calls of the program's own functions, with the lowest overhead; of
+            installed libraries only functions that wait or import and, before Python 3.12, those
+            that the program calls directly. All functions if a concurrent recording wants them.
         experimental_config: torch's ``_ExperimentalConfig``, or a dict of its switches by name,
-            which may be any of any torch; those that mean something here are honoured.
+            from any torch version; supported switches have an effect.
         execution_trace_observer: anything with ``start``, ``stop`` and ``cleanup``; runs for the
-            same steps. opscope's own shows the same events, under the same ids.
+            same steps. opscope's own observer has the same events with the same ids.
         acc_events: keep the events of all cycles, not only of the last.
         use_cuda: deprecated, use ``activities``.
-        custom_trace_id_callback: makes the id of each cycle's trace.
-        post_processing_timeout_s: accepted; post-processing takes no time worth limiting.
-        all_threads: record every thread of the process, not only the one that starts.
-        record_outputs: results of operators and overload names too, all that an execution trace
-            needs; implies ``record_shapes``.
+        custom_trace_id_callback: returns the id of each cycle's trace.
+        post_processing_timeout_s: accepted, without effect: there is no long post-processing.
+        all_threads: record all threads of the process, not only the starting one.
+        record_outputs: also results of operators and overload names, as execution traces need;
+            implies ``record_shapes``.
         source_lines: with ``with_stack``, keep the text of the program's own lines that made calls,
-            so that whoever has the trace can read them; False keeps file and number alone.
-
-        stream_to: a folder that the recording is in while it runs, so that it outlives its process,
-            however that ends; ``opscope doctor --recover`` and :func:`opscope.load` read it then.
-            When it stops, its trace is saved there, or with a schedule in ``cycle-1`` and so on.
-        max_disk: bytes that the file of one recording may take, or a text such as ``"2GiB"``; by
-            default half of what is free.
-        max_memory: likewise what is recorded may take of this process's memory, besides what other
-            recordings have; by default half of what is free. What finds no room is counted. Of
-            recordings that go on together the one that may have most decides for all.
-        keeper: have a process wait that writes the trace if this one ends first.
+            so that readers of the trace see them; False stores only file and line number.
+        stream_to: a folder for the recording while it runs, so that it survives any end of the
+            process; ``opscope doctor --recover`` and :func:`opscope.load` can read it. When it
+            stops, its trace is saved there, or with a schedule in ``cycle-1`` and so on.
+        max_disk: maximum size of the file of one recording in bytes, or a text such as ``"2GiB"``;
+            by default half of the free space.
+        max_memory: maximum memory of the recording, without that of other recordings; by default
+            half of the free memory. Events beyond it are dropped and counted. Concurrent recordings
+            share the largest limit.
+        keeper: start a watchdog process that writes the trace if this process ends first.
 
     Raises:
-        UsageError: an option or activity makes no sense.
+        UsageError: an option or activity is invalid.
     """
 
     _view: tuple[TraceData, EventList] | None = None
@@ -114,11 +113,11 @@ class profile(ProfileRecording):
     def toggle_collection_dynamic(
         self, enable: bool, activities: Iterable[ProfilerActivity]
     ) -> None:
-        """Leave out some activities for a while, without ending the recording.
+        """Pause or resume some activities during the recording.
 
         Args:
-            enable: False leaves them out, True takes them up again.
-            activities: those concerned.
+            enable: False pauses them, True resumes them.
+            activities: the activities to pause or resume.
         """
         concerned = set(activities)
         recording = self._recording
@@ -132,10 +131,10 @@ class profile(ProfileRecording):
     # -- Results ---------------------------------------------------------------------------------
 
     def events(self) -> EventList:
-        """The events, as torch.profiler's FunctionEvent objects, made when they are looked at.
+        """The events, as torch.profiler's FunctionEvent objects, created on access.
 
         Raises:
-            LifecycleError: nothing has been recorded yet.
+            LifecycleError: there is no recording yet.
         """
         last, finished, view = self.trace, self._finished, self._view
         recorded = finished[-1].recording.trace
@@ -157,7 +156,7 @@ class profile(ProfileRecording):
         group_by_overload_name: bool = False,
         include_python_functions: bool | None = None,
     ) -> EventList:
-        """Averages by operator name and, where asked for, input shapes, stack, overload.
+        """Averages by operator name and, optionally, input shapes, stack, overload.
 
         Args:
             group_by_input_shape: needs ``record_shapes``.
@@ -167,7 +166,7 @@ class profile(ProfileRecording):
                 torch that is installed does: until 2.13.
 
         Raises:
-            LifecycleError: nothing has been recorded yet.
+            LifecycleError: there is no recording yet.
         """
         return self.events().key_averages(
             group_by_input_shape,
@@ -177,14 +176,14 @@ class profile(ProfileRecording):
         )
 
     def export_chrome_trace(self, path: str | Path, use_python_export: bool = False) -> None:
-        """Write the last cycle as Chrome JSON, as often as wanted.
+        """Write the last cycle as Chrome JSON; can be called repeatedly.
 
         Args:
             path: ends in ``.json`` or ``.json.gz``.
-            use_python_export: accepted; there is one writer, and it is fast.
+            use_python_export: accepted, without effect.
 
         Raises:
-            LifecycleError: nothing has been recorded yet.
+            LifecycleError: there is no recording yet.
             UsageError: the path cannot be written.
         """
         write_chrome_trace(self.trace, path)
@@ -196,7 +195,7 @@ class profile(ProfileRecording):
             path: ends in ``.pftrace`` or ``.pftrace.gz``; open it with ui.perfetto.dev.
 
         Raises:
-            LifecycleError: nothing has been recorded yet.
+            LifecycleError: there is no recording yet.
             UsageError: the path cannot be written.
         """
         write_perfetto(self.trace, path)
@@ -207,32 +206,31 @@ class profile(ProfileRecording):
         Args:
             path: ends in ``.html``.
             title: shown at the top; the program's name by default.
-            period: what tables and findings speak of: ``steady`` (the recording without its
+            period: the part for tables and findings: ``steady`` (the recording without its
                 start-up), ``start-up`` or ``all``.
 
         Raises:
-            LifecycleError: nothing has been recorded yet.
+            LifecycleError: there is no recording yet.
             UsageError: the path cannot be written, or there is no such period.
         """
         write_report(self.trace, path, title=title, period=period)
 
     def report(self, path: str | Path = "opscope-report.html", period: str = "steady") -> Path:
-        """:meth:`export_report` to ``path``; returns where the page is, to open in a browser."""
+        """:meth:`export_report` to ``path``; returns the URL of the page."""
         self.export_report(path, period=period)
         return Path(path)
 
     def summary(self, period: str = "steady") -> Summary:
-        """The verdict and the names with most time of their own; ``print`` it, or see it in a
-        notebook.
+        """The verdict and the names with most self time, for ``print`` and notebooks.
 
         Raises:
-            LifecycleError: nothing has been recorded yet.
+            LifecycleError: there is no recording yet.
             UsageError: there is no such period.
         """
         return summary_of(self.trace, period)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the top of the averages, once something has been recorded."""
+        """Display in notebooks: the top rows of the averages."""
         return summary_of(self.trace)._repr_html_() if self._finished else escape(repr(self))
 
     def export_stacks(self, path: str | Path, metric: str = "self_cpu_time_total") -> None:
@@ -248,19 +246,19 @@ class profile(ProfileRecording):
         self.events().export_stacks(str(path), metric)
 
     def export_memory_timeline(self, path: str | Path, device: str | None = None) -> None:
-        """Write what each category of memory held over time, on one device.
+        """Write the memory of each category over time, for one device.
 
         Args:
             path: ``.json`` or ``.json.gz``: ``[times, sizes by category]``; ``.raw.json.gz``: every
                 action; ``.html``: a page; ``.png``: a picture.
-            device: such as ``cpu`` or ``cuda:0``; None is the first accelerator that was used or,
-                without one, the CPU.
+            device: such as ``cpu`` or ``cuda:0``; None is the first used accelerator or, without
+                one, the CPU.
 
         Raises:
-            LifecycleError: nothing has been recorded yet.
-            UsageError: this profiler does not record what it takes, the device was not used, or the
+            LifecycleError: there is no recording yet.
+            UsageError: the profile lacks the needed options, the device was not used, or the
                 path cannot be written.
-            MissingDependencyError: a ``.png`` is drawn with matplotlib.
+            MissingDependencyError: a ``.png`` needs matplotlib.
         """
         needed = {
             "record_shapes=True": self._options.shapes,
@@ -277,11 +275,11 @@ class profile(ProfileRecording):
     # -- Metadata --------------------------------------------------------------------------------
 
     def add_metadata(self, key: str, value: str) -> None:
-        """Keep a text with the trace being recorded, or just recorded."""
+        """Store a text in the metadata of the current or last trace."""
         self._metadata()[key] = value
 
     def add_metadata_json(self, key: str, value: str) -> None:
-        """Keep a JSON value with the trace.
+        """Store a JSON value in the metadata of the trace.
 
         Raises:
             UsageError: ``value`` is not JSON.
@@ -289,7 +287,7 @@ class profile(ProfileRecording):
         self._metadata()[key] = _parse_json(key, value)
 
     def preset_metadata_json(self, key: str, value: str) -> None:
-        """Keep a JSON value with every trace to come.
+        """Store a JSON value in the metadata of all later traces.
 
         Raises:
             UsageError: ``value`` is not JSON.

@@ -1,4 +1,4 @@
-"""Which steps to record: the profiler's schedule."""
+"""The profiler's schedule: the steps to record."""
 
 from __future__ import annotations
 

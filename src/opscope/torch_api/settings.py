@@ -1,4 +1,4 @@
-"""What a profile is asked to record, in torch.profiler's terms.
+"""The settings of a profile, in torch.profiler's terms.
 
 ``opscope.profile``, torch.profiler where opscope records for it, and ``opscope run`` each make one
 :class:`ProfileSettings`; from it come the recorder's options, what files say of a recording, and
@@ -134,7 +134,7 @@ class ProfileSettings:
         return {name: self.flags[name] for name in shown}
 
     def recording_options(self, activities: ChosenActivities) -> RecordingOptions:
-        """What the recorder is asked for."""
+        """The request to the recorder."""
         asked = {s.option: self.flags[s.parameter] for s in switches() if s.parameter in FLAGS}
         asked |= {"operators": activities.cpu, "annotations": activities.cpu}
         asked |= dict.fromkeys(self.more, True)

@@ -40,7 +40,7 @@ class StepClock:
     """Counts steps: announced ones or, until there is one, those of the first optimizer.
 
     Attributes:
-        counter: what there is to know of them.
+        counter: the source of their numbers and durations.
         announced: the program says that a step has ended. Native, as is all that happens then
             unless an alarm is due: where a step uses the caches for itself, every function of
             Python's takes microseconds.

@@ -29,7 +29,7 @@ def test_the_table_of_operators_is_sorted_filtered_and_leads_to_the_timeline(ope
     report.page.fill(".table-filter", "/aten::(mm/")
     assert "not a regular expression" in report.page.inner_text(".table-count")
     report.page.fill(".table-filter", "")
-    report.page.get_by_label("Python calls too").check()
+    report.page.get_by_label("with Python calls").check()
     assert "main" in report.rows()
     report.page.locator(".table-row", has_text="aten::mm").first.click()
     assert report.state("s.search.spanCount") == 3
@@ -41,7 +41,7 @@ def test_the_flame_graph_follows_the_selection(opened, training):
     report = opened(training)
     report.open_tab("flame")
     crumbs = report.page.inner_text(".crumbs")
-    assert "of 370 µs (recording, 370 µs, 3 steps); 3 lines at the same time" in crumbs
+    assert "of 370 µs (recording, 370 µs, 3 steps); 3 threads at the same time" in crumbs
     report.state("s.selectRange({ from: 0, to: 50000 })")
     report.settle()
     report.settle()
@@ -67,7 +67,7 @@ def test_what_waits_comes_last_however_it_is_sorted(opened):
     report = opened(build_trace(spans))
     assert "Waiting, which is no work" in report.page.inner_text(".panel")
     report.open_tab("operators")
-    report.page.get_by_label("Python calls too").check()
+    report.page.get_by_label("with Python calls").check()
     assert report.rows() == ["<built-in function loads>", wait]
     report.page.click("[data-key=calls] button")
     assert report.rows()[-1] == wait

@@ -59,7 +59,7 @@ def test_who_takes_longest_is_said_and_seen(opened, training, slow_rank):
     report.open_tab("ranks")
     text = report.page.inner_text(".panel")
     assert slow_rank[0].sentences()[0] in text
-    assert "rank 1 takes 210 µs a step without waiting for others, 110% more" in text
+    assert "rank 1 works 210 µs a step, the median of the others" in text
     assert "The timeline shows 1 of 3 processes" in text
     quiet, strong = (pixel(report, ".rank-picture", 130, y) for y in (10, 32))
     assert strong[0] - strong[2] > 40 > abs(quiet[0] - quiet[2])  # reds and oranges are slow
@@ -72,7 +72,7 @@ def test_a_place_in_the_picture_says_what_it_is(opened, training, slow_rank):
     report.page.hover(".rank-picture", position={"x": 130, "y": 32})
     shown = report.page.inner_text(".tooltip")
     assert "rank 1, step 0" in shown
-    assert "Whole: 260 µs" in shown and "Without waiting for others: 210 µs" in shown
+    assert "Whole: 260 µs" in shown and "Own time: 210 µs" in shown
     report.page.hover(".rank-causes", position={"x": 200, "y": 32})
     assert "operators: 3.00 ns (75.0%)" in report.page.inner_text(".tooltip")
 

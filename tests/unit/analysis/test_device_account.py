@@ -33,7 +33,7 @@ def test_the_share_says_what_is_unknown():
 
     assert graphs.share == 0.75
     assert "75.0% of their time attributed" in graphs.describe()
-    assert "captured while nothing recorded" in graphs.describe()
+    assert "captured without a recording" in graphs.describe()
 
 
 def test_no_graph_is_said():

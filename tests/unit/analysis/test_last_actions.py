@@ -32,7 +32,7 @@ def test_a_thread_with_nothing_open_had_ended_something():
     by_name = {action.name: action for action in last_actions(trace)}
     assert by_name.keys() == {"last", "late"}
     assert not by_name["last"].is_open and by_name["last"].for_ns == 13_000
-    assert "nothing recorded; last had ended 13.0 µs before" in str(by_name["last"])
+    assert "no recorded call; last had ended 13.0 µs before" in str(by_name["last"])
 
 
 def test_whoever_was_doing_something_comes_first():

@@ -46,9 +46,9 @@ def test_a_job_gives_each_of_them(folder):
 
 def test_what_is_not_there_is_said(folder):
     job = opscope.load(folder)
-    with pytest.raises(UsageError, match=r"has no rank 1. It holds: 0, 2, process 77"):
+    with pytest.raises(UsageError, match=r"has no rank 1. It contains: 0, 2, process 77"):
         job[1]
-    with pytest.raises(UsageError, match="by its rank or its Partition, not by 'first'"):
+    with pytest.raises(UsageError, match="by its rank or its Partition; 'first'"):
         job["first"]
 
 
@@ -59,7 +59,7 @@ def test_a_folder_of_one_process_is_its_trace(tmp_path):
 
 
 def test_a_folder_of_none_is_no_job(tmp_path):
-    with pytest.raises(TraceFormatError, match="holds no recordings of processes"):
+    with pytest.raises(TraceFormatError, match="contains no traces of processes"):
         Job(tmp_path)
 
 
@@ -68,7 +68,7 @@ def test_of_processes_without_events_nothing_is_answered(tmp_path):
         build_trace([]).save(tmp_path / "job", rank=rank)
     job = opscope.load(tmp_path / "job")
     for ask in (job.findings, job.account):
-        with pytest.raises(TraceFormatError, match="no event of any process"):
+        with pytest.raises(TraceFormatError, match="contains no events"):
             ask()
 
 

@@ -45,4 +45,4 @@ def test_a_password_is_not_shown(address, shown):
     assert shown_address(address) == shown
     with pytest.raises(UsageError) as found:
         refuse_address(Path(address))
-    assert str(found.value).startswith(f"{shown} is not in the file system")
+    assert str(found.value).startswith(f"{shown} is a remote address")

@@ -139,11 +139,11 @@ def test_pythons_own_modules_come_before_those_of_packages(tmp_path, monkeypatch
 
 def test_a_frozen_program_is_not_started_again(monkeypatch):
     monkeypatch.setattr(sys, "frozen", True, raising=False)
-    with pytest.raises(OSError, match="no Python of its own"):
+    with pytest.raises(OSError, match="no Python executable"):
         bare_python("/file.py")
     monkeypatch.delattr(sys, "frozen")
     monkeypatch.setattr(sys, "executable", "")
-    with pytest.raises(OSError, match="no Python of its own"):
+    with pytest.raises(OSError, match="no Python executable"):
         own_python("/file.py")
 
 

@@ -108,7 +108,7 @@ def test_what_never_stays_is_not_waited_for_forever(folder):
         path.rename(path.with_name(f"before {next(numbers)}"))
         folder("found", "")
 
-    with pytest.raises(TraceFormatError, match="replaced again and again"):
+    with pytest.raises(TraceFormatError, match="replaced repeatedly"):
         read_unreplaced(read, lambda: found)
 
 

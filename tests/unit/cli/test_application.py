@@ -33,7 +33,7 @@ def test_help_of_export_lists_formats(command_line):
 
 def test_help_of_run_says_what_becomes_of_ends_that_nobody_notices(command_line):
     out = " ".join(command_line("run", "--help").out.split())
-    assert "os._exit()" in out and "being killed" in out and "opscope doctor --recover" in out
+    assert "os._exit()" in out and "is killed" in out and "opscope doctor --recover" in out
 
 
 def test_version(command_line):
@@ -51,7 +51,7 @@ def test_a_former_command_is_named_as_it_is_now(command_line):
     assert {new.split()[0] for new in FORMER.values()} <= {*COMMANDS}
     outcome = command_line("stragglers", "job")
     assert outcome.code == 2
-    assert "Invalid choice: 'stragglers'. It is `opscope ranks` now." in outcome.complaint
+    assert "Invalid choice: 'stragglers'. This command is now `opscope ranks`." in outcome.complaint
 
 
 def test_output_that_cannot_be_written_is_said(trace_folder):
@@ -60,7 +60,8 @@ def test_output_that_cannot_be_written_is_said(trace_folder):
         done = subprocess.run(arguments, stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1
     assert done.stderr == LOST + (
-        "opscope: The output cannot be written: No space left on device. Send it somewhere else.\n"
+        "opscope: The output cannot be written: No space left on device. Redirect it to "
+        "another file.\n"
     )
 
 

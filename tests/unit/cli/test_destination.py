@@ -4,15 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from opscope.cli.destination import (
-    CHROME_SUFFIXES,
-    Destination,
-    choose,
-    with_part,
-    write_or_rescue,
-)
+from opscope.cli.destination import check, choose, write_or_rescue
 from opscope.errors import UsageError
 from opscope.export.chrome.writer import FORMAT
+from opscope.live.end_request import CHROME_SUFFIXES, Destination, with_part
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +47,7 @@ def test_with_part():
 
 
 def test_check_creates_what_is_missing(current_folder):
-    choose(Path("new/run"), Path("other/run.json"), "train").check()
+    check(choose(Path("new/run"), Path("other/run.json"), "train"))
     assert sorted(p.name for p in current_folder.iterdir()) == ["new", "other"]
     assert list((current_folder / "new").iterdir()) == []
 
@@ -60,18 +55,18 @@ def test_check_creates_what_is_missing(current_folder):
 def test_an_earlier_trace_may_be_replaced(current_folder):
     (current_folder / "run" / "rank=00000").mkdir(parents=True)
     (current_folder / "run" / "cycle-1").mkdir()
-    choose(Path("run"), None, "train").check()
+    check(choose(Path("run"), None, "train"))
 
 
 @pytest.mark.parametrize(
     ("output", "chrome", "said"),
     [
         ("file", None, "is a file"),
-        ("file/run", None, "Nothing can be written to .*/file"),
-        ("full", None, "holds notes.txt"),
+        ("file/run", None, "/file is not writable"),
+        ("full", None, "contains notes.txt"),
         ("run", "full", "should end in .json"),
         ("run", "folder.json", "is a folder"),
-        ("/proc/run", None, "Nothing can be written to /proc"),
+        ("/proc/run", None, "/proc is not writable"),
     ],
 )
 def test_what_stands_in_the_way(current_folder, output, chrome, said):
@@ -80,7 +75,7 @@ def test_what_stands_in_the_way(current_folder, output, chrome, said):
     (current_folder / "full" / "notes.txt").touch()
     (current_folder / "folder.json").mkdir()
     with pytest.raises(UsageError, match=said):
-        choose(Path(output), chrome and Path(chrome), "train").check()
+        check(choose(Path(output), chrome and Path(chrome), "train"))
     assert (current_folder / "full" / "notes.txt").exists()
 
 

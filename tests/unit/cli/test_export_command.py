@@ -57,7 +57,7 @@ def test_stacks(command_line, tmp_path):
     [
         (["-o", "out.xyz"], "Add --format"),
         ([], "--output"),
-        (["-o", "out.json", "--metric", "self_cpu_time_total"], "--metric weighs stacks"),
+        (["-o", "out.json", "--metric", "self_cpu_time_total"], "--metric is for stacks"),
         (["-o", "out.txt", "--metric", "weight"], "'weight'"),
         (["-o", "out.txt"], "no Python stacks"),
         (["-o", "missing/folder/out.json"], "missing/folder"),

@@ -40,10 +40,10 @@ def test_a_table(command_line, of_gpu):
     assert done.code == 0
     for text in ("CUDA 0", "busy", "communicating", "launch-bound", "stream 7", "3 launches wait"):
         assert text in done.out
-    assert "work without an owner" in done.out
+    assert "work without operator or module" in done.out
     assert "400 B reserved" in done.out
     assert "Net" in done.out
-    assert "occupancy is not known" in done.err
+    assert "occupancy is unknown" in done.err
     assert "CUDA 0 is idle" in done.err
 
 
@@ -139,8 +139,8 @@ def test_of_a_job_all_are_shown_and_which_differs(command_line, job):
     assert ["exposed communication: 5.0% in rank 1, 15% in the median of 4."] in rows
     assert "rank 4" not in done.out
     assert "rank 4: no device work was recorded" in done.err
-    assert "ranks 0-3: occupancy is not known" in done.err
-    assert done.out.count("launch-bound: The host was calling operators") == 1
+    assert "ranks 0-3: occupancy is unknown" in done.err
+    assert done.out.count("launch-bound: The host called operators") == 1
 
 
 def test_where_no_process_has_a_device_that_is_said_of_all(command_line, tmp_path):

@@ -57,4 +57,4 @@ def test_a_trace_without_memory_is_refused(command_line, tmp_path):
     outcome = command_line("memory", tmp_path / "bare.opscope")
 
     assert outcome.code == 2
-    assert "how much memory was in use" in outcome.complaint
+    assert "Memory was not recorded" in outcome.complaint

@@ -34,7 +34,7 @@ def test_a_range_of_several_processes_asks_for_one(command_line, two_processes, 
     outcome = command_line(command, two_processes, "--range", "0..1", *output)
     assert outcome.code == 2
     assert outcome.complaint == (
-        f"{two_processes} holds several processes: process 11, process 12. Choose one with "
+        f"{two_processes} contains several processes: process 11, process 12. Choose one with "
         "--process."
     )
 
@@ -50,4 +50,4 @@ def test_a_range_and_steps_at_once_are_refused(command_line, two_processes):
     options = ("--process", "11", "--range", "0..1", "--steps", "1..2")
     outcome = command_line("summary", two_processes, *options)
     assert outcome.code == 2
-    assert "Leave one out" in outcome.complaint
+    assert "Use only one" in outcome.complaint

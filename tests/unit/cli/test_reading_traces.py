@@ -54,7 +54,7 @@ def test_several_processes(command_line, trace_folder):
     complaint = command_line("export --replay", trace_folder).complaint
     assert "several processes: 0, process 4242. Choose one with --rank or --process." in complaint
     assert command_line("why --all", trace_folder, "--process", 4242).code == 0
-    assert "choose one of the folder" in (
+    assert "exclude each other" in (
         command_line("why --all", trace_folder, "--process", 4242, "--rank", 0).complaint
     )
 
@@ -85,7 +85,7 @@ def test_ranks_that_are_missing_are_said(command_line, read, tmp_path):
     build_trace([span("aten::mm", 0, 10)], metadata=info).save(tmp_path / "job")
     outcome = read(tmp_path / "job")
     assert outcome.code == 0
-    assert "rank 1 of 2 is not in this folder: this is not the whole job" in outcome.err
+    assert "rank 1 of 2 is not in this folder: the job is incomplete" in outcome.err
 
 
 def test_not_json(read, tmp_path):
@@ -97,7 +97,7 @@ def test_empty_trace_is_not_a_success(command_line, tmp_path):
     build_trace([]).save(tmp_path / "empty.opscope")
     for command in ("summary", "export"):
         outcome = command_line(*arguments_for(command, tmp_path / "empty.opscope", tmp_path))
-        assert "holds no event" in outcome.complaint
+        assert "contains no events" in outcome.complaint
     assert not (tmp_path / "out.json").exists()
 
 
@@ -110,7 +110,7 @@ def test_paths_that_are_no_trace_end_in_a_sentence(
     (tmp_path / "loop").symlink_to("loop")
     extra = {"sql": ["select 1"], "export": ["-o", "out.json"]}
     said = command_line(command, name, *extra.get(command, [])).complaint
-    assert "Check the path" in said or "check the path" in said
+    assert "Check the path" in said or "Check the path" in said
 
 
 def test_memory_that_runs_out_in_a_command_ends_in_a_sentence(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from opscope.api.trace import Trace
-from opscope.cli.destination import choose
+from opscope.cli.destination import check, choose
 from opscope.columns.names import Names
 from opscope.errors import UsageError
 from support.read_report import read_page, read_report
@@ -71,5 +71,5 @@ def test_run_names_reports_of_cycles_and_ranks(tmp_path, monkeypatch):
         choose(None, None, "train", Path("page.txt"))
     (tmp_path / "folder.html").mkdir()
     monkeypatch.delenv("RANK")
-    with pytest.raises(UsageError, match="--report the name of a file"):
-        choose(None, None, "train", tmp_path / "folder.html").check()
+    with pytest.raises(UsageError, match="--report needs a file name"):
+        check(choose(None, None, "train", tmp_path / "folder.html"))

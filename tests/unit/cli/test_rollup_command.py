@@ -17,14 +17,16 @@ def job(tmp_path):
 def test_it_says_what_it_made(command_line, job):
     outcome = command_line("ranks --rollup", job)
     assert outcome.code == 0
-    assert "added up 0 of 3 processes; of 3 that was done already" in outcome.err
+    assert "computed the statistics of 0 of 3 processes; 3 were up to date" in outcome.err
     (job / "rank=00001" / ROLLUP).unlink()
-    assert "added up 1 of 3 processes; of 2" in command_line("ranks --rollup", job).err
+    assert (
+        "computed the statistics of 1 of 3 processes; 2" in command_line("ranks --rollup", job).err
+    )
     assert Rollup.of(job / "rank=00001") is not None
     assert (
         command_line("ranks --rollup", job, "--again")
         .err.strip()
-        .endswith("added up 3 of 3 processes")
+        .endswith("computed the statistics of 3 of 3 processes")
     )
 
 
@@ -35,11 +37,14 @@ def test_what_fails_is_said_and_the_rest_made(command_line, job):
     outcome = command_line("ranks --rollup", job)
     assert outcome.code == 1
     assert "names.parquet is damaged" in outcome.err
-    assert "added up 2 of 3" in outcome.err and "could not be added up: 0." in outcome.err
+    assert (
+        "computed the statistics of 2 of 3" in outcome.err
+        and "could not be computed: 0." in outcome.err
+    )
 
 
 def test_a_folder_without_processes_is_refused(command_line, tmp_path):
-    assert "holds no trace" in command_line("ranks --rollup", tmp_path / "nothing").complaint
+    assert "contains no finished" in command_line("ranks --rollup", tmp_path / "nothing").complaint
     build_trace([span("aten::mm", 0, 5)]).save(tmp_path / "one")
     assert (
         command_line("ranks --rollup", tmp_path / "one").code == 0

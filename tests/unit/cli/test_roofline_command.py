@@ -67,7 +67,7 @@ def test_of_a_job_all_are_shown_and_which_differs(command_line, job):
     assert cells(lines[5]) == ["process 4242", "--", "--", "10.0 µs", "0.0%", "--", "--"]
     assert "reached: 12% in rank 2, 60% in the median of 4." in lines
     assert "rank 4" not in done.out
-    assert "rank 4: This trace does not say what shapes arguments had" in done.err
+    assert "rank 4: Argument shapes were not recorded" in done.err
     assert "1 GFLOP/s in float32" in done.err
 
 

@@ -119,7 +119,7 @@ def test_hidden_files_that_are_links_or_pipes_hold_nothing_up(
 def test_what_stands_in_the_place_of_the_trace_is_not_followed(recording, mine, command_line):
     (recording.parent / "rank=00000").symlink_to(mine)
     outcome = command_line("doctor --recover", recording.parent)
-    assert outcome.code == 2 and "is no part of a trace" in outcome.err.replace("\n", " ")
+    assert outcome.code == 2 and "does not belong to a trace" in outcome.err.replace("\n", " ")
 
 
 def test_cycles_that_are_links_are_left_alone(recording, mine, command_line):

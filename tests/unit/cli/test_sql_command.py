@@ -76,7 +76,7 @@ def test_a_locked_query(command_line, trace_folder, tmp_path):
     assert "42" in command_line("sql", trace_folder, file).out
     outcome = command_line("sql", trace_folder, file, "--read-only")
     assert (outcome.code, outcome.out) == (2, "")
-    assert "The query may not do that" in outcome.complaint
+    assert "The query is not permitted" in outcome.complaint
     assert command_line("sql", trace_folder, QUERY, "--read-only").code == 0
 
 

@@ -35,7 +35,7 @@ def job(tmp_path):
 def test_who_is_slow_is_said(command_line, job):
     outcome = command_line("ranks", job)
     assert outcome.code == 0
-    assert "rank 2 takes" in outcome.out and "more than the median" in outcome.out
+    assert "rank 2 works" in outcome.out and "the median of the others" in outcome.out
 
 
 def test_every_format_says_the_same(command_line, job):
@@ -46,11 +46,11 @@ def test_every_format_says_the_same(command_line, job):
         assert row[key] == str(slow[key])
     assert row["operator"] == slow["where"]["operator"] == "aten::mm"
     markdown = command_line("ranks", job, "--format", "md").out
-    assert markdown.startswith("rank 2 takes")
+    assert markdown.startswith("rank 2 works")
 
 
 def test_what_could_not_be_told_is_said_in_every_format(command_line, job):
-    said = "Of two ranks only the slower can be told"
+    said = "With two ranks, slow means slower"
     for format in ("table", "md", "csv", "json"):
         outcome = command_line("ranks", job, "--rank", "1,2", "--format", format)
         assert said in (outcome.err if format == "csv" else outcome.out), format
@@ -61,7 +61,7 @@ def test_every_view_has_the_same_figures(command_line, job):
     rank_trace(slow=True, last_us=400).save(job, rank=2)  # the mean is not the middle
     found = opscope.load(job).slow_ranks()
     said = found.sentences()
-    assert len(said) == 1 and said[0].startswith("rank 2 takes")
+    assert len(said) == 1 and said[0].startswith("rank 2 works")
     assert command_line("ranks", job).out.split() == said[0].split()
     assert " ".join(said[0].split()) in " ".join(command_line("why", job).out.split())
     assert said[0] in command_line("why", job, "--format", "md").out
@@ -80,7 +80,7 @@ def test_processes_without_ranks_are_compared_by_every_view(command_line, tmp_pa
     for process in (11, 12, 13):
         rank_trace(slow=process == 12).save(tmp_path / "job", process=process)
     for command in ("ranks", "why"):
-        assert "process 12 takes" in command_line(command, tmp_path / "job").out, command
+        assert "process 12 works" in command_line(command, tmp_path / "job").out, command
 
 
 def test_a_rank_without_steps_is_not_the_measure_of_others(command_line, job):

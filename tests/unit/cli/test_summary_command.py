@@ -121,7 +121,7 @@ def test_numbers_are_never_cut(command_line, trace_folder, monkeypatch, width):
     assert max(len(line.rstrip()) for line in lines) <= width
     assert "…" not in outcome.out
     assert {"Calls", "FLOPs"} <= set(table_of(outcome)[0].split())  # a column sorted by stays
-    assert ("left out" in outcome.out) == (width < 100)
+    assert ("not shown" in outcome.out) == (width < 100)
 
 
 def test_long_names_are_cut_in_tables(command_line, tmp_path, monkeypatch):
@@ -138,7 +138,7 @@ def test_markdown(command_line, trace_folder):
     assert outcome.out.startswith("verdict: ")
     about, empty, *lines = outcome.out[outcome.out.index("Recording, ") :].splitlines()
     lost = "DROPPED: 2 (memory budget)"
-    assert about == f"Recording, 100 µs. {lost}; Self CPU % is of that time." and empty == ""
+    assert about == f"Recording, 100 µs. {lost}; Self CPU % refers to this time." and empty == ""
     assert lines[0].startswith("| Name | Calls | Self CPU | Self CPU % |")
     assert set(lines[1]) <= set("| -:")
     assert lines[2].startswith("| aten::mm | 3 | 60.00 µs | 60.0% |")
@@ -150,7 +150,7 @@ def test_markdown(command_line, trace_folder):
     ("arguments", "code", "said"),
     [
         (["--sort-by", "speed"], 2, "cannot be sorted by 'speed'. Choose one of: count,"),
-        (["--row-limit", "0"], 2, "Give 1 or more, or -1 for all"),
+        (["--row-limit", "0"], 2, "must be 1 or more, or -1 for all"),
         (["--row-limit", "many"], 2, "--row-limit"),
         (["--format", "xml"], 2, "--format"),
         (["--rank", "3"], 2, "has no rank 3"),
@@ -198,7 +198,7 @@ def test_a_trace_without_operators_is_not_a_success(command_line, tmp_path):
     pause = span("Python GC", 0, 10, kind=EventKind.GC_PAUSE)
     build_trace([pause]).save(tmp_path / "pause.opscope")
     outcome = command_line("summary", tmp_path / "pause.opscope")
-    assert "holds no operator" in outcome.complaint and "opscope sql" in outcome.complaint
+    assert "contains no operators" in outcome.complaint and "opscope sql" in outcome.complaint
 
 
 def test_what_waits_is_marked_and_comes_last_and_steps_do_not_rank(command_line, tmp_path):
@@ -240,7 +240,7 @@ def test_start_up_is_left_out_and_can_be_opened(command_line, tmp_path):
 
     about, row = first_row()
     assert "\nSteady state, 500 µs, 5 steps of the optimizer;" in about
-    assert "Left out: start-up, until the first step of the optimizer: 300 µs" in about
+    assert "Not included: start-up, until the first step of the optimizer: 300 µs" in about
     assert (row[0], row[4]) == ("aten::mm", "50.0%")
     about, row = first_row("--period", "start-up")
     assert "\nStart-up, 300 µs;" in about and "Left out" not in about
@@ -253,7 +253,7 @@ def test_start_up_is_left_out_and_can_be_opened(command_line, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("key", "said"), [("flops", "no shapes to count"), ("self_cpu_memory_usage", "no memory")]
+    ("key", "said"), [("flops", "has no shapes"), ("self_cpu_memory_usage", "no memory")]
 )
 def test_rows_are_not_sorted_by_what_was_not_recorded(command_line, tmp_path, key, said):
     build_trace([("aten::mm", 0, 10)]).save(tmp_path / "plain.opscope")
@@ -274,6 +274,6 @@ def test_a_dump_without_operators_says_at_least_why_it_was_made(command_line, tm
     trace = build_trace(pauses).with_metadata({"dump": dump, "ended": ended, "end_ns": 10_000})
     trace.save(tmp_path / "dump.opscope")
     outcome = command_line("summary", tmp_path / "dump.opscope")
-    assert "nothing to summarise" in outcome.err
+    assert "contains no" in outcome.err
     assert outcome.out.startswith("dump because of: death (killed by SIGKILL)")
-    assert "no end of its own: its process was killed by SIGKILL" in outcome.out
+    assert "was not stopped: its process was killed by SIGKILL" in outcome.out

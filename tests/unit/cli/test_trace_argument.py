@@ -46,6 +46,5 @@ def test_none_here(command_line, save, tmp_path):
     outcome = command_line("why --all")
     assert outcome.code == 2
     assert outcome.complaint == (
-        f"There is no trace in {tmp_path}. Record one with `opscope run train.py`, or say which "
-        "trace is meant."
+        f"There is no trace in {tmp_path}. Record one with `opscope run train.py`, or name a trace."
     )

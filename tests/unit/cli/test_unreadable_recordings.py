@@ -49,7 +49,7 @@ def test_commands_answer_and_say_what_cannot_be_read(unreadable, command_line):
     build_trace([span("aten::add", 0, 100)]).save(folder, process=4243)
     outcome = command_line("summary", folder)
     assert outcome.code == 0
-    said = why if why == "it is no recording" else "1 ended as their recordings began"
+    said = why if why == "it is no recording" else "1 ended when their recordings began"
     assert said in outcome.err.replace("\n", " ")
 
 

@@ -94,4 +94,4 @@ def test_csv(command_line, slow):
 
 def test_a_trace_of_nothing_is_refused(command_line, tmp_path):
     build_trace("").save(tmp_path / "empty.opscope")
-    assert "nothing to look at" in command_line("why", tmp_path / "empty.opscope").complaint
+    assert "contains no events" in command_line("why", tmp_path / "empty.opscope").complaint

@@ -36,7 +36,7 @@ def test_overlap_on_a_stream_is_found_and_too_much_work_with_it():
     assert rules.overlapping == 1
     assert rules.too_busy
     assert (
-        "BROKEN RULES: 1 of 2 pieces of device work overlap others on their stream, by up to"
+        "BROKEN RULES: 1 of 2 device activities overlap others on their stream, by up to"
         in (describe_devices(trace)[0])
     )
 

@@ -19,17 +19,17 @@ def saved(tmp_path):
 @pytest.mark.parametrize(
     ("table", "column", "value", "message"),
     [
-        ("events", "duration_ns", -1, "least there is is 0"),
-        ("events", "duration_ns", 1 << 62, "most there is"),
-        ("events", "start_ns", (1 << 63) - 1, "most there is"),
+        ("events", "duration_ns", -1, "minimum is 0"),
+        ("events", "duration_ns", 1 << 62, "maximum"),
+        ("events", "start_ns", (1 << 63) - 1, "maximum"),
         ("events", "thread", -1, "points outside threads"),
         ("events", "overload", 10**6, "points outside names"),
         ("tensors", "event", -1, "points outside events"),
-        ("tensors", "argument", -2, "least there is is -1"),
-        ("tensors", "argument", 32767, "far beyond its event's arguments"),
-        ("scalars", "argument", 300, "far beyond its event's arguments"),
-        ("tensors", "sizes", [-1, 3], "least there is is 0"),
-        ("tensors", "sizes", [1 << 40, 1 << 40], "more elements than there can be in row 0"),
+        ("tensors", "argument", -2, "minimum is -1"),
+        ("tensors", "argument", 32767, "beyond the arguments of its event"),
+        ("scalars", "argument", 300, "beyond the arguments of its event"),
+        ("tensors", "sizes", [-1, 3], "minimum is 0"),
+        ("tensors", "sizes", [1 << 40, 1 << 40], "impossible number of elements in row 0"),
         ("tensors", "strides", [1], r"has 1 values in row 0, and sizes has 2"),
         ("python_calls", "frame", 99, "points outside frames"),
         ("gpu", "launch", 99, "points outside events"),
@@ -84,7 +84,7 @@ def test_columns_without_which_a_row_says_nothing_have_to_be_there(saved, table,
 def test_two_columns_of_one_name_are_refused(saved):
     data = pq.read_table(saved / "events.parquet")
     write_table(saved, "events", data.append_column("kind", data["kind"]))
-    with pytest.raises(TraceFormatError, match="two columns of one name"):
+    with pytest.raises(TraceFormatError, match="two columns with the same name"):
         load_trace(saved)
 
 

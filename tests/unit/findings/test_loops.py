@@ -121,7 +121,7 @@ def carried(name):
 def test_what_needs_the_round_before_saves_half_unless_it_is_linear():
     nonlinear = found(carried("aten::atan2"), "for-loop-indexing")
     assert nonlinear.saved_share == pytest.approx(0.5, abs=0.05)
-    assert "each round needs the one before" in nonlinear.saved_by
+    assert "each iteration depends on the previous one" in nonlinear.saved_by
     assert found(carried("aten::sub"), "for-loop-indexing").saved_share > 0.85
 
 

@@ -22,7 +22,7 @@ def test_a_trace_shows_its_summary():
 
 
 def test_an_empty_trace_says_so():
-    assert "nothing was recorded" in Trace({}, Names.from_strings([]))._repr_html_()
+    assert "no events were recorded" in Trace({}, Names.from_strings([]))._repr_html_()
 
 
 def test_the_verdict_on_a_long_trace_is_of_a_stretch(monkeypatch):
@@ -74,5 +74,5 @@ def test_averages_are_of_the_time_looked_at_and_leave_out_steps_and_waiting():
     )
     html = summary_of(trace)._repr_html_()
     assert "20%" in html and "recording, 100 µs" in html
-    averages = html.split("most time of their own")[1]
+    averages = html.split("most self time")[1]
     assert "ProfilerStep" not in averages and "sleep" not in averages

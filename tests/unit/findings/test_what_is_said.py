@@ -178,11 +178,9 @@ def test_anomaly_mode_costs_what_operators_take_that_compute_nothing():
 def test_savings_say_that_they_are_of_the_recorded_time_where_its_cost_is_not_known():
     spans = [span("train", 0, 2_000, kind=EventKind.PYTHON_CALL, frame=("train.py", 3, "train"))]
     unknown = build_trace(spans, ledger={"recorder": {"stopped early by a fault": 1.0}}).findings()
-    assert any("was not measured" in note for note in unknown.notes)
+    assert any("is unknown" in note for note in unknown.notes)
     rows = {"recorder": {f"{KIND_COST}{CostKind.OPERATOR.value}": 100.0}}
-    assert not any(
-        "was not measured" in n for n in build_trace(spans, ledger=rows).findings().notes
-    )
+    assert not any("is unknown" in n for n in build_trace(spans, ledger=rows).findings().notes)
 
 
 def test_what_saves_next_to_nothing_is_listed_but_not_named_first():
@@ -210,9 +208,9 @@ def test_a_program_that_sleeps_did_not_wait_for_a_processor():
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("shapes", "no operator here has tensors"),
-        ("modules", "none is called here"),
-        ("own_functions", "none of the program's is here"),
+        ("shapes", "no operator in this period has tensors"),
+        ("modules", "this period has no module call"),
+        ("own_functions", "none of the program's own"),
     ],
 )
 def test_what_was_recorded_elsewhere_is_not_asked_for_again(option, said):

@@ -69,10 +69,10 @@ def test_files_of_an_unknown_rank_and_two_of_one_are_refused(tmp_path):
     write(tmp_path / "a.json", "aten::alone", rank=0)
     assert opscope.load(tmp_path).event_name(0) == "aten::alone", "the only file is its trace"
     write(tmp_path / "b.json")
-    with pytest.raises(UsageError, match=r"Nothing says which rank .*b.json is of"):
+    with pytest.raises(UsageError, match=r"The rank of .*b.json is unknown"):
         opscope.load(tmp_path)
     write(tmp_path / "b.json", rank=0)
-    with pytest.raises(UsageError, match=r"a.json and b.json in .* are both of rank 0"):
+    with pytest.raises(UsageError, match=r"a.json and b.json in .* both belong to rank 0"):
         opscope.load(tmp_path)
 
 
@@ -139,8 +139,8 @@ def test_a_file_that_was_cut_is_not_passed_over(tmp_path, left, packed):
     with pytest.raises(TraceFormatError) as error:
         job.steps()
     assert f"rank1{ending}" in str(error.value)
-    assert "look at the other ranks: --rank 0,2, or" in str(error.value)
-    with pytest.raises(TraceFormatError, match="look at the other ranks: --rank 0,2, or"):
+    assert "choose the other ranks: --rank 0,2, or" in str(error.value)
+    with pytest.raises(TraceFormatError, match="choose the other ranks: --rank 0,2, or"):
         job.sql("SELECT count(*) FROM events")
     assert len(Job(tmp_path, [0, 2]).steps().processes) == 2
 

@@ -46,7 +46,7 @@ def test_a_wall_clock_that_was_set_between_two_recordings_is_allowed_for():
 def test_one_machine_has_one_clock():
     found = machines_of([about("a"), about("a")], ["r0", "r1"])
     assert brought_together(found, arrivals([(0, 0)] * 2, [[0, 1]])) is found
-    assert str(found) == "All processes ran on one machine (a), with one clock."
+    assert str(found) == "All processes ran on one machine (a) with one clock."
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -81,7 +81,7 @@ def test_a_machine_that_shares_nothing_is_said_not_to_be_known():
     found = brought_together(known, arrivals([(0, 0)] * 3, [[0, 1]]))
     assert found.unknown == ["h2"]
     assert found.bound_ns(2, np.array([ORIGIN])).tolist() == [np.inf]
-    assert "The clocks of h2 are not brought together with that of h0" in str(found)
+    assert "The clocks of h2 could not be aligned with that of h0" in str(found)
 
 
 def test_what_only_one_side_bounds_is_not_known():

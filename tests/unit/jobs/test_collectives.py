@@ -79,9 +79,7 @@ def test_recordings_that_begin_at_different_times_are_put_beside_each_other():
     found = found_of(first, late)
     assert len(rows) and len(found) == 4
     assert found.wait_ns[found.process == 0].tolist() == [30 * US] * 4
-    assert (
-        found.unmatched["calls that other ranks did not record, or that nothing tells apart"] == 2
-    )
+    assert found.unmatched["calls that other ranks did not record, or that cannot be matched"] == 2
     assert len(found_of(first, second)) == 6
 
 
@@ -135,7 +133,7 @@ def test_where_clocks_are_not_known_nothing_is_said_of_waiting():
     assert len(found) == 2 and np.isinf(found.bound_ns).all()
     assert found.wait_ns.tolist() == [0] * 4
     assert found.transfer_ns.tolist() == found.skew_ns.tolist() == [NONE] * 2
-    assert "not brought together" in repr(found)
+    assert "could not be aligned" in repr(found)
 
 
 def test_what_cannot_be_matched_is_counted_by_why():
@@ -154,8 +152,8 @@ def test_what_cannot_be_matched_is_counted_by_why():
     assert found.unmatched == {
         "calls of groups that are not known: record arguments (--shapes)": 1,
         "messages of which it is not known whom they go to: record arguments (--shapes)": 1,
-        "calls of groups of which one rank alone was recorded": 2,
-        "calls that other ranks did not record, or that nothing tells apart": 0,
+        "calls of groups with a single recorded rank": 2,
+        "calls that other ranks did not record, or that cannot be matched": 0,
         "calls without a transfer": 2,
         "transfers without a call": 2,
     }
@@ -181,7 +179,7 @@ def test_ranks_that_are_not_looked_at_are_named():
     parts = [Partition("rank", number) for number in (0, 2)]
     found = job_collectives(zip(parts, [first, third], strict=True))
     assert found.absent_ranks == [1]
-    assert "Groups have rank 1 too, which is not looked at" in repr(found)
+    assert "Groups have rank 1 too, which is not included" in repr(found)
     assert found_of(*all_reduces([0, 40, 20])).absent_ranks == []
 
 

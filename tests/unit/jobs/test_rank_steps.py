@@ -80,6 +80,6 @@ def test_it_reads_as_lines_with_the_mean_of_each():
     long = rank_trace(4, last_us=40)
     found = ranks(rank_trace(4), long, build_trace([span("aten::mm", 0, 7)]))
     assert repr(found) == (
-        "<RankSteps of 3 processes, 4 steps; without others a step takes\n"
-        "  rank 0: 100 µs\n  rank 1: 110 µs\n  rank 2: no steps>"
+        "<RankSteps of 3 processes, 4 steps; own time of a step:\n  rank 0: 100 µs\n  rank 1: "
+        "110 µs\n  rank 2: no steps>"
     )

@@ -86,5 +86,5 @@ def test_folders_that_are_no_one_job_are_refused(copied, tmp_path, why):
         copied = tmp_path / "processes alone"
         for number in range(2):
             alone.save(copied / f"{number}.opscope", rank=number)
-    with pytest.raises(TraceFormatError, match="but holds some"):
+    with pytest.raises(TraceFormatError, match="but contains some"):
         opscope.load(copied)

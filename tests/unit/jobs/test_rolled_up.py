@@ -106,7 +106,7 @@ def test_steps_and_accounts_are_those_of_the_traces(tmp_path, seed):
 
 def test_start_up_is_asked_of_recordings_that_have_any(tmp_path):
     folder = save_job(tmp_path, works=(100, 110))
-    with pytest.raises(UsageError, match="no start-up"):
+    with pytest.raises(UsageError, match="no recognisable start-up"):
         Job(folder).account("start-up")
 
 
@@ -125,7 +125,7 @@ def test_a_process_without_events_is_passed_over(tmp_path):
 def test_nothing_in_any_is_an_error(tmp_path):
     for rank in range(2):
         build_trace("").save(tmp_path, rank=rank)
-    with pytest.raises(TraceFormatError, match="holds no event of any process"):
+    with pytest.raises(TraceFormatError, match="contains no events"):
         Job(tmp_path).steps()
 
 

@@ -52,7 +52,7 @@ def test_a_slow_rank_is_named_with_its_cause_and_what_it_costs():
     assert slow.waited_ns == pytest.approx(0.8 * STEP_NS, rel=0.3)
     assert 0.5 * STEP_NS < slow.gain_ns < 0.8 * STEP_NS
     assert slow.is_always and slow.excess is None
-    assert "rank 2 takes" in str(slow) and "asleep" in str(slow)
+    assert "rank 2 works" in str(slow) and "asleep" in str(slow)
 
 
 def test_what_happens_now_and_then_is_found_and_said_to_be_so():
@@ -81,7 +81,7 @@ def test_who_computes_more_on_a_busy_machine_is_not_slow_for_waiting_longer():
     assert (slow.process.number, slow.cause) == (4, Cause.OPERATOR)
     assert slow.cause_ns == pytest.approx(0.7 * STEP_NS, rel=0.2)
     assert slow.delayed_ns == pytest.approx(2 * slow.cause_ns, rel=0.2)
-    assert "ms of waiting for a processor to do it." in str(slow)
+    assert "ms of waiting for a CPU." in str(slow)
     table[4, :, Cause.DESCHEDULED] += 4 * STEP_NS
     (slow,) = find_slow_ranks(steps_of(table)).found
     assert (slow.process.number, slow.cause) == (4, Cause.DESCHEDULED)
@@ -139,7 +139,7 @@ def test_a_tenth_more_work_is_found_where_steps_scatter_little():
 
 def test_too_little_to_compare_is_said():
     one = steps_of(np.full((1, 20, len(Cause)), 100.0))
-    assert "one process only" in find_slow_ranks(one).notes[0]
+    assert "only one process" in find_slow_ranks(one).notes[0]
     few = steps_of(np.full((3, 2, len(Cause)), 100.0))
     (note,) = find_slow_ranks(few).notes
     assert note.startswith("0 of 3 processes have 5 steps or more") and "Record more" in note
@@ -173,7 +173,7 @@ def test_steps_that_do_nothing_but_wait_can_be_compared():
     assert find_slow_ranks(steps_of(table)).found == ()
     table[1, :, Cause.PYTHON] = 500
     (slow,) = find_slow_ranks(steps_of(table)).found
-    assert slow.process.number == 1 and "rank 1 takes 500 ns" in str(slow)
+    assert slow.process.number == 1 and "rank 1 works 500 ns" in str(slow)
 
 
 def test_who_was_not_compared_is_said():
@@ -208,7 +208,7 @@ def test_of_two_ranks_the_other_one_is_the_measure():
     table[0, :, Cause.IO] += STEP_NS
     found = find_slow_ranks(steps_of(table))
     assert [one.process.number for one in found.found] == [0]
-    assert "Of two ranks" in found.notes[0]
+    assert "With two ranks" in found.notes[0]
 
 
 def test_without_collectives_nobody_is_said_to_wait():
@@ -220,7 +220,7 @@ def test_without_collectives_nobody_is_said_to_wait():
     (slow,) = found.found
     assert slow.waited_ns == slow.gain_ns == 0
     assert "No collective was recorded" in found.notes[-1]
-    assert "wait" not in str(slow).split("without waiting")[1]
+    assert "wait" not in str(slow)
 
 
 def test_steps_that_a_rank_does_not_have_are_left_out():
@@ -285,7 +285,7 @@ def test_how_much_longer_a_rank_has_to_take_to_be_told_is_said(cause):
         assert not nobody.found and nobody.standing is not None
         told = nobody.as_dict()
         least = told["least_delayed_ns" if cause is Cause.DESCHEDULED else "least_work_ns"]
-        assert "longer in every step or waits " in str(nobody)
+        assert "longer steps or " in str(nobody)
         for share in found:
             slower = table.copy()
             slower[1, :, cause] += share * least
@@ -313,14 +313,14 @@ def test_ranks_of_which_less_is_known_are_not_compared_with_the_others():
     found = find_slow_ranks(steps_of(table))
     assert ([slow.process.number for slow in found.found], found.compared) == ([4], 4)
     assert found.sentences()[-1] == (
-        "rank 2 was not compared: how long the others waited for processors is not known."
+        "rank 2 was not compared: waits of the others for a CPU are unknown."
     )
 
 
 def test_nothing_is_said_of_waiting_for_processors_where_nobody_is_known_to():
     table = alike(np.random.default_rng(14), 4, 30)
-    assert "longer for a processor" in find_slow_ranks(steps_of(table)).sentences()[0]
+    assert "longer waits for a CPU" in find_slow_ranks(steps_of(table)).sentences()[0]
     table[:, :, Cause.DESCHEDULED] = 0
     found = find_slow_ranks(steps_of(table))
     assert found.as_dict()["least_delayed_ns"] is None
-    assert found.sentences()[0].endswith(" longer in every step would have been told.")
+    assert found.sentences()[0].endswith(" longer steps would be detected.")

@@ -102,5 +102,5 @@ def test_nothing_else_can_be_reached_where_that_is_asked(job):
     assert ask(job, "select count(*) from events", read_only=True) == [(6,)]
     with pytest.raises(UsageError, match="does not run"):
         ask(job, "select nothing from nowhere")
-    with pytest.raises(UsageError, match="may not do that"):
+    with pytest.raises(UsageError, match="is not permitted"):
         ask(job, f"select * from '{job}/rank=00000/events.parquet'", read_only=True)

@@ -110,7 +110,7 @@ def test_memory_is_left_out_and_the_ledger_says_so(tmp_path):
 def test_nothing_recorded_is_said(tmp_path):
     save(tmp_path, 1, [])
     save(tmp_path, 2, [])
-    with pytest.raises(TraceFormatError, match="no event of any process"):
+    with pytest.raises(TraceFormatError, match="contains no events"):
         Job(tmp_path).together()
 
 

@@ -16,7 +16,7 @@ def test_recording_without_the_gil_is_refused(monkeypatch):
     monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
     monkeypatch.setattr(gil, "_FIRST_UNKNOWN", sys.version_info[:2])
     recording = Recording(RecordingOptions(stack=True))
-    with pytest.raises(LifecycleError, match=r"without the GIL.*PYTHON_GIL=1"):
+    with pytest.raises(LifecycleError, match=r"free-threaded.*PYTHON_GIL=1"):
         recording.start()
     assert not recording.running
 

@@ -16,6 +16,7 @@ def test_a_torch_whose_allocations_cannot_be_heard_is_said(hears_memory, said):
         tables={"allocations": []},
         no_room="memory budget",
         hears_memory=hears_memory,
+        detail=None,
     )
     rows = [what for _, what, _ in ledger.allocations(Recorded(decoded, {}))]
     assert ("dropped: this torch reports memory to its own profiler only" in rows) is said

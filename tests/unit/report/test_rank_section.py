@@ -62,9 +62,11 @@ def test_what_ranks_did_together_is_in_tables_of_text():
     assert all(
         len(row) == len(table["heading"]) for table in (kinds, ranks) for row in table["rows"]
     )
-    assert section["said"] == ["All processes ran on one machine (here), with one clock."]
+    assert section["said"] == ["All processes ran on one machine (here) with one clock."]
     empty = rank_section(compared(np.ones((2, 9))), nothing(), [], Packer())["together"]
-    assert empty["tables"] == [] and empty["said"][0].startswith("No collective was found")
+    assert empty["tables"] == [] and empty["said"][0].startswith(
+        "No collective was recorded by several"
+    )
 
 
 def test_of_many_ranks_the_tables_have_those_that_others_waited_for_longest():
@@ -78,4 +80,4 @@ def test_of_many_ranks_the_tables_have_those_that_others_waited_for_longest():
     assert (
         len(section["tables"][1]["rows"]) == 64 and section["tables"][1]["rows"][0][0] == "rank 69"
     )
-    assert section["said"][-1] == "Of all ranks the 64 that others waited for longest are shown."
+    assert section["said"][-1] == "Of all ranks, the 64 that others waited for longest are shown."

@@ -125,7 +125,7 @@ def test_steps_are_found_by_number(tmp_path):
 
 def test_steps_of_a_recording_without_any_are_refused(saved):
     _, long = saved
-    with pytest.raises(UsageError, match="No event of this recording has a step's number"):
+    with pytest.raises(UsageError, match="Events of this recording have no step number"):
         long.of_steps(0, 5)
 
 
@@ -139,5 +139,5 @@ def test_the_end_of_a_trace_is_its_last_moments(tmp_path, monkeypatch):
 
 def test_a_trace_without_events_is_refused(tmp_path):
     Trace({}, many().names).save(tmp_path / "t")
-    with pytest.raises(TraceFormatError, match="holds no events"):
+    with pytest.raises(TraceFormatError, match="contains no events"):
         LongTrace.at(tmp_path / "t")

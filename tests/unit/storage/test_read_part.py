@@ -136,7 +136,7 @@ def test_columns_are_gone_with_the_trace_without_a_collection(saved):
         ("events", {"parent": [-1, 2, 0]}, "parent", "events.parent points to a later event"),
         ("events", {"start_ns": [5, 4, 6]}, "start_ns", "events.start_ns is not in order"),
         ("events", {"name": [0, 99, 0]}, "name", "events.name points outside names"),
-        ("tensors", {"argument": [0, 30_000]}, "argument", "far beyond its event's arguments"),
+        ("tensors", {"argument": [0, 30_000]}, "argument", "beyond the arguments of its event"),
         ("tensors", {"event": [0, -3]}, "argument", "tensors.event points outside events"),
     ],
 )

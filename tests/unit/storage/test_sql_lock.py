@@ -114,7 +114,7 @@ def test_one_lock_is_not_another_querys(trace, folder):
 
 
 def test_what_it_may_not_do_is_said(trace):
-    with pytest.raises(UsageError, match=r"may not do that.*--read-only"):
+    with pytest.raises(UsageError, match=r"is not permitted.*--read-only"):
         trace.sql("select * from read_text('/etc/passwd')", read_only=True)
 
 
@@ -134,7 +134,7 @@ def test_a_query_without_end_is_stopped(trace, monkeypatch, statement):
 
 def test_a_result_without_end_is_refused(trace, monkeypatch):
     monkeypatch.setattr(sql, "RESULT_BYTES", 1 << 20)
-    with pytest.raises(UsageError, match=r"more than 1 MiB.*Ask for less"):
+    with pytest.raises(UsageError, match=r"more than 1 MiB.*Select less"):
         trace.sql("select * from range(1000000000000)", read_only=True)
 
 

@@ -274,14 +274,14 @@ def test_a_full_disk_is_reported_and_leaves_nothing(small, tmp_path, monkeypatch
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(parquet.pq, "write_table", no_space)
-    with pytest.raises(UsageError, match=r"No space left on device.*enough space.*save it again"):
+    with pytest.raises(UsageError, match=r"No space left on device.*enough space.*save again"):
         save_part(small, tmp_path / "t")
     assert os.listdir(tmp_path / "t") == []
 
 
 def test_folders_of_others_are_refused(small, tmp_path):
     (tmp_path / "precious.txt").write_text("mine")
-    with pytest.raises(UsageError, match=r"holds precious\.txt.*nothing was written"):
+    with pytest.raises(UsageError, match=r"holds precious\.txt.*was not saved"):
         save_part(small, tmp_path)
     assert os.listdir(tmp_path) == ["precious.txt"]
 
@@ -289,7 +289,7 @@ def test_folders_of_others_are_refused(small, tmp_path):
 def test_a_partition_written_by_somebody_else_is_refused(small, tmp_path):
     (tmp_path / "t/rank=00000").mkdir(parents=True)
     (tmp_path / "t/rank=00000/data.parquet").write_bytes(b"")
-    with pytest.raises(UsageError, match="no part of a trace"):
+    with pytest.raises(UsageError, match="does not belong to a trace"):
         save_part(small, tmp_path / "t")
     assert (tmp_path / "t/rank=00000/data.parquet").exists()
 
@@ -417,14 +417,14 @@ def test_the_writer_is_known_whatever_the_program_made_of_its_path(tmp_path, mon
 @pytest.mark.parametrize("name", ["x" * 300, "a\0b", "loop"])
 def test_a_path_that_no_folder_can_have_is_reported(small, tmp_path, name):
     (tmp_path / "loop").symlink_to("loop")
-    with pytest.raises(UsageError, match=r"cannot be written to .*save it again"):
+    with pytest.raises(UsageError, match=r"cannot be written to .*save again"):
         small.save(f"{tmp_path}/{name}")
 
 
 def test_a_folder_of_cycles_says_which_there_are(tmp_path):
     for number in (1, 2, 10):
         (tmp_path / f"cycle-{number}").mkdir()
-    with pytest.raises(TraceFormatError, match=r"Say which: .*cycle-1 to cycle-10\."):
+    with pytest.raises(TraceFormatError, match=r"Choose one: .*cycle-1 to cycle-10\."):
         load_trace(tmp_path)
 
 

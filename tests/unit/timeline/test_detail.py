@@ -44,7 +44,7 @@ def test_the_last_stretch_with_whole_steps_is_spoken_of():
     names = [trace.event_name(row) for row in period.in_recording(np.arange(5)).tolist()]
     assert names == [period.trace.event_name(row) for row in range(5)]
     assert is_warm(trace)
-    assert what_it_is_about(trace) == "this is about 5 of 30 steps, once the program was warm"
+    assert what_it_is_about(trace) == "this is about 5 of 30 steps, after warm-up"
     assert "11 steps, 1.10 ms in detail" in detail_text(trace.metadata)
 
 
@@ -75,6 +75,6 @@ def test_the_start_alone_tells_only_of_a_program_that_is_hardly_more(until, chos
 def test_without_any_detail_nothing_changes():
     trace = program(10, [])
     assert in_detail(trace) is trace and detail_text(trace.metadata) == ""
-    assert what_it_is_about(trace) == "this is about all that was recorded"
+    assert what_it_is_about(trace) == "this is about the whole recording"
     plain = build_trace("aten::mm 0..10")
     assert in_detail(plain) is plain and detailed_period_of(plain).trace is plain

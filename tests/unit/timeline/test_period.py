@@ -51,7 +51,7 @@ def test_parts_are_made_once_and_keep_no_recording_alive():
 def test_what_there_is_no_part_of():
     with pytest.raises(UsageError, match=r"no period 'warm'.*steady, start-up, all"):
         period_of(training(), "warm")
-    with pytest.raises(UsageError, match="no start-up that could be told"):
+    with pytest.raises(UsageError, match="no recognisable start-up"):
         period_of(build_trace("aten::mm 0..10"), "start-up")
 
 

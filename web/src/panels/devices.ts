@@ -15,7 +15,7 @@ export function devicesPanel(state: State, section: DeviceSection): HTMLElement 
       ? element(
           "section",
           { class: "card" },
-          element("h3", {}, "What devices did for modules"),
+          element("h3", {}, "Device time by module"),
           textTable(section.modules),
         )
       : null,
@@ -25,7 +25,7 @@ export function devicesPanel(state: State, section: DeviceSection): HTMLElement 
 
 // What the overview and the head of a card say of a device.
 export function busyText({ wall }: DeviceSection, { busy, work }: DeviceUse): string {
-  const pieces = work === 1 ? "one piece of work" : `${formatCount(work)} pieces of work`;
+  const pieces = work === 1 ? "one activity" : `${formatCount(work)} activities`;
   return `busy ${formatShare(busy / wall)} of ${formatTime(wall)}, ${pieces}`;
 }
 
@@ -43,7 +43,7 @@ function deviceCard(state: State, section: DeviceSection, device: DeviceUse): HT
     element("h4", { class: "apart" }, idleText(section, device)),
     partBars(section, device.idle, ({ name }) => causeColor(name, state.theme.dark)),
     ...device.said.map((said) => element("p", { class: "sentence" }, said)),
-    element("h4", { class: "apart" }, "Streams, and how long launches wait"),
+    element("h4", { class: "apart" }, "Streams and launch delays"),
     textTable(device.streams),
   );
 }
@@ -51,7 +51,7 @@ function deviceCard(state: State, section: DeviceSection, device: DeviceUse): HT
 function idleText({ wall }: DeviceSection, { busy, gaps, longestGap }: DeviceUse): string {
   const idle = Math.max(wall - busy, 0);
   if (!gaps) return "Never idle";
-  const times = gaps === 1 ? "once" : `${formatCount(gaps)} times, for at most ${formatTime(longestGap)}`;
+  const times = gaps === 1 ? "once" : `${formatCount(gaps)} times, longest ${formatTime(longestGap)}`;
   return `Idle ${formatShare(idle / wall)}, ${formatTime(idle)}: ${times}`;
 }
 

@@ -21,14 +21,13 @@ export function findingsPanel(state: State): HTMLElement {
 export function summary({ found, absent, unchecked }: FindingSection): string {
   const looked = found.length + absent;
   const rest = unchecked.length
-    ? ` ${formatCount(unchecked.length)} more need something that was not recorded.`
+    ? ` ${formatCount(unchecked.length)} more checks need data that was not recorded.`
     : "";
-  if (!looked) return `No pattern could be looked for.${rest}`;
-  if (!found.length)
-    return `Nothing found: ${formatCount(looked)} patterns were looked for, and none is here.${rest}`;
+  if (!looked) return `No check could run.${rest}`;
+  if (!found.length) return `No known problem: ${formatCount(looked)} checks ran.${rest}`;
   return (
-    `${formatCount(found.length)} of ${formatCount(looked)} patterns found, those that would save most ` +
-    `first. Savings do not add up: one fix may take away what another would have saved.${rest}`
+    `${formatCount(found.length)} of ${formatCount(looked)} checks have findings, largest saving ` +
+    `first. Savings do not add up: one fix can remove the saving of another.${rest}`
   );
 }
 
@@ -56,7 +55,7 @@ function findingCard(state: State, finding: Finding): HTMLElement {
     finding.advice &&
       element("p", { class: "sentence advice" }, element("b", {}, "What to do: "), finding.advice),
     places(finding),
-    element("p", { class: "sentence dim" }, `How the saving was estimated: ${finding.savedBy}.`),
+    element("p", { class: "sentence dim" }, `Estimate: ${finding.savedBy}.`),
     buttons(state, finding),
   );
 }
@@ -110,7 +109,7 @@ function uncheckedCard({ unchecked }: FindingSection): HTMLElement | null {
   return element(
     "details",
     { class: "card unchecked" },
-    element("summary", {}, `Not looked for, because it was not recorded (${formatCount(unchecked.length)})`),
+    element("summary", {}, `Checks without data (${formatCount(unchecked.length)})`),
     element(
       "dl",
       {},

@@ -129,7 +129,7 @@ class FlameGraph {
   // Why all threads together can have more time than there was.
   private several(): string {
     const threads = this.focus === this.tree ? this.tree.children.length : 1;
-    return threads > 1 ? `; ${formatCount(threads)} lines at the same time` : "";
+    return threads > 1 ? `; ${formatCount(threads)} threads at the same time` : "";
   }
 
   private name(node: FlameNode): string {
@@ -157,10 +157,7 @@ class FlameGraph {
     const { from, to } = this.state.scope;
     const share = formatShare(node.value / Math.max(to - from, 1));
     const own = formatTime(selfValue(node));
-    const lines = [
-      `${formatTime(node.value)} (${share}), of it ${own} itself`,
-      `${formatCount(node.calls)} spans`,
-    ];
+    const lines = [`${formatTime(node.value)} (${share}), self ${own}`, `${formatCount(node.calls)} spans`];
     this.tooltip.show(event.clientX, event.clientY, this.name(node), lines);
   }
 

@@ -30,10 +30,10 @@ function devicePanel(
   const { byCategory, byPhase, uncategorised } = device;
   const choices: Choice[] = [
     ...(byCategory ? [{ text: "by category", choose: () => chart.show(byCategory) }] : []),
-    { text: "by part of the step", choose: () => chart.show(byPhase) },
+    { text: "by phase", choose: () => chart.show(byPhase) },
   ];
   const why = uncategorised
-    ? element("p", { class: "sentence dim" }, `What memory was for is not known: ${uncategorised}`)
+    ? element("p", { class: "sentence dim" }, `Memory categories are unknown: ${uncategorised}`)
     : null;
   const peak = element(
     "p",

@@ -8,11 +8,11 @@ import { segments, type Choice } from "../view/segments";
 import { Table, type Column } from "../view/table";
 
 const TITLES: [MemoryGrouping, string][] = [
-  ["category", "What for"],
+  ["category", "Category"],
   ["module", "Module"],
   ["operator", "Outermost operator"],
   ["function", "Function"],
-  ["phase", "Part of the step"],
+  ["phase", "Phase of the step"],
 ];
 
 export function peakTables(state: State, device: MemoryDevice): HTMLElement {
@@ -87,7 +87,7 @@ function before(groups: MemoryGroup[]): Column[] {
   return [
     {
       key: "before",
-      title: "From before",
+      title: "Allocated before",
       hint: "Allocated before the recording",
       width: "98px",
       numeric: true,
@@ -122,7 +122,7 @@ function blockTable(state: State, device: MemoryDevice): HTMLElement {
       bytes((row) => blocks[row].bytes, device),
       {
         key: "category",
-        title: "What for",
+        title: "Category",
         width: "110px",
         numeric: false,
         value: (row) => blocks[row].category,

@@ -45,7 +45,11 @@ function periodCard(state: State): HTMLElement | null {
   return element(
     "div",
     { class: "card period" },
-    element("span", { class: "sentence" }, `Tables, findings and shares: ${about}. Left out: ${leftOut}.`),
+    element(
+      "span",
+      { class: "sentence" },
+      `Tables, findings and shares: ${about}. Not included: ${leftOut}.`,
+    ),
     element("button", { class: "button", on: { click: () => state.openStartUp() } }, "Show the start-up"),
   );
 }
@@ -66,7 +70,7 @@ function findingsCard(state: State): HTMLElement | null {
       element("span", { class: "bar-text" }, savedText(finding).replace(/^saves (about )?/, "")),
     ),
   );
-  const subtitle = `and what it would save, of ${formatTime(state.wall)}`;
+  const subtitle = `estimated savings, of ${formatTime(state.wall)}`;
   return card(state, "What to change", subtitle, "findings", ...lines);
 }
 
@@ -89,7 +93,7 @@ function deviceCards(state: State): HTMLElement[] {
     const busy = partBars(devices, [{ name: "busy", time: device.busy, detail: "" }], () => "");
     return card(
       state,
-      `${device.name}: busy, and idle by cause`,
+      `${device.name}: busy time, and idle time by cause`,
       busyText(devices, device),
       "devices",
       busy,
@@ -107,8 +111,15 @@ function operatorCard(state: State, title: string, own: number[]): HTMLElement {
     color: state.colorOf(columns.name[row]),
     onClick: () => state.showAllOf(columns.name[row], true),
   }));
-  const subtitle = `time of their own, of ${formatTime(state.wall)}`;
-  return card(state, title, subtitle, "operators", bars(rows, "No operator was recorded."), ...waited(state));
+  const subtitle = `self time, of ${formatTime(state.wall)}`;
+  return card(
+    state,
+    title,
+    subtitle,
+    "operators",
+    bars(rows, "No operators were recorded."),
+    ...waited(state),
+  );
 }
 
 // Names of any kind, as the command line ranks them. What waits does not work, and an annotation on
@@ -128,7 +139,7 @@ function waited(state: State): HTMLElement[] {
   const longest = largest(own, 2).filter((row) => own[row] >= LEAST_WAITING * state.wall);
   if (!longest.length) return [];
   const names = longest.map((row) => `${columns.name[row]} ${formatTime(own[row])}`);
-  return [element("p", { class: "sentence dim" }, `Waiting, which is no work: ${names.join("; ")}.`)];
+  return [element("p", { class: "sentence dim" }, `Waiting time, not included above: ${names.join("; ")}.`)];
 }
 
 function stepCard(state: State): HTMLElement | null {
@@ -171,7 +182,7 @@ function moduleCard(state: State): HTMLElement | null {
     color: state.colorOf(columns.label[row]),
     onClick: () => state.showAllOf(columns.label[row], true),
   }));
-  return card(state, "Modules", "forward + backward, without inner modules", "modules", bars(rows, ""));
+  return card(state, "Modules", "forward + backward, without submodules", "modules", bars(rows, ""));
 }
 
 function sourceCard(state: State): HTMLElement | null {
@@ -189,9 +200,9 @@ function sourceCard(state: State): HTMLElement | null {
   return card(
     state,
     "Lines of your program",
-    "with everything they call",
+    "including everything they call",
     "sources",
-    bars(rows, "Only library code was seen."),
+    bars(rows, "Only library code was recorded."),
   );
 }
 
@@ -221,14 +232,14 @@ function recordingCard(report: Report): HTMLElement {
       ? `${formatCount(run.dropped)} dropped`
       : run.ledger.length
         ? "nothing dropped"
-        : "no account of what was dropped";
+        : "unknown how many were dropped";
   const lines = [
     `${counted(report)}; ${dropped}.`,
     run.costNs !== null && run.duration > 0
-      ? `Recording them cost about ${formatTime(run.costNs)}, ${formatShare(run.costNs / run.duration)} of the time recorded.`
+      ? `The overhead of recording is about ${formatTime(run.costNs)}, ${formatShare(run.costNs / run.duration)} of the time recorded.`
       : "",
     run.unfinished
-      ? `${run.unfinished === 1 ? "One span" : `${formatCount(run.unfinished)} spans`} had not ended when the recording did.`
+      ? `${run.unfinished === 1 ? "One span" : `${formatCount(run.unfinished)} spans`} had not ended at the end of the recording.`
       : "",
     missing(report),
   ];
@@ -242,7 +253,7 @@ function recordingCard(report: Report): HTMLElement {
 
 function counted(report: Report): string {
   const { events, threads, gpu } = report.run.counts;
-  if (!events && !gpu) return "Nothing was recorded";
+  if (!events && !gpu) return "No events were recorded";
   const onThreads = threads === 1 ? "one thread" : `${formatCount(threads)} threads`;
   const device = gpu ? ` and ${formatCount(gpu)} on devices` : "";
   return `${formatCount(events)} spans on ${onThreads}${device}`;

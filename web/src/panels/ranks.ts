@@ -43,19 +43,19 @@ export function ranksPanel(state: State, section: RankSection, tooltip: Tooltip)
       "p",
       { class: "sentence" },
       section.said.join(" "),
-      section.what && ` Nothing marks the steps: here one is ${section.what}.`,
+      section.what && ` Step: ${section.what}.`,
       cut > 0 && ` The first ${section.steps.length} of ${section.allSteps} steps are shown.`,
       hidden > 0 && ` The timeline shows ${count - hidden} of ${count} processes.`,
     ),
     segments("Times of steps", [
-      { text: "Without waiting for others", choose: () => show("own") },
+      { text: "Own time", choose: () => show("own") },
       { text: "Whole step", choose: () => show("whole") },
     ]),
     picture,
-    element("h4", {}, "What their time went to"),
+    element("h4", {}, "Time by cause"),
     element("div", { class: "legend" }, ...legend(section, state)),
     causes,
-    element("h4", {}, "Who waited for whom"),
+    element("h4", {}, "Collectives: waiting and transfer times"),
     element("p", { class: "sentence" }, section.together.said.join(" ")),
     ...section.together.tables.map(textTable),
   );
@@ -196,8 +196,8 @@ function describeCell(
     title: `${section.names[rank]}, step ${section.steps[step]}`,
     lines: [
       `Whole: ${formatTime(times.whole.at(rank, step))}`,
-      `Without waiting for others: ${formatTime(times.own.at(rank, step))}`,
-      `Median of all: ${formatTime(median(times.own.ofStep(step)))}`,
+      `Own time: ${formatTime(times.own.at(rank, step))}`,
+      `Median of all ranks: ${formatTime(median(times.own.ofStep(step)))}`,
     ],
   };
 }

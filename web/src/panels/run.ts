@@ -9,8 +9,8 @@ export function runPanel(state: State): HTMLElement {
   const facts: [string, string][] = [
     ["program", run.program || "unknown"],
     ["recorded", started > 0 ? new Date(started).toLocaleString() : "unknown"],
-    ["recorded for", formatTime(run.duration)],
-    ["shares are of", sharesAreOf(state)],
+    ["duration", formatTime(run.duration)],
+    ["shares refer to", sharesAreOf(state)],
     ...run.machine,
   ];
   const counts = Object.entries(run.counts).map(
@@ -26,12 +26,12 @@ export function runPanel(state: State): HTMLElement {
     "div",
     { class: "cards run" },
     section("Run", facts),
-    section("Recorded with", options, "The recording does not say."),
+    section("Recorded with", options, "Not stored in this recording."),
     section("Rows", counts),
     section(
       "Ledger",
       ledger,
-      "Whoever recorded this left no account of what was requested, recorded and dropped.",
+      "This file does not say what was requested, recorded and dropped.",
       (name, value) => /dropped/.test(name) && value !== "0",
     ),
     run.user.length ? section("Added by the program", run.user) : null,
@@ -43,7 +43,7 @@ function sharesAreOf({ wall, report }: State): string {
   const { about, leftOut } = report.period;
   const rest = report.run.duration - wall;
   const idle =
-    rest > 0 && !leftOut ? `; ${formatTime(rest)} lie before its first span or after its last` : "";
+    rest > 0 && !leftOut ? `; ${formatTime(rest)} are before the first or after the last span` : "";
   return `${formatTime(wall)}: ${about}${leftOut ? `, without ${leftOut}` : ""}${idle}`;
 }
 

@@ -70,20 +70,20 @@ function rangePanel(state: State, range: TimeRange): HTMLElement {
       time(
         "self",
         "Self",
-        "Inside the selection, outside the spans they contain",
+        "Inside the selection, without inner spans",
         (row) => statistics[row].self,
         mostSelf,
       ),
       {
         key: "share",
         title: state.range ? "% of range" : "% of time",
-        hint: "Self time as a share of this time; more than one thread can make it more than 100%",
+        hint: "Self time as a share of this time; with several threads it can exceed 100%",
         width: "90px",
         numeric: true,
         value: (row) => statistics[row].self / length,
         text: (row) => formatShare(statistics[row].self / length),
       },
-      time("total", "Total", "With the spans they contain", (row) => statistics[row].total),
+      time("total", "Total", "Including inner spans", (row) => statistics[row].total),
       {
         key: "calls",
         title: "Spans",
@@ -93,7 +93,7 @@ function rangePanel(state: State, range: TimeRange): HTMLElement {
         text: (row) => formatCount(statistics[row].calls),
       },
       time("average", "Average", "Total per span", (row) => statistics[row].total / statistics[row].calls),
-      time("longest", "Longest", "The whole duration of the longest", (row) => statistics[row].longest),
+      time("longest", "Longest", "Duration of the longest span", (row) => statistics[row].longest),
     ],
   });
   return table.root;
@@ -223,7 +223,7 @@ function inside(state: State, span: number): HTMLElement {
     byLabel.set(spans.label[child], entry);
   }
   const rows = [...byLabel.values()].sort((a, b) => b.time - a.time).slice(0, 30);
-  if (!rows.length) return element("div", {}, element("h4", {}, "Contains nothing that was recorded"));
+  if (!rows.length) return element("div", {}, element("h4", {}, "No inner spans"));
   return element(
     "div",
     {},

@@ -32,7 +32,7 @@ export function otherTime(steps: StepSection, step: number): number {
 // "Step 3 was the slowest: 9.1 ms, 1.6 times the median. 2.4 ms more of data loading."
 export function explainSlowest(steps: StepSection): string {
   const { median: typical, slowest, phaseMedians, otherMedian } = stepFacts(steps);
-  if (steps.duration.length < 2) return "Only one step was recorded, so there is nothing to compare it with.";
+  if (steps.duration.length < 2) return "Only one step was recorded; a comparison needs two.";
   const duration = steps.duration[slowest];
   const ratio = duration / Math.max(typical, 1);
   if (ratio < 1.1)
@@ -45,7 +45,9 @@ export function explainSlowest(steps: StepSection): string {
     { name: "Python or waiting", more: otherTime(steps, slowest) - otherMedian },
   ].sort((a, b) => b.more - a.more)[0];
   const cause =
-    excess.more > 0 ? ` Most of that is ${excess.name}: ${formatTime(excess.more)} more than usual.` : "";
+    excess.more > 0
+      ? ` Most of that is ${excess.name}: ${formatTime(excess.more)} more than the median.`
+      : "";
   return `Step ${steps.number[slowest]} was the slowest: ${formatTime(duration)}, ${ratio.toFixed(1)} times the median.${cause}`;
 }
 

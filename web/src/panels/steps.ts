@@ -38,20 +38,16 @@ export function stepsPanel(state: State, tooltip: Tooltip): HTMLElement {
       "p",
       { class: "sentence" },
       explainSlowest(steps),
-      steps.what && ` Nothing marks the steps of this program: here one is ${steps.what}.`,
+      steps.what && ` Step: ${steps.what}.`,
       missing > 0 ? ` The first ${steps.number.length} of ${steps.allSteps} steps are shown.` : "",
     ),
     element("div", { class: "legend" }, ...legend),
     bars,
-    element("h4", {}, "Why: every instant of the main thread by its cause"),
+    element("h4", {}, "Where each step's time went (main thread)"),
     element("div", { class: "legend" }, ...causeLegend(steps, state)),
     byCause,
     element("h4", {}, "Operators, step by step"),
-    element(
-      "p",
-      { class: "dim small" },
-      "The stronger the colour, the more time of its own compared with its other steps.",
-    ),
+    element("p", { class: "dim small" }, "Stronger colour: more self time than in other steps."),
     matrix,
   );
   const draw = () => {
@@ -257,7 +253,7 @@ function describeStep(steps: StepSection, step: number) {
   const device = busy ? `device busy: ${formatTime(busy)} (${formatShare(busy / steps.duration[step])})` : "";
   return {
     title: `Step ${steps.number[step]}: ${formatTime(steps.duration[step])}`,
-    lines: [...lines, device, "Click to see it in the timeline"],
+    lines: [...lines, device, "Click to show it in the timeline"],
   };
 }
 

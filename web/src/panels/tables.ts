@@ -48,8 +48,8 @@ function operatorTable(
   const { columns, rows } = section;
   let table: Table | null = null;
   const others = [
-    { text: "annotations too", kinds: ANNOTATIONS, on: false },
-    { text: "Python calls too", kinds: OF_PYTHON, on: false },
+    { text: "with annotations", kinds: ANNOTATIONS, on: false },
+    { text: "with Python calls", kinds: OF_PYTHON, on: false },
   ];
   const switches = others
     .filter(({ kinds }) => columns.kind.some((kind) => kinds.includes(kind)))
@@ -73,14 +73,24 @@ function operatorTable(
           ? "waiting"
           : columns.shapes?.[row] || (columns.kind[row] === Kind.operator ? "" : kindName(columns.kind[row])),
     },
-    ...times("self", "Self CPU", "On the CPU, outside the operators it calls", columns.self, true),
+    ...times("self", "Self CPU", "CPU time without inner operators", columns.self, true),
     ...share(state, columns),
-    ...times("total", "Total CPU", "On the CPU, with what it calls", columns.total),
-    ...times("deviceSelf", "Self device", "Device work it launched itself", columns.deviceSelf, true),
-    ...times("deviceTotal", "Total device", "Device work launched during it", columns.deviceTotal),
+    ...times("total", "Total CPU", "CPU time including inner operators", columns.total),
+    ...times("deviceSelf", "Self device", "Time of device work launched directly", columns.deviceSelf, true),
+    ...times(
+      "deviceTotal",
+      "Total device",
+      "Time of device work launched, including inner operators",
+      columns.deviceTotal,
+    ),
     count("calls", "Calls", columns.calls),
     ...average(columns),
-    ...sizes("memorySelf", "Memory", "Bytes it allocated itself, less those it freed", columns.memorySelf),
+    ...sizes(
+      "memorySelf",
+      "Memory",
+      "Bytes allocated minus bytes freed, without inner operators",
+      columns.memorySelf,
+    ),
     ...sizes("deviceMemorySelf", "Device memory", "The same on the device", columns.deviceMemorySelf),
     ...flops(columns),
   ];
@@ -114,16 +124,10 @@ export function modulesPanel(state: State): HTMLElement {
       color: (row) => state.colorOf(columns.label[row]),
       detail: (row) => columns.class[row],
     },
-    ...times("total", "Forward", "Its calls, with the modules inside", columns.total, true),
-    ...times("self", "Forward self", "Its calls, without the modules inside", columns.self),
-    ...times(
-      "backward",
-      "Backward self",
-      "Backward operators of what it computed itself",
-      columns.backward,
-      true,
-    ),
-    ...times("deviceTotal", "Device", "Device work launched in its forward", columns.deviceTotal),
+    ...times("total", "Forward", "Forward calls, including submodules", columns.total, true),
+    ...times("self", "Forward self", "Forward calls, without submodules", columns.self),
+    ...times("backward", "Backward self", "Backward operators, without submodules", columns.backward, true),
+    ...times("deviceTotal", "Device", "Time of device work launched in forward", columns.deviceTotal),
     count("calls", "Calls", columns.calls),
   ];
   return new Table({
@@ -144,7 +148,7 @@ export function sourcesPanel(state: State): HTMLElement {
   const columns: SourceColumns = section.columns;
   let library = !columns.library.includes(false);
   let table: Table | null = null;
-  const librarySwitch = toggle("library code too", library, (on) => {
+  const librarySwitch = toggle("with library code", library, (on) => {
     library = on;
     table?.refresh();
   });
@@ -167,9 +171,9 @@ export function sourcesPanel(state: State): HTMLElement {
         numeric: false,
         value: (row) => columns.text[row],
       },
-      ...times("total", "Total", "In the calls made from this line", columns.total, true),
-      ...times("self", "Self", "In them, outside the calls they make in turn", columns.self, true),
-      ...times("deviceTotal", "Device", "Device work launched in them", columns.deviceTotal),
+      ...times("total", "Total", "Time of calls from this line", columns.total, true),
+      ...times("self", "Self", "Time of these calls without inner calls", columns.self, true),
+      ...times("deviceTotal", "Device", "Time of device work launched in these calls", columns.deviceTotal),
       count("calls", "Calls", columns.calls),
     ],
     sortBy: "total",
@@ -293,7 +297,7 @@ function flops(columns: OperatorColumns): Column[] {
 
 function leftOut(section: TableSection<unknown>): string {
   const missing = section.allRows - section.rows;
-  return missing > 0 ? `The ${formatCount(missing)} with least time are left out. ` : "";
+  return missing > 0 ? `The ${formatCount(missing)} shortest are not shown. ` : "";
 }
 
 function coverage(section: TableSection<unknown>): string {

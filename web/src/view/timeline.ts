@@ -23,7 +23,7 @@ export class Timeline {
   pointerTime: number | null = null; // under the pointer, where it is over the lines
   private readonly minimap: Minimap;
   private readonly memory: MemoryStrip;
-  private readonly across = element("span", { title: "Time across the window" });
+  private readonly across = element("span", { title: "Duration of the visible range" });
   private readonly ruler = element("canvas", { class: "ruler" });
   private readonly canvas = element("canvas", { class: "spans", tabIndex: -1 });
   private readonly names = element("div", { class: "names" });
@@ -53,7 +53,7 @@ export class Timeline {
     );
     this.placeNames();
     if (!this.layout.lines.length)
-      this.content.prepend(element("p", { class: "nothing" }, "Nothing was recorded."));
+      this.content.prepend(element("p", { class: "nothing" }, "No events were recorded."));
     this.shrinkToFit();
     this.listen();
     state.on(["view", "selection", "search", "theme"], () => this.schedule());
@@ -337,7 +337,7 @@ export class Timeline {
     const duration = spans.duration(span);
     const unfinished = spans.unfinished.has(span) ? "did not end during the recording" : "";
     const times =
-      own === duration ? formatTime(duration) : `${formatTime(duration)}, of it ${formatTime(own)} itself`;
+      own === duration ? formatTime(duration) : `${formatTime(duration)}, self ${formatTime(own)}`;
     this.tooltip.show(event.clientX, event.clientY, spans.name(span), [
       times,
       spans.inputsOf(span),

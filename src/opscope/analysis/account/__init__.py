@@ -1,1 +1,1 @@
-"""Where the time of every thread and device went, by cause, without rest."""
+"""The account of time: wall time of every thread and device by cause."""

@@ -169,7 +169,7 @@ class Account:
             [e.cause.title, time_text(e.time_ns), share_text(e.share), time_text(e.error_ns)]
             for e in self.entries()
         ]
-        columns = ("where the time went", "time", "share", "give or take")
+        columns = ("where the time went", "time", "share", "±")
         return html_table(
             "opscope: account of time", columns, rows, " ".join(self.notes), texts=(0,)
         )

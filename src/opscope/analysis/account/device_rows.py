@@ -1,4 +1,4 @@
-"""What devices did in every step: computed, talked to others, moved memory, or rested."""
+"""Device time of every step: compute, communication, copies, idle."""
 
 from __future__ import annotations
 

@@ -208,16 +208,17 @@ def _notes(trace: TraceData, sampled: bool) -> tuple[str, ...]:
     notes = []
     if not sampled:
         notes.append(
-            "What the kernel counts of threads was not recorded, so waiting for a processor, for "
-            "the GIL and for pages of memory shows as what the thread was in, or as unknown."
+            "Kernel counters of threads were not recorded, so waits for a CPU, the GIL or "
+            "memory pages count as the innermost call, or as unknown."
         )
     if not python_events(trace).any():
         notes.append(
-            "Python functions were not recorded, so what no operator ran in is told by the kernel "
-            "alone. Record with --own-stack (with_own_functions=True) to see which function it was."
+            "Python functions were not recorded, so time without an operator is classified by "
+            "kernel counters only. Record with --own-stack (with_own_functions=True) to see "
+            "the functions."
         )
     if not trace.metadata.get("options", {}).get("gc_pauses", True):
         notes.append("Garbage collections were not recorded.")
     if len(trace.events) and cost_of_an_event_ns(trace) is None:
-        notes.append("What recording itself cost is not known, and is in the other causes.")
+        notes.append("The overhead of recording is unknown, and part of the other causes.")
     return tuple(notes)

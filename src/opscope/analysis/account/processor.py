@@ -1,9 +1,9 @@
-"""What the kernel counted of threads, laid over the pieces of their time.
+"""Kernel counters of threads, assigned to intervals of their time.
 
 Between two samples of a thread its kernel says how long it computed, how long it could have but
-waited for a processor, and by the rest how long it was off in a call. Which piece between the two
+waited for a CPU, and by the rest how long it was off in a call. Which piece between the two
 that was is known where there is one, and where all of it was. Otherwise a call is taken to be the
-long ones, and waiting for a processor to be in all of them alike; as much as might be elsewhere is
+long ones, and waiting for a CPU to be in all of them alike; as much as might be elsewhere is
 the error.
 """
 
@@ -47,7 +47,7 @@ class Intervals:
     delayed_ns: Values  # able to run, but without a processor
     blocked_ns: Values  # in a call that waits
     faults_ns: Values  # of its computing, what the kernel needed to hand out pages, as estimated
-    waits_for: Values  # ``WaitsFor`` of that call, as far as a sample fell into one
+    waits_for: Values  # ``WaitsFor`` of that call, known if a sample fell into it
     is_seen: Flags  # whether a sample of its own says so
     # the same for what is not in a transfer between ranks: by other samples than those that fell
     # into a wait for one
@@ -96,7 +96,7 @@ def sampled_threads(trace: TraceData) -> dict[int, Intervals]:
 def _intervals(samples: Table, rows: Values, fault_ns: float, stretches: Stretches) -> Intervals:
     time, computed = samples["time_ns"][rows], samples["computed_ns"][rows]
     delayed, waits_for = samples["delayed_ns"][rows], samples["waits_for"][rows].astype(np.int64)
-    # A wait for a processor is counted when it is over; until then it looks like any other wait.
+    # A wait for a CPU is counted when it is over; until then it looks like any other wait.
     away = np.minimum.accumulate((time - computed - delayed)[::-1])[::-1]
     took, ran = np.diff(time), np.maximum(np.diff(computed), 0)
     blocked = np.clip(np.diff(away), 0, np.maximum(took - ran, 0))
@@ -106,7 +106,7 @@ def _intervals(samples: Table, rows: Values, fault_ns: float, stretches: Stretch
     faults = np.diff(samples["faults"][rows]) * fault_ns
     idle = np.clip(took - ran - blocked, 0, None)
     # Who waits for the GIL looks for it every few milliseconds, and on a busy machine waits for a
-    # processor to do so: with one at once it would go on waiting.
+    # CPU to do so: with one at once it would go on waiting.
     # So it is often seen able to run, where a thread that waits for anything else is not.
     looking = (blocked > 0) & (idle > _LOOKING_NS)
     for_gil = (kinds == WaitsFor.GIL) & (seen | looking)

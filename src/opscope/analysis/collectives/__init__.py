@@ -1,1 +1,1 @@
-"""What went on between processes: collective calls, and the transfers that they began."""
+"""Collective calls of one process, with their transfers."""

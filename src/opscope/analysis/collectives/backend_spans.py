@@ -1,4 +1,4 @@
-"""Transfers that backends record on their threads, and the calls that they come of."""
+"""Transfers that backends record on their threads, matched to collective calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What collectives did: process group, message sizes, element type.
+"""Attributes of collectives: process group, message sizes, element type.
 
 torch says so itself where its backend emits ``record_param_comms`` (NCCL and relatives). Gloo does
 not, so for the ``c10d`` operators without one it is worked out from their arguments and from the
@@ -164,7 +164,7 @@ def _described(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_arguments(trace: TraceData) -> Iterator[Collective]:
-    """The ``c10d`` operators, as far as their arguments tell."""
+    """The ``c10d`` operators, identified by their arguments."""
     rows = {trace.names.find(name): signature for name, signature in _SIGNATURES.items()}
     rows.pop(-1, None)
     if not rows:

@@ -41,7 +41,7 @@ class ProcessGroup:
 
     def __str__(self) -> str:
         if not self.ranks:
-            return "a group that is not known"
+            return "an unknown group"
         few = ", ".join(map(str, self.ranks[:4])) + (", …" if len(self.ranks) > 4 else "")
         return f"group {self.name or '?'} of {len(self.ranks)} ranks ({few})"
 

@@ -1,1 +1,1 @@
-"""What waited for what, the longest chain of it, and replays."""
+"""Dependencies between events, the critical path, and what-if replays."""

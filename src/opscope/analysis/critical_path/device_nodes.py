@@ -116,7 +116,7 @@ def _delays(start: Values, end: Values, launched: Values, at: Values, earlier: V
     delay = np.zeros((len(start), 3), dtype=np.int64)
     delay[:, _LAUNCH] = np.where(own, np.minimum(since_launch, usual), since_launch)
     delay[:, _STREAM:] = np.where(tight, after, 0)
-    # What is far behind other work, with no launch known, keeps its distance.
+    # What is far behind other work, with launch unknown, keeps its distance.
     alone = (at < 0) & (earlier[:, 0] >= 0) & ~own
     delay[alone, _STREAM] = after[alone, 0]
     return delay

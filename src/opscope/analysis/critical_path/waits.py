@@ -1,4 +1,4 @@
-"""Which stretches of a thread were waits, and what ended each."""
+"""Waits of each thread, and the event that ended each wait."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opscope.timeline.stretches import Stretches
 from opscope.timeline.tree.event_tree import nearest_ancestor
 
 _SHORTEST_NS = 20_000
-"""Below this a wait moves nothing, and who ended it is anybody's guess."""
+"""Shorter waits are ignored: they move nothing, and the thread that ended them is uncertain."""
 
 _CLOSE_NS = 1_000_000
 """What ended a wait was busy then, or had just been."""

@@ -1,1 +1,1 @@
-"""What a user of a GPU asks first: is it busy, why not, and whose work is it doing."""
+"""Device utilisation, causes of idle time, and work by operator and module."""

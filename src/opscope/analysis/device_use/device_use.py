@@ -1,4 +1,4 @@
-"""What devices did and did not do: the answer to the first questions of a user of a GPU."""
+"""Device utilisation of a trace, as one result."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ _WORTH_SAYING = 0.1
 
 
 _OF_SEVERAL = (
-    "Processes have devices of their own, which are looked at one by one: choose a process with "
-    "--rank or --process (in a program, job[rank])."
+    "Each process has its own devices: choose a process with --rank or --process (in a "
+    "program, job[rank])."
 )
 
 
@@ -61,8 +61,8 @@ class DeviceUse:
         gaps: how often it was idle.
         longest_gap_ns: for how long at most.
         streams: busiest first.
-        without_launch: pieces of work whose launch is not known.
-        without_owner: pieces of work with a known launch that no operator, module or other span
+        without_launch: activities whose launch is not known.
+        without_owner: activities with a known launch that no operator, module or other span
             is around.
         without_owner_ns: the sum of their durations.
         work_ns: the sum of all durations.
@@ -270,10 +270,10 @@ def _nothing(trace: TraceData) -> str:
     if isinstance(about, dict) and about.get("unavailable"):
         return f"no device work was recorded: {about['unavailable']}"
     if len(trace.table("gpu")):
-        return "no device work in this part of the recording; --period all looks at all of it"
+        return "no device work in this period; --period all includes the whole recording"
     return (
-        "no device work was recorded: the program used no GPU, or CUDA was not among what was to "
-        "be recorded"
+        "no device work was recorded: the program used no GPU, or CUDA was not among the "
+        "requested activities"
     )
 
 
@@ -288,26 +288,26 @@ def _notes(
     missing = sum(device.without_launch for device in devices)
     if missing:
         yield (
-            f"the launch of {missing:,} pieces of work was not recorded, or is not in what was "
-            "read; nor is their owner known"
+            f"the launch of {missing:,} activities was not recorded, or is outside this period; "
+            "their operators and modules are unknown"
         )
     early = sum(stream.begun_early for device in devices for stream in device.streams)
     if early:
         yield (
-            f"work of {early:,} launches began before them by the clocks, which are that far "
-            "apart; they count as launches that did not wait"
+            f"work of {early:,} launches began before them by the clocks, which differ by that "
+            "much; they count as launches without delay"
         )
     kinds = trace.events["kind"]
     if not (kinds == EventKind.RUNTIME_CALL).any():
-        yield "no calls of the device's runtime were recorded, so no launch is known by its time"
+        yield "no runtime calls were recorded, so launch times are unknown"
     if not modules:
         had = (kinds == EventKind.MODULE_CALL).any()
         yield (
-            "no work was launched in calls of modules"
+            "no module call launched device work"
             if had
             else "device time per module needs module calls: record with with_modules=True"
         )
     if occupancy is None or all(device.occupancy < 0 for device in devices):
-        yield "occupancy is not known: the recording has no sizes of kernels, or of the devices"
+        yield "occupancy is unknown: the recording has no kernel sizes or no device properties"
     if not memory:
-        yield "memory of devices was not recorded: profile_memory=True does"
+        yield "device memory was not recorded: use profile_memory=True"

@@ -1,4 +1,4 @@
-"""Why a device had nothing to do: what the thread did that launched what came next.
+"""Causes of idle time of a device, from the thread that launched the next work.
 
 A gap ends with a piece of work, and that was launched by some thread at some moment. If that was
 before the gap, the work was waiting on the device. If not, the device waited for the thread until
@@ -58,29 +58,29 @@ class Idle(IntEnum):
 _WORDS = {
     Idle.LAUNCHING: (
         "launch-bound",
-        "The host was calling operators and launching, slower than the device works. Fewer and "
-        "larger operators, torch.compile or a CUDA graph help.",
+        "The host called operators and launched work more slowly than the device computes. "
+        "Fewer and larger operators, torch.compile or a CUDA graph help.",
     ),
     Idle.HOST: (
         "waiting for the host",
-        "The host did something else: Python, operators that compute on the CPU, setting up the "
-        "device, a collection, a compilation, a lock, sleeping, or what nothing was recorded of.",
+        "The host did other work: Python, CPU operators, device set-up, garbage collection, "
+        "compilation, a lock, sleep, or unrecorded work.",
     ),
     Idle.SYNCHRONISATION: (
         "a synchronisation",
-        "The host waited until the device had nothing left to do, and only then launched more: "
-        ".item(), .cpu(), torch.cuda.synchronize().",
+        "The host waited for the device to finish before it launched more: .item(), .cpu(), "
+        "torch.cuda.synchronize().",
     ),
-    Idle.DATA: ("waiting for data", "The host waited for a loader, a file or a socket."),
+    Idle.DATA: ("waiting for data", "The host waited for the DataLoader, a file or a socket."),
     Idle.COLLECTIVE: ("a collective", "The host waited for other ranks."),
     Idle.QUEUED: (
         "between launched work",
-        "The next work was launched already: the device was between two pieces of work, or it "
-        "waited for an event.",
+        "The next work was already launched: a gap between two kernels, or a wait for a CUDA "
+        "event.",
     ),
     Idle.NOTHING_LAUNCHED: (
         "before the first and after the last work",
-        "Nothing was launched on this device yet, or any more.",
+        "No work was launched yet, or all work was finished.",
     ),
     Idle.UNKNOWN: ("unknown", "The launch of the next work was not recorded."),
 }

@@ -1,4 +1,4 @@
-"""What streams of a device did, and whose work it was: the modules, forward and backward."""
+"""Work of each stream, by module, forward and backward."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def modules_of(
 
     Work in a graph counts for the module in which its node was captured, in the pass of that. Of a
     node that an earlier recording captured only the modules around it are known: it counts as
-    forward. Work, ``rows`` in ``gpu``, counts as far as it is between ``bounds``.
+    forward. Work (``rows`` in ``gpu``) counts only its part between ``bounds``.
     """
     found = attribute_to_modules(trace)
     gpu = trace.table("gpu")

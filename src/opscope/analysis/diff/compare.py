@@ -1,4 +1,4 @@
-"""What changed between two versions of a program, from recordings of both."""
+"""Comparison of two versions of a program, from recordings of both."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def find_comparable(a: Side, b: Side, despite: Iterable[Despite | str] = ()) -> 
     for allows, reasons in ((Despite.VERSIONS, _versions(a, b)), (Despite.OPTIONS, _options(a, b))):
         for reason in reasons:
             if allows in allowed:
-                notes.append(f"{reason}; compared all the same")
+                notes.append(f"{reason}; compared nevertheless")
             else:
-                against.append(f"{reason} (--despite {allows.value} compares all the same)")
+                against.append(f"{reason} (--despite {allows.value} compares nevertheless)")
     notes += _one_sided(a, b)
     memory = [memory_was_recorded(trace) for side in (a, b) for trace in side.traces]
     notes += _hosts(a, b)
@@ -87,13 +87,13 @@ def _options(a: Side, b: Side) -> list[str]:
     """How the ways of recording differ that cost time."""
     kinds = {_recorder(trace) for side in (a, b) for trace in side.traces}
     if len(kinds) > 1:
-        return ["they were recorded by different profilers, whose costs differ"]
+        return ["different profilers recorded them, with different overhead"]
     on = [[_switched_on(trace) for trace in side.traces] for side in (a, b)]
     first, *others = [*on[0], *on[1]]
     differing = sorted(first.union(*others) - first.intersection(*others))
     if not differing:
         return []
-    return [f"recording options differ, and with them its cost: {', '.join(differing)}"]
+    return [f"recording options differ, and so does the overhead: {', '.join(differing)}"]
 
 
 def _recorder(trace: TraceData) -> bool:
@@ -113,14 +113,14 @@ def _one_sided(a: Side, b: Side) -> list[str]:
     notes = []
     for part, switch in _SWITCHES.items():
         if (part in a.parts) != (part in b.parts):
-            notes.append(f"{_which(part in a.parts)} recorded {switch}; compared without")
+            notes.append(f"{_which(part in a.parts)} recorded {switch}, which is not compared")
         elif part not in a.parts:
-            notes.append(f"not compared, as it was not recorded: {switch}")
+            notes.append(f"not compared, as their data was not recorded: {switch}")
     memory = [all(memory_was_recorded(trace) for trace in side.traces) for side in (a, b)]
     if memory[0] != memory[1]:
         notes.append(f"{_which(memory[0])} recorded {_MEMORY}; bytes are not compared")
     elif not memory[0]:
-        notes.append(f"not compared, as it was not recorded: {_MEMORY}")
+        notes.append(f"not compared, as their data was not recorded: {_MEMORY}")
     return notes
 
 
@@ -132,7 +132,9 @@ def _hosts(a: Side, b: Side) -> list[str]:
     here, there = _values(a, "host_name"), _values(b, "host_name")
     if here == there:
         return []
-    return [f"hosts differ: {_listed(here)} and {_listed(there)}; times of another machine differ"]
+    return [
+        (f"hosts differ: {_listed(here)} and {_listed(there)}; times of different machines differ")
+    ]
 
 
 def _incomplete(side: Side) -> list[str]:
@@ -194,7 +196,7 @@ def _not_counted(comparable: Comparable, costs: Sequence[StepCosts]) -> dict[str
     if not comparable.memory:
         reasons["bytes"] = "memory was not recorded on both sides"
     if not all(one.steps for one in costs):
-        reasons |= dict.fromkeys(("count", "bytes", "shapes"), "there are no steps to count in")
+        reasons |= dict.fromkeys(("count", "bytes", "shapes"), "there are no steps")
     if comparable.lost:
         lost = f"events were dropped from {', '.join(comparable.lost)}"
         reasons |= dict.fromkeys(("count", "bytes", "shapes"), lost)

@@ -1,4 +1,4 @@
-"""What is compared exactly: calls, bytes and shapes in a step, and the most memory in use.
+"""Exact comparisons: calls, bytes and shapes in a step, and the peak memory.
 
 A program that does the same has the same numbers, in every step. Where they differ from step to
 step anyway, as with a batch that is logged or a thread that loads data, two recordings need not
@@ -19,7 +19,7 @@ from opscope.analysis.diff.statistics import FALSE_DISCOVERIES, normal_p
 from opscope.analysis.diff.step_costs import PerStep, StepCosts
 
 _BURSTS = 4
-"""What varies comes in bursts: its variance is taken to be so many times that of chance alone."""
+"""Variance of counts relative to Poisson variance: counts that vary come in bursts."""
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,14 @@ from opscope.errors import UsageError
 
 TIMES = {
     "step": "time of a typical step",
-    "places": "the same, without interruptions and what a slower machine adds to everything alike",
-    "start-up": "time until the first step is over",
+    "places": "step time without interruptions and without a uniform slow-down of the machine",
+    "start-up": "time to the end of the first step",
     "phase:NAME": "time of one phase of a step",
-    "module:PATH": "time of one module, with modules in it",
+    "module:PATH": "time of one module, including submodules",
     "operator:NAME": "time of one operator",
 }
 EXACT = {
-    "memory": "most memory in use",
+    "memory": "peak memory",
     "count": "calls of every operator",
     "bytes": "bytes that every operator allocates",
     "shapes": "shapes of arguments",
@@ -84,7 +84,7 @@ def _read(text: str) -> Condition:
     if match is None:
         raise UsageError(
             f"The condition {text!r} cannot be read. Write a quantity and a limit, as in "
-            f"step<=+2%, or == for what must stay the same, as in count==. Quantities: {known}."
+            f"step<=+2%, or == for equality, as in count==. Quantities: {known}."
         )
     what, sign, limit = match["what"], match["sign"], match["limit"]
     kind, colon, _ = what.partition(":")
@@ -94,8 +94,8 @@ def _read(text: str) -> Condition:
         return _exact(text, what, limit)
     if limit is None or not limit.endswith("%") or what in ("count", "bytes", "shapes"):
         raise UsageError(
-            f"The condition {text!r} has no limit that fits. Write {what}<=+2%, or for what is "
-            "counted (count, bytes, shapes) and has to stay the same, ==."
+            f"The limit of the condition {text!r} is invalid. Write {what}<=+2%, or == for "
+            "equal counts (count, bytes, shapes)."
         )
     return Condition(text, what, float(limit.rstrip("%")) / 100)
 
@@ -103,8 +103,8 @@ def _read(text: str) -> Condition:
 def _exact(text: str, what: str, limit: str | None) -> Condition:
     if limit is not None or what not in EXACT:
         raise UsageError(
-            f"The condition {text!r} asks for equality of what is never equal, or with a number. "
-            f"Write == alone, after one of: {', '.join(EXACT)}."
+            f"The condition {text!r} is invalid: == takes no number, and only works after one "
+            f"of: {', '.join(EXACT)}."
         )
     return Condition(text, what, None)
 
@@ -156,7 +156,7 @@ def _time(diff: Diff, condition: Condition) -> tuple[Outcome, str]:
         return Outcome.FAILED, text
     if change + margin <= allowed:
         return Outcome.PASSED, text
-    return Outcome.NOT_JUDGED, f"{text}: more steps or recordings would tell"
+    return Outcome.NOT_JUDGED, f"{text}: record more steps or repeat the recording"
 
 
 def _interval(diff: Diff, what: str) -> tuple[float, float, float] | str:
@@ -166,7 +166,7 @@ def _interval(diff: Diff, what: str) -> tuple[float, float, float] | str:
     if what == "start-up":
         one = diff.start_up
         if one is None or not one.a_ns or one.margin_ns == float("inf"):
-            return "the start-up can be told in too few recordings"
+            return "too few recordings have a recognisable start-up"
         return one.a_ns, one.change_ns, one.margin_ns
     if diff.step is None:
         return "there are no steps"
@@ -174,7 +174,7 @@ def _interval(diff: Diff, what: str) -> tuple[float, float, float] | str:
         return diff.step.a_ns, diff.places_ns, diff.places_margin_ns
     one = diff.step if what == "step" else _find(diff, what)
     if one is None:
-        return "there is no such place, or it takes too little of a step"
+        return "no such place, or it takes too little of a step"
     if not one.a_ns:
         return f"{one.name} is only in the second side"
     return one.a_ns, one.change_ns, one.margin_ns

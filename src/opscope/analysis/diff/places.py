@@ -1,4 +1,4 @@
-"""What calls of two recordings are told to be the same by: module, operator, shapes, phase, line.
+"""Places, which identify calls across recordings: module, operator, shapes, phase, line.
 
 None of it is a number of one recording: lines are known by what they say, so that a line that only
 moved is the same line, files by their names without folders, and addresses are left out.
@@ -30,7 +30,7 @@ from opscope.timeline.tree.frame_text import own_texts
 
 
 class KnownBy(str, Enum):
-    """What a place may be known by, as far as it was recorded."""
+    """The recorded properties that identify a place."""
 
     MODULE = "module"
     SHAPES = "shapes"

@@ -1,4 +1,4 @@
-"""What a comparison found."""
+"""The result of a comparison."""
 
 from __future__ import annotations
 
@@ -191,8 +191,9 @@ class Diff:
         shapes: of arguments that are others.
         memory: most in use, by device.
         start_up: how long the program takes to start; None where that cannot be told.
-        not_judged: why nothing is said about times; empty where something is.
-        not_counted: why nothing is said about calls (``count``), ``bytes`` or ``shapes``, by those.
+        not_judged: why times were not compared; empty if they were.
+        not_counted: why calls (``count``), ``bytes`` or ``shapes`` were not compared, by these
+            keys.
         notes: what else a reader has to know.
     """
 

@@ -1,4 +1,4 @@
-"""How much a mean differs between two sides, with an interval and the probability of chance.
+"""Difference of means between two sides, with confidence interval and p-value.
 
 Steps of one recording tell little about the next recording: memory lies elsewhere, the processor
 is another, the neighbours do something else. So where there are three recordings a side or more, it
@@ -84,8 +84,8 @@ def _away_from_zero(value: float) -> float:
 
 
 FALSE_DISCOVERIES = 0.01
-"""Of what is said to have changed, the share that may be wrong. Where nothing has changed at all,
-it is the probability that anything is said to have."""
+"""False discovery rate: the share of reported changes that may be wrong. Without any change it is
+the probability of a false report."""
 
 
 def discoveries(p_values: Amounts, share: float = FALSE_DISCOVERIES) -> Flags:
@@ -108,7 +108,7 @@ def discoveries(p_values: Amounts, share: float = FALSE_DISCOVERIES) -> Flags:
 
 CONFIDENCE = 0.95
 ENOUGH_RECORDINGS = 3
-"""So many a side tell how much recordings differ."""
+"""Recordings of each side needed to estimate their variance."""
 
 _LEAST_SPREAD = 0.005
 """Of a time: recordings that agree better do so by chance."""

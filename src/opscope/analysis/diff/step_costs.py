@@ -1,4 +1,4 @@
-"""What the steps of one recording cost, place by place: time, calls, bytes."""
+"""Cost of the steps of one recording by place: time, calls, bytes."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ BETWEEN = CallPlace("", "(between what was recorded)")
 _MOST_BLOCKS = 10
 _STEPS_OF_BLOCK = 3
 _ODD = 3.5
-"""A step so many standard deviations above the median was held up by something else."""
+"""A step this many standard deviations above the median counts as interrupted."""
 
 _USUAL = 0.9
-"""Of the steps: what is in so many of them is a part of every step."""
+"""Share of the steps in which a call must occur to count as part of every step."""
 
 _COUNTED = (EventKind.OPERATOR, EventKind.ANNOTATION, EventKind.MODULE_CALL)
 """Kinds whose number is the program's own: collections and calls of libraries come and go."""
@@ -68,7 +68,7 @@ class StepCosts:
     calls: dict[CallPlace, PerStep]  # of each, by place
     # allocated by each, by place; None where memory was not recorded
     bytes: dict[CallPlace, PerStep] | None
-    peak_bytes: dict[str, int]  # most memory in use in the steady state, by device
+    peak_bytes: dict[str, int]  # peak memory in the steady state, by device
     start_up_ns: int  # how long the program took to start; 0 where that could not be told
 
     @property

@@ -108,11 +108,11 @@ def why_not(a: Sequence[StepCosts], b: Sequence[StepCosts]) -> list[str]:
     for what, side in (("A", a), ("B", b)):
         if any(not one.steps for one in side):
             return [
-                f"no steps can be told in {what}: a program has an optimizer, calls a network "
-                "recorded with its modules, or marks them with prof.step()"
+                f"{what} has no steps: a step needs an optimizer, a network recorded with its "
+                "modules, or prof.step()"
             ]
     if len({one.kind_of_steps for one in (*a, *b)}) > 1:
-        return ["what a step is differs: only some of the recordings mark them"]
+        return ["steps are defined differently: only some of the recordings mark them"]
     few = min(one.blocks for one in (*a, *b))
     if min(len(a), len(b)) < ENOUGH_RECORDINGS and few < _FEWEST_BLOCKS:
         steps = min(one.steps for one in (*a, *b))

@@ -1,1 +1,1 @@
-"""What memory was in use, when, what it was for and who allocated it."""
+"""Memory over time and at its peak, by category and owner."""

@@ -1,4 +1,4 @@
-"""What memory was for: parameters, optimizer state, inputs, temporaries, activations, gradients.
+"""Memory categories: parameters, optimizer state, inputs, temporaries, activations, gradients.
 
     accounts = memory_accounts(trace)
     accounts.categories.of(block, version)
@@ -188,9 +188,9 @@ def _check(trace: TraceData) -> None:
         )
     if not options and not (trace.table("allocations")["allocation_id"] >= 0).any():
         raise UsageError(
-            "The trace does not say which tensor each allocation belongs to: it was not recorded "
-            "by opscope, or without memory. Record it with opscope.profile(record_shapes=True, "
-            "profile_memory=True)."
+            "The trace does not say which tensor each allocation belongs to: their data was "
+            "not recorded by opscope, or without memory. Record it with "
+            "opscope.profile(record_shapes=True, profile_memory=True)."
         )
 
 

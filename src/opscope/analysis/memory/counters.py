@@ -30,8 +30,7 @@ def check_memory_recorded(trace: TraceData) -> None:
     """Raise UsageError unless it was."""
     if not memory_was_recorded(trace):
         raise UsageError(
-            "This trace does not say how much memory was in use, because that was not recorded. "
-            "Record with profile_memory=True (opscope run --memory)."
+            "Memory was not recorded. Record with profile_memory=True (opscope run --memory)."
         )
 
 

@@ -1,4 +1,4 @@
-"""What every block of memory was for, and when that changed."""
+"""Categories of memory blocks, and their changes over time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From when to when every block of memory on a device was in use, and when most was.
+"""Lifetimes of memory blocks on a device, and the time of the peak.
 
 A recording that starts late has not seen everything being allocated. What is freed without having
 been allocated was there before, and so was what operators or modules use without its allocation

@@ -1,4 +1,4 @@
-"""Who made memory: the module, the operator and the Python lines behind an event."""
+"""Owners of memory: the module, operator and Python lines of an event."""
 
 from __future__ import annotations
 

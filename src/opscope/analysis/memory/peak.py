@@ -1,4 +1,4 @@
-"""What was in use when a device's memory was fullest, and who had allocated it."""
+"""Memory in use at the peak of a device, by owner."""
 
 from __future__ import annotations
 
@@ -151,10 +151,7 @@ def memory_at_peak(trace: TraceData, device: str | None = None) -> PeakMemory:
 def _nothing_recorded(trace: TraceData, device: str | None) -> str:
     seen = ", ".join(devices_with_memory(trace))
     if device is None or not seen:
-        return (
-            "The trace has no memory: none was allocated, freed or used while it was recorded. "
-            "Record a program, or a part of one, that uses some."
-        )
+        return "The trace has no memory events. Record a part of the program that allocates memory."
     return (
         f"The trace has no memory of {device}; it has memory of {seen}. Name one of these, or "
         "record a program that allocates memory there."

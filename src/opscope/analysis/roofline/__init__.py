@@ -1,1 +1,1 @@
-"""How near operators come to what this machine can do, in computing and in moving memory."""
+"""Roofline: achieved against peak FLOP/s and bandwidth of operators."""

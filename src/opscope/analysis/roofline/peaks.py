@@ -1,4 +1,4 @@
-"""What this machine can do: products of matrices and copies, measured with torch, and kept.
+"""Peaks of this machine: matrix products and copies, measured with torch and cached.
 
 Measured rather than read from a data sheet, which says what nothing reaches. The best of many
 repetitions counts: the machine may be busy with something else for some of them.
@@ -56,7 +56,7 @@ class Peaks:
     was_busy: bool = False
 
     def bandwidth(self, moved_bytes: float) -> float:
-        """Bytes a second of what moves so many: more where they fit in a cache."""
+        """Bandwidth in bytes per second for this working set: higher if it fits in a cache."""
         sizes, rates = zip(*self.bytes_per_s, strict=True)
         return float(np.interp(np.log(max(moved_bytes, 1.0)), np.log(sizes), rates))
 
@@ -100,8 +100,8 @@ def _torch() -> Any:
         import torch
     except ImportError as error:
         raise MissingDependencyError(
-            "Measuring what this machine can do needs torch, which cannot be imported here. "
-            "Install torch, or give the peaks of the machine yourself."
+            "Measuring the peak of this machine needs torch, which cannot be imported here. "
+            "Install torch, or pass the peaks yourself."
         ) from error
     return torch
 

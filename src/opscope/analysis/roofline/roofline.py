@@ -1,8 +1,8 @@
-"""How much of what the machine can do operators reach, and what holds them: computing or memory.
+"""Roofline per operator: achieved against peak, and the limit (compute or memory).
 
 After S. Williams, A. Waterman, D. Patterson: Roofline, Communications of the ACM 52 (2009). An
-operator that computes so much and moves so many bytes takes at least as long as the slower of the
-two takes at its best. What it takes beyond that could be saved, by another kernel or another shape.
+operator with given FLOPs and bytes takes at least as long as the slower of the two takes at its
+best. What it takes beyond that could be saved, by another kernel or another shape.
 """
 
 from __future__ import annotations
@@ -132,8 +132,8 @@ def find_roofline(
     require_times(part)
     if not len(part.table("tensors")):
         raise UsageError(
-            "This trace does not say what shapes arguments had, so what operators compute and move "
-            "is not known. Record with record_shapes=True (opscope run --shapes)."
+            "Argument shapes were not recorded, so the work of operators is unknown. Record "
+            "with record_shapes=True (opscope run --shapes)."
         )
     work = _work(part)
     if peaks is None:
@@ -271,7 +271,7 @@ def _bound(took: float, reachable: float, computes: bool) -> Bound:
 def _notes(trace: TraceData, work: _Work) -> list[str]:
     notes, host = [], str(trace.metadata.get("host_name") or "")
     if host and host != platform.node():
-        notes.append(f"recorded on {host}, which may not be the machine that was measured")
+        notes.append(f"recorded on {host}, which may differ from the measured machine")
     if work.elsewhere:
-        notes.append(f"{work.elsewhere:,} operators on devices are left out")
+        notes.append(f"{work.elsewhere:,} operators on devices are not included")
     return notes

@@ -1,4 +1,4 @@
-"""How many bytes an operator has to move at least: every argument read once, every result written.
+"""Minimum memory traffic of an operator: every argument read once, every result written once.
 
 What is read twice because it does not fit in a cache, and what is read around an element because
 memory comes in lines, is not counted: those are ways to be slower than need be.
@@ -115,7 +115,7 @@ _MOST_BYTES = 1 << 48
 
 
 def bytes_moved(name: str, inputs: Inputs) -> int | None:
-    """At least so many; None where nothing that can be is known of it, or of its arguments."""
+    """Lower bound; None if the operator or its arguments are unknown."""
     traffic = TRAFFIC.get(name)
     if traffic is None or not tensors_in(inputs):
         return None

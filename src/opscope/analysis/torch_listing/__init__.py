@@ -1,1 +1,1 @@
-"""Which events torch.profiler lists, how it nests them and what it averages: torch's own rules."""
+"""torch.profiler's rules: listed events, nesting and averages."""

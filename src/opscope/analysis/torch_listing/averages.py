@@ -45,7 +45,7 @@ class Averages:
         return len(self.names)
 
     def quantity(self, name: str) -> Values:
-        """One of ``quantities``; zeros where it was not recorded."""
+        """One of ``quantities``; zeros where their data was not recorded."""
         values: Values | None = getattr(self.quantities, name)
         return np.zeros(len(self), dtype=np.int64) if values is None else values
 

@@ -8,28 +8,32 @@ here comes before the shell's prompt; it may be gone long before all is done.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from shlex import quote
+from typing import Any
 
 from opscope.analysis.device_account import describe_devices
 from opscope.analysis.long_top_operators import find_long_top_operators
+from opscope.analysis.requests import find_requests
 from opscope.analysis.top_operators import find_top_operators, ran_anything
 from opscope.base.artefacts import at, remove, shared
 from opscope.cli.destination import free_folder, reason
 from opscope.cli.session.job_results import JobResults, draw, write_said
-from opscope.cli.session.options import EndRequest, JobRequest
 from opscope.cli.shown.completeness import describe_completeness
 from opscope.cli.shown.console import Messages
-from opscope.cli.shown.findings import headline, what_to_change
+from opscope.cli.shown.findings import MOST_EVENTS, headline, place_text, what_to_change
 from opscope.cli.shown.operator_table import operator_text
 from opscope.cli.trace_argument import stretch_of
 from opscope.columns.trace_data import TraceData
-from opscope.errors import OpscopeError
+from opscope.errors import OpscopeError, TraceFormatError
+from opscope.findings.verdict import find_verdict
 from opscope.jobs.saving import save_trace
+from opscope.live.end_request import EndRequest, JobRequest
 from opscope.live.recovery import recover_ended
 from opscope.recording.facts.program_facts import NO_FACTS, ProgramFacts
 from opscope.recording.recovered import about_ended, is_long, is_of_another_run, recover, save_long
@@ -39,6 +43,7 @@ from opscope.storage.read_part import load_part
 from opscope.timeline.detail import what_it_is_about
 from opscope.timeline.period import period_of
 from opscope.timeline.steps import what_passes_between
+from opscope.timeline.typical import typical_part
 
 _NEVER_FIRST = 1000
 """Of two processes, the kernel ends this one first where it has no memory left: nothing is lost
@@ -57,13 +62,15 @@ class _Made:
 
 
 def end_of_run(request: EndRequest, messages: Messages) -> None:
-    """Do what was asked for; what fails is said, and the rest is done."""
+    """Do the requested work; failures are printed, and the rest continues."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(str(_NEVER_FIRST))
     with contextlib.suppress(OSError):
         os.chdir(request.folder)
     ending = _EndOfRun(request, messages)
-    if request.is_more:
+    if request.verdict is not None:
+        ending.write_verdict(request.verdict)
+    elif request.is_more:
         ending.add_facts()
     elif request.makes_a_trace:
         ending.show_trace()
@@ -77,7 +84,7 @@ class _EndOfRun:
 
     @property
     def _is_shown(self) -> bool:
-        """Of several ranks the first says what there is; of a job that is asked why, all do."""
+        """The first of several ranks prints the summary; with --why, all of them."""
         asked = self._asked
         return asked.rank in (None, 0) and not (asked.why and asked.with_children)
 
@@ -98,6 +105,47 @@ class _EndOfRun:
                 self._say_what_it_shows(made.trace)
         self._say_where_to_look(made.folder)
 
+    def write_verdict(self, file: Path) -> None:
+        """Write the trace, its page and, as JSON that a program reads, its verdict or an error."""
+        try:
+            said = self._verdict()
+        except (OpscopeError, OSError, MemoryError) as error:
+            said = {"error": reason(error)}
+        begun = file.with_name(f".{file.name}-{os.getpid()}")
+        begun.write_text(json.dumps(said), encoding="utf-8")
+        begun.replace(file)
+
+    def _verdict(self) -> dict[str, Any]:
+        made = self._made()
+        if made is None:
+            raise TraceFormatError(
+                f"No trace was made of what was recorded: see the messages of {os.getpid()}."
+            )
+        trace = made.trace
+        if trace is None:  # it was written in pieces: of a stretch of it
+            part = asked_partition(self._asked.rank, self._asked.process)
+            trace = stretch_of(LongTrace.at(made.folder, part), _JUDGED_EVENTS)
+            trace = load_part(made.folder, part) if trace is None else trace
+        self._write_report(trace)
+        typical = typical_part(trace, MOST_EVENTS)  # as in ``headline``
+        verdict = find_verdict(trace if typical is None else typical.trace)
+        requests = find_requests(trace)
+        lines = verdict.lines(place_text)
+        said = {**verdict.as_dict(), "lines": lines, "events": len(trace.events)}
+        if requests is not None:
+            said["lines"] = [*said["lines"], *requests.lines()]
+            said["requests"] = requests.as_dict()
+        return said
+
+    def _write_report(self, trace: TraceData) -> None:
+        file = self._asked.destination.report
+        if file is None:
+            return
+        from opscope.report.page import write_report
+
+        with self._said_if_failing("report"):
+            write_said("report", partial(write_report, trace), file, self._messages)
+
     def add_facts(self) -> None:
         """Write into a trace that was shown while the program ran what is known at its end."""
         asked = self._asked
@@ -108,7 +156,7 @@ class _EndOfRun:
             trace = trace.with_metadata(facts)
             save_trace(trace, asked.destination.trace, part)
             if self._is_shown and (between := what_passes_between(period_of(trace).trace)):
-                self._messages.say(f"of what was recorded: {between}")
+                self._messages.say(f"{between}")
 
     def show_job(self, job: JobRequest) -> None:
         """Make the traces of the other processes, and show all."""
@@ -129,7 +177,7 @@ class _EndOfRun:
             if asked.recording is None:
                 return None
             file = at(asked.recording)
-            assert file is not None, f"{asked.recording} is no name of a recording"
+            assert file is not None, f"{asked.recording} is not the name of a recording"
             with shared(file) as is_there:
                 made = self._trace_of(asked.recording) if is_there else None
                 if made is not None:
@@ -138,8 +186,8 @@ class _EndOfRun:
         except (OpscopeError, OSError, MemoryError) as error:
             self._messages.fail(f"The recording could not be written: {reason(error)}")
             self._messages.say(
-                "what was recorded is kept, and `opscope doctor --recover "
-                f"{quote(str(asked.destination.trace))}` makes its trace of it"
+                "the recording is kept; `opscope doctor --recover "
+                f"{quote(str(asked.destination.trace))}` writes its trace"
             )
             return None
 
@@ -151,7 +199,7 @@ class _EndOfRun:
         if is_long(recording, about):
             save = partial(save_long, recording, facts=facts)
             return _Made(write_said("trace", save, place, self._messages), None)
-        with self._messages.progress("reading what was recorded"):
+        with self._messages.progress("reading the recording"):
             trace = recover(recording, facts=facts)
         part = asked_partition(asked.rank, asked.process)
         save = partial(save_trace, trace, asked=part)
@@ -167,7 +215,7 @@ class _EndOfRun:
         is_of_job = asked.with_children or asked.rank is not None or asked.process is not None
         if is_of_job or not is_of_another_run(recording, place):
             return place
-        self._messages.say(f"another run wrote its trace to {place} meanwhile")
+        self._messages.say(f"another run wrote its trace to {place}; this trace has another folder")
         return free_folder(place)
 
     def _show_long(self, saved: Path) -> None:
@@ -201,7 +249,7 @@ class _EndOfRun:
         asked = self._asked
         if not ran_anything(trace):
             who = "program" if not asked.with_children else "first process"
-            self._messages.fail(f"The {who} ran no torch operator while it was recorded.")
+            self._messages.fail(f"The {who} ran no torch operators during the recording.")
         elif asked.table and asked.rank in (None, 0):
             top = find_top_operators(
                 period_of(trace), sort_by=asked.sort_by, row_limit=asked.row_limit
@@ -222,9 +270,9 @@ class _EndOfRun:
     def _say_where_to_look(self, saved: Path) -> None:
         if not self._asked.with_children:  # else it is said of all of them
             rank = "" if self._asked.rank is None else f" --rank {self._asked.rank}"
-            self._messages.say(f"look closer with `opscope summary {quote(str(saved))}{rank}`")
+            self._messages.say(f"details: `opscope summary {quote(str(saved))}{rank}`")
             if rank:
-                self._messages.say(f"of all ranks: `opscope summary {quote(str(saved))}`")
+                self._messages.say(f"all ranks: `opscope summary {quote(str(saved))}`")
 
     @contextlib.contextmanager
     def _said_if_failing(self, what: str) -> Iterator[None]:

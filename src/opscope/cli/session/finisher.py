@@ -1,5 +1,4 @@
-"""The process that makes the trace, as the program's process sees it: asked, and waited for a
-little."""
+"""Client of the process that writes the trace: sends requests, and waits for a little."""
 
 from __future__ import annotations
 
@@ -11,10 +10,10 @@ from pathlib import Path
 from shlex import quote
 
 from opscope.base.own_file import OwnSocket
-from opscope.cli.session.options import EndRequest
 from opscope.cli.session.termination import leaving_at_once
 from opscope.cli.shown.console import Messages
 from opscope.launch.keeper_process import DONE
+from opscope.live.end_request import EndRequest
 from opscope.recording.streams.keeper import ask_keeper
 
 WAIT = "OPSCOPE_END_WAIT"
@@ -36,7 +35,7 @@ class Finisher:
         self._leaves_at_s: float | None = None
 
     def program_ends(self) -> None:
-        """From now on it is the user who waits: not for long, whatever is asked for."""
+        """From now on the user waits, so limit the time."""
         now_s = time.monotonic()
         asked_s = _asked_s()
         longest_s = max(_LEAST_S, _SHARE * (now_s - self._began_s)) if asked_s is None else asked_s
@@ -51,7 +50,7 @@ class Finisher:
 
     @property
     def is_busy(self) -> bool:
-        """Something that was asked for is not done, as far as is known."""
+        """A requested part is not known to be done."""
         return self._running is not None
 
     def is_working(self) -> bool:
@@ -67,7 +66,7 @@ class Finisher:
     def ask(self, request: EndRequest) -> bool:
         """Have this done; False, with a message, if it cannot be.
 
-        What was asked for before is waited for, so that what is said of it comes first.
+        Waits for earlier requests, so that their messages come first.
         """
         self.wait(self._left_s)
         self._leave()
@@ -77,11 +76,11 @@ class Finisher:
             kept = ""
             if request.recording is not None:
                 kept = (
-                    " What was recorded is kept, and `opscope doctor --recover "
-                    f"{quote(str(self._folder))}` makes its trace of it."
+                    " The recording is kept; `opscope doctor --recover "
+                    f"{quote(str(self._folder))}` writes its trace."
                 )
             self._messages.fail(
-                f"No process could be begun that says what it shows: {error}.{kept}"
+                f"The process that analyses the trace could not be started: {error}.{kept}"
             )
             return False
         return True
@@ -94,15 +93,13 @@ class Finisher:
         if not self.is_busy or self.wait(self._left_s):
             return
         if self._messages.is_terminal:
-            self._messages.say(
-                "the trace is being written by another process; Ctrl-C leaves it to that"
-            )
+            self._messages.say("another process writes the trace; Ctrl-C does not interrupt it")
             self.wait(None)
         else:
             self._messages.say(
-                "another process goes on writing the trace and saying what it shows, so that the "
-                f"program's end takes no longer; `opscope summary {quote(str(self._folder))}` "
-                f"reads what was recorded meanwhile, and {WAIT}=60 would have waited a minute"
+                "another process continues to write and analyse the trace, so the program can "
+                f"end now; `opscope summary {quote(str(self._folder))}` shows it when it is "
+                f"done; {WAIT}=60 waits up to a minute instead"
             )
         self._leave()
 
@@ -120,9 +117,9 @@ class Finisher:
             return False
         if said != DONE:
             self._messages.fail(
-                "The process that makes the trace was killed, perhaps for want of memory. What it "
-                "had not written is kept: "
-                f"`opscope doctor --recover {quote(str(self._folder))}` makes a trace of it."
+                "The process that writes the trace was killed, possibly because memory ran "
+                "out. The recording is kept: `opscope doctor --recover "
+                f"{quote(str(self._folder))}` writes its trace."
             )
         self._leave()
         return True

@@ -61,7 +61,7 @@ class FlightSession:
 
     def begin(self) -> None:
         """Start; torch is imported. If that fails, say so and let the program run."""
-        self._guarded(self._begin, "The program runs on without a flight recorder.")
+        self._guarded(self._begin, "The program continues without a flight recorder.")
 
     def finish(self) -> None:
         """Stop, and say which dumps there are."""
@@ -74,23 +74,19 @@ class FlightSession:
         self._has_begun = True
         if self._job is not None:
             self._job.recording_began()
-        others = "" if self._job is None else ", or any process of the program instead"
-        self._messages.say(
-            f"flight recorder on; to have what happened last: kill -USR2 {os.getpid()}{others}"
-        )
+        others = "" if self._job is None else ", or another process of the program"
+        self._messages.say(f"flight recorder on; to write a dump: kill -USR2 {os.getpid()}{others}")
 
     def _finish(self) -> None:
         if self._has_begun:
             self._recorder.stop()
         found = self._dumps()
         for dump in found:
-            self._messages.say(f"look at the dump with `opscope summary {quote(str(dump))}`")
+            self._messages.say(f"details: `opscope summary {quote(str(dump))}`")
         is_begun = Dumps(self._directory).count_under_way(os.getpid())
         status = self._recorder.status()
         if self._has_begun and not (found or is_begun or status.faults or status.refused):
-            self._messages.say(
-                f"nothing happened that is worth a dump, so {self._directory} is empty"
-            )
+            self._messages.say(f"no dump: nothing unusual happened, so {self._directory} is empty")
 
     def _dumps(self) -> list[Path]:
         if self._job is None:
@@ -99,7 +95,7 @@ class FlightSession:
         self._job.end()
         dumps = Dumps(self._directory)
         if writing := sum(map(dumps.count_under_way, processes)):
-            self._messages.say(f"{writing} dumps of other processes are being written still")
+            self._messages.say(f"{writing} dumps of other processes are still being written")
         return sorted(path for process in processes for path in dumps.written(process))
 
     def _guarded(self, action: Callable[[], None], otherwise: str) -> None:

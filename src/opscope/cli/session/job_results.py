@@ -1,4 +1,4 @@
-"""What a run writes beside its trace; and what one with children ends with: the answer to
+"""Further output of a run: Chrome file, report; and with children the answer to
 ``--why`` of all processes, made of the traces on disk, once those of all that have ended are there.
 """
 
@@ -12,13 +12,14 @@ from pathlib import Path
 from shlex import quote
 
 from opscope.api.job import Job
-from opscope.cli.destination import Destination, reason, write_or_rescue
+from opscope.cli.destination import reason, write_or_rescue
 from opscope.cli.shown.console import Messages
 from opscope.cli.shown.findings import what_to_change
 from opscope.cli.shown.process_table import describe_cycles, describe_processes
 from opscope.columns.metadata_kinds import DETAIL
 from opscope.columns.trace_data import TraceData
 from opscope.errors import OpscopeError
+from opscope.live.end_request import Destination
 from opscope.storage.job import place_in_job
 from opscope.storage.partition import RANK, Partition
 from opscope.storage.processes import ProcessEntry, Processes, metadata_of
@@ -41,7 +42,7 @@ def write_said(what: str, write: Callable[[Path], object], path: Path, messages:
     with messages.progress(f"writing the {what}"):
         written, refused = write_or_rescue(write, path)
     if refused is not None:
-        messages.fail(f"{refused} It went elsewhere instead:")
+        messages.fail(f"{refused} Written to another place instead:")
     return written
 
 
@@ -57,7 +58,7 @@ def _pictures(destination: Destination) -> Iterator[tuple[str, WriteFile, Path]]
 
 
 class JobResults:
-    """Shown after the traces were made; what fails is said, and the rest is made."""
+    """Called after the traces were written; failures are printed, and the rest continues."""
 
     def __init__(
         self, why: bool, destination: Destination, messages: Messages, rank: int | None
@@ -67,7 +68,7 @@ class JobResults:
         self._root = None if rank is None else os.getpid()
 
     def show(self, folder: Path, cycles: list[Path]) -> None:
-        """Say what there is, write what was asked for, answer.
+        """Print the list, write the requested files, print the answer.
 
         Args:
             folder: of the job.
@@ -85,11 +86,9 @@ class JobResults:
         if self._why:
             self._answer(self._shown(whole))
         elif shown := next((p for p in (whole, *found) if p.recorded), None):
-            self._messages.say(f"look at them with `opscope summary {quote(str(shown.folder))}`")
+            self._messages.say(f"details: `opscope summary {quote(str(shown.folder))}`")
             if self._root is None and _has_ranks(shown):
-                self._messages.say(
-                    f"which rank slows the others: `opscope ranks {quote(str(shown.folder))}`"
-                )
+                self._messages.say(f"slowest rank: `opscope ranks {quote(str(shown.folder))}`")
 
     def _shown(self, processes: Processes) -> Processes:
         return processes if self._root is None else processes.begun_by(self._root)
@@ -102,19 +101,19 @@ class JobResults:
                 shown = [e.partition for e in self._shown(processes).recorded if e.partition]
                 trace = Job(processes.folder, shown).together()
         except (OpscopeError, OSError) as error:
-            return self._messages.fail(f"No picture of the processes was written: {error}")
+            return self._messages.fail(f"The report of all processes was not written: {error}")
         draw(trace, destination, self._messages, " of all processes")
 
     def _answer(self, processes: Processes) -> None:
         ranked = _by_what_they_did(processes)
         if not ranked:
-            return self._messages.fail("None of the processes ran a torch operator.")
+            return self._messages.fail("None of the processes ran torch operators.")
         slow = self._slow_rank(processes)
         chosen = next((done for done in ranked if done.part == slow), ranked[0])
         about = f"this is about {_named(processes, chosen)}"
         if len(ranked) > 1:
             warm = sum(done.is_warm for done in ranked)
-            state = f"{warm} came to be warm" if warm else "none came to be warm before its end"
+            state = f"{warm} reached warm-up" if warm else "none reached warm-up before its end"
             why = "the others wait for it" if chosen.part == slow else "it did most"
             about += f"; of {len(ranked)} processes {state}, and {why}"
         self._messages.say(about)
@@ -124,8 +123,8 @@ class JobResults:
             other = next(done for done in ranked if done is not chosen)
             folder = quote(str(processes.folder))
             self._messages.say(
-                f"`opscope why {folder} {other.part.option}` answers for another; "
-                f"`opscope summary {folder}` lists them"
+                f"`opscope why {folder} {other.part.option}` analyses another one; `opscope "
+                f"summary {folder}` lists them"
             )
 
     def _slow_rank(self, processes: Processes) -> Partition | None:
@@ -177,7 +176,7 @@ def _rank_of(processes: Processes, part: Partition) -> int | None:
 
 
 def _by_what_they_did(processes: Processes) -> list[_Done]:
-    """Those that came to be warm first, then by events; without those that did nothing."""
+    """Those that reached warm-up first, then by events; without those that did nothing."""
     found = []
     for entry in processes.recorded:
         if entry.partition is not None and (n := processes.rows_of(entry.partition, "events")):

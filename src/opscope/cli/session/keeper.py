@@ -1,5 +1,5 @@
-"""What the keeper becomes: when a program has left a recording unfinished or has ended one, and
-beside it while one is long."""
+"""The watchdog process after the program: it recovers an unfinished recording, and beside it while
+one is long."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from opscope.cli.session.options import EndRequest
 from opscope.cli.session.recover import recover_all
 from opscope.cli.shown.console import Messages
 from opscope.errors import OpscopeError
 from opscope.launch.keeper_process import DONE, NO_ROOM, is_unfinished
+from opscope.live.end_request import EndRequest
 from opscope.live.recovery import recover_ended
 
 _BETWEEN_LOOKS_S = 0.05

@@ -1,14 +1,10 @@
-"""What ``opscope run`` was asked for, and what its process asks of the one that makes the trace."""
+"""Options of ``opscope run``."""
 
 from __future__ import annotations
 
-import json
 from argparse import ArgumentTypeError, _ArgumentGroup
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field
 
-from opscope.cli.destination import Destination
 from opscope.recording.sources import switches
 from opscope.torch_api.settings import ProfileSettings
 
@@ -39,8 +35,7 @@ def what_to_record(text: str) -> list[str]:
     for word in words:
         if word != _OPERATORS and word not in known:
             raise ArgumentTypeError(
-                f"{word!r} is nothing that can be recorded. Name some of "
-                f"{', '.join((_OPERATORS, *known))}"
+                f"{word!r} cannot be recorded. Name some of {', '.join((_OPERATORS, *known))}"
             )
     return [known[word] for word in words if word != _OPERATORS]
 
@@ -66,7 +61,7 @@ class ScheduleOption:
         wait, warmup, active, *repeat = map(int, parts)
         if active == 0:
             raise ArgumentTypeError(
-                f"{text!r} never records a step. Make its third number at least 1"
+                f"{text!r} never records a step. Its third number must be at least 1"
             )
         return cls(wait=wait, warmup=warmup, active=active, repeat=repeat[0] if repeat else 0)
 
@@ -87,61 +82,3 @@ class RunOptions:
     stream: bool = True
     keeper: bool = True
     max_disk_bytes: int | None = None
-
-
-@dataclass(frozen=True)
-class JobRequest:
-    """Show all processes of the run, once those have ended that will."""
-
-    folder: Path  # of their traces
-    has_cycles: bool  # a schedule may have several
-    root: int | None  # the process that was run; None where others show what they began
-    destination: Destination  # of what is written of all of them
-
-
-@dataclass(frozen=True)
-class EndRequest:
-    """Make a trace, and show it."""
-
-    destination: Destination  # of the trace, and of what else is written
-    sort_by: str  # column of the table
-    row_limit: int  # rows of it
-    table: bool  # print it
-    why: bool  # say what to change, in full
-    rank: int | None  # of the process; None for that of its job
-    process: int | None  # likewise, of one without a rank among several
-    with_children: bool  # all of it is shown together, by the last request
-    folder: Path  # that the program is in, where relative names of its sources are
-    # the file of the recording; None where its trace is saved already
-    recording: Path | None = None
-    saved: Path | None = None  # the folder of the trace that is saved already
-    is_more: bool = False  # that was shown, and nothing but what ``facts`` say is new
-    # :class:`opscope.recording.facts.program_facts.ProgramFacts` as JSON
-    facts: dict[str, Any] | None = None
-    job: JobRequest | None = None  # all processes are to be shown now
-
-    @property
-    def makes_a_trace(self) -> bool:
-        """There is something of this process."""
-        return self.recording is not None or self.saved is not None
-
-    def as_text(self) -> str:
-        """In one line of JSON, for a socket."""
-        return json.dumps(asdict(self), default=str)
-
-    @classmethod
-    def from_text(cls, text: str) -> EndRequest:
-        """What :meth:`as_text` gave."""
-        said = json.loads(text)
-        job = said["job"]
-        if job is not None:
-            paths = {"folder": Path(job["folder"]), "destination": _places(job["destination"])}
-            said["job"] = JobRequest(**{**job, **paths})
-        said["destination"] = _places(said["destination"])
-        for name in ("folder", "recording", "saved"):
-            said[name] = said[name] and Path(said[name])
-        return cls(**said)
-
-
-def _places(said: dict[str, str | None]) -> Destination:
-    return Destination(**{name: path and Path(path) for name, path in said.items()})  # type: ignore[arg-type]

@@ -18,14 +18,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from opscope.cli.destination import Destination, reason, write_or_rescue
+from opscope.cli.destination import reason, write_or_rescue
 from opscope.cli.session.finisher import Finisher
-from opscope.cli.session.options import EndRequest, JobRequest, RunOptions
+from opscope.cli.session.options import RunOptions
 from opscope.cli.session.termination import interrupts_wait
 from opscope.cli.shown.console import Messages
 from opscope.columns.metadata_kinds import OVER, STEPS
 from opscope.live.children.job import ChildrenOfRun
 from opscope.live.detailed_steps import START_S, DetailedSteps
+from opscope.live.end_request import Destination, EndRequest, JobRequest
 from opscope.recording.facts.process_facts import launched_rank
 from opscope.recording.streams.keeper import dismiss_keepers
 from opscope.recording.streams.stream import Streams
@@ -79,7 +80,7 @@ class RecordingSession:
                 self._children.recording_began()
         except Exception as error:
             self._failed = True
-            self._messages.fail(f"{error} The program runs on without being recorded.")
+            self._messages.fail(f"{error} The program continues without being recorded.")
 
     def _begin_recording(self) -> None:
         options = self._options
@@ -109,8 +110,8 @@ class RecordingSession:
             process=self._process,
             is_left_to_others=True,
             when_refused=lambda reason: self._messages.say(
-                "the recording is in memory only until the program ends, because nothing can be "
-                f"written to {folder}: {reason}"
+                "the recording is only in memory until the program ends, because this folder "
+                f"is not writable: {folder}: {reason}"
             ),
         )
 
@@ -170,15 +171,17 @@ class RecordingSession:
 
     def _say_who_goes_on(self) -> None:
         if self._finisher.is_busy:
-            self._messages.say("left: another process goes on writing the trace")
+            self._messages.say("another process continues to write the trace")
         elif self._profile is not None and self._profile.has_stream:
             folder = shlex.quote(str(self._destination.trace))
             self._messages.fail(
-                "Interrupted; what was recorded is kept, and becomes a trace by itself or by "
-                f"`opscope doctor --recover {folder}`."
+                "Interrupted; the recording is kept. The watchdog process or `opscope doctor "
+                f"--recover {folder}` writes its trace."
             )
         else:
-            self._messages.fail("Interrupted while writing, so what was recorded last is lost.")
+            self._messages.fail(
+                "Interrupted while writing, so the last part of the recording is lost."
+            )
 
     def _profile_arguments(self) -> dict[str, Any]:
         steps = self._options.schedule
@@ -197,16 +200,14 @@ class RecordingSession:
         if self._profile is None:
             if self._children is not None:  # what they did is said
                 return
-            self._messages.fail(
-                "The program never imported torch, so nothing was recorded and no file written."
-            )
+            self._messages.fail("The program did not import torch, so no trace was written.")
         elif self._options.schedule is None:
             self._keep(self._profile, self._destination)
         elif self._cycles == 0:
             self._messages.fail(
-                "The schedule never came to an active step, so nothing was recorded and no file "
-                "written. A step ends when the optimizer's step() returns; wait for fewer of them, "
-                "or record everything by leaving out --schedule."
+                "The program ended before the first active step of the schedule, so no trace "
+                "was written. A step ends when Optimizer.step returns. Use smaller numbers, or "
+                "omit --schedule to record everything."
             )
 
     def _keep_cycle(self, profile: ProfileRecording) -> None:
@@ -273,7 +274,7 @@ class RecordingSession:
             self._messages.fail(f"The trace could not be written: {reason(error)}")
             return None
         if refused is not None:
-            self._messages.fail(f"{refused} It went elsewhere instead:")
+            self._messages.fail(f"{refused} Written to another place instead:")
         return saved[-1]
 
 
@@ -318,7 +319,7 @@ def _current_folder() -> Path:
 
 
 def _leave_programs_limits() -> None:
-    """Undo the limits and the timers that the program has set for itself, as far as may be."""
+    """Undo limits and timers that the program has set, if possible."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000))
     for name in ("ITIMER_REAL", "ITIMER_VIRTUAL", "ITIMER_PROF"):
         if hasattr(signal, name):

@@ -30,8 +30,8 @@ def recover_all(folder: Path, messages: Messages, owner: str | None = None, how:
         raise unreadable(folder, refused) from refused
     if not found:
         raise TraceFormatError(
-            f"There is no unfinished recording in {folder}. If its trace is there, it is complete: "
-            "look at it with `opscope summary`."
+            f"There is no unfinished recording in {folder}. If it contains a trace, that is "
+            "complete: show it with `opscope summary`."
         )
     failures = [error for one in found if (error := _recover_one(one, messages, how)) is not None]
     if len(failures) == len(found):
@@ -60,4 +60,4 @@ def _say(made: Rescued, messages: Messages) -> None:
     if not made.is_dump:
         messages.say(describe_completeness(trace, int(trace.ledger["events"]["recorded"])))
     messages.say(f"{'dump' if made.is_dump else 'trace'} written to {saved}")
-    messages.say(f"look closer with `opscope summary {quote(str(saved))}`")
+    messages.say(f"details: `opscope summary {quote(str(saved))}`")

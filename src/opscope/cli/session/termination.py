@@ -118,7 +118,7 @@ _may_leave: list[bool] = []
 
 @contextlib.contextmanager
 def leaving_at_once() -> Iterator[None]:
-    """Whoever asks the process to end, by a key or a signal, ends what is in here."""
+    """A key or signal that ends the process ends this block."""
     _may_leave.append(True)
     try:
         yield
@@ -162,8 +162,8 @@ def unwound_when_ended() -> Iterator[None]:
     """Requests to end raise KeyboardInterrupt in the body; the process dies of the first once that
     has left everything as it was. A second one kills at once.
 
-    Signals that somebody else handles or ignores are left alone, and all where another thread than
-    the main one asks, as Python hands them to that alone.
+    Signals with another handler, or ignored ones, are not changed, and all where another thread
+    than the main one asks, as Python hands them to that alone.
     """
     came: list[int] = []
 

@@ -1,1 +1,1 @@
-"""How results are printed: four renderers, and what commands share of their text."""
+"""Renderers of results, and texts shared by commands."""

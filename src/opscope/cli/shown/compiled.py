@@ -22,9 +22,9 @@ from opscope.timeline.period import Which
 
 _HEADINGS = ("Line", "Module", "Operators", "Kernels", "Time", "Share")
 _CSV_HEADINGS = ("file", "line", "module", "operators", "kernels", "time_ns", "share")
-_NOT_RECORDED = "compiled code was not recorded: opscope's own recordings since 0.1 have it"
-_NONE_RAN = "no code that torch.compile generated ran here"
-_START_UP = "; --period all looks at start-up too"
+_NOT_RECORDED = "compiled code was not recorded: only opscope recordings since 0.1 have it"
+_NONE_RAN = "no code from torch.compile ran in this period"
+_START_UP = "; --period all includes start-up"
 _MOST_ROWS = 20
 _MOST_EVENTS = 10
 _MOST_WORDS = 3
@@ -38,13 +38,13 @@ def compiled(chosen: Chosen, period: Which, row_limit: int | None) -> Result:
         found = find_compiled_code(one, period)
         if chosen.is_of_several and not found.was_recorded:
             raise UsageError(
-                "This trace does not say what compiled code did: recordings of opscope's own do."
+                "This trace has no data about compiled code: only opscope recordings have it."
             )
         return found
 
     return answer(
         chosen,
-        "looking at compiled code of",
+        "reading compiled code of",
         find,
         lambda found: _result(found, most, "" if period is Which.ALL else _START_UP),
         lambda found: _of_all(found, chosen.job.only(found).compared),
@@ -156,11 +156,11 @@ def _about(found: CompiledCode) -> list[str]:
     if found.was_recorded and found.graphs:
         lines.append(
             f"{found.graphs:,} runs of compiled graphs took {time_text(found.graphs_ns)}; "
-            f"{share_text(found.own_ns / max(found.graphs_ns, 1))} of that is generated code "
-            f"itself; of its kernels and operators {share_text(found.coverage)} has a line, of all "
-            f"of it {share_text(found.coverage_of_graphs)}"
+            f"{share_text(found.own_ns / max(found.graphs_ns, 1))} of that is generated code; "
+            f"of its kernels and operators {share_text(found.coverage)} has a line, of all of "
+            f"it {share_text(found.coverage_of_graphs)}"
         )
-        lines += [f"no line is known of {c.callee}: {time_text(c.time_ns)}" for c in found.unknown]
+        lines += [f"no source line for {c.callee}: {time_text(c.time_ns)}" for c in found.unknown]
     return [*lines, *_about_compiling(found)]
 
 

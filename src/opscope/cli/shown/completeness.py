@@ -1,4 +1,4 @@
-"""What a trace says of itself: its completeness, its cost, its end, and why it was dumped."""
+"""Notes about a trace: completeness, overhead, end, reason of a dump."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def describe_completeness(trace: TraceData, events: int | None = None) -> str:
     ledger = trace.ledger
     count = len(trace.events) if events is None else events
     if not ledger:
-        return f"{count:,} events; whoever recorded them left no account of what was dropped"
+        return f"{count:,} events; this file does not say how many were dropped"
     parts = [f"{count:,} events", _dropped(ledger)]
     parts += [text] if (text := detail_text(trace.metadata)) else []
     parts += [*_clock(ledger), *_governed(ledger), *_not_understood(ledger)]
@@ -47,7 +47,7 @@ def describe_completeness(trace: TraceData, events: int | None = None) -> str:
     parts += _not_exported(ledger)
     cost_ns = cost_of_an_event_ns(trace)
     if cost_ns:
-        parts.append(f"recording cost about {cost_ns:.0f} ns each")
+        parts.append(f"overhead about {cost_ns:.0f} ns each")
     return ", ".join(parts)
 
 
@@ -57,7 +57,7 @@ def end_of_recording(trace: TraceData) -> list[str]:
     if not how:
         return []
     actions = [printable(str(action)) for action in last_actions(trace)]
-    return [*actions[:1], f"the recording has no end of its own: {how}", *actions[1:]]
+    return [*actions[:1], f"the recording was not stopped: {how}", *actions[1:]]
 
 
 def _dropped(ledger: Ledger) -> str:
@@ -71,7 +71,7 @@ def _dropped(ledger: Ledger) -> str:
 def _governed(ledger: dict[str, dict[str, float]]) -> list[str]:
     """What was recorded for part of the time only, so that counts of it are of that part."""
     not_known_ms = ledger.get("flight recorder", {}).get(NOT_KNOWN_MS, 0.0)
-    said = f"of its last {not_known_ms / 1e3:.1f} s it is not known what was left out (the budget)"
+    said = f"of its last {not_known_ms / 1e3:.1f} s it is unknown how much the budget left out"
     recorded = recorded_for(ledger)
     return [f"{recorded} (the budget)"] * bool(recorded) + [said] * bool(not_known_ms)
 
@@ -80,7 +80,9 @@ def _not_exported(ledger: dict[str, dict[str, float]]) -> list[str]:
     """What the recording has that a file of another format was written of."""
     rows = [what for what in ledger.get("import", {}) if what.startswith(NOT_EXPORTED)]
     tables = ", ".join(what.removeprefix(NOT_EXPORTED) for what in rows)
-    return [f"the recording also had {tables}, which such a file cannot hold"] if rows else []
+    return (
+        [f"the recording also had {tables}, which this file format cannot contain"] if rows else []
+    )
 
 
 def _clock(ledger: dict[str, dict[str, float]]) -> list[str]:

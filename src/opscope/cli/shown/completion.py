@@ -1,4 +1,4 @@
-"""What makes a shell complete commands and options at a press of the tab key."""
+"""Shell completion scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What opscope says: messages on standard error, because a program's own output stays as it is.
+"""Messages on standard error; standard output belongs to the program.
 
 Whatever reaches a terminal goes through here. Names of events come from programs and from files of
 others, so a stream is given signs only, and only those its encoding has.
@@ -27,7 +27,7 @@ WIDTH_OF_FILES = 160
 
 
 _LAYOUT = "\n\t\r"
-"""What a text may have besides signs: lines and tabs of ours; rich takes returns out of others'."""
+"""Permitted control characters: newline and tab; rich removes carriage returns."""
 
 
 class _SignsOnly(Console):
@@ -67,7 +67,8 @@ class Output:
     """Standard output, for text that needs no layout."""
 
     def write(self, text: str) -> None:
-        """Write what is printable already or is data, such as JSON, as far as it can be encoded."""
+        """Write printable text or data such as JSON; characters that cannot be encoded are
+        replaced."""
         if sys.stdout is not None:
             sys.stdout.write(in_encoding(text, sys.stdout.encoding))
 
@@ -94,7 +95,7 @@ class Messages:
     """Writes lines to standard error as it was when this object was made.
 
     The stream is kept because a profiled program may replace ``sys.stderr``. One that can no
-    longer be written to (closed, or a terminal that went away) is not an error: there is nobody
+    longer be written to (closed, or a terminal that went away) is not an error: there is no reader
     left to read it.
     """
 
@@ -114,7 +115,7 @@ class Messages:
 
     @property
     def is_terminal(self) -> bool:
-        """Whether somebody watches."""
+        """Whether the output is a terminal."""
         return self._console.is_terminal
 
     @property

@@ -79,7 +79,7 @@ def finding_sections(
 ) -> list[Section]:
     """A section for each, at most ``limit`` (-1: all), and how many there are.
 
-    With ``explain`` it is said how each saving is estimated.
+    With ``explain``, each finding contains how its saving is estimated.
     """
     chosen = findings.found if limit < 0 else findings.foremost(limit)
     notes = [state_of(findings, len(chosen)), *findings.notes_with(line_here), findings.looked_at]
@@ -93,7 +93,7 @@ def finding_sections(
 
 
 def finding_section(finding: Finding, after_title: str, paragraphs: Sequence[str]) -> Section:
-    """One finding, with what is said of it."""
+    """One finding as a section."""
     said = [finding.explanation]
     said += [f"What to do: {finding.advice}"] if finding.advice else []
     return Section(
@@ -118,27 +118,31 @@ def state_of(findings: Findings, shown: int | None = None) -> str:
     """How many patterns there are, were looked for in vain, and could not be looked for."""
     found = len(findings)
     parts = [
-        f"{found} of {found + len(findings.absent)} patterns found"
+        f"{found} of {found + len(findings.absent)} checks have findings"
         if found
-        else f"nothing found, of {len(findings.absent)} patterns that were looked for"
+        else f"no known problem ({len(findings.absent)} checks ran)"
     ]
     if shown == 0 and found:
-        parts = [f"nothing found that saves 0.1%, of {found + len(findings.absent)} patterns"]
+        parts = [f"no finding saves 0.1% or more ({found + len(findings.absent)} checks ran)"]
     if shown is not None and shown < found:
-        what = "more" if shown else "that would save less"
+        what = "more" if shown else "with smaller savings"
         parts.append(f"{found - shown} {what}: opscope why --all")
     needs = Counter(one.needs for one in findings.unchecked)
     about_devices = needs.pop(Needs.DEVICE.value, 0)
     if about_devices:
         about_devices += needs.pop(Needs.KERNELS.value, 0)
-        parts.append(f"{about_devices} about GPUs not looked for, because none was used")
+        parts.append(f"{about_devices} for GPUs skipped, because no GPU was used")
     if lost := needs.pop(SAMPLES_LOST, 0):
         why = SAMPLES_LOST[0].lower() + SAMPLES_LOST[1:].rstrip(".")
-        parts.append(f"{lost} not looked for, because {why}")
+        parts.append(f"{lost} checks skipped, because {why}")
     if needs:
         said = needs.most_common(1)[0][0]
-        why = "it was not recorded" if said.startswith("Record") else "nothing here shows it"
-        parts.append(f"{needs.total()} not looked for, because {why}. {said}")
+        why = (
+            "their data was not recorded"
+            if said.startswith("Record")
+            else "this period has no data for them"
+        )
+        parts.append(f"{needs.total()} checks skipped, because {why}. {said}")
     return "; ".join(parts)
 
 
@@ -205,7 +209,7 @@ def findings_result(found: Findings, texts: LineTexts, explain: bool) -> Result:
 
 
 def findings_of_all(found: Mapping[Partition, tuple[Findings, LineTexts]]) -> list[Section]:
-    """What is the same in several is said once, those that weigh most anywhere first."""
+    """Equal findings of several processes are merged; the largest first."""
     from opscope.jobs.shared_findings import shared_findings
 
     texts = {place: text for _, one in found.values() for place, text in one.items()}

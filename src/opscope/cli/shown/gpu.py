@@ -31,7 +31,7 @@ def device_use(chosen: Chosen, period: Which, row_limit: int | None) -> Result:
     most = _MOST_MODULES if row_limit is None else row_limit
     return answer(
         chosen,
-        "looking at the devices of",
+        "reading the devices of",
         lambda one: find_device_use(one, period),
         lambda found: _result(found, most),
         _of_all,
@@ -131,7 +131,7 @@ def _device_rows(found: DevicesUse, device: DeviceUse, title: str) -> Iterator[R
         return title, what, time_text(time_ns), share_text(found.share(time_ns)), more
 
     occupancy = "" if device.occupancy < 0 else f"occupancy {share_text(device.occupancy)}"
-    yield row("busy", device.busy_ns, f"{device.work:,} pieces of work")
+    yield row("busy", device.busy_ns, f"{device.work:,} activities")
     yield row("computing", device.computing_ns, occupancy)
     for what, time_ns, hidden_ns in (
         ("communicating", device.communicating_ns, device.hidden_communicating_ns),
@@ -145,11 +145,13 @@ def _device_rows(found: DevicesUse, device: DeviceUse, title: str) -> Iterator[R
     for cause, time_ns in sorted(device.idle_ns.items(), key=lambda one: -one[1]):
         yield row(f"  {cause.title}", time_ns)
     if device.without_owner:
-        yield row("work without an owner", device.without_owner_ns, f"{device.without_owner:,}")
+        yield row(
+            "work without operator or module", device.without_owner_ns, f"{device.without_owner:,}"
+        )
 
 
 def _stream_row(found: DevicesUse, stream: StreamUse, title: str) -> Row:
-    delay = "no launch known"
+    delay = "launch unknown"
     if stream.delay_median_ns >= 0:
         delay = (
             f"{stream.launches:,} launches wait {time_text(stream.delay_median_ns)}, one of ten "
@@ -164,7 +166,7 @@ def _memory_row(memory: ReservedMemory) -> Row:
     title = f"{device_title(memory.device)}, memory"
     used = f"at most {bytes_text(memory.peak_used_bytes)} in use"
     if memory.peak_reserved_bytes < 0:
-        return title, used, "", "", "what was reserved was not reported"
+        return title, used, "", "", "reserved memory was not reported"
     reserved = f"{bytes_text(memory.peak_reserved_bytes)} reserved"
     then = f"{bytes_text(memory.used_then_bytes)} in use then"
     unused = f"{share_text(memory.unused_share)} of it unused on average"

@@ -55,14 +55,14 @@ def what_it_is_of(period: Period) -> list[str]:
     if not period.trace.has_times:
         return [f"Here {NO_TIMES}: calls, shapes, FLOPs and bytes are counted."]
     about = str(period)
-    of_time = f"{about[0].upper()}{about[1:]}; Self CPU % is of that time"
+    of_time = f"{about[0].upper()}{about[1:]}; Self CPU % refers to this time"
     lines = ["; ".join(filter(None, (of_time, busy_text(waited_share(period.trace))))) + "."]
     if period.which is Which.STEADY and period.start_up.is_any:
         shown_by = Which.START_UP if period.start_up.took_ns else Which.ALL
-        lines.append(f"Left out: {period.start_up} (--period {shown_by.value} shows it).")
+        lines.append(f"Not included: {period.start_up} (shown by --period {shown_by.value}).")
     if recorded := recorded_for(period.trace.ledger):
         lines.append(
-            f"Recorded: {recorded}, to stay below the budget; counts and times are of those."
+            f"Recorded: {recorded}, to stay below the budget; counts and times refer to these."
         )
     return lines
 

@@ -45,7 +45,7 @@ class ProcessRow:
     time_ns: int | None  # how long was recorded
     # most memory of torch's on one device; None where memory was not recorded
     peak_bytes: int | None
-    ended: str  # how it ended, as far as that is known
+    ended: str  # how it ended, if known
     command: tuple[str, ...]  # its command line
 
 
@@ -63,7 +63,7 @@ def process_rows(job: Job) -> list[ProcessRow]:
 
 
 def _row_of_loaded(trace: TraceData, entry: ProcessEntry) -> ProcessRow:
-    """Of a process that has no folder of ours: a file of others, or a recording without an end."""
+    """A process without an opscope folder: a file of another tool, or an unfinished recording."""
     events = trace.events
     said = dict(trace.metadata)
     if len(events) and "end_ns" not in said:
@@ -125,10 +125,10 @@ def _ended(said: dict[str, Any]) -> str:
 
 
 def _state(entry: ProcessEntry) -> str:
-    """What can be told of one of which nobody saw the end."""
+    """State of a process whose end was not observed."""
     if entry.start and start_of(entry.process_id) == entry.start:
         return "still running"
-    return "nobody saw how" if entry.start else ""
+    return "end unknown" if entry.start else ""
 
 
 def _peak_bytes(processes: Processes, entry: ProcessEntry) -> int | None:
@@ -180,7 +180,7 @@ def print_processes(job: Job, format: RowsFormat) -> None:
         say_what_is_missing(job, messages)
         if other := job.ranks_of_another_job():
             messages.say(other)
-        messages.say(f"look closer at one with {_example(job)}")
+        messages.say(f"details of one: {_example(job)}")
 
 
 def _verdict(job: Job) -> Verdict | None:
@@ -223,8 +223,8 @@ def describe_processes(
     lines += _that_cannot_be_read(processes.folder)
     if unfinished:
         lines.append(
-            f"{len(unfinished)} of these did not end their recordings; `opscope doctor "
-            f"--recover {processes.folder}` makes traces of those whose process is gone"
+            f"{len(unfinished)} of these have unfinished recordings; `opscope doctor --recover "
+            f"{processes.folder}` writes the traces of ended processes"
         )
     rest = [entry for entry in processes.unrecorded if entry.partition not in parts]
     return [*lines, *_about_the_rest(rest)]
@@ -234,7 +234,7 @@ def _that_cannot_be_read(folder: Path) -> list[str]:
     """Recordings that did not end, and of which there is no part."""
     errors = unreadable_recordings(unfinished_below(folder))
     nothing = sum(isinstance(error, NothingRecorded) for error in errors)
-    lines = [f"{nothing} ended as their recordings began: nothing is in these"] if nothing else []
+    lines = [f"{nothing} ended when their recordings began, so these are empty"] if nothing else []
     others = [str(error) for error in errors if not isinstance(error, NothingRecorded)]
     return [*lines, *others[:_MOST_COMPLAINTS]]
 
@@ -255,17 +255,15 @@ def _about_the_rest(rest: list[ProcessEntry]) -> list[str]:
     silent = [entry for entry in rest if entry.partition is None and not entry.refused]
     early = sum(entry.has_torch for entry in silent)
     if early:
-        lines.append(f"{early} ended before their recordings had begun, so there is none of them")
+        lines.append(f"{early} ended before their recordings began")
     if len(silent) > early:
-        lines.append(
-            f"{len(silent) - early} never imported torch, so there is nothing of them to record"
-        )
+        lines.append(f"{len(silent) - early} did not import torch, so they were not recorded")
     if over := sum(bool(entry.ended) for entry in meant):
-        lines.append(f"{over} ended without coming to a step that was to be recorded")
+        lines.append(f"{over} ended before a step that was to be recorded")
     if len(meant) > over:
         lines.append(
-            f"{len(meant) - over} still run or are not written yet; their traces are made when "
-            "they end"
+            f"{len(meant) - over} still run or are not written yet; their traces are written "
+            "when they end"
         )
     for entry in refused[:_MOST_COMPLAINTS]:
         lines.append(f"process {entry.process_id} was not recorded: {entry.refused}")

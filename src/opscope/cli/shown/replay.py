@@ -71,6 +71,6 @@ def _summary(result: Replay) -> list[str]:
     for call in result.refused:
         refused[call.name, call.reason, call.has_inner] += call.calls
     for (name, reason, has_inner), count in refused.items():
-        instead = "; what it called was replayed instead" if has_inner else ""
+        instead = "; its inner calls were replayed instead" if has_inner else ""
         lines.append(f"not replayed: {name} ({count:,} calls): {reason}{instead}")
     return lines

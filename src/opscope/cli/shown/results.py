@@ -1,4 +1,4 @@
-"""What a command found, and the formats that every command prints it in."""
+"""Results of commands, and their output formats."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def add_format(parser: ArgumentParser) -> None:
         "--format",
         default=RowsFormat.TABLE,
         **one_of(RowsFormat),
-        help="How to print it. [default: table]",
+        help="Output format. [default: table]",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A table and what is said of it, for people."""
+    """A table with its notes, for people."""
 
     title: str = ""  # above it; may be empty
     style: str = "bold"  # of the title on a terminal
@@ -77,8 +77,8 @@ class Result:
     rows: Iterable[Sequence[object]] = ()  # likewise; values, not texts
     # sentences about all of it, at the end; with CSV, which has no room for them, on standard error
     lines: Sequence[str] = ()
-    about: Sequence[str] = ()  # what is said on standard error beside any format
-    notes: Sequence[str] = ()  # likewise; the same of several processes is said once
+    about: Sequence[str] = ()  # messages for standard error, for all formats
+    notes: Sequence[str] = ()  # likewise; equal notes of several processes are printed once
     overview: Sequence[Mapping[str, str]] = ()  # rows for a table of several processes, by heading
     weight: float = 0.0  # those that weigh most come first there
     # what is compared with other processes', by what it is of
@@ -156,7 +156,9 @@ def table_of(section: Section, width: int) -> RenderableType:
         table.add_row(*map(Text, row))
     if not left_out:
         return table
-    return Group(table, Text(f"left out for want of width: {', '.join(left_out)}", "dim"))
+    return Group(
+        table, Text(f"not shown, the terminal is too narrow: {', '.join(left_out)}", "dim")
+    )
 
 
 def as_markdown(sections: Sequence[Section], lines: Sequence[str] = ()) -> str:

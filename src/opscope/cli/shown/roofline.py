@@ -18,7 +18,10 @@ _CSV_HEADINGS = (
     "lost_ns",
 )  # fmt: skip
 _MOST_ROWS = 15
-_BUSY = "; it was busy while that was measured, so it may do more: that is not kept"
+_BUSY = (
+    "; it was busy during the measurement, so its peak may be higher; this measurement is not "
+    "stored"
+)
 _RATES = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
 
 
@@ -42,7 +45,10 @@ def roofline(chosen: Chosen, period: Which, row_limit: int | None, measure: bool
 def _result(found: Roofline, row_limit: int) -> Result:
     content = found.as_dict()
     rows, left_out = limited(found.rows, row_limit)
-    known = f"known of {share_text(found.coverage)} of the operators' time; the rest has no formula"
+    known = (
+        f"known of {share_text(found.coverage)} of the operators' time; other operators have no "
+        "formula"
+    )
     return Result(
         sections=[Section(columns=_HEADINGS, rows=list(map(_cells, rows)))],
         content=content,
@@ -96,7 +102,7 @@ def _machine(peaks: Peaks) -> str:
     products = ", ".join(f"{_rate(rate)}FLOP/s in {t}" for t, rate in peaks.flops_per_s.items())
     best = max(rate for _, rate in peaks.bytes_per_s)
     return (
-        f"this machine ({peaks.machine}): {products or 'no products measured'}; "
+        f"this machine ({peaks.machine}): {products or 'no matrix products measured'}; "
         f"{_rate(best)}B/s in caches, {_rate(peaks.bytes_per_s[-1][1])}B/s from memory"
         + (_BUSY if peaks.was_busy else "")
     )

@@ -1,4 +1,4 @@
-"""What a command answers about several processes: the results of all, and which of them differ."""
+"""Results of several processes side by side, and the differing processes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def answer(
         doing: what is shown to be going on.
         find: looks at one process; called for each.
         result_of: what is shown of it.
-        of_all: what is said of several besides: sections in the place of the table of processes,
+        of_all: further output for several processes: sections in place of the table of processes,
             lines before those about differences, content for JSON.
     """
     if chosen.is_of_several:
@@ -45,8 +45,7 @@ def answer(
     loaded = load_chosen(chosen)
     if loaded.is_empty:
         raise TraceFormatError(
-            f"{chosen.path} holds no event, so there is nothing to look at. Record a program that "
-            "runs torch operators."
+            f"{chosen.path} contains no events. Record a program that runs torch operators."
         )
     with Messages().progress(doing):
         return result_of(find(loaded))
@@ -94,7 +93,7 @@ def difference_text(what: str, share: float, process: object, middle: float, com
 def _find_in_each(
     chosen: Chosen, doing: str, find: Callable[[TraceData], Found]
 ) -> dict[Partition, Found]:
-    """What was found in each process; of those where nothing can be, it is said why."""
+    """The result of each process, or the reason why there is none."""
     found: dict[Partition, Found] = {}
     nothing: dict[Partition, list[str]] = {}
     for part, trace in each_process(chosen, doing):
@@ -105,7 +104,7 @@ def _find_in_each(
     for line in said_once(nothing, len(chosen.parts)):
         Messages().say(line)
     if not found:
-        raise UsageError(f"Of no process in {chosen.path} there is an answer.")
+        raise UsageError(f"No process in {chosen.path} has the data for this view.")
     return found
 
 
@@ -121,4 +120,4 @@ def _differences(compared: ComparedShares) -> Iterable[str]:
     if len(differing) > _MOST_DIFFERENCES:
         yield f"{len(differing) - _MOST_DIFFERENCES:,} more differences: --format json has all."
     if compared.compared and not differing:
-        yield "No share differs much between them."
+        yield "No share differs much between the processes."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import astuple
 from pathlib import Path
@@ -21,7 +22,7 @@ _BAR = 40
 
 def is_snapshot(path: Path) -> bool:
     """Whether a file is a pickle; any other than a snapshot is refused when it is read."""
-    return path.is_file() and file_kind(path) in (FileKind.SNAPSHOT, FileKind.PICKLE)
+    return os.path.isfile(path) and file_kind(path) in (FileKind.SNAPSHOT, FileKind.PICKLE)
 
 
 def snapshot_result(path: Path, device: str | None, row_limit: int) -> Result:
@@ -57,9 +58,9 @@ def _about(found: SnapshotMemory) -> Iterator[str]:
             f"of that free, in pieces of at most {bytes_text(found.largest_free_bytes)}"
         )
     if found.failed:
-        yield f"{found.failed:,} allocations failed for want of memory"
+        yield f"{found.failed:,} allocations failed because of missing memory"
     if found.unmatched:
-        yield f"{found.unmatched:,} frees are of memory that the record says nothing of"
+        yield f"{found.unmatched:,} frees have no recorded allocation"
 
 
 def _over_time(found: SnapshotMemory) -> Iterator[Section]:

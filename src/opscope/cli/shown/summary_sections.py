@@ -1,4 +1,4 @@
-"""What a summary has below its operators: modules, lines, memory, findings; bounded in length."""
+"""Sections of a summary below the operators: modules, lines, memory, findings."""
 
 from __future__ import annotations
 

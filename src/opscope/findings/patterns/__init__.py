@@ -1,4 +1,4 @@
-"""What is looked for. A pattern is registered by being here: every file defines one or several."""
+"""The checks. Every file here defines one or several, and is registered by being here."""
 
 from __future__ import annotations
 

@@ -32,13 +32,13 @@ def _find_churn(subject: Subject) -> Evidence | None:
         events=makers.astype(np.int64),
         event_time_ns=took,
         explanation=(
-            f"{len(makers):,} blocks of {bytes_text(_LARGE)} or more were taken, "
-            f"{bytes_text(size)} in all, and {time_text(total)} was spent on taking them alone. "
-            "On the CPU the kernel hands such blocks out page by page and zeroes each when it is "
-            "first written, which slows the operators that write them as well."
+            f"{len(makers):,} blocks of {bytes_text(_LARGE)} or more were allocated, "
+            f"{bytes_text(size)} in total; the allocations took {time_text(total)}. On the CPU, "
+            "the kernel zeroes each page of a new block at its first write, which also slows "
+            "the operators that write it."
         ),
         saved_ns=total,
-        saved_by="the operators that only take memory; first writes to new pages come on top",
+        saved_by="the operators that only allocate; first writes to new pages are not included",
     )
 
 
@@ -61,21 +61,21 @@ def _find_device_growth(subject: Subject) -> Evidence | None:
         events=events,
         event_time_ns=took,
         explanation=(
-            f"The GPU's memory pool had to grow {len(events):,} times, {time_text(total)} in all. "
-            "Every time the driver is asked, which waits for the device."
+            f"The GPU's memory pool grew {len(events):,} times, {time_text(total)} in total. "
+            "Each time the driver allocates memory and waits for the device."
         ),
         saved_ns=total,
-        saved_by="the operators during which the pool grew, without what they call",
+        saved_by="self time of the operators during which the pool grew",
     )
 
 
 CHURN = Pattern(
     id="allocation-churn",
-    title="Large blocks of memory are taken again and again",
+    title="Large memory blocks are allocated repeatedly",
     advice=(
-        "Write results into tensors that stay (out=, in-place operators, preallocated buffers). On "
-        "the CPU an allocator that keeps large blocks helps without a change to the program: "
-        "LD_PRELOAD jemalloc or tcmalloc, or MALLOC_MMAP_THRESHOLD_=1073741824 "
+        "Reuse tensors for results (out=, in-place operators, preallocated buffers). On the "
+        "CPU, an allocator that keeps large blocks helps without code changes: LD_PRELOAD "
+        "jemalloc or tcmalloc, or MALLOC_MMAP_THRESHOLD_=1073741824 "
         "MALLOC_TRIM_THRESHOLD_=1073741824 with glibc."
     ),
     find=_find_churn,
@@ -88,8 +88,8 @@ DEVICE_GROWTH = Pattern(
     status=Status.MEMORY,
     title="The GPU's memory pool keeps growing",
     advice=(
-        "Begin with the largest batch so that later ones fit what is there already; set "
-        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; leave out torch.cuda.empty_cache()."
+        "Start with the largest batch, so that later ones fit into the pool; set "
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; remove torch.cuda.empty_cache()."
     ),
     find=_find_device_growth,
     needs=(Needs.DEVICE, Needs.MEMORY),

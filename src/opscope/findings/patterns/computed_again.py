@@ -1,4 +1,4 @@
-"""What is computed, converted or copied again although the result is there already.
+"""Repeated computations, conversions and copies of existing results.
 
 The same operator gets the same inputs again, so that the first result of each could be kept.
 """
@@ -36,11 +36,11 @@ def _find(what: str, select: Callable[[Subject], _Alike], subject: Subject) -> E
     return Evidence(
         events=again,
         explanation=(
-            f"{len(again):,} operators {what}: {int((alike.count > 1).sum()):,} different results, "
-            f"{subject.share(saved)} of the time for those that were there already."
+            f"{len(again):,} operators {what}: {int((alike.count > 1).sum()):,} different "
+            f"results, {subject.share(saved)} of the time for results that already existed."
         ),
         saved_ns=saved,
-        saved_by="about all but the first computation of each result, with the calls around them",
+        saved_by="all computations of each result but the first, with the calls around them",
     )
 
 
@@ -134,7 +134,7 @@ def _twice(subject: Subject) -> _Alike:
 
 CONSTANTS = Pattern(
     id="repeated-constants",
-    title="The same constants are computed again and again",
+    title="Constants are computed repeatedly",
     advice=(
         "Compute them once, before the loop or in __init__ (register_buffer in a module), and use "
         "the tensor."
@@ -146,10 +146,10 @@ CONSTANTS = Pattern(
 
 COPIES = Pattern(
     id="repeated-copies",
-    title="The same tensor is copied or converted again and again",
+    title="The same tensor is copied or converted repeatedly",
     advice=(
-        "Make the copy once, before the loop, and keep it (x = x.contiguous() of what products "
-        "copy because of its strides); leave out a clone that is only read."
+        "Make the copy once, before the loop, and keep it (x = x.contiguous() if products copy "
+        "it because of its strides); remove a clone that is only read."
     ),
     find=partial(_find, "copy or convert a tensor again that has not changed since", _copies),
     needs=TENSORS,
@@ -158,14 +158,14 @@ COPIES = Pattern(
 
 RESULTS = Pattern(
     id="repeated-results",
-    title="The same result is computed in every round",
+    title="The same result is computed in every iteration",
     advice=(
-        "Compute it once, before the loop, and keep it: features of a frozen network, an inverse "
-        "or a factorisation of what does not change, a normalised table."
+        "Compute it once, before the loop, and keep it: features of a frozen network, an "
+        "inverse or factorisation of a constant matrix, a normalised table."
     ),
     find=partial(
         _find,
-        "compute what an earlier round computed, from tensors that have not changed since",
+        "repeat a computation of an earlier iteration, on tensors that have not changed since",
         _results,
     ),
     needs=TENSORS,
@@ -174,9 +174,9 @@ RESULTS = Pattern(
 
 TWICE = Pattern(
     id="computed-twice",
-    title="Two lines compute the same from the same tensors",
-    advice="Keep the first result and use it again; detach() it where no gradient is wanted.",
-    find=partial(_find, "compute what another line computed from the same tensors", _twice),
+    title="Two lines compute the same result",
+    advice="Keep the first result and use it again; detach() it if no gradient is needed.",
+    find=partial(_find, "repeat a computation of another line on the same tensors", _twice),
     needs=(*TENSORS, Needs.STACKS),
     worth_saying=_WORTH_SAYING,
 )

@@ -40,16 +40,17 @@ def _find(subject: Subject) -> Evidence | None:
     return Evidence(
         events=rows,
         explanation=(
-            f"{len(rows):,} convolutions added a bias, and batch normalisation, called right "
-            "after, subtracted it again with the mean. The result does not depend on it; its "
-            "parameters, their gradients and the optimizer's work on them are for nothing."
+            f"{len(rows):,} convolutions add a bias, and the batch normalisation right after "
+            "subtracts it again with the mean. The bias has no effect on the result, but costs "
+            "parameters, gradients and optimizer work."
         ),
         saved_ns=backward // _NORMALISATION_PASSES if backward else None,
         saved_by=(
-            f"a fifth of batch normalisation's backward ({time_text(backward)}): the gradient of "
-            "a bias reads the activations' gradient once, where that takes five passes"
+            f"a fifth of batch normalisation's backward ({time_text(backward)}): the gradient "
+            "of a bias is one pass over the activations' gradient, batch normalisation takes "
+            "five"
             if backward
-            else "no backward pass was recorded; in inference, fold the two instead"
+            else "no backward pass was recorded; for inference, fold both layers into one"
         ),
     )
 

@@ -41,13 +41,13 @@ def _find_casts(subject: Subject) -> Evidence | None:
         explanation=(
             f"{len(rows):,} tensors were cast between floating-point types, "
             f"{subject.share(total)} of the time; {int(weights.sum()):,} of the casts were of "
-            "tensors that need gradients, such as weights, cast again each time."
+            "tensors that require gradients, such as weights, in each iteration."
         ),
         saved_ns=subject.time_ns(rows[weights]) if weights.any() else None,
         saved_by=(
-            "the casts of tensors that need gradients and were cast more than once"
+            "the casts of tensors that require gradients and were cast more than once"
             if weights.any()
-            else "no cast repeats one of the same tensor; which ones are needless, the lines tell"
+            else "no tensor was cast twice; check the lines for needless casts"
         ),
     )
 
@@ -72,13 +72,13 @@ def _find_filled_on_host(subject: Subject) -> Evidence | None:
         events=copies,
         event_time_ns=took,
         explanation=(
-            f"{len(copies):,} tensors were filled on the CPU and then copied to the GPU. The copy "
-            "comes from pageable memory, so it also holds up the program."
+            f"{len(copies):,} tensors were filled on the CPU and then copied to the GPU. A copy "
+            "from pageable memory blocks the program."
         ),
         saved_ns=max(int(took.sum()) - len(copies) * _KERNEL_NS, 0),
         saved_by=(
-            "the copies and the filling, but for a kernel each on the GPU, which takes about "
-            f"{_KERNEL_NS // 1000} µs to call"
+            f"the copies and the filling, less about {_KERNEL_NS // 1000} µs each for launching "
+            "a kernel instead"
         ),
     )
 
@@ -115,7 +115,7 @@ CASTS = Pattern(
 FILLED_ON_HOST = Pattern(
     id="extra-device-copy",
     title="Tensors are filled on the CPU and copied to the GPU",
-    advice='Make them where they are used: torch.zeros(size, device="cuda").',
+    advice='Create them on the GPU: torch.zeros(size, device="cuda").',
     find=_find_filled_on_host,
     needs=(Needs.DEVICE, Needs.SHAPES, Needs.IDENTITY),
     measure=measure_device_copy,

@@ -12,19 +12,20 @@ from opscope.findings.time_split import LOADED_BY_WORKERS
 
 _IN_PROCESS = "enumerate(DataLoader)#_SingleProcessDataLoaderIter"
 _WORTH_SAYING, _WORKERS = 0.01, 2
-"""The advice begins with so many workers."""
+"""Number of workers in the advice."""
 
 _OF_TOLIST = ("aten::resolve_conj", "aten::resolve_neg")
 _FEWEST_PASSES, _OF_BATCHES = 5, 0.75
-"""So many of the batches are the first of their pass. Who goes through a pass of one batch asks for
+"""Share of batches that are the first of their epoch. A program with epochs of one batch requests
 another, which there is not, so that half of the loads begin one."""
 
 _LONG, _FEW, _MOSTLY = 10, 0.3, 0.8
-"""Waits so many times the median, of so few batches, that make so much of the waiting."""
+"""Long waits: this many times the median, at most this share of batches, at least this share of the
+waiting time."""
 
 _FEW_WAITS = (
-    "Where these are the first of each pass over the data, workers begin anew for it: keep them "
-    "with persistent_workers=True. Else look at what is special about those batches."
+    "If these are the first batches of an epoch, keep the workers alive with "
+    "persistent_workers=True. Otherwise find out why these batches are slow."
 )
 
 
@@ -74,12 +75,12 @@ def _find_begun_again(subject: Subject) -> Evidence | None:
         events=passes,
         event_time_ns=took[took > 0],
         explanation=(
-            f"{len(passes):,} of {len(loads):,} batches were the first of a new pass over the "
-            "data: for each of them the DataLoader shuffled all of the data set anew, "
+            f"{len(passes):,} of {len(loads):,} batches were the first of a new epoch: for each "
+            "of them the DataLoader shuffled the whole data set, "
             f"{time_text(total // len(passes))} each, {subject.share(total)} of the time."
         ),
         saved_ns=total - total // len(passes),
-        saved_by="shuffling, up to the first sample, and freeing that order, of all passes but one",
+        saved_by="shuffling up to the first sample, and freeing the order, for all epochs but one",
     )
 
 
@@ -93,15 +94,15 @@ def _find_in_process(subject: Subject) -> Evidence | None:
     return Evidence(
         events=loads,
         explanation=(
-            f"The DataLoader made {len(loads):,} batches in the training process (num_workers=0), "
-            f"{time_text(total // len(loads))} each: {subject.share(total)} of the time, in which "
-            "nothing else happened."
+            f"The DataLoader made {len(loads):,} batches in the training process "
+            f"(num_workers=0), {time_text(total // len(loads))} each: {subject.share(total)} of "
+            "the time, while training waited."
         ),
         saved_ns=int(hidden.sum()),
         saved_by=(
-            f"of every batch after the first, what {_WORKERS} worker processes would hide behind "
-            "the steps or do at the same time; at most, as moving batches between processes and "
-            "sharing the cores cost something too"
+            f"the part of each batch after the first that {_WORKERS} worker processes would "
+            "overlap with the steps or with each other; an upper bound, as moving batches "
+            "between processes and sharing cores has a cost"
         ),
     )
 
@@ -116,9 +117,8 @@ def _find_stalls(subject: Subject) -> Evidence | None:
     are_few = long.any() and long.sum() <= _FEW * len(later)
     if are_few and later[long].sum() >= _MOSTLY * later.sum():
         said = (
-            f"Workers load the data and keep up, but for {int(long.sum()):,} of {len(loads):,} "
-            f"batches, which the program waited {time_text(int(later[long].mean()))} for on "
-            "average."
+            f"The workers keep up, except for {int(long.sum()):,} of {len(loads):,} batches, "
+            f"for which the program waited {time_text(int(later[long].mean()))} for on average."
         )
         advice = _FEW_WAITS
     else:
@@ -132,18 +132,18 @@ def _find_stalls(subject: Subject) -> Evidence | None:
         explanation=said,
         advice=advice,
         saved_ns=int(later.sum()),
-        saved_by="the waiting for all batches but the first",
+        saved_by="the waiting time for all batches but the first",
     )
 
 
 IN_PROCESS = Pattern(
     id="synchronous-data-loading",
     status=Status.DATA_LOADING,
-    title="Batches are loaded between the steps, not beside them",
+    title="Data loading blocks training (num_workers=0)",
     advice=(
-        "Give the DataLoader worker processes: num_workers=2 to start with, persistent_workers="
-        "True, and pin_memory=True for a GPU. If the data set fits in memory, make it one tensor "
-        "and index whole batches instead of collating samples."
+        "Set num_workers=2 to start with, persistent_workers=True, and pin_memory=True for a "
+        "GPU. If the data set fits in memory, make it one tensor and index whole batches "
+        "instead of collating samples."
     ),
     find=_find_in_process,
     worth_saying=_WORTH_SAYING,
@@ -153,11 +153,11 @@ IN_PROCESS = Pattern(
 BEGUN_AGAIN = Pattern(
     id="data-shuffled-again",
     status=Status.DATA_LOADING,
-    title="The DataLoader is begun again for every batch",
+    title="The DataLoader is restarted for every batch",
     advice=(
-        "Keep its iterator: go over the loader with a for loop, or call iter(loader) once, next() "
-        "for every batch, and iter(loader) again after StopIteration. For batches drawn at random, "
-        "without passes, index the data set with torch.randint."
+        "Keep the iterator: use a for loop over the loader, or call iter(loader) once per "
+        "epoch and next() for each batch. For random batches without epochs, index the data "
+        "set with torch.randint."
     ),
     find=_find_begun_again,
 )

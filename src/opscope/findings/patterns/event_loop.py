@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from opscope.analysis.requests import request_spans
 from opscope.analysis.sites import Place
 from opscope.base.quantity_text import time_text
 from opscope.columns.row_groups import group_rows
@@ -19,7 +20,11 @@ _BLOCKED_NS = 10_000_000
 def _find(subject: Subject) -> Evidence | None:
     runs = subject.trace.table("task_runs")
     events = runs["event"].astype(np.int64)
-    events = events[(subject.duration_ns[events] >= _BLOCKED_NS) & _others_are_there(subject)]
+    # A server's loop has others whether or not one came meanwhile.
+    spans = request_spans(subject.trace)
+    of_request = np.isin(events, spans.run[spans.rows]) & (len(spans) > 1)
+    others = _others_are_there(subject) | of_request
+    events = events[(subject.duration_ns[events] >= _BLOCKED_NS) & others]
     if not len(events):
         return None
     took = subject.duration_ns[events]
@@ -28,14 +33,14 @@ def _find(subject: Subject) -> Evidence | None:
     return Evidence(
         events=events,
         explanation=(
-            f"A task ran for {time_text(_BLOCKED_NS)} or more without an await "
-            f"{len(events):,} times, {time_text(int(np.median(took)))} in the median and "
-            f"{time_text(int(took.max()))} at the longest ({name}). Every other task of the event "
-            "loop waits meanwhile, so the slowest requests are slow by that."
+            f"A task ran for {time_text(_BLOCKED_NS)} or more without an await {len(events):,} "
+            f"times, {time_text(int(np.median(took)))} in the median and "
+            f"{time_text(int(took.max()))} at the longest ({name}). All other tasks of the "
+            "event loop wait for it, which makes the slowest requests slower."
         ),
         places=_inside(subject, events),
         saved_ns=None,
-        saved_by="it is not time that goes, but how long others wait",
+        saved_by="no computing time is saved; other tasks wait less",
     )
 
 
@@ -75,8 +80,8 @@ EVENT_LOOP = Pattern(
     status=Status.EVENT_LOOP,
     title="A task blocks the event loop",
     advice=(
-        "Run what computes in a thread: await asyncio.to_thread(model, batch), with "
-        "torch.set_num_threads() as you need it. Or put an await between its parts."
+        "Compute in a thread: await asyncio.to_thread(model, batch), with "
+        "torch.set_num_threads() as needed. Or insert an await between the parts."
     ),
     find=_find,
 )

@@ -33,18 +33,18 @@ def _find(subject: Subject) -> Evidence | None:
     if not len(events):
         return None
     others = _others(subject)
-    meanwhile = f" Meanwhile {others}." if others else ""
+    meanwhile = f" During the waits, {others}." if others else ""
     return Evidence(
         events=events,
         event_time_ns=by_event[events],
         explanation=(
             f"The thread that runs the operators waited {time_text(total)}, "
-            f"{subject.share(total)} of the time, for Python's lock, which one thread at a time "
-            f"has.{meanwhile} While another one computes in Python, a thread that asks for it gets "
-            "it after sys.getswitchinterval(), 5 ms unless it was changed."
+            f"{subject.share(total)} of the time, for the GIL.{meanwhile} While another thread "
+            "computes in Python, a waiting thread gets the GIL after sys.getswitchinterval(), "
+            "by default 5 ms."
         ),
         saved_ns=total,
-        saved_by="the waits, as samples of the thread show them",
+        saved_by="the waits in samples of the thread",
     )
 
 
@@ -66,10 +66,10 @@ GIL = Pattern(
     id="waiting-for-the-gil",
     status=Status.PYTHON,
     cause=Cause.GIL,
-    title="Other threads' Python keeps operators from being called",
+    title="The thread that runs the operators waits for the GIL",
     advice=(
-        "Move what the other thread computes into a process of its own; let a thread that waits "
-        "do so in a call that blocks (threading.Event.wait, queue.get) and not in a loop."
+        "Move the work of the other thread into a process; replace polling loops by blocking "
+        "calls (threading.Event.wait, queue.get)."
     ),
     find=_find,
     needs=(Needs.SAMPLES,),

@@ -36,14 +36,14 @@ def _find_inference(subject: Subject) -> Evidence | None:
     return Evidence(
         events=rows,
         explanation=(
-            f"{len(rows):,} operators were recorded by autograd for a backward pass that did not "
-            f"come. Their results, {bytes_text(kept)} in all, were kept for it, and memory could "
-            "not be used again meanwhile."
+            f"{len(rows):,} operators were recorded by autograd, but no backward pass followed. "
+            f"Autograd kept their results, {bytes_text(kept)} in total, which delays the reuse "
+            "of memory."
         ),
         saved_ns=_nodes(subject, rows) * _NODE_NS,
         saved_by=(
-            f"the nodes of the graph that were made, about {_NODE_NS / 1e3:g} µs each; memory that "
-            "is used again sooner may save more"
+            f"the nodes of the autograd graph, about {_NODE_NS / 1e3:g} µs each; earlier reuse "
+            "of memory may save more"
         ),
     )
 
@@ -89,14 +89,14 @@ def _find_anomaly(subject: Subject) -> Evidence | None:
         events=checks,
         time_ns=total,
         explanation=(
-            f"Anomaly detection is on: {gradients:,} gradients were looked through for NaN, and "
-            "every operator that has a gradient wrote down Python's stack, "
-            f"{subject.share(total)} of the time."
+            f"Anomaly detection is on: {gradients:,} gradients were searched for NaN, and every "
+            f"operator with a gradient stored the Python stack, {subject.share(total)} of the "
+            "time."
         ),
         saved_ns=total,
         saved_by=(
-            "about what looking through gradients took, and for each operator that has one what "
-            "those take that only look at memory anew"
+            "the search through gradients, and for each operator with a gradient the time of "
+            "an operator that only makes a view"
         ),
         places=subject.sites.places(switch, np.ones(len(switch), dtype=np.int64)),
     )
@@ -125,7 +125,7 @@ def _writing_stacks_ns(subject: Subject) -> int:
 
 GRADIENTS_IN_INFERENCE = Pattern(
     id="gradients-in-inference",
-    title="Gradients are recorded that nobody asks for",
+    title="Inference runs with autograd on",
     advice="Put inference and validation in `with torch.inference_mode():` (or torch.no_grad()).",
     find=_find_inference,
     needs=(Needs.SHAPES, Needs.MEMORY),
@@ -136,7 +136,7 @@ ANOMALY_DETECTION = Pattern(
     id="anomaly-detection",
     status=Status.PYTHON,
     title="Autograd's anomaly detection is on",
-    advice="Switch torch.autograd.set_detect_anomaly on only to find where a NaN comes from.",
+    advice="Use torch.autograd.set_detect_anomaly only to find the source of a NaN.",
     find=_find_anomaly,
     needs=(Needs.STACKS,),
 )

@@ -42,13 +42,13 @@ def _find_growing(subject: Subject) -> Evidence | None:
         events=events,
         event_time_ns=took,
         explanation=(
-            f"The graph that backward passes go through grows: {count[0]:,} nodes in the first of "
-            f"{len(count):,}, {count[-1]:,} in the last. Something that one step hands to the next "
-            "(a hidden state, a running loss) brings its whole history along, so that every step "
-            "takes longer than the one before."
+            f"The autograd graph grows: {count[0]:,} nodes in the first of {len(count):,}, "
+            f"{count[-1]:,} in the last. A tensor that one step passes to the next (a hidden "
+            "state, a running loss) keeps its whole history, so that every step takes longer "
+            "than the previous one."
         ),
         saved_ns=int((took - np.minimum(each * count[0], took)).sum()),
-        saved_by=f"all nodes but as many as the first pass had, {each / 1e3:.1f} µs each",
+        saved_by=f"all nodes beyond those of the first backward pass, {each / 1e3:.1f} µs each",
     )
 
 
@@ -73,12 +73,12 @@ def _find_of_gradients(subject: Subject) -> Evidence | None:
     return Evidence(
         events=passes if len(passes) else rows,
         explanation=(
-            f"{len(rows):,} operators of backward passes were recorded by autograd in their turn, "
-            "for gradients of gradients that were not asked for. What they need is kept too."
+            f"{len(rows):,} operators of backward passes were recorded by autograd for second "
+            "derivatives, which the program does not compute. Their inputs are kept as well."
         ),
         saved_ns=len(rows) * _NODE_NS // 2,
-        saved_by="half a node of the graph for each, as many only look at a tensor in another way; "
-        "an estimate by rule of thumb",
+        saved_by="half a node of the autograd graph for each, as many only make views; a rough "
+        "estimate",
     )
 
 
@@ -106,12 +106,11 @@ def _find_recomputation(subject: Subject) -> Evidence | None:
         events=again,
         time_ns=total,
         explanation=(
-            "Checkpointing threw activations away and computed them again in the backward pass, "
-            f"{subject.share(total)} of the time. That is the price of needing less "
-            f"memory{of_memory}."
+            "Checkpointing discarded activations and recomputed them in the backward pass, "
+            f"{subject.share(total)} of the time. In exchange it saves memory{of_memory}."
         ),
         saved_ns=total,
-        saved_by="the second computation; more memory is in use instead",
+        saved_by="the recomputation; memory use grows in exchange",
         places=subject.sites.places(forward, subject.duration_ns[forward]),
     )
 
@@ -119,10 +118,10 @@ def _find_recomputation(subject: Subject) -> Evidence | None:
 GROWING_GRAPH = Pattern(
     id="graph-that-grows",
     status=Status.MEMORY,
-    title="Every backward pass is longer than the one before",
+    title="The autograd graph grows with every step",
     advice=(
-        "Cut the history where a step ends: state = state.detach(), total += loss.detach(); "
-        "retain_graph=True is then not needed either."
+        "Detach at the end of a step: state = state.detach(), total += loss.detach(). Then "
+        "retain_graph=True is unnecessary, too."
     ),
     find=_find_growing,
     worth_saying=_WORTH_SAYING,
@@ -130,8 +129,8 @@ GROWING_GRAPH = Pattern(
 
 GRAPH_OF_GRADIENTS = Pattern(
     id="graph-of-gradients",
-    title="The backward pass is recorded for a second one that does not come",
-    advice="Leave out create_graph=True where no gradient of a gradient is taken.",
+    title="create_graph=True without a second backward pass",
+    advice="Remove create_graph=True if no second derivative is computed.",
     find=_find_of_gradients,
     worth_saying=_WORTH_SAYING,
     needs=(Needs.SHAPES,),
@@ -139,10 +138,10 @@ GRAPH_OF_GRADIENTS = Pattern(
 
 RECOMPUTATION = Pattern(
     id="recomputation",
-    title="Activations are computed twice to save memory",
+    title="Checkpointing recomputes activations",
     advice=(
-        "Where memory suffices, leave torch.utils.checkpoint out, or apply it to fewer layers: "
-        "those whose activations are large and quick to compute."
+        "If memory suffices, remove torch.utils.checkpoint, or apply it to fewer layers: those "
+        "with large activations that are cheap to compute."
     ),
     find=_find_recomputation,
     worth_saying=_WORTH_SAYING,

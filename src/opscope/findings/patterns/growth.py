@@ -42,12 +42,12 @@ def _find_growing(subject: Subject) -> Evidence | None:
     return Evidence(
         events=growing,
         explanation=(
-            f"{len(growing):,} concatenations each copy all that the one before has gathered: the "
-            f"cost grows with the square of their number, {subject.share(total)} of the time by "
-            "now."
+            f"{len(growing):,} concatenations each copy the result of the previous one: the "
+            f"cost grows with the square of their number, so far {subject.share(total)} of the "
+            "time."
         ),
         saved_ns=total - total // len(growing),
-        saved_by="the concatenations but one",
+        saved_by="all concatenations but one",
     )
 
 
@@ -80,13 +80,13 @@ def _find_kept(subject: Subject) -> Evidence | None:
     return Evidence(
         events=events,
         explanation=(
-            f"{len(rounds) - 1:,} rounds each leave about {bytes_text(typical)} behind that is not "
-            f"freed: {bytes_text(total)} by the end, of {bytes_text(peak)} at the peak. A tensor "
-            "that needs gradients keeps all that its graph saved for the backward pass; "
-            f"most of it was allocated by {largest}."
+            f"{len(rounds) - 1:,} iterations each keep about {bytes_text(typical)}: "
+            f"{bytes_text(total)} at the end, of {bytes_text(peak)} at the peak. A tensor that "
+            "requires gradients keeps everything that its graph saved for the backward pass. "
+            f"The largest part was allocated by {largest}."
         ),
         saved_ns=None,
-        saved_by="memory, and no time that this recording could tell",
+        saved_by="saves memory; the effect on time is unknown",
         saved_bytes=total - typical,
         saved_bytes_share=(total - typical) / peak,
         places=_keeper(subject, rounds, events, weight),
@@ -155,8 +155,11 @@ def _carried(subject: Subject, rounds: Values) -> Values:
 
 GROWING_CONCATENATION = Pattern(
     id="growing-concatenation",
-    title="A tensor is put together piece by piece, and copied with each",
-    advice="Gather the pieces in a list and call torch.cat once, or write into one tensor.",
+    title="Repeated torch.cat copies a growing tensor",
+    advice=(
+        "Collect the pieces in a list and call torch.cat once, or write into one preallocated "
+        "tensor."
+    ),
     find=_find_growing,
     needs=TENSORS,
     worth_saying=0.02,
@@ -165,10 +168,10 @@ GROWING_CONCATENATION = Pattern(
 MEMORY_THAT_GROWS = Pattern(
     id="memory-that-grows",
     status=Status.MEMORY,
-    title="Every round leaves memory behind",
+    title="Memory leak: memory grows with every iteration",
     advice=(
-        "Keep numbers instead of tensors with their graph: losses.append(loss.detach()), total += "
-        "loss.detach(), state = state.detach() between steps; empty lists that only grow."
+        "Store detached tensors: losses.append(loss.detach()), total += loss.detach(), state = "
+        "state.detach() between steps. Clear lists that only grow."
     ),
     find=_find_kept,
     needs=(*TENSORS, Needs.STACKS),

@@ -68,10 +68,10 @@ def _find_attention(subject: Subject) -> Evidence | None:
     return Evidence(
         events=events,
         explanation=(
-            f"{int(weights.sum()):,} times attention was put together from a product, softmax and "
-            "another product: the scores, as many as the sequence's length squared, are written to "
-            "memory and read again by each step in between, "
-            f"{subject.share(subject.time_ns(between))} of the time."
+            f"{int(weights.sum()):,} times attention was computed as a product, a softmax and a "
+            "second product. Each step writes the scores, the square of the sequence length, "
+            f"to memory and reads them back, {subject.share(subject.time_ns(between))} of the "
+            "time."
         ),
         saved_ns=subject.with_callers_ns(np.flatnonzero(between)) + back_ns + products_ns,
         saved_by=(
@@ -112,25 +112,26 @@ def _find_broadcast(subject: Subject) -> Evidence | None:
     return Evidence(
         events=events,
         explanation=(
-            f"{int(spreading.sum()):,} operators combine all elements of one tensor with all of "
-            f"another, up to {bytes_text(int(made[spreading].max()))} at a time, and what they "
-            f"make is added up at once: {subject.share(subject.time_ns(events))} of the time goes "
-            "into writing it and reading it again."
+            f"{int(spreading.sum()):,} operators combine all elements of two tensors into a "
+            f"temporary of up to {bytes_text(int(made[spreading].max()))} that is summed right "
+            f"after: {subject.share(subject.time_ns(events))} of the time for writing and "
+            "reading it."
         ),
         saved_ns=max(subject.with_callers_ns(events) - product_ns, 0),
         saved_by=(
-            "these operators: a matrix product does the same without the tensor in between, at "
-            f"{FLOPS_A_NS} operations a nanosecond"
+            f"these operators, less a matrix product without the temporary, at {FLOPS_A_NS} "
+            "operations a nanosecond"
         ),
     )
 
 
 ATTENTION = Pattern(
     id="attention-by-hand",
-    title="Attention is computed in three steps",
+    title="Attention does not use a fused kernel",
     advice=(
-        "Call torch.nn.functional.scaled_dot_product_attention(query, key, value), with attn_mask "
-        "or is_causal where there is a mask; with nn.MultiheadAttention pass need_weights=False."
+        "Call torch.nn.functional.scaled_dot_product_attention(query, key, value), with "
+        "attn_mask or is_causal for a mask; with nn.MultiheadAttention pass "
+        "need_weights=False."
     ),
     find=_find_attention,
     needs=TENSORS,
@@ -140,7 +141,7 @@ ATTENTION = Pattern(
 
 BROADCAST = Pattern(
     id="summed-broadcast",
-    title="All pairs are written to memory only to be added up",
+    title="A large tensor of all pairs is only summed",
     advice=(
         "Use a product: torch.cdist(a, b) for distances, a @ b.T or torch.einsum for sums of "
         "products, torch.nn.functional.linear for weighted sums."

@@ -17,7 +17,7 @@ _COMPILE, _REGION = "_compile.compile_inner", "Torch-Compiled Region: "
 _COLLECT = "<built-in function collect>"
 
 _TINY, _MANY = 3, 500
-"""An operator is tiny if it takes less than so many times the fixed cost."""
+"""An operator is tiny if it takes less than this multiple of the call overhead."""
 
 _LULL_NS = 100_000_000
 """Without an operator for so long, a program is starting, importing or waiting."""
@@ -41,16 +41,16 @@ def _find_collections(subject: Subject) -> Evidence | None:
     return Evidence(
         events=pauses,
         explanation=(
-            f"Python's garbage collector stopped the program {len(pauses):,} times, for "
-            f"{time_text(total)} in all and {time_text(int(took.max()))} at the longest. "
-            "Nothing else runs meanwhile, and in a distributed job every other rank waits. Pauses "
-            "while the program imported or waited, with no operator in sight, are not counted."
+            f"Python's garbage collector stopped the program {len(pauses):,} times, "
+            f"{time_text(total)} in total, {time_text(int(took.max()))} at the longest. In a "
+            "distributed job all other ranks wait for it. Pauses during imports and waits, "
+            "without operators around, are not counted."
         ),
         saved_ns=int(took[again].sum()) - once,
         saved_by="the pauses themselves"
         + (
-            f", without the {time_text(alone)} of one that came only once: how often one of its "
-            "generation comes, a longer recording shows"
+            f", without {time_text(alone)} of a collection that came once; a longer recording "
+            "shows how often it repeats"
             if alone
             else ""
         ),
@@ -91,11 +91,11 @@ def _find_recompilations(subject: Subject) -> Evidence | None:
     return Evidence(
         events=compiled,
         explanation=(
-            f"torch.compile compiled {len(compiled):,} times while this was recorded, "
-            f"{time_text(total)} in all.{which}"
+            f"torch.compile compiled {len(compiled):,} times during the recording, "
+            f"{time_text(total)} in total.{which}"
         ),
         saved_ns=total,
-        saved_by="the compilations; those of a first call are only moved to before the recording",
+        saved_by="the compilations; those of a first call only move to before the recording",
     )
 
 
@@ -111,16 +111,14 @@ def _find_tiny_operators(subject: Subject) -> Evidence | None:
     return Evidence(
         events=tiny,
         explanation=(
-            f"{len(tiny):,} of {len(calls):,} operators take at most {time_text(_TINY * fixed)}, "
-            f"where getting from one operator to the next takes Python {time_text(fixed)} at its "
-            f"fastest and {time_text(each)} with these: {subject.share(cost)} of the time goes "
-            "into calling them."
+            f"{len(tiny):,} of {len(calls):,} operators take at most {time_text(_TINY * fixed)} "
+            f"each. Calling an operator from Python costs {time_text(fixed)} to "
+            f"{time_text(each)}: {subject.share(cost)} of the time is call overhead."
         ),
         saved_ns=int(fixed * len(tiny)),
         saved_by=(
-            f"the cost of calling them alone, {time_text(fixed)} each, as of the fastest: what "
-            "they take beyond that they compute, and it remains; operators that are fused are "
-            "called once, and a rewrite that needs fewer of them saves more"
+            f"the call overhead, {time_text(fixed)} each (the fastest call); computing remains. "
+            "Fused operators are called once; a rewrite with fewer operators saves more"
         ),
     )
 
@@ -157,8 +155,8 @@ COLLECTIONS = Pattern(
     cause=Cause.COLLECTION,
     title="Garbage collections interrupt the program",
     advice=(
-        "Call gc.collect() and gc.freeze() once after set-up; then gc.disable() and collect at a "
-        "point of your choice, the same on all ranks (every N steps, or between epochs)."
+        "Call gc.collect() and gc.freeze() once after set-up; then gc.disable() and collect at "
+        "fixed points, the same on all ranks (every N steps, or between epochs)."
     ),
     find=_find_collections,
 )
@@ -168,8 +166,8 @@ RECOMPILATIONS = Pattern(
     status=Status.PYTHON,
     title="torch.compile compiled during the recording",
     advice=(
-        "Warm up before recording (a schedule with more wait steps). If it compiles again and "
-        "again, run with TORCH_LOGS=recompiles to see why; mark sizes that change with "
+        "Warm up before recording (a schedule with more wait steps). For repeated "
+        "compilations, TORCH_LOGS=recompiles prints the reasons; mark varying sizes with "
         "torch.compile(dynamic=True) or torch._dynamo.mark_dynamic."
     ),
     find=_find_recompilations,
@@ -179,10 +177,10 @@ TINY_OPERATORS = Pattern(
     id="many-small-operators",
     status=Status.SMALL_OPERATORS,
     cause=Cause.DISPATCH,
-    title="The program calls very many very small operators",
+    title="Many small operators: call overhead dominates",
     advice=(
-        "torch.compile(model) fuses them; so do larger batches, foreach/fused optimizers and "
-        "library calls in place of hand-written formulas."
+        "Use torch.compile(model), larger batches, foreach/fused optimizers, and library calls "
+        "instead of hand-written formulas."
     ),
     find=_find_tiny_operators,
     is_general=True,

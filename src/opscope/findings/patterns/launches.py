@@ -41,14 +41,14 @@ def _find(subject: Subject) -> Evidence | None:
     return Evidence(
         events=events,
         explanation=(
-            f"{launches:,} operators of the GPU are sooner done than called, from "
-            f"{len(events):,} calls of the program: it waits for the host to launch the next. It "
-            f"has nothing to do {share_text(waiting)} of the time, for this and other reasons."
+            f"{launches:,} GPU operators finish faster than their launch takes, from "
+            f"{len(events):,} calls of the program, so the GPU waits for the host. It is idle "
+            f"{share_text(waiting)} of the time, for this and other reasons."
         ),
         saved_ns=subject.time_ns(events),
         saved_by=(
-            "what the GPU waits for these calls: a CUDA graph launches all of its work in one; it "
-            "holds what is the same in every step, shapes included"
+            "the time that the GPU waits for these calls: a CUDA graph launches all its work "
+            "at once, but needs the same shapes in every step"
         ),
         saves=Saves.HOST,
     )
@@ -73,7 +73,7 @@ def is_on_device(subject: Subject, operators: Values) -> Flags:
 LAUNCH_BOUND = Pattern(
     id="launch-bound",
     status=Status.LAUNCH_BOUND,
-    title="The GPU waits for the host to launch its work",
+    title="Launch-bound: the GPU waits for kernel launches",
     advice=(
         'Launch steps as CUDA graphs: torch.compile(model, mode="reduce-overhead"), '
         "torch.cuda.make_graphed_callables, or torch.cuda.CUDAGraph around a whole step; or give "

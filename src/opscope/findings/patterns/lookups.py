@@ -15,7 +15,7 @@ _ROWS = (2, 5)
 """Position of the number of rows in the table among the arguments of either."""
 
 _WORTH_SAYING, _FEW = 0.02, 4
-"""The table has to have so many times the rows that a step looks up."""
+"""Minimum ratio of table rows to rows that a step looks up."""
 
 _BYTES_A_NS = 8
 """Memory of an ordinary machine is read and written so fast by one thread."""
@@ -37,13 +37,13 @@ def _find_dense(subject: Subject) -> Evidence | None:
         events=rows,
         time_ns=total,
         explanation=(
-            f"{len(rows):,} backward passes of a lookup made a gradient as large as the whole "
-            f"table, {int(table_rows.max()):,} rows, of which at most {share_text(touched)} were "
-            "looked up; the optimizer then went through all of them: together "
-            f"{subject.share(total)} of the time."
+            f"{len(rows):,} backward passes of a lookup made a gradient of the whole table, "
+            f"{int(table_rows.max()):,} rows, of which at most {share_text(touched)} were "
+            f"looked up; the optimizer then updated all rows. Together {subject.share(total)} "
+            "of the time."
         ),
         saved_ns=int(total * (1 - touched)),
-        saved_by="making and applying gradients of the rows that were not looked up",
+        saved_by="computing and applying gradients of rows that were not looked up",
     )
 
 
@@ -61,7 +61,7 @@ def _dense_backward(subject: Subject) -> tuple[Values, Values, Values]:
 
 
 def _work_on(subject: Subject, elements: Values) -> int:
-    """Of training steps' outermost operators, their time for tensors with so many elements."""
+    """Time of the outermost optimizer operators for tensors of this size."""
     counts, event = subject.elements[:-1], subject.trace.table("tensors")["event"].astype(np.int64)
     chosen = (subject.within(subject.is_training & ~subject.is_operator) & subject.is_outermost)[
         event
@@ -89,12 +89,12 @@ def _find_one_hot(subject: Subject) -> Evidence | None:
     return Evidence(
         events=events,
         explanation=(
-            f"{int(products.sum()):,} products take rows out of a table by multiplying it with "
-            "ones and zeros: every row is read and multiplied, where one is wanted, "
+            f"{int(products.sum()):,} products select rows of a table by multiplying it with a "
+            "one-hot matrix: they read and multiply every row to get one, "
             f"{subject.share(subject.time_ns(events))} of the time."
         ),
         saved_ns=max(subject.with_callers_ns(events) - lookups_ns, 0),
-        saved_by="the encodings and the products: a lookup reads the wanted rows alone",
+        saved_by="the encodings and the products; a lookup reads only the selected rows",
     )
 
 
@@ -113,9 +113,9 @@ DENSE_GRADIENTS = Pattern(
 
 ONE_HOT = Pattern(
     id="one-hot-product",
-    title="Rows of a table are taken by a product with ones and zeros",
+    title="A one-hot product replaces a table lookup",
     advice=(
-        "Look them up: torch.nn.functional.embedding(indices, table) or table[indices] in place of "
+        "Use torch.nn.functional.embedding(indices, table) or table[indices] instead of "
         "one_hot(indices) @ table."
     ),
     find=_find_one_hot,

@@ -120,16 +120,16 @@ def _find(kind: _Kind, subject: Subject) -> Evidence | None:
         time_ns=took,
         explanation=(
             f"{kind.seen}: {int(rounds[first]):,} rounds, {time_text(each)} each, of which "
-            f"computing is {share_text(int(lines.work_ns[chosen].sum()) / max(took, 1))}. The rest "
-            "is calling from Python, once for every part."
+            f"operators compute {share_text(int(lines.work_ns[chosen].sum()) / max(took, 1))}. "
+            "The rest is call overhead in Python."
         ),
         saved_ns=min(total, subject.wall_ns),
         saved_by=(
-            f"about the time of the loop{passes} but one round and what its operators take beyond "
-            "the cost of a call: that remains when all parts are handled at once"
+            f"the time of the loop{passes} without one iteration and without the computing time "
+            "of its operators, which remains when all parts are handled at once"
             + (
-                f"; {_IN_ORDER:.0%} of it, as each round needs the one before: what runs them, "
-                "such as nn.GRU, still calls operators one by one, if not from Python"
+                f"; {_IN_ORDER:.0%} of it, as each iteration depends on the previous one: a "
+                "layer such as nn.GRU still runs one operator after the other, in C++"
                 if in_order.any()
                 else ""
             )
@@ -326,21 +326,21 @@ def _modules(subject: Subject, calls: LineCalls) -> Values:
     return found
 
 
-_PARTS = _Kind(_parts, FEWEST_ROUNDS, "A loop goes over the parts of a tensor")
-_LISTS = _Kind(_tensors, 8, "A loop changes many tensors one by one", _in_lists_ns, 0.0)
-_MODULES = _Kind(_modules, 4, "Modules of one class get the same tensor one after the other")
+_PARTS = _Kind(_parts, FEWEST_ROUNDS, "A loop iterates over the parts of a tensor")
+_LISTS = _Kind(_tensors, 8, "A loop updates many tensors one by one", _in_lists_ns, 0.0)
+_MODULES = _Kind(_modules, 4, "Modules of one class process the same tensor one by one")
 
 FOR_LOOP_INDEXING = Pattern(
     id="for-loop-indexing",
     status=Status.PYTHON,
-    title="A Python loop goes over the parts of a tensor",
+    title="A Python loop iterates over the parts of a tensor",
     advice=(
         "Replace the loop by one operation on the whole tensor: arithmetic with broadcasting, "
-        "slices, torch.arange, index_select, scatter_ or torch.stack; or torch.vmap the body. Give "
-        "a network all samples at once, and a recurrent one all time steps (nn.GRU, nn.LSTM). "
-        "torch.func.jacrev gives the gradients of many outputs together, and so does "
-        "torch.autograd.grad(..., is_grads_batched=True). Where all results at once are large, "
-        "take some hundred parts at a time."
+        "slices, torch.arange, index_select, scatter_ or torch.stack; or torch.vmap the body. "
+        "Give a network all samples at once, and a recurrent one all time steps (nn.GRU, "
+        "nn.LSTM). torch.func.jacrev gives the gradients of many outputs together, and so does "
+        "torch.autograd.grad(..., is_grads_batched=True). If all results together are too "
+        "large, process a few hundred parts at a time."
     ),
     find=partial(_find, _PARTS),
     helped_by=(Needs.SHAPES, Needs.STACKS),
@@ -349,9 +349,9 @@ FOR_LOOP_INDEXING = Pattern(
 TENSOR_BY_TENSOR = Pattern(
     id="tensor-by-tensor",
     status=Status.PYTHON,
-    title="A Python loop changes many tensors one by one",
+    title="A Python loop updates many tensors one by one",
     advice=(
-        "Hand over lists: torch._foreach_lerp_(averages, parameters, 0.01) and the other "
+        "Pass lists: torch._foreach_lerp_(averages, parameters, 0.01) and the other "
         "torch._foreach_* functions, torch.nn.utils.clip_grad_norm_, or "
         "torch.optim.swa_utils.get_ema_multi_avg_fn for moving averages."
     ),
@@ -363,11 +363,11 @@ TENSOR_BY_TENSOR = Pattern(
 MODULES_ONE_BY_ONE = Pattern(
     id="modules-one-by-one",
     status=Status.PYTHON,
-    title="Modules of one kind get the same input one by one",
+    title="Modules of one class process the same input one by one",
     advice=(
-        "Let one module do the work of all: one nn.Linear with the outputs of all of them, seen as "
-        "heads with view(); a grouped convolution; or torch.func.stack_module_state and torch.vmap "
-        "for an ensemble."
+        "Merge them into one module: one nn.Linear with all outputs, split into heads with "
+        "view(); a grouped convolution; or torch.func.stack_module_state and torch.vmap for an "
+        "ensemble."
     ),
     find=partial(_find, _MODULES),
     needs=(Needs.SHAPES, Needs.IDENTITY, Needs.MODULES, Needs.STACKS),

@@ -1,4 +1,4 @@
-"""What is set up again and again: layers, and worker processes."""
+"""Repeated set-up of layers and worker processes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def _find_modules(subject: Subject) -> Evidence | None:
     return Evidence(
         events=rows,
         explanation=(
-            f"{len(rows):,} modules were made, and filled with random weights, while another one "
-            f"ran: {subject.share(subject.time_ns(rows))} of the time. Their weights are new in "
-            "every call, and no optimizer knows them."
+            f"{len(rows):,} modules were created and initialised during the call of another "
+            f"module: {subject.share(subject.time_ns(rows))} of the time. Their weights are "
+            "random in every call, and no optimizer trains them."
         ),
         saved_ns=subject.time_ns(rows),
         saved_by="making them",
@@ -57,13 +57,13 @@ def _find_workers(subject: Subject) -> Evidence | None:
         time_ns=total,
         explanation=(
             f"The DataLoader started its worker processes {len(epochs):,} times, once for every "
-            f"pass over the data, and ended them: {time_text(took)}, and then waited for their "
-            f"first batches: {subject.share(total)} of the time in all."
+            f"epoch, and stopped them: {time_text(took)}. With the wait for their first batches "
+            f"this is {subject.share(total)} of the time."
         ),
         saved_ns=going - once,
         saved_by=(
-            f"all starts{' but one' if once else ''}, the ends, and the waits for a first batch "
-            "beyond those for later ones"
+            f"all starts{' but one' if once else ''}, the stops, and the waits for a first "
+            "batch beyond those for later ones"
         ),
     )
 
@@ -71,8 +71,8 @@ def _find_workers(subject: Subject) -> Evidence | None:
 MODULES = Pattern(
     id="modules-made-again",
     status=Status.PYTHON,
-    title="Layers are made anew in every call",
-    advice="Make them once, in __init__, and call them in forward.",
+    title="Layers are created in every call",
+    advice="Create them once, in __init__, and call them in forward.",
     find=_find_modules,
     needs=(Needs.STACKS,),
     helped_by=(Needs.LIBRARIES,),
@@ -82,7 +82,7 @@ MODULES = Pattern(
 WORKERS = Pattern(
     id="workers-started-again",
     status=Status.DATA_LOADING,
-    title="Worker processes are started for every pass over the data",
+    title="DataLoader workers are restarted for every epoch",
     advice=(
         "Pass persistent_workers=True to the DataLoader and keep it; for data that is in memory, "
         "num_workers=0 is often faster."

@@ -47,12 +47,13 @@ def _find_unaligned(subject: Subject) -> Evidence | None:
     return Evidence(
         events=unaligned,
         explanation=(
-            f"{len(unaligned):,} of {len(unaligned) + len(others):,} products in half precision "
-            f"have a dimension that is no multiple of {_ALIGNMENT}, so the matrix units cannot be "
-            f"fed in full; they take {subject.share(subject.time_ns(unaligned))} of the time."
+            f"{len(unaligned):,} of {len(unaligned) + len(others):,} half-precision products "
+            f"have a dimension that is not a multiple of {_ALIGNMENT}, so the matrix units are "
+            f"not fully used; they take {subject.share(subject.time_ns(unaligned))} of the "
+            "time."
         ),
         saved_ns=None,
-        saved_by="it depends on the library and the device; --benchmark measures it here",
+        saved_by="depends on library and device; --benchmark measures it on this machine",
     )
 
 
@@ -98,8 +99,9 @@ def _find_full_precision(subject: Subject) -> Evidence | None:
         ),
         saved_ns=total - left,
         saved_by=(
-            f"taking TF32 to be {speedup:g} times as fast on this device, and no kernel to take "
-            f"less than {_LEAST_KERNEL_NS // 1000} µs; --benchmark measures it here"
+            f"assuming that TF32 is {speedup:g} times as fast on this device and that a kernel "
+            f"takes at least {_LEAST_KERNEL_NS // 1000} µs; --benchmark measures it on this "
+            "machine"
         ),
         saves=Saves.WORK,
     )
@@ -120,10 +122,10 @@ def _tf32_speedup(subject: Subject) -> float:
 
 UNALIGNED = Pattern(
     id="unaligned-matmul",
-    title="Matrix products in half precision have odd sizes",
+    title="Half-precision matrix products have unaligned sizes",
     advice=(
         f"Make batch size, features and vocabulary multiples of {_ALIGNMENT} (better of 64), "
-        "padding where need be."
+        "with padding if necessary."
     ),
     find=_find_unaligned,
     needs=(Needs.SHAPES,),
@@ -132,7 +134,7 @@ UNALIGNED = Pattern(
 
 FULL_PRECISION = Pattern(
     id="full-precision-matmul",
-    title="Matrix products on the GPU do without TF32",
+    title="Float32 matrix products on the GPU do not use TF32",
     advice='Call torch.set_float32_matmul_precision("high") if 10 bits of mantissa are enough.',
     find=_find_full_precision,
     needs=(Needs.KERNELS, Needs.SHAPES),

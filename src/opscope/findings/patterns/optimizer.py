@@ -1,4 +1,4 @@
-"""What an optimizer does one parameter at a time, or in vain."""
+"""Optimizers that update one parameter at a time, and gradients filled with zeros."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def _find_single_tensor(subject: Subject) -> Evidence | None:
         ),
         saved_ns=int((np.maximum(took - work, 0) * (1 - left)).sum()),
         saved_by=(
-            "about the time of the steps but what their operators compute, of which calls for all "
-            f"parameters leave {left[most]:.0%}: these are still collected one by one"
+            "about the time of the steps without the computing time of their operators; a "
+            f"fused step keeps {left[most]:.0%} of it, to collect the parameters"
         ),
         advice=_advice(name.removesuffix(".step")),
     )
@@ -111,15 +111,15 @@ def _find_zeroed_gradients(subject: Subject) -> Evidence | None:
         event_time_ns=took.astype(np.int64),
         time_ns=cleared + added,
         explanation=(
-            f"{len(events):,} calls of zero_grad() filled gradients with zeros "
-            f"({len(zeros):,} operators, {time_text(cleared)}), so that the backward pass had to "
-            f"add to them instead of storing its result ({time_text(added)})."
+            f"{len(events):,} calls of zero_grad() filled gradients with zeros ({len(zeros):,} "
+            f"operators, {time_text(cleared)}), so the backward pass added to them instead of "
+            f"storing its result ({time_text(added)})."
         ),
         saved_ns=cleared + added - large,
-        saved_by="zero_grad(), and the additions in AccumulateGrad"
+        saved_by="zero_grad() and the additions in AccumulateGrad"
         + (
-            f", without {time_text(large)} for gradients of more than {bytes_text(_LARGE_BYTES)}: "
-            "on the CPU, memory for such is asked of the system anew, which may take longer"
+            f", without {time_text(large)} for gradients above {bytes_text(_LARGE_BYTES)}: on "
+            "the CPU, allocating these again may take longer"
             if large
             else ""
         ),
@@ -148,9 +148,9 @@ SINGLE_TENSOR = Pattern(
     status=Status.SMALL_OPERATORS,
     title="The optimizer updates one parameter at a time",
     advice=(
-        "Pass fused=True to the optimizer (Adam, AdamW, SGD and Adagrad have it, on CPU too), or "
-        "foreach=True where it is not offered. In one of your own, call functions for lists, such "
-        "as torch._foreach_add_."
+        "Pass fused=True to the optimizer (Adam, AdamW, SGD and Adagrad have it, also on CPU), "
+        "else foreach=True. In your own optimizer, use functions for lists, such as "
+        "torch._foreach_add_."
     ),
     find=_find_single_tensor,
     measure=measure_single_tensor,
@@ -161,8 +161,8 @@ ZEROED_GRADIENTS = Pattern(
     id="gradients-set-to-zero",
     title="Gradients are set to zero, not to None",
     advice=(
-        "Call zero_grad(set_to_none=True), which is the default since torch 2.0. The one "
-        "difference: a parameter that got no gradient has None, and the optimizer skips it."
+        "Call zero_grad(set_to_none=True), which is the default since torch 2.0. The only "
+        "difference: a parameter without gradient has None, and the optimizer skips it."
     ),
     find=_find_zeroed_gradients,
     link="https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#disable-gradient-calculation-for-validation-or-inference",

@@ -1,4 +1,4 @@
-"""What is made whole, row by row, and then read in part."""
+"""Results of which only a small part is read."""
 
 from __future__ import annotations
 
@@ -48,18 +48,17 @@ def _find(subject: Subject) -> Evidence | None:
     stays = took * (read[rows] / made[rows]) + np.where(sorting[rows], given * _LOOKED_AT_NS, 0)
     part = float(np.minimum(stays, took).sum()) / max(int(took.sum()), 1)
     saved = int(subject.with_callers_ns(rows) * (1 - part))
-    looking = f"; {_LOOKED_AT_NS} ns for looking at an element stay" if sorting[rows].any() else ""
+    looking = f"; {_LOOKED_AT_NS} ns for reading an element remain" if sorting[rows].any() else ""
     return Evidence(
         events=rows,
         explanation=(
-            f"{len(rows):,} operators each made up to {bytes_text(int(made[rows].max()))}, of "
-            f"which {share_text(float(read[rows].sum() / made[rows].sum()))} was read afterwards: "
-            f"{subject.share(saved)} of the time is for the rest."
+            f"{len(rows):,} operators each wrote up to {bytes_text(int(made[rows].max()))}, of "
+            f"which {share_text(float(read[rows].sum() / made[rows].sum()))} was read "
+            f"afterwards: {subject.share(saved)} of the time goes into the unused rest."
         ),
         saved_ns=saved,
         saved_by=(
-            "these operators, with the Python that calls them, but for the part that is read"
-            + looking
+            "these operators and the Python that calls them, less the part that is read" + looking
         ),
     )
 
@@ -89,12 +88,12 @@ def _read(subject: Subject) -> Values:
 
 PARTLY_USED = Pattern(
     id="partly-used-results",
-    title="Results are made whole, and a small part of them is read",
+    title="Only a small part of a result is used",
     advice=(
-        "Choose first, then compute: sample from the list and stack what was sampled, index the "
-        "hidden state before the layer (head(hidden[:, -1]), not head(hidden)[:, -1]). Take "
-        "torch.topk for the first few of what is sorted, and torch.kthvalue for one. What is "
-        "needed again and again can be put together once, before the loop."
+        "Select before computing: stack only the sampled items; index the hidden state before "
+        "the layer (head(hidden[:, -1]), not head(hidden)[:, -1]). Use torch.topk or "
+        "torch.kthvalue instead of a full sort. Build tensors that are used repeatedly once, "
+        "before the loop."
     ),
     find=_find,
     needs=TENSORS,

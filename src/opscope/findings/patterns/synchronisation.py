@@ -56,8 +56,8 @@ def _on_device(subject: Subject, waits: Values) -> Evidence | None:
     copies = _pageable_copies(subject, around)
     copying = subject.time_ns(copies)
     copied = (
-        f" {len(copies):,} times it copied from or to pageable memory, which the driver copies "
-        f"once more and the host waits for: {time_text(copying)}."
+        f" {len(copies):,} copies used pageable memory, which the driver copies a second time "
+        f"while the host waits: {time_text(copying)}."
         if len(copies)
         else ""
     )
@@ -71,19 +71,19 @@ def _on_device(subject: Subject, waits: Values) -> Evidence | None:
         event_time_ns=took,
         time_ns=int(took.sum()) + copying,
         explanation=(
-            f"{len(waits):,} times an operator ({_most_frequent(subject, around)}) waited for the "
-            f"device, {_each(took)}. Until it returns Python launches nothing, and the device runs "
-            f"out of work.{copied}"
+            f"{len(waits):,} times an operator ({_most_frequent(subject, around)}) waited for "
+            f"the device, {_each(took)}. Python launches no work during the wait, so the device "
+            f"becomes idle.{copied}"
         ),
         saved_ns=idled + copying + looking if len(start) else None,
         saved_by=(
             (
-                "the time the device then stood idle, until the next work reached it"
+                "the idle time of the device after each wait"
                 if len(start)
-                else "what the device did was not recorded, nor then how long it stood idle"
+                else "unknown: device work was not recorded"
             )
             + ("; the host's part of copies from pageable memory" if len(copies) else "")
-            + ("; looking for where a mask is true" if len(looks) else "")
+            + ("; finding the true elements of a mask" if len(looks) else "")
         ),
         saves=Saves.WALL,
     )
@@ -116,8 +116,8 @@ def _on_host(subject: Subject) -> Evidence | None:
         events=around,
         explanation=(
             f"{len(around):,} times ({_most_frequent(subject, around)}) Python waited for the "
-            f"value of a tensor, {_each(subject.duration_ns[around])}: {subject.share(total)} of "
-            "the time. On a GPU each of these stops the program until the device is done."
+            f"value of a tensor, {_each(subject.duration_ns[around])}: {subject.share(total)} "
+            "of the time. On a GPU each of these calls waits until the device has finished."
         ),
         saved_ns=total,
         saved_by="the time in these calls",
@@ -136,12 +136,12 @@ def _most_frequent(subject: Subject, rows: Values) -> str:
 SYNCHRONISATION = Pattern(
     id="implicit-synchronisation",
     status=Status.DEVICE_IDLE,
-    title="Python waits for values of tensors",
+    title="Python waits for tensor values, as in .item()",
     advice=(
-        "Keep losses and metrics as tensors and read them every N steps (total += loss.detach(); "
-        "total.item() at the end); replace `if tensor:` and boolean indexing by torch.where; leave "
-        "torch.cuda.synchronize() out of loops; copy "
-        "with non_blocking=True, to the device from pinned memory (pin_memory=True in DataLoader)."
+        "Keep losses and metrics as tensors and read them every N steps (total += "
+        "loss.detach(); total.item() at the end); replace `if tensor:` and boolean indexing by "
+        "torch.where; keep torch.cuda.synchronize() out of loops; copy with non_blocking=True, "
+        "to the device from pinned memory (pin_memory=True in DataLoader)."
     ),
     find=_find,
     link="https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization",

@@ -50,18 +50,18 @@ def _find(subject: Subject) -> Evidence | None:
         return None
     total, named = sum(one.time_ns for one in lines), lines[:MOST_PLACES]
     words = "; ".join(f"{one.what} {subject.share(one.time_ns)}" for one in named[:3])
-    told = " Of Python code the line is told from the calls before and after it."
+    told = " Lines of Python code are approximate, derived from the calls around them."
     return Evidence(
         events=np.concatenate([one.events for one in named]),
         time_ns=total,
         explanation=(
-            f"{subject.share(total)} of the time passes outside torch, in Python or in libraries "
-            f"that torch knows nothing of: {words}."
-            + (told if any(one.is_between_calls for one in named) else "")
+            f"{subject.share(total)} of the time is spent in Python and in libraries outside "
+            f"torch: {words}." + (told if any(one.is_between_calls for one in named) else "")
         ),
         saved_ns=total,
         saved_by=(
-            "all of the time at these lines; at most, as some of it may be what the program is for"
+            "all of the time at these lines; an upper bound, as the program may need some of "
+            "this work"
         ),
         places=tuple(one.place for one in named),
     )
@@ -136,10 +136,10 @@ TIME_OUTSIDE_TORCH = Pattern(
     id="time-outside-torch",
     status=Status.PYTHON,
     cause=Cause.PYTHON,
-    title="Time passes in Python and in libraries outside torch",
+    title="Time is spent in Python and libraries outside torch",
     advice=(
-        "Do what does not change once, before the loop; do the rest on whole tensors, in torch, or "
-        "beside the training (in workers of the DataLoader, in another thread or process)."
+        "Move constant work out of the loop; do the rest on whole tensors in torch, or in "
+        "parallel (DataLoader workers, another thread or process)."
     ),
     find=_find,
     needs=(Needs.STACKS, Needs.EVENTS),

@@ -1,4 +1,4 @@
-"""Gradients that are computed and let go of, or kept for ever, before anything has read them."""
+"""Gradients that are computed but freed, or kept for ever, without being read."""
 
 from __future__ import annotations
 
@@ -75,13 +75,12 @@ def _find(subject: Subject) -> Evidence | None:
         events=steps[going],
         event_time_ns=took[going],
         explanation=(
-            f"{len(lost):,} gradients of parameters were computed, together with others that were "
-            "used, and cleared before anything had read them, or never read at all: "
-            f"{int(whole.sum()):,} steps of backward passes for nothing else, "
+            f"{len(lost):,} gradients of parameters were computed but never read: "
+            f"{int(whole.sum()):,} steps of backward passes have no other use, "
             f"{subject.share(took.sum())} of the time."
         ),
         saved_ns=int(took.sum()),
-        saved_by="what of the backward passes led to these gradients alone",
+        saved_by="the parts of backward passes that only lead to these gradients",
         places=subject.sites.places(forward[called], took[called]),
     )
 
@@ -166,12 +165,12 @@ def _useless(subject: Subject, part: Values, uses: _Uses, lost: Values) -> Flags
 
 UNUSED_GRADIENTS = Pattern(
     id="gradients-never-used",
-    title="Gradients are computed that nothing uses",
+    title="Unused gradients are computed",
     advice=(
-        "Cut the graph where a pass needs no more of it: detach() what the generator made for the "
-        "step of its judge, or make it under torch.no_grad(). Call requires_grad_(False) on "
-        "networks that a pass only goes through, and on parameters that no optimizer has. Where "
-        "one gradient alone is wanted, as of an input, take that with torch.autograd.grad()."
+        "Stop gradients early: detach() the generator's output for the discriminator step, or "
+        "create it under torch.no_grad(). Call requires_grad_(False) on networks that are not "
+        "trained, and on parameters without optimizer. For the gradient of one input only, use "
+        "torch.autograd.grad()."
     ),
     find=_find,
     needs=TENSORS,

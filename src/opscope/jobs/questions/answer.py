@@ -1,4 +1,4 @@
-"""Asking a question about a job, and what comes back."""
+"""Queries on a job, and their results."""
 
 from __future__ import annotations
 
@@ -99,9 +99,9 @@ def ask_job(
                 raise
             first = next(iter(str(error).splitlines()), type(error).__name__).rstrip(".")
             raise TraceFormatError(
-                f"The engine {engine.value} could not answer: {first}. Check that nobody removes "
-                f"or writes the files called rollup_*.parquet, then make them anew with `opscope "
-                "ranks --rollup --again`."
+                f"The query engine {engine.value} failed: {first}. Check that no process "
+                "removes or writes the files rollup_*.parquet, then recompute them with "
+                "`opscope ranks --rollup --again`."
             ) from error
     kind = next(iter(rollups)).kind
     columns = found.column_names

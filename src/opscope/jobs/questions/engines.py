@@ -1,4 +1,4 @@
-"""What answers questions: DuckDB in this process, or Spark, here or elsewhere.
+"""Query engines: DuckDB in this process, or Spark.
 
 Each reads the same files and is given the same expressions.
 """
@@ -62,7 +62,7 @@ def engine_called(name: EngineName, master: str | None = None) -> Iterator[Engin
     """An engine that is ready; errors and ``master`` as of :func:`ask_job`."""
     if name is EngineName.DUCKDB:
         if master is not None:
-            raise UsageError("A master is one of Spark. Ask with engine spark, or leave it out.")
+            raise UsageError("--master is for Spark. Add --engine spark, or omit --master.")
         yield _DuckDB()
         return
     spark = _Spark(master)
@@ -131,8 +131,8 @@ def _ibis() -> Any:
         import ibis
     except ImportError as error:
         raise MissingDependencyError(
-            "Questions about a job need Ibis, which is not installed. "
-            "Run: pip install 'opscope[job]'."
+            "Queries about a job need Ibis, which is not installed. Run: pip install "
+            "'opscope[job]'."
         ) from error
     return ibis
 
@@ -144,7 +144,7 @@ def _session(master: str | None) -> Any:
     except ImportError as error:
         raise MissingDependencyError(
             "The engine spark needs PySpark, which is not installed. Run: pip install "
-            "'opscope[spark]' (or ask the engine duckdb, which gives the same answers)."
+            "'opscope[spark]' (or use the engine duckdb, which gives the same results)."
         ) from error
     wanted = master or os.environ.get(MASTER) or ""
     active = SparkSession.getActiveSession()
@@ -163,7 +163,7 @@ def _session(master: str | None) -> Any:
         first = next(iter(str(error).splitlines()), type(error).__name__).rstrip(".")
         raise UsageError(
             f"Spark does not start with master {wanted or LOCAL}: {first}. Check the master "
-            f"(--master, {MASTER}) and that Java runs here, or ask the engine duckdb."
+            f"(--master, {MASTER}) and that Java runs here, or use the engine duckdb."
         ) from error
 
 
@@ -172,6 +172,6 @@ def _check_java() -> None:
     found = Path(home, "bin", "java").exists() if home else shutil.which("java")
     if not found:
         raise MissingDependencyError(
-            "The engine spark needs Java 17, which is not on the PATH, nor at JAVA_HOME. Install "
-            "it, or ask the engine duckdb, which gives the same answers."
+            "The engine spark needs Java 17, which is not on the PATH, nor at JAVA_HOME. "
+            "Install it, or use the engine duckdb, which gives the same results."
         )

@@ -78,7 +78,7 @@ def _totals(table: str, keys: Sequence[str], tables: Tables) -> Expression:
 def _with_zeros(
     by: Expression, keys: Sequence[str], value: str, processes: Expression
 ) -> Expression:
-    """A row for everybody and whatever anybody has: who has nothing of it has 0."""
+    """A row for each process and key; 0 for missing keys."""
     grid = by.select(*keys).distinct().cross_join(processes)
     joined = grid.left_join(by.select(*keys, "of", value), [*keys, "of"])
     kept = {name: joined[name] for name in (*keys, "of")}

@@ -1,4 +1,4 @@
-"""The questions that a job can be asked, by name."""
+"""The named queries on a job."""
 
 from __future__ import annotations
 
@@ -36,22 +36,21 @@ class JobQuestion(str, Enum):
 
 
 _MEANINGS = {
-    JobQuestion.RANKS: "What a step of each takes without others, and in how many it is the "
-    "slowest; the slowest first.",
-    JobQuestion.STEPS: "Which rank takes longest for each step without others, and how much longer "
+    JobQuestion.RANKS: "Own time of a step of each rank, without waiting for others, and in how "
+    "many steps it is the slowest; slowest first.",
+    JobQuestion.STEPS: "The rank with the longest own time of each step, and how much longer it is "
     "than the median.",
-    JobQuestion.OPERATORS: "Own time of each operator and kernel over all ranks, and who has most "
-    "and least of it; most time first.",
-    JobQuestion.MODULES: "The same by module and part of a step.",
+    JobQuestion.OPERATORS: "Own time of each operator and kernel over all ranks, with the largest "
+    "and smallest rank; most time first.",
+    JobQuestion.MODULES: "The same by module and phase of a step.",
     JobQuestion.LINES: "The same by line of the program.",
-    JobQuestion.SPREAD: "Who is furthest above the median, of each operator, module and line; "
-    "the largest difference first.",
-    JobQuestion.CAUSES: "What the time of each went to, beside the median; the largest "
-    "difference first.",
-    JobQuestion.MEMORY: "How much each had in use at its peak, by device and what it was for; most "
+    JobQuestion.SPREAD: "The rank furthest above the median, for each operator, module and line; "
+    "largest difference first.",
+    JobQuestion.CAUSES: "Time of each rank by cause, compared with the median; largest difference "
     "first.",
-    JobQuestion.LOSSES: "What was dropped of recordings, or only a newer opscope knows, "
-    "and of whose most.",
+    JobQuestion.MEMORY: "Peak memory of each rank, by device and category; largest first.",
+    JobQuestion.LOSSES: "Dropped events, and data that only a newer opscope can read, with the "
+    "rank that lost most.",
 }
 
 _TABLES = {

@@ -1,1 +1,1 @@
-"""What questions about many processes need of each: small tables beside those of a trace."""
+"""Rollups: precomputed statistics of one process, stored beside its trace."""

@@ -1,5 +1,5 @@
-"""Where in the program the steps of one process spend their time: by cause, part of a step, line,
-module and operator, so that two processes can be laid beside each other without their traces."""
+"""Step time of one process by place: cause, phase, line, module and operator, so that two processes
+can be laid beside each other without their traces."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def place_columns(subject: Subject, scale: float = 1.0) -> Columns:
 
 
 def places_of_table(table: Table, steps: int) -> ProcessPlaces:
-    """What was written of a process with so many steps."""
+    """The stored statistics of a process, with its number of steps."""
     places = [ProgramPlace(*row) for row in zip(*(table[n].tolist() for n in _PLACE), strict=True)]
     time_ns: dict[Cause, dict[ProgramPlace, int]] = {}
     own_line: dict[ProgramPlace, int] = {}
@@ -178,7 +178,7 @@ class Excess:
 def find_excess(slow: ProcessPlaces, other: ProcessPlaces, cause: Cause) -> Excess | None:
     """Where the slow process spends more time of a cause than the other; None where it does not.
 
-    Of waiting for a processor, which strikes anywhere, only the phase.
+    Of waiting for a CPU, which strikes anywhere, only the phase.
     """
     more = _of_a_step(slow, cause)
     for place, time in _of_a_step(other, cause).items():

@@ -1,4 +1,4 @@
-"""What rollups hold, read without the traces that they were made of."""
+"""Reads rollups without reading their traces."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class Rollup:
     def _damaged(self, table: str) -> UnreadableProcessError:
         part = part_of_folder(Path(self.mark.part))
         file = shown_path(self.folder / f"{table}.parquet")
-        why = f"{file} is damaged. Make it anew: `opscope ranks --rollup --again`."
+        why = f"{file} is damaged. Recompute it: `opscope ranks --rollup --again`."
         return UnreadableProcessError(why, part, why)
 
 

@@ -171,7 +171,7 @@ COLLECTIVES = TableSchema(
         Column("end_ns", "int64", "when that ended; -1 not recorded", -1),
         Column("sent_bytes", "int64", "that the process gives"),
         Column("received_bytes", "int64", "that it gets"),
-        Column("exposed_ns", "int64", "in which the process had nothing else to do meanwhile"),
+        Column("exposed_ns", "int64", "in which the process did no other work"),
         Column("step", "int64", "number of the step that was marked; -1 outside", -1),
     ),
 )

@@ -45,8 +45,8 @@ def roll_up(folder: str, target: str) -> str:
         if into == part:
             return f"The rollup of {part} cannot be written: {why}."
         return (
-            f"What {part} adds up to cannot be written to {tempfile.gettempdir()}: {why}. "
-            "Set TMPDIR to a folder with room."
+            f"The rollup of {part} cannot be written to {tempfile.gettempdir()}: {why}. Set "
+            "TMPDIR to a folder with free space."
         )
     return ""
 

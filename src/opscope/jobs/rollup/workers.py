@@ -1,4 +1,4 @@
-"""Processes that add up traces and read files of a job, as many beside each other as fit."""
+"""Worker processes that compute rollups and read files of a job in parallel."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def in_workers(tasks: Sequence[Sequence[str]], largest_bytes: int) -> Iterator[s
 
 
 def _at_once(tasks: int, largest_bytes: int) -> int:
-    """How many may be done beside each other: one for a processor, as far as memory goes."""
+    """Number of parallel workers: one for each CPU, limited by memory."""
     left = memory_left()
     fit = tasks if left is None else left // (largest_bytes + _BYTES_OF_PROCESS)
     return max(min(tasks, fit, len(os.sched_getaffinity(0))), 1)

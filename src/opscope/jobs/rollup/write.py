@@ -60,10 +60,12 @@ def write_rollup(
         raise TraceFormatError(f"{folder} is not the folder of a process, such as rank=00003.")
     of = content_of(folder)
     with part_as_needed(folder) if trace is None else nullcontext(trace) as trace:
-        require_memory(len(trace.events) * _BYTES_PER_EVENT, f"adding up {shown_path(folder)}")
+        require_memory(
+            len(trace.events) * _BYTES_PER_EVENT, f"computing statistics of {shown_path(folder)}"
+        )
         contents = contents_of(trace, part, may_import_torch)
         lost = trace.ledger.missing()
-    # Whoever reads meanwhile finds none, and not parts of two.
+    # A concurrent reader finds no rollup, instead of parts of two.
     (into / ROLLUP).unlink(missing_ok=True)
     mark = RollupMark(
         of=of,

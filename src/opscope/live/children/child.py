@@ -24,7 +24,7 @@ from opscope.storage.processes import reserve_number
 from opscope.torch_api.drop_in.install import install_and_answer
 
 _FINALIZERS_LAST = -1000
-"""Exit priority in multiprocessing's children: after everybody else's."""
+"""Exit priority in multiprocessing's children: after all others."""
 
 
 def expect_torch(folder: str) -> MetaPathFinder | None:

@@ -60,9 +60,9 @@ class ChildrenOfRun:
             self._settings.write()
         except OSError as error:
             raise UsageError(
-                f"Nothing can be written to {folder} ({error.strerror or error}), where the "
-                "processes of the program are to be recorded, so nothing was run. Choose a place "
-                "you may write to with --output."
+                f"{folder}, the folder for the traces of the processes, is not writable "
+                f"({error.strerror or error}), so the program was not started. Choose a "
+                "writable folder with --output."
             ) from error
         note_process(str(folder), "program")
         self._enter_environment()

@@ -1,4 +1,4 @@
-"""What is recorded of one process of a job, in the way that the job was asked for.
+"""The recording of one child process, with the settings of the job.
 
 Each is started once and stopped once, by the process that it is of. What they record is in files,
 of which others make traces, except where devices were used: only their process can ask them what

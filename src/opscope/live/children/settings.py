@@ -1,4 +1,4 @@
-"""What processes of a job are told: by a file in the folder of the trace."""
+"""Settings for child processes, in a file in the trace folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where processes listen, and who is at the other end of a socket."""
+"""Sockets of listening processes, and the identity of the peer."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Address:
 
 
 def own_folder() -> Path:
-    """This user's folder, made if need be, that nobody else can enter."""
+    """This user's private folder; created if missing."""
     folder = _folders_of(os.getuid())[0]
     try:
         folder.mkdir(mode=0o700, parents=False, exist_ok=True)
@@ -80,7 +80,7 @@ def own_folder() -> Path:
 
 
 def opened_folder(user: int) -> tuple[Path, int]:
-    """A user's folder under /tmp, made if need be, that nobody else can enter; open."""
+    """A user's private folder under /tmp, created if missing; open."""
     folder = _temporary(user)
     try:
         try:
@@ -91,8 +91,8 @@ def opened_folder(user: int) -> tuple[Path, int]:
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError as error:
         raise ReachError(
-            f"{folder} cannot be used: {error.strerror or error}. It has to be a folder of user "
-            f"{user} alone; remove what is there."
+            f"{folder} cannot be used: {error.strerror or error}. It must be a folder that only "
+            f"user {user} can access; remove it."
         ) from error
     try:
         _check(folder, user, os.fstat(opened))
@@ -180,8 +180,8 @@ def _check(folder: Path, owner: int | None, there: os.stat_result | None = None)
     is_private = stat.S_ISDIR(there.st_mode) and not there.st_mode & 0o077
     if not is_private or there.st_uid not in (owner, 0):
         raise ReachError(
-            f"{folder} is not a folder that only its user can enter, so what listens there is not "
-            "to be trusted. Remove it, or set XDG_RUNTIME_DIR to a folder of your own."
+            f"{folder} is accessible to other users, so its sockets are not trusted. Remove it, "
+            "or set XDG_RUNTIME_DIR to a folder of your own."
         )
 
 

@@ -1,4 +1,4 @@
-"""What a process does when it is asked: one function per word."""
+"""Requests that a process answers: one function for each."""
 
 from __future__ import annotations
 
@@ -33,25 +33,27 @@ class AskedSession:
         version = said.get("opscope")
         if version != VERSION:
             return {
-                "error": f"This process speaks version {VERSION} of the protocol, and was asked in "
-                f"version {version}. Use the same version of opscope on both sides."
+                "error": (
+                    f"This process uses version {VERSION} of the protocol, the request version "
+                    f"{version}. Use the same version of opscope on both sides."
+                )
             }
         return self.answer(said, file)
 
     def answer(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
-        """Do what is asked; what goes wrong is an answer too."""
+        """Execute the request; errors become answers."""
         answer = _ANSWERS.get(str(said.get("do")))
         try:
             if answer is None:
                 raise ReachError(
-                    f"This process does not know {said.get('do')!r}. Ask with an opscope of the "
-                    "same version."
+                    f"This process does not know the request {said.get('do')!r}. Use the same "
+                    "version of opscope on both sides."
                 )
             return answer(self, said, file)
         except OpscopeError as error:
             return {"error": str(error)}
         except Exception as error:
-            return {"error": f"{type(error).__name__}: {error}. Look at the program's own output."}
+            return {"error": f"{type(error).__name__}: {error}. See the output of the program."}
 
     def close(self) -> None:
         """The client is gone: leave the process as it was."""
@@ -80,14 +82,14 @@ class AskedSession:
     def record(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
         """Record for as long as this connection lasts."""
         if self._bound is not None:
-            raise ReachError("This connection records already. Open another one.")
+            raise ReachError("This connection already records. Open another one.")
         self._bound = _begun(said)
         return {"began_ns": time.time_ns()}
 
     def hand_over(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
         """What was recorded for this connection."""
         if self._bound is None:
-            raise ReachError("Nothing is recorded for this connection. Ask it to record first.")
+            raise ReachError("This connection has no recording. Start one first.")
         answer = self._bound.write(file, str(said.get("folder", "")))
         self._bound = None
         return answer
@@ -98,22 +100,22 @@ class AskedSession:
             self._steps = StepClock()
             self._steps.begin()
         if self._bound is None or file is None:
-            raise ReachError("Nothing is recorded for this connection. Ask it to record first.")
+            raise ReachError("This connection has no recording. Start one first.")
         count, durations_ns = self._steps.take()
         return {**self._bound.rotate(file), "steps": count, "steps_ns": durations_ns}
 
     def start(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
-        """Record until somebody says stop."""
+        """Record until a stop request."""
         if self._started.recording is not None:
-            raise ReachError("It records already. Stop it first: opscope attach --stop PID.")
+            raise ReachError("It already records. Stop it first: opscope attach --stop PID.")
         self._started.recording = _begun(said)
         return {"began_ns": time.time_ns()}
 
     def stop(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
-        """Hand over what ``start`` has recorded; it is there until somebody has it."""
+        """Send the recording of ``start``; it is kept until it was sent."""
         recording = self._started.recording
         if recording is None:
-            raise ReachError("Nothing was started in it. Begin with: opscope attach --start PID.")
+            raise ReachError("It does not record. Start with: opscope attach --start PID.")
         answer = recording.write(file, str(said.get("folder", "")))
         self._started.recording = None
         return answer
@@ -122,10 +124,7 @@ class AskedSession:
         """Have its flight recorder write what it holds."""
         recorders = _flight_recorders()
         if not recorders:
-            raise ReachError(
-                "No flight recorder is on in it. Record what happens from now on: opscope attach "
-                "PID."
-            )
+            raise ReachError("It has no flight recorder. Record from now on: opscope attach PID.")
         return {"trace": str(recorders[0].dump(str(said.get("reason", "")), wait=False))}
 
 
@@ -150,7 +149,7 @@ _ANSWERS: dict[str, Answer] = {
 
 
 def _begun(said: dict[str, Any]) -> AskedRecording:
-    """What is asked for, recorded from now on."""
+    """A new recording with the requested settings."""
     from opscope.live.control.recordings import AskedRecording, options_of
 
     recording = AskedRecording(options_of(said.get("recorded", {})))

@@ -1,7 +1,7 @@
-"""What another program's interpreter runs when it is asked to listen (``sys.remote_exec``).
+"""The code that another program's interpreter runs to start listening (``sys.remote_exec``).
 
 It runs where that program happens to be, maybe long after the client has given up, and is not
-told its own path. So it does nothing without a link in a folder that nobody but this user and root
+told its own path. So it does nothing without a link in a folder that only this user and root
 can write to, which says where opscope is, and which the client takes back. It works in a thread
 of its own: an interruption of the program is not raised in here, and the program does not wait for
 modules to be imported.

@@ -1,4 +1,5 @@
-"""Asking a process: every wait has a limit, because who is asked may hold the GIL or be stopped."""
+"""Requests to a process: every wait has a limit, because the process may hold the GIL or be
+stopped."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from opscope.live.control.protocol import VERSION, ReceivedLines, send
 ANSWER_S = 5.0
 """So long a process may take to say that it is there."""
 WORK_S = 120.0
-"""So long it may take to do what it is asked: compiling the bridge, writing a log."""
+"""Time limit of a request: compiling the bridge, writing a log."""
 _ENDING_S = 5.0
 """So long a process that closes its files may take to be gone."""
 _LOOK_S = 1.0
@@ -93,8 +94,9 @@ class Asking:
             self._socket.connect(str(self._address.path))
             if not is_process(peer_of(self._socket), self._address.process):
                 raise ReachError(
-                    f"Another process listens at {self._address.path} than its name says, so it "
-                    "is not asked. It may be of another container; `opscope attach` lists who can."
+                    f"The process that listens at {self._address.path} is not the one in its "
+                    "name; it may be in another container. `opscope attach` lists the "
+                    "reachable processes."
                 )
             return self._answered({"do": "status"}, answer_s)
         except BaseException:
@@ -133,14 +135,11 @@ class Asking:
     def _silent(self, limit_s: float) -> ReachError:
         process = self._address.process
         is_known = why_silent(process)
-        why = is_known or (
-            "most likely its GIL is held by code in C that never lets go, or it is busy with what "
-            "somebody else has asked"
-        )
+        why = is_known or ("most likely C code holds its GIL, or it serves another request")
         if is_known:
             limit_s = min(limit_s, ANSWER_S)
         return ReachError(
-            f"Process {process} does not answer within {limit_s:g} s: {why}. Ask again later; a "
+            f"Process {process} does not answer within {limit_s:g} s: {why}. Try again later; a "
             "flight recorder with a Hang or an OnSignal trigger writes a dump even then."
         )
 
@@ -151,24 +150,22 @@ class Asking:
             _wait_for_end(process)
         if not is_there(process):
             return ReachError(
-                f"Process {process} has ended. What was recorded in it since is lost; use "
-                "`opscope run` to keep what a program does until its end."
+                f"Process {process} has ended, and its recording is lost; use `opscope run` to "
+                "keep a recording until the end of a program."
             )
         reason = getattr(error, "strerror", None) or str(error)
         if has_left:
-            reason = (
-                "it listens no more, as one does that becomes another program (exec) or takes long "
-                "to end"
-            )
+            reason = "it no longer listens: it became another program (exec) or is ending"
         return ReachError(
-            f"Process {process} cannot be asked: {reason}. See with `opscope attach` who can."
+            f"Process {process} is not reachable: {reason}. `opscope attach` lists the "
+            "reachable processes."
         )
 
 
 def why_silent(process: int) -> str | None:
     """Why a process cannot answer, where the kernel knows; None: it could."""
     return {
-        "T": "it is stopped (kill -CONT lets it go on)",
+        "T": "it is stopped (kill -CONT continues it)",
         "t": "a debugger has stopped it",
         "D": "it waits for a disk or a device",
         "Z": "it has ended",
@@ -196,18 +193,21 @@ def _wait_for_end(process: int) -> None:
 
 def _not_listening(process: int) -> str:
     if not is_there(process):
-        return f"There is no process {process}. See with `opscope attach` which can be reached."
+        return f"There is no process {process}. `opscope attach` lists the reachable processes."
     return (
         f"Process {process} does not listen ({_command_of(process)}). Start it with "
-        "OPSCOPE_CONTROL=1 under `opscope run`, or where it imports opscope, or have it call "
+        "OPSCOPE_CONTROL=1 under `opscope run`, or with an import of opscope, or let it call "
         f"opscope.listen(). {_other_ways()}"
     )
 
 
 def _other_ways() -> str:
     if hasattr(sys, "remote_exec"):
-        return "Or let `opscope attach` ask its Python, which needs to be of this very version."
-    return "A Python from 3.14 on can be asked to from outside; this one is older."
+        return (
+            "`opscope attach` can also make its Python listen, if both have exactly the same "
+            "version."
+        )
+    return "From Python 3.14 on, `opscope attach` can make a process listen; this Python is older."
 
 
 def _command_of(process: int) -> str:

@@ -1,4 +1,4 @@
-"""One connection to a process that listens: requests in, answers out, and nothing waits for it.
+"""One connection to a listening process, without blocking: requests in, answers out.
 
 Who connects may send anything, in pieces, and read slowly or not at all. What is not read stays
 here, of one answer at most: the next request is taken when that is gone.

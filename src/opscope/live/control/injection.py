@@ -67,9 +67,8 @@ def _have_it_listen(process: int, execute: Callable[[int, str], None]) -> None:
             if not is_there(process):
                 raise _has_ended(process) from error
             raise ReachError(
-                f"Process {process} cannot be asked to listen: {error}. Its Python has to be of "
-                "this version, and this user has to be allowed to trace it; or start it with "
-                "OPSCOPE_CONTROL=1."
+                f"Process {process} cannot be made to listen: {error}. It needs this version of "
+                "Python and permission to trace it; or start it with OPSCOPE_CONTROL=1."
             ) from error
         _wait_until_it_listens(process)
 
@@ -86,8 +85,8 @@ def _request(process: int, user: int) -> Iterator[None]:
         yield
     except OSError as error:
         raise ReachError(
-            f"Nothing can be written to {folder}: {error.strerror or error}. Make room there, or "
-            "start the program with OPSCOPE_CONTROL=1."
+            f"{folder} is not writable: {error.strerror or error}. Free space there, or start "
+            "the program with OPSCOPE_CONTROL=1."
         ) from error
     finally:
         with contextlib.suppress(OSError):
@@ -105,21 +104,20 @@ def _wait_until_it_listens(process: int) -> None:
             raise ReachError(f"Process {process} does not answer within {ANSWER_S:g} s: {why}.")
         if waited_s > _LISTENING_S:
             raise ReachError(
-                f"Process {process} was asked to listen and does not within {_LISTENING_S:g} s: "
-                f"its main thread, which is the one that is asked, {_what_it_does(process)}, or it "
-                "can have no socket or thread more. Ask again when it runs Python, or start it "
-                "with OPSCOPE_CONTROL=1."
+                f"Process {process} did not start to listen within {_LISTENING_S:g} s: its main "
+                f"thread {_what_it_does(process)}, or it cannot create a socket or a thread. "
+                "Try again when it runs Python, or start it with OPSCOPE_CONTROL=1."
             )
         time.sleep(0.02)
 
 
 def _has_ended(process: int) -> ReachError:
-    return ReachError(f"Process {process} has ended before it could be asked.")
+    return ReachError(f"Process {process} ended before it could listen.")
 
 
 def _what_it_does(process: int) -> str:
     is_waiting = state_of(process) == "S"
-    return "waits in C code for something" if is_waiting else "is in C code that does not return"
+    return "waits in C code" if is_waiting else "is in C code that does not return"
 
 
 def _check_that_it_can_read(process: int, user: int | None) -> None:
@@ -135,8 +133,8 @@ def _check_that_it_can_read(process: int, user: int | None) -> None:
         _may(user, _SCRIPT, 0o4) and all(_may(user, one, 0o1) for one in _SCRIPT.parents)
     ):
         raise ReachError(
-            f"The user of process {process} cannot read {_SCRIPT}. Install opscope where everybody "
-            "can read it, or start the program with OPSCOPE_CONTROL=1."
+            f"The user of process {process} cannot read {_SCRIPT}. Install opscope in a folder "
+            "that this user can read, or start the program with OPSCOPE_CONTROL=1."
         )
 
 

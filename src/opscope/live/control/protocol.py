@@ -1,4 +1,4 @@
-"""What is said over the socket: one JSON object per line, and files that go along.
+"""The protocol of the socket: one JSON object per line, with file descriptors.
 
 A request has ``opscope`` (the version of the protocol) and ``do``; an answer has ``error`` or what
 was asked for. A file that the asking process has opened is written to by the one that is

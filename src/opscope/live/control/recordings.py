@@ -1,4 +1,4 @@
-"""What a process records because somebody outside asked it to."""
+"""Recordings of a process on request of another process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def options_of(recorded: Mapping[str, bool]) -> RecordingOptions:
     """What is to be recorded, by arguments of a profile."""
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "ops"):
-        raise ReachError("The program has not imported torch yet. Ask again when it has.")
+        raise ReachError("The program has not imported torch yet. Try again later.")
     chosen = ChosenActivities(cpu=True, cuda=devices_are_there())
     settings = ProfileSettings.of({name: bool(on) for name, on in recorded.items()})
     return settings.recording_options(chosen)
@@ -101,10 +101,12 @@ class AskedRecording:
 
 def _write_log(window: int, file: OwnFile | None) -> None:
     if file is None:
-        raise ReachError("There is no file to write to. Ask with an opscope of the same version.")
+        raise ReachError(
+            "The request has no file to write to. Use the same version of opscope on both sides."
+        )
     error = _native.write_log(window, file.descriptor)
     if error:
         raise ReachError(
-            f"What was recorded cannot be handed over: {os.strerror(error)}, where whoever asks "
-            "keeps temporary files. Make room there, or set TMPDIR, and ask again."
+            "The recording cannot be copied to the temporary folder of `opscope attach`: "
+            f"{os.strerror(error)}. Free space there or set TMPDIR, then try again."
         )

@@ -138,8 +138,8 @@ class Server:
         except RuntimeError as error:
             self._close()
             raise ReachError(
-                f"Nobody can answer in this process: {error}. See what limits its threads "
-                "(`ulimit -u`), then try again."
+                f"This process cannot start a thread that answers: {error}. Check the limit of "
+                "threads (`ulimit -u`), then try again."
             ) from error
 
     def end(self) -> None:
@@ -185,7 +185,10 @@ class Server:
         try:
             self._answer_all()
         except Exception as error:
-            notice(f"nobody can ask this process any more: {type(error).__name__}: {error}")
+            notice(
+                f"`opscope attach` no longer works for this process: {type(error).__name__}: "
+                f"{error}"
+            )
         finally:
             if _server is self:
                 _server = None
@@ -231,7 +234,7 @@ class Server:
         self._leave()
 
     def _replace_lost(self) -> None:
-        """What the program has closed is asked for nothing any more."""
+        """The program closed the socket: stop serving it."""
         for own in [own for own in self._connections if not own.is_ours()]:
             self._drop(own)
         if self._ends or all(own.is_ours() for own in (self._socket, self._wake, self._woken)):
@@ -243,7 +246,10 @@ class Server:
         try:
             self._open()
         except (OSError, ReachError) as error:
-            notice(f"nobody can ask this process any more, which closed the socket for it: {error}")
+            notice(
+                "`opscope attach` no longer works for this process, because the program closed "
+                f"the socket: {error}"
+            )
             self._end_from_inside()
 
     def _end_from_inside(self) -> None:
@@ -279,7 +285,13 @@ class Server:
         if not may_ask(peer_of(own.socket)):
             return own.close()
         if len(self._connections) >= _MOST_CONNECTIONS:
-            return refuse(own, f"It answers {_MOST_CONNECTIONS} already. Ask when one has ended.")
+            return refuse(
+                own,
+                (
+                    f"It already serves {_MOST_CONNECTIONS} connections. Try again when one has "
+                    "ended."
+                ),
+            )
         try:
             from opscope.live.control.answers import AskedSession, Started
         except _NO_FILES:

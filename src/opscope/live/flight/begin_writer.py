@@ -10,7 +10,7 @@ import struct
 import sys
 
 _MOST_ASK = 4096
-"""So many may ask while one is there; more bring another, which takes what it finds free."""
+"""Number of waiting requests that one process serves; with more, another one is started."""
 
 
 def has_name(own: socket.socket, kind: str) -> bool:

@@ -57,7 +57,7 @@ class AskedCondition:
         self._thread.ask_to_end()
 
     def join(self, until_s: float) -> None:
-        """Wait for what it is asked now; not for one that asks to end the recorder itself."""
+        """Wait for the running condition, unless that one ends the recorder itself."""
         self._thread.join(max(until_s - time.monotonic(), 0))
         if self._is_called and self._thread.is_alive():
             self._failed(self._what, NotReturnedError("it has not returned"))

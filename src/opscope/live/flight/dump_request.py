@@ -1,4 +1,4 @@
-"""Why a dump is asked for, and whether it may be made."""
+"""The reason for a dump, and whether it is permitted."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ TRACE_SUFFIX = ".opscope"
 
 @dataclass
 class DumpRequest:
-    """Somebody wants a dump."""
+    """A dump was requested."""
 
     reason: Reason  # why
     is_called_for: bool = False  # by a call or a signal, rather than by what was noticed

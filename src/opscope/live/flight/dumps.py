@@ -1,4 +1,4 @@
-"""From a snapshot of the ring to the process that writes it: the part that runs in the program."""
+"""Starts the process that writes a dump from a snapshot of the ring."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ class Dumps:
         kind = spool / KIND
         if error and kind.exists() and kind.stat().st_size:  # all is there
             notice(
-                f"no process makes the trace of a dump now ({os.strerror(error)}). It is made at "
-                f"the next one, or by: opscope doctor --recover {quote(str(self.directory))}"
+                f"the trace of a dump was not written ({os.strerror(error)}). The next dump "
+                f"writes it, or run: opscope doctor --recover {quote(str(self.directory))}"
             )
         else:
             _check(error)

@@ -1,4 +1,4 @@
-"""What there is of a flight recorder from its start to its stop, and the order of setting it up."""
+"""The parts of a running flight recorder, and the order of setting them up."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _END_OF_ALL_S, _END_S = 60.0, 5.0
 """So long the end of the program waits for traces of dumps: where it ends all other processes too,
 as in a container, and where the process that makes them outlives it."""
 _HURRY_S = 5.0
-"""And where somebody has interrupted that."""
+"""The same after an interruption."""
 _PATIENCE_NS = 2_000_000_000
 """So long Python may take to come for news; then the GIL is taken to be held for good."""
 _PARTS = 8
@@ -103,13 +103,13 @@ class Flight:
         directory = self.dumps.directory
         if left:
             notice(
-                f"dumps that were not finished: {len(left)}. What was recorded is kept; make "
-                f"traces of it with: opscope doctor --recover {quote(str(directory))}"
+                f"unfinished dumps: {len(left)}. Their recordings are kept; write their traces "
+                f"with: opscope doctor --recover {quote(str(directory))}"
             )
         if len(begun) > len(left):
             notice(
-                f"{len(begun) - len(left)} dumps are being written still, which does not need this "
-                f"program: they will be in {directory}"
+                f"{len(begun) - len(left)} dumps are still being written, by another process, "
+                f"to {directory}"
             )
 
     def leave_program(self) -> None:
@@ -149,14 +149,14 @@ class Flight:
         if self.watch.cut_by_memory:
             return f"max_memory, {self._settings.max_bytes >> 20:,} MiB"
         if self.windows.began_anew:
-            return "it began anew, because functions and modules that it had met filled the memory"
+            return "it restarted, because the names of functions and modules filled its memory"
         return "it was not on for longer"
 
     def _rows(self) -> list[tuple[str, str, float]]:
         source = "flight recorder"
         rows = [(source, f"dumps refused: {why}", n) for why, n in self.limits.refused.items()]
         rows += [(source, f"faults: {what}", n) for what, n in self.keeper.faults.items()]
-        rows.append((source, "shortened for want of memory", self.watch.cut_by_memory))
+        rows.append((source, "shortened because of memory", self.watch.cut_by_memory))
         return [(name, what, float(value)) for name, what, value in rows]
 
 
@@ -166,8 +166,8 @@ def _threads_may_be_refused() -> Iterator[None]:
         yield
     except RuntimeError as error:
         raise LifecycleError(
-            f"The flight recorder could not start a thread of its own: {error}. See what limits "
-            "those of this user (`ulimit -u`) or container, then try again."
+            f"The flight recorder could not start its thread: {error}. Check the limit of "
+            "threads of this user (`ulimit -u`) or container, then try again."
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""What recording may cost: measured against the time that passes, and kept below a budget.
+"""The governor: measures the overhead of recording and keeps it below a budget.
 
 The cost is that of the events (how many there were, times what one costs on this machine) and of
 the recorder's own threads. Above the budget the governor goes to the next lower of some fixed
@@ -34,7 +34,8 @@ EVENT_COST = {
     "stacks": 1.5,
 }
 """Of an event, in costs of a plain span: nodes of backward passes get names that are made for
-nobody else, which takes 2 to 4 µs with cold caches; arguments are copied, frames are looked up."""
+the flight recorder alone, which takes 2 to 4 µs with cold caches; arguments are copied, frames are
+looked up."""
 
 
 def levels_of(options: RecordingOptions, has_outermost: bool) -> list[tuple[str, int]]:
@@ -53,9 +54,9 @@ def levels_of(options: RecordingOptions, has_outermost: bool) -> list[tuple[str,
 
 
 _IN_PROGRAMS = 4.0
-"""Events cost so many times what a loop with cold caches says: 1.2 to 4 times were measured, the
-most in backward passes, where torch makes a string for every node. A budget has to be kept there
-too."""
+"""Factor between the cost of events in a program and in a loop with cold caches: 1.2 to 4 was
+measured, the most in backward passes, where torch makes a string for every node. A budget has to be
+kept there too."""
 _DEFAULT_SPAN_NS = 160.0
 """With cold caches, where it could not be measured because something else was being recorded."""
 _WELL_BELOW = 0.7
@@ -80,7 +81,7 @@ class LevelChange:
 class OwnCost:
     """What was counted so far."""
 
-    # that passed, without what the program's main thread waited for a processor: what recording
+    # that passed, without what the program's main thread waited for a CPU: what recording
     # costs the program, it has to wait for as well
     time_ns: int
     # that passed. By this the recorder's own threads count: where others have the processors, it is

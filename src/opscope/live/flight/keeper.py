@@ -25,7 +25,7 @@ _LOOK_AT_COST_S = 1.0
 
 
 class Keeper:
-    """One thread, from ``begin`` to ``end``. What goes wrong in it is said once, and counted."""
+    """One thread, from ``begin`` to ``end``. Errors in it are printed once, and counted."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ class Keeper:
         request.refusal = self._limits.refusal(reason.kind, request.is_called_for)
         if request.refusal:
             if self._limits.refused[request.refusal] == 1:
-                notice(f"no dump for {reason}: {request.refusal}; more like it are only counted")
+                notice(f"no dump for {reason}: {request.refusal}; further ones are only counted")
             return request.done.set()
         let_others_run()
         windows = self._watch.windows

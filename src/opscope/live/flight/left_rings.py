@@ -1,4 +1,4 @@
-"""Rings whose process is gone: what it held when it was killed becomes a dump."""
+"""Writes dumps from rings of killed processes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from opscope.recording.claims import ours
 from opscope.recording.recovered import HOW_UNKNOWN, left_to_be_recovered
 
 _FACTS: Shape = {"max_disk_bytes": COUNT, "ledger": list}
-_SHORT = "its file had no room, or another recording had it: what came last is not there"
+_SHORT = "its file was full, or another recording used it: the last part is missing"
 _WELL = frozenset({BECAME_ANOTHER, f"its process exited with code 0 {NOT_WRITTEN}"})
 """Ends that programs choose, and that are no reason for a dump."""
 
@@ -80,7 +80,7 @@ def _read(one: Artefact) -> _native.StreamedLog | None:
     except _native.NothingRecordedError:
         return None
     if file is not one and log.describe()["identity"] != file.name:
-        raise ValueError(f"{file.path} is another ring than it names")
+        raise ValueError(f"{file.path} belongs to another ring")
     return log
 
 
@@ -89,7 +89,8 @@ def _refuse_if_full(name: Path, facts: dict[str, Any]) -> None:
     if used >= most:
         raise TraceFormatError(
             f"No dump was made of {name}: dumps fill {used >> 20:,} MiB, the limit is "
-            f"{most >> 20:,} MiB. Remove some, then run `opscope doctor --recover {name.parent}`."
+            f"{most >> 20:,} MiB. Remove some dumps, then run `opscope doctor --recover "
+            f"{name.parent}`."
         )
 
 

@@ -1,4 +1,4 @@
-"""``flight_recorder``: always on, keeps the last while, and writes it when something happens."""
+"""``flight_recorder``: always on, keeps the last seconds, and writes them on an event."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from opscope.torch_api.activities import ChosenActivities
 from opscope.torch_api.settings import ProfileSettings
 
 _running: set[flight_recorder] = set()
-"""What runs is kept by what it runs at exit, too."""
+"""Running recorders, also referenced by their exit handlers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FlightStatus:
-    """How a flight recorder is doing.
+    """The state of a flight recorder.
 
     Attributes:
         running: between start and stop.
-        level: what is recorded now: steps, operators, arguments, stacks, or nothing.
-        asked_s: what the ring was asked to hold.
-        held_s: how far back it goes now.
-        used_bytes: of memory, by everything that is recorded in this process.
-        own_share: of the time of the last second, by recording.
+        level: the current level: steps, operators, arguments, stacks, or nothing.
+        asked_s: requested duration of the ring.
+        held_s: current duration of the ring.
+        used_bytes: memory of all recordings in this process.
+        own_share: share of the last second that recording took.
         steps: counted so far.
-        dumps: traces that were written.
-        refused: dumps that were not made since it was last started, by reason.
-        faults: what went wrong in the recorder itself since then, counted.
+        dumps: written traces.
+        refused: dumps refused since the last start, by reason.
+        faults: internal errors since then, counted.
         changes: of the level, by the governor.
     """
 
@@ -64,30 +64,30 @@ class FlightStatus:
 
 
 class flight_recorder:
-    """Keeps the last ``last`` of what the program did, and writes it as a trace when it is wanted.
+    """Keeps the last ``last`` of the program in a ring, and writes it as a trace on triggers.
 
-    Between ``start`` and ``stop`` or in a ``with`` block. Dumps are written by a process of their
-    own; recording goes on meanwhile, and the program's threads are not stopped.
+    Between ``start`` and ``stop`` or in a ``with`` block. A separate process writes dumps;
+    recording continues, and the program's threads do not stop.
 
     Args:
         last: how far back a dump goes: seconds, or a text such as ``"30s"``, ``"5min"``.
-        max_memory: of everything recorded. Where ``last`` does not fit, dumps hold less and say so.
-        directory: where dumps go; made when the recorder starts.
-        triggers: what makes dumps (:mod:`opscope.triggers`); None for slow steps, uncaught
+        max_memory: memory limit of the ring. If ``last`` does not fit, dumps cover less time and
+            contain the reason.
+        directory: folder for dumps; created at the start.
+        triggers: triggers of dumps (:mod:`opscope.triggers`); None for slow steps, uncaught
             exceptions, lack of memory, and two minutes without a step.
-        budget: the share of time that recording may cost; less is recorded where it costs more.
-            None: everything, whatever it costs.
-        at_most_every: between two dumps by the same trigger.
-        max_disk: of all dumps in ``directory``.
-        keeper: a process waits for the end of this one, and makes a dump if that is a death: it was
-            killed, crashed, or went by ``os._exit`` with another code than 0. False: then what the
-            ring has is lost.
+        budget: maximum overhead as a share of the time; recording is reduced to stay below. None:
+            no limit.
+        at_most_every: minimum time between two dumps of the same trigger.
+        max_disk: maximum size of all dumps in ``directory``.
+        keeper: start a watchdog process that writes a dump if this process is killed, crashes, or
+            calls ``os._exit`` with a code other than 0. False: the ring is lost then.
         record: what to record beside operators and annotations, as in :class:`opscope.profile`:
             ``record_shapes``, ``profile_memory``, ``with_modules``, ``with_own_functions``,
             ``with_functions``, ``with_stack``, ``with_asyncio``.
 
     Raises:
-        UsageError: an argument makes no sense.
+        UsageError: an argument is invalid.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class flight_recorder:
         self._held = _native.Held(self._begin, self._end)
 
     def start(self) -> None:
-        """Record from now on. No effect while it does.
+        """Start recording. No effect if already started.
 
         Raises:
             BridgeError: the recorder cannot be set up.
@@ -155,7 +155,7 @@ class flight_recorder:
         flight = self._flight
         if flight is None:
             raise LifecycleError(
-                "The flight recorder does not run. Call start(), or dump inside its `with` block."
+                "The flight recorder is not running. Call start(), or dump inside its `with` block."
             )
         request = flight.keeper.ask(Reason("asked for", reason), is_called_for=True)
         request.done.wait(END_S)
@@ -237,8 +237,8 @@ class flight_recorder:
 
 
 def _no_dump(request: DumpRequest) -> str:
-    why = request.refusal or "the recorder was stopped meanwhile"
-    return f"No dump was made: {why}. Make room or wait, then call dump() again."
+    why = request.refusal or "the recorder was stopped"
+    return f"No dump was made: {why}. Free space or wait, then call dump() again."
 
 
 def running_recorders() -> list[flight_recorder]:

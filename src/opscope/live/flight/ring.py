@@ -100,7 +100,7 @@ class RingFile:
         if self._file is None or _native.stream_state()[0] != os.fspath(self._file):
             return
         if self._begun > 1:
-            why = "its file began anew: another recording had it, or it had no room"
+            why = "its file was restarted: another recording used it, or it was full"
             facts = {**facts, "limited_by": why}
         new = places[self._told_bytes :].decode()
         note = json.dumps({PLACES_NOTE: new}) if new else ""
@@ -118,7 +118,7 @@ class RingFile:
         if not self._has_failed:
             self._has_failed = True
             notice(
-                "what the flight recorder holds is in this process alone, and lost if it is "
+                "the flight recorder's data is only in this process, and is lost if it is "
                 f"killed: no file in {self._directory} ({error.strerror or error})"
             )
 
@@ -202,7 +202,7 @@ class RingWindows:
             )
         except RuntimeError as error:
             raise LifecycleError(
-                f"The flight recorder could not start: {error}. Stop what else profiles this "
+                f"The flight recorder could not start: {error}. Stop the other profiler in this "
                 "process, then try again."
             ) from error
         self._watch.add_window(window)

@@ -1,4 +1,4 @@
-"""What a flight recorder was asked for: checked once, then passed around."""
+"""Validated settings of a flight recorder."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def checked_triggers(triggers: Iterable[Trigger] | None) -> tuple[Trigger, ...]:
     found = tuple(triggers) if isinstance(triggers, Iterable) else ()
     if not isinstance(triggers, Iterable) or not all(isinstance(one, Trigger) for one in found):
         raise UsageError(
-            f"triggers={triggers!r} is no list of triggers. Give those of opscope.triggers, each "
-            "made by a call: triggers=[triggers.SlowStep()]."
+            f"triggers={triggers!r} is not a list of triggers. Pass triggers of "
+            "opscope.triggers, each created by a call: triggers=[triggers.SlowStep()]."
         )
     return found
 
@@ -80,8 +80,8 @@ def checked_record(record: dict[str, bool]) -> dict[str, bool]:
     unknown = sorted(record.keys() - _RECORD)
     if unknown:
         raise UsageError(
-            f"A flight recorder has no argument {', '.join(unknown)}. What it can record beside "
-            f"operators: {', '.join(sorted(_RECORD))}."
+            f"A flight recorder has no argument {', '.join(unknown)}. Besides operators it can "
+            f"record: {', '.join(sorted(_RECORD))}."
         )
     return record
 
@@ -90,7 +90,7 @@ def checked_budget(budget: float | None) -> float | None:
     """A share of the time, or None."""
     if budget is not None and not 0 < budget <= 1:
         raise UsageError(
-            f"budget={budget!r} is no share of the time. Give a number between 0 and 1: 0.01 is a "
-            "hundredth."
+            f"budget={budget!r} is not a share of the time. Pass a number between 0 and 1: 0.01 "
+            "is 1 %."
         )
     return budget

@@ -15,8 +15,8 @@ _REFRESHED_EVERY = 16
 _LOOKS_WITHIN_S = 1.0
 """Of the native watch, which looks ten times a second."""
 _KNOWN_TO_A = 10
-"""What a step waited is known to one part in so many: the kernel counts when threads change. What
-is slower by less may be that."""
+"""Relative error of the wait of a step: the kernel counts at context switches. What is slower by
+less may be that."""
 
 
 class SlowStep(Trigger):
@@ -25,7 +25,7 @@ class SlowStep(Trigger):
     Steps are those of ``profile.step()`` or of the recorder's own ``step()``; in a program that
     calls neither, of the first optimizer that steps.
 
-    What the step's thread waited for a processor does not count, nor a time in which the whole
+    What the step's thread waited for a CPU does not count, nor a time in which the whole
     process or its machine was stopped. Where the kernel does not count that, all of a step's time
     does.
     """
@@ -48,8 +48,8 @@ class SlowStep(Trigger):
             warm_up: steps that are never slow, because they import, compile and choose algorithms.
             at_least: by how much a slow step is longer than the median: where steps take a
                 millisecond, a busy machine makes some of them ten times as long.
-            counts_busy_machine: all time that passes counts, whoever had the processors, and also
-                while the process or its machine was stopped.
+            counts_busy_machine: all elapsed time counts, also while other programs had the CPU, and
+                also while the process or its machine was stopped.
 
         Raises:
             UsageError: one of them makes no sense.
@@ -115,8 +115,8 @@ class SlowStep(Trigger):
 def _said_of(waited_ns: int | None) -> str:
     """What it waited, in words, behind what it took."""
     if waited_ns is None:
-        return " (how long it waited for a processor is not known)"
-    return f" ({waited_ns / 1e6:,.1f} ms of them waiting for a processor)"
+        return " (its waits for a CPU are unknown)"
+    return f" ({waited_ns / 1e6:,.1f} ms of them waiting for a CPU)"
 
 
 def _ran_on(watched: Watched, duration_ns: int, ended_ns: int, spare_ns: int) -> bool:

@@ -1,4 +1,4 @@
-"""What makes a dump: the contract of a trigger, and those that need little."""
+"""Triggers of dumps: the interface, and simple triggers."""
 
 from __future__ import annotations
 
@@ -173,8 +173,8 @@ class OnSignal(Trigger):
         error = watched.watch.hear_signal(self._number)
         if error:
             raise UsageError(
-                f"{signal.Signals(self._number).name} cannot be heard: {os.strerror(error)}. "
-                "Choose another signal, or one flight recorder for it."
+                f"{signal.Signals(self._number).name} cannot be received: {os.strerror(error)}. "
+                "Choose another signal, or use one flight recorder for it."
             )
         self._watch = watched
 
@@ -191,17 +191,14 @@ def _number_of(given: str | int) -> int:
     except (ValueError, KeyError):
         raise UsageError(f"There is no signal {given!r}. Use SIGUSR1 or SIGUSR2.") from None
     if known.name in _LEFT_ALONE:
-        raise UsageError(
-            f"{known.name} has a meaning of its own, which a dump would take away. Use SIGUSR1 or "
-            "SIGUSR2."
-        )
+        raise UsageError(f"{known.name} is used by the system. Use SIGUSR1 or SIGUSR2.")
     return int(known)
 
 
 class When(Trigger):
     """Dumps when ``condition()`` says so, asked every ``every`` on a thread of its own.
 
-    A condition that waits is asked again when it has returned, and nothing else waits for it.
+    A blocking condition is called again after it has returned; nothing else waits for it.
 
     It is true from one dump until it has been false: a condition that stays true is one dump.
     """
@@ -213,14 +210,14 @@ class When(Trigger):
 
         Args:
             condition: returns something false, or something true: a text of it goes into the dump.
-            every: how often it is asked.
+            every: interval between calls.
             name: what dumps call it.
 
         Raises:
             UsageError: it cannot be called, or ``every`` is no time.
         """
         if not callable(condition):
-            raise UsageError(f"When({condition!r}) cannot be called. Give a function.")
+            raise UsageError(f"When({condition!r}) is not callable. Pass a function.")
         self.name = name
         self.every_s = nanoseconds(every, "When(every=...)") / 1e9
         self._condition = condition

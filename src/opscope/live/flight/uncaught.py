@@ -70,7 +70,7 @@ class _Hook:
         owner.excepthook = self
 
     def leave(self) -> None:
-        """Give the place back, unless somebody has taken it: then only hand on."""
+        """Restore the previous hook, unless another one was installed on top: then only forward."""
         self._notice = None
         if self._owner.excepthook is self:
             self._owner.excepthook = self._before

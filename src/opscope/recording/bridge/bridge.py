@@ -4,8 +4,8 @@ The bridge is one C++ file that ships with opscope. For released torches it ship
 (:mod:`~opscope.recording.bridge.torch_build`); against others it is compiled at first use
 (some seconds), then kept in a cache. Its key covers everything that decides whether the binary
 fits: torch version and git hash, C++ ABI, platform, compiler flags and source. It is loaded only
-from where nobody but this user and root can write. Ranks that start at once are serialised by a
-file lock; a build goes to a temporary folder and is renamed, so nobody ever loads half a file.
+from folders that only this user and root can write to. Ranks that start at once are serialised by a
+file lock; a build goes to a temporary folder and is renamed, so no process loads half a file.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ def _make_ready(force: bool) -> ReadyBridge:
 
 
 def _find() -> ReadyBridge | None:
-    """One that was compiled here, before one that ships: somebody may have asked for it."""
+    """A bridge compiled here has precedence over a shipped one, because a user may have requested
+    it."""
     path = _library_path()
     if _is_valid(path):
         return _compiled(path)
@@ -227,8 +228,8 @@ def _build_lock(target: Path) -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() > deadline:
                     raise BridgeError(
-                        f"Another process has held {file.name} for {LOCK_TIMEOUT_S:.0f} s. If none "
-                        "is compiling the bridge any more, delete that file and try again."
+                        f"Another process has held {file.name} for {LOCK_TIMEOUT_S:.0f} s. If "
+                        "no process compiles the bridge, delete this file and try again."
                     ) from None
                 time.sleep(0.05)
         yield
@@ -242,13 +243,13 @@ def _make_cache(cache: Path) -> None:
     reason = why_not_private(cache)
     if reason is not None:
         raise BridgeError(
-            f"No bridge is loaded from {cache}, because others could put code of theirs there: "
+            f"The bridge in {cache} is not loaded, because other users can write there: "
             f"{reason}. Set OPSCOPE_CACHE to a folder that only you can write to."
         )
 
 
 def _compile(path: Path) -> None:
-    """Compile to ``path``; under its lock, so that nobody else does."""
+    """Compile to ``path``; under its lock, so that no other process does."""
     version = _torch().__version__
     if find_compiler() is not None:  # else there is nothing to wait for
         notice(f"compiling the bridge to torch {version} (once)...")
@@ -289,5 +290,5 @@ def _remove_left_behind(cache: Path) -> None:
 def _unwritable(folder: Path, error: OSError) -> BridgeError:
     return BridgeError(
         f"The folder for compiled bridges, {folder}, cannot be written ({error}). Set "
-        "OPSCOPE_CACHE to a folder that can."
+        "OPSCOPE_CACHE to a writable folder."
     )

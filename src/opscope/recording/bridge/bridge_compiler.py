@@ -54,9 +54,9 @@ def compile_bridge(
     if compiler is None:
         raise BridgeError(
             "opscope compiles a small bridge to torch at first use, and found no C++ compiler. "
-            "Install one (Debian and Ubuntu: apt-get install g++; Fedora: dnf install gcc-c++), or "
-            "set CXX to one, or run `opscope doctor --build` where there is one and ship the cache "
-            "folder. Looking at traces that were recorded elsewhere needs none."
+            "Install one (Debian and Ubuntu: apt-get install g++; Fedora: dnf install "
+            "gcc-c++), or set CXX, or run `opscope doctor --build` on a machine with a "
+            "compiler and copy the cache folder. Reading traces needs no compiler."
         )
     command = [*_command(compiler, torch, source, library), *more]
     try:
@@ -66,13 +66,13 @@ def compile_bridge(
         )
     except OSError as error:
         raise BridgeError(
-            f"The compiler {compiler} cannot be run ({error.strerror or error}). Set CXX to one "
-            "that can."
+            f"The compiler {compiler} cannot be run ({error.strerror or error}). Set CXX to "
+            "another compiler."
         ) from error
     if done.returncode != 0 or not library.exists():
         raise BridgeError(
-            f"The bridge to torch {torch.version} did not compile. Run this command to see "
-            f"everything: {_to_type(command, library)}\n  {_what_was_said(done.stderr)}\n"
+            f"The bridge to torch {torch.version} did not compile. For the full output, run: "
+            f"{_to_type(command, library)}\n  {_what_was_said(done.stderr)}\n"
             f"{_advice(done.returncode, library.parent)}"
         )
 
@@ -122,13 +122,13 @@ def _advice(returncode: int, folder: Path) -> str:
     for place in (folder, _temporary_folder()):
         if shutil.disk_usage(place).free < _NEEDED_BYTES:
             return (
-                f"The disk of {place} is full. Make room there, or set OPSCOPE_CACHE (for what is "
-                "compiled) and TMPDIR (for what the compiler writes meanwhile) to other folders."
+                f"The disk of {place} is full. Free space, or set OPSCOPE_CACHE (compiled "
+                "files) and TMPDIR (temporary files of the compiler) to other folders."
             )
     if returncode < 0:
         return (
-            f"Signal {-returncode} ended the compiler. The system sends 9 when memory runs out: "
-            "try again with more of it."
+            f"Signal {-returncode} ended the compiler. Signal 9 usually means that memory ran "
+            "out: try again with more memory."
         )
     return "A compiler with C++20 (g++ 10, clang 12 or newer) is needed; set CXX to choose one."
 

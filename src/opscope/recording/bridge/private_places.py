@@ -1,4 +1,4 @@
-"""Whether a file is where nobody else can change it.
+"""Whether only this user can change a file.
 
 What is loaded into a program is run with that program's rights. So it is loaded only from where
 this user and root alone can write: the file itself, all folders above it, all links on the way.
@@ -17,10 +17,10 @@ _ROOT = 0
 
 
 def why_not_private(path: Path) -> str | None:
-    """Say who else could change what is at ``path``; None if nobody but this user and root.
+    """Say who else could change what is at ``path``; None if only this user and root can.
 
     A folder in which everybody may write, but only owners may remove (``/tmp``), is as good as one
-    of our own for what lies in it and is ours. A group may write if nobody else is in it.
+    of our own for what lies in it and is ours. A group may write if this user is its only member.
 
     Args:
         path: of a file or folder, which need not exist: then it is about those above it that do.
@@ -34,7 +34,7 @@ def why_not_private(path: Path) -> str | None:
         except FileNotFoundError:
             continue
         except OSError as error:
-            return f"{place} cannot be looked at ({error.strerror or error})"
+            return f"{place} cannot be read ({error.strerror or error})"
         reason = _who_else(place, status)
         if reason is not None:
             return reason
@@ -56,7 +56,7 @@ def _who_else(place: Path, status: os.stat_result) -> str | None:
     if stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX:
         return None
     if status.st_mode & stat.S_IWOTH:
-        return f"everybody may write to {place}"
+        return f"all users may write to {place}"
     if status.st_mode & stat.S_IWGRP and not _is_ours_alone(status.st_gid):
         return f"{_group(status.st_gid)} may write to {place}"
     return None

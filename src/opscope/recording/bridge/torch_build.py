@@ -1,4 +1,4 @@
-"""Which torch a bridge is for, and the bridges that ship with opscope.
+"""Identifies the torch of a bridge, and finds shipped bridges.
 
 Bridges that ship lie beside the compiled core, with ``bridges.json``, which has of each what it is
 known by (:meth:`TorchBuild.fingerprint`) and the hash of its file. What is built from source has
@@ -125,7 +125,7 @@ def _problem(path: Path, expected: str) -> str | None:
     if reason is not None:
         return reason
     try:
-        return None if _hash(path) == expected else f"{path} is not what was shipped"
+        return None if _hash(path) == expected else f"{path} differs from the shipped file"
     except OSError as error:
         return f"{path} cannot be read ({error.strerror or error})"
 

@@ -1,1 +1,1 @@
-"""Which lines of the program the code is of that torch.compile generated."""
+"""Source lines of code that torch.compile generated."""

@@ -1,4 +1,4 @@
-"""What inductor knows while it generates code: the nodes of the graph that each call is made for.
+"""Graph nodes of generated calls, recorded while inductor generates code.
 
 Its functions are wrapped as soon as they are imported, because most programs compile before they
 record. Code from a cache was generated elsewhere: of that there is less to know, see ``lines.py``.

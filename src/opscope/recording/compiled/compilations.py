@@ -1,4 +1,4 @@
-"""What torch.compile did in this process: compilations, their reasons, graph breaks.
+"""Compilations by torch.compile in this process: reasons and graph breaks.
 
 torch keeps the last 64 compilations, and the reasons of graph breaks without their time. So both
 are taken over as each compilation ends, whether anything is recorded or not: most programs compile

@@ -1,4 +1,4 @@
-"""What inductor's generated files call, and which lines of the program each call is for.
+"""Calls in inductor's generated files, with their source lines.
 
 Above what it calls inductor writes, as comments, which operations of the program that does; not so
 above kernels in C++, whose names still say which operators are in them. What was noted while the
@@ -66,7 +66,7 @@ def sites_in(source: str) -> list[Site]:
 
 
 def operators_in_name(kernel: str) -> tuple[str, ...]:
-    """The operators that a name such as ``cpp_fused_add_relu_3`` says, as far as that tells."""
+    """The operators in a kernel name such as ``cpp_fused_add_relu_3``."""
     words = re.sub(r"^(cpp|triton)_(\w{2,4}_)?fused_?", "", kernel)
     text = re.sub(r"_?\d+$", "", words)
     return (text,) if text else ()

@@ -32,7 +32,7 @@ GraphSites: TypeAlias = dict[str, tuple[str, list[Site]]]
 
 _NOTE = "generated code"
 _SOURCE = "compiled code"
-_CANNOT_LISTEN = "compilations: not known of this version of torch"
+_CANNOT_LISTEN = "compilations: not available for this version of torch"
 
 
 def note_sites_of(file: str) -> None:
@@ -174,7 +174,7 @@ def with_sites(decoded: Decoded, known: GraphSites | None = None) -> Decoded:
     unknown = sum(1 for site in sites if site[-1] == OriginsKnownFrom.NOTHING)
     notes = (
         (_SOURCE, "places in generated code recorded", float(len(sites))),
-        (_SOURCE, "of which nothing says which lines they are of", float(unknown)),
+        (_SOURCE, "of these without source lines", float(unknown)),
         (_SOURCE, "generated files that could not be read", float(len(files) - len(found))),
     )
     return replace(decoded.with_tables(**tables), names=texts.names).with_notes(notes)

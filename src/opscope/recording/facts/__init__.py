@@ -1,1 +1,1 @@
-"""What is known of the program and its process beside its events."""
+"""Facts about the program and its process."""

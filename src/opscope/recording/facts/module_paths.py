@@ -1,4 +1,4 @@
-"""What a program calls its modules: their paths, as ``named_modules()`` of the outermost has them.
+"""Paths of modules, as in ``named_modules()`` of the outermost module.
 
 A module does not know where it is; the one around it does. So when a module is met that is in none
 known before, everything in it is given its path, and once more when the recording ends, because

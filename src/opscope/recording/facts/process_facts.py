@@ -1,4 +1,4 @@
-"""What a trace says of its process: where it ran, and as which rank of which job.
+"""Process facts in a trace: host, rank, job.
 
 A program takes its process group down before it ends, and looks at what was recorded later, often
 at its very end. So the last group that a recording saw counts; without any, what the launcher
@@ -39,7 +39,7 @@ def joined_job() -> dict[str, Any]:
 
 
 def is_rank_of_several() -> bool:
-    """Whether this process is one of several ranks, as far as is known by now."""
+    """Whether this process is known to be one of several ranks."""
     size = describe_job().get("world_size", 1)
     return isinstance(size, int) and size > 1
 

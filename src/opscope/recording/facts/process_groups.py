@@ -1,4 +1,4 @@
-"""Which process group is which: what the arguments of collectives hold is an address only.
+"""Identifies process groups, as arguments of collectives contain only an address.
 
 How many collectives each group had begun at some moments is kept too: ranks count alike, so that
 the same collective is found in the recordings of all of them, whenever each of those began.
@@ -136,7 +136,7 @@ class ProcessGroups(Listener):
         self.note()
 
     def note(self) -> None:
-        """Remember what there is now, also for a recording that will not come to its end."""
+        """Store the current process groups, also for a recording that may not be finished."""
         now = read_process_groups()
         if now:
             self._known = _joined(self._known, now)

@@ -1,7 +1,7 @@
-"""What only the recorded process knows, for the process that makes its trace.
+"""Facts that only the recorded process knows, for the process that writes its trace.
 
 What listeners know is noted in the stream as the recording ends; what they want to survive a kill
-they note sooner. What has to be measured or looked up is said once nothing is recorded any more.
+they note sooner. Measurements and lookups happen after the recording has ended.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the call recorder must know of Python and torch: code to leave out, what a module is."""
+"""Settings of the call recorder for Python and torch: code to skip, module classes."""
 
 from __future__ import annotations
 

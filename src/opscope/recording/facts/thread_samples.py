@@ -1,6 +1,6 @@
-"""What the kernel counts of every thread while a window is open.
+"""Kernel counters of every thread during a window.
 
-How long each computed, waited for a processor, was in which call, and how many pages it touched for
+How long each computed, waited for a CPU, was in which call, and how many pages it touched for
 the first time: what no span can say, and what the account of time (``analysis/account/``) tells
 gaps by. A native thread reads these (``native/sampler/``).
 """
@@ -50,7 +50,7 @@ class ThreadSamples(Listener):
         table = delivered_table(THREAD_SAMPLES, {THREAD_SAMPLES.name: columns})
         notes = (
             (_SOURCE, "recorded", float(len(table))),
-            (_SOURCE, "times that threads were looked at", float(looks)),
+            (_SOURCE, "times that threads were sampled", float(looks)),
             (_SOURCE, "processor time of the sampler; ns", float(processor_ns)),
             (_SOURCE, "dropped: memory is limited, or was short", float(is_cut)),
         )

@@ -1,1 +1,1 @@
-"""What devices did: collecting it, and events made of it."""
+"""Device activity: collection, and conversion to events."""

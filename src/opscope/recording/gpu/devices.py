@@ -53,8 +53,8 @@ class CudaDevices:
     def advice(self) -> str:
         """What to do where CUPTI is not found: a sentence."""
         if getattr(getattr(sys.modules.get("torch"), "version", None), "hip", None):
-            return "This torch is built for AMD's ROCm; opscope records devices of NVIDIA alone."
-        return "Set OPSCOPE_CUPTI to the path of libcupti.so if it is in an unusual place."
+            return "This torch is built for AMD's ROCm; opscope records only NVIDIA devices."
+        return "Set OPSCOPE_CUPTI to the path of libcupti.so if it is in another place."
 
     def may_share(self) -> bool:
         """Whether torch's own profiler may hold CUPTI's subscription, and collects nothing now.
@@ -173,14 +173,14 @@ def set_up_gpu() -> None:
 
 @lru_cache(maxsize=1)
 def _end_noting_at_exit() -> None:
-    """Nothing more is asked of the library, which may be gone before the process is."""
+    """Stop calling the library, which may be unloaded before the process ends."""
     atexit.register(_native.end_noting_devices)
 
 
 def begin_gpu(wants: int = 0) -> str:
     """Start collecting for open windows; why that is impossible, or an empty string.
 
-    Recording goes on without the device then, and the program's user is told once. A forked child
+    Recording goes on without the device then, and a message is printed once. A forked child
     of a process that used devices cannot use them, so nothing is missing there, and the library,
     which would wait for threads that are not there, is not touched.
     """
@@ -191,15 +191,10 @@ def begin_gpu(wants: int = 0) -> str:
     tool = devices().tool_around()
     refused = _native.configure_gpu(not tool and devices().may_share(), wants)
     if refused and tool:
-        refused = (
-            f"{tool} is looking at this process, and it uses {devices().library} too ({refused})"
-        )
+        refused = f"{tool} already uses {devices().library} in this process ({refused})"
     if refused and refused not in _reported:
         _reported.add(refused)
-        notice(
-            f"GPU activity is not recorded: {refused}. Everything on the CPU is. "
-            f"{devices().advice()}"
-        )
+        notice(f"GPU activity is not recorded: {refused}. CPU activity is. {devices().advice()}")
     return refused
 
 

@@ -1,4 +1,4 @@
-"""What a device did, put into the tables of a recording.
+"""Device activity as tables of a recording.
 
 Calls of the device's runtime become events: on the thread that made them, inside whatever ran there
 at the time. Work is linked to its call by correlation id; nothing had to be pushed or popped around

@@ -1,4 +1,4 @@
-"""CUDA graphs: what the program was doing when each node was captured.
+"""CUDA graphs: the program's operator at the capture of each node.
 
 A replay launches hundreds of kernels with one call and no operator around any of them. All there is
 to know about a kernel was known when its node was captured, so that is recorded once per node, and

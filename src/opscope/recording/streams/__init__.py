@@ -1,1 +1,1 @@
-"""Recordings that are in files while they are made, and what becomes of those."""
+"""Streamed recordings: files, recovery and traces."""

@@ -1,4 +1,4 @@
-"""A trace made in another process, of a copied log and what the recorded process knows beside it.
+"""Builds a trace in another process, from a copied log and the facts of the recorded process.
 
 The log says what was recorded (``native/log/log_copy.h``); the rest goes along as JSON.
 """
@@ -114,7 +114,7 @@ def trace_of_log(
     """
     with memory_for("decoding what was recorded"), reading(source):
         if not has_shape(facts, _FACTS):
-            raise ValueError("what is known beside it is not what opscope writes")
+            raise ValueError("its metadata is not from opscope")
         options = RecordingOptions.of_known(facts["options"])
         decoded = read_decoded(_native.decode_copy(log, list(facts["prefixes"])))
         for listener in _listeners(options):

@@ -114,8 +114,8 @@ def _said(folder: Path, why: str) -> None:
     if not _was_said:
         _was_said = True
         notice(
-            f"no process waits for the end of this one ({why}). If this one is killed, what it had "
-            f"recorded becomes a trace by: opscope doctor --recover {quote(str(folder))}"
+            f"there is no watchdog process ({why}). If this process is killed, write its trace "
+            f"with: opscope doctor --recover {quote(str(folder))}"
         )
 
 

@@ -1,4 +1,4 @@
-"""One function that reads whatever holds a trace."""
+"""Reads a trace from any source."""
 
 from __future__ import annotations
 
@@ -107,8 +107,8 @@ def load_trace(
     Args:
         path: a folder written by :meth:`Trace.save` (or by ``opscope run``), one rank's folder in
             it, or a Chrome JSON (``.json``, ``.json.gz``) from opscope, torch.profiler or another
-            tool. In a folder where a recording was begun later than the
-            last one ended, it is that one, as far as it came; its metadata has ``ended``.
+            tool. In a folder where a recording was begun later than the last one ended, its part
+            until the end of the process; its metadata has ``ended``.
         rank: which rank of a folder that holds several.
         process: likewise, the id of a process that has no rank (``opscope run --children``).
 

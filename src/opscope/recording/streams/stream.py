@@ -23,7 +23,7 @@ from opscope.recording.sources import RecordingOptions
 from opscope.recording.streams.keeper import begin_keeper
 from opscope.storage.processes import job_of
 
-NO_ROOM = "no room in its file: disk full, or as large as it may be"
+NO_ROOM = "no space in its file: disk full, or size limit reached"
 """Why a recording that streams drops something, by the ledger's words."""
 
 _SHARE_OF_FREE = 0.5
@@ -63,7 +63,7 @@ class Stream:
             is_full = error.errno == errno.EFBIG and self._has_no_room()
             self._refuse(os.strerror(errno.ENOSPC) if is_full else error.strerror or str(error))
         except RuntimeError as error:  # another recording streams: what that one has, has all
-            notice(f"{error}, so this one is in memory only until it ends.")
+            notice(f"{error}, so this recording is only in memory until it ends.")
 
     def _has_no_room(self) -> bool:
         """Half of what is free is less than a file has at least."""
@@ -72,9 +72,9 @@ class Stream:
     def _refuse(self, reason: str) -> None:
         if self.when_refused is None:
             raise UsageError(
-                f"The recording cannot be written to {self.folder} while it runs: {reason}. Choose "
-                "a folder on a disk that has room and that you may write to, or leave out "
-                "stream_to to record in memory."
+                f"The recording cannot be written to {self.folder} while it runs: {reason}. "
+                "Choose a writable folder with free space, or omit stream_to to record in "
+                "memory."
             )
         self.when_refused(reason)
 
@@ -132,8 +132,8 @@ class Streams:
         """For the next recording; None in a forked child of the process that has the folder."""
         if self._begun and self._owner != owner():
             notice(
-                f"this process was forked from one that records to {self.folder}, so what it "
-                "records itself is in memory only. Make a profile with a folder of its own."
+                f"the parent of this process records to {self.folder}, so this process records "
+                "only in memory. Create a profile with its own folder."
             )
             return None
         self._owner = owner()
@@ -154,10 +154,7 @@ class Streams:
 
 
 def _in_memory_only(reason: str) -> None:
-    notice(
-        f"the next recording cannot be written to a file while it runs ({reason}), so it is in "
-        "memory only until it ends."
-    )
+    notice(f"the next recording has no file ({reason}), so it is only in memory until it ends.")
 
 
 def about_recording(

@@ -98,7 +98,7 @@ def load_chrome_trace(path: str | Path, asked: Partition | None = None) -> Trace
             f"{path} is a single file of one process, so {asked.kind}={asked.number} means "
             f"nothing. Leave {asked.kind} out."
         )
-    raise UsageError(f"{path} has no {asked}. It holds: {listed(parts)}.")
+    raise UsageError(f"{path} has no {asked}. It contains: {listed(parts)}.")
 
 
 def load_chrome_processes(path: str | Path) -> dict[Partition | None, TraceData]:
@@ -266,7 +266,9 @@ def _ledger(collector: CollectedEvents, spans: int, doubts: list[Doubt]) -> Colu
         ("import", "events in the file", collector.seen),
     ]
     if collector.marks:
-        rows.append(("import", "marks of the profiler that wrote the file", collector.marks))
+        rows.append(
+            ("import", "internal events of the profiler that wrote the file", collector.marks)
+        )
     if collector.without_duration:
         rows.append(("import", WITHOUT_DURATION, collector.without_duration))
     if collector.overlaps:
@@ -274,9 +276,9 @@ def _ledger(collector: CollectedEvents, spans: int, doubts: list[Doubt]) -> Colu
         rows.append(("import", OVERLAP_NS, collector.overlap_ns))
     lost = unmatched_arrows(collector)
     if lost:
-        collector.skipped["arrows to what a device did, which is not in the file"] += lost
+        collector.skipped["arrows to device activity that is not in the file"] += lost
     if collector.mended:
-        rows.append(("import", "names with bare quotes, mended", collector.mended))
+        rows.append(("import", "names with unescaped quotes, repaired", collector.mended))
     if collector.is_cut:
         rows.append(("import", END_MISSING, 1))
     rows += [("import", f"dropped: {why}", n) for why, n in sorted(collector.skipped.items())]

@@ -1,4 +1,4 @@
-"""What the native reader made of a Chrome file's events: columns in the order of the file."""
+"""Columns of a Chrome file from the native reader, in file order."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from opscope.storage.chrome.vocabulary import parsed
 LOOKUP_IDS = ("external_id", "correlation_id", "python_id", "python_parent_id")
 """Numbers by which events of one file name each other."""
 
-WITHOUT_SIZE = "memory events have no size, or one that cannot be, and count as 0 bytes"
-ENDS_BEFORE_BEGIN = "spans end before they begin and count as 0 long"
+WITHOUT_SIZE = "memory events have a missing or impossible size, and count as 0 bytes"
+ENDS_BEFORE_BEGIN = "spans end before they begin, and have duration 0"
 
 Columns = dict[str, Any]
 

@@ -99,8 +99,8 @@ def _last_with(ids: Int64, wanted: npt.NDArray[np.bool_], looked_up: Int64, befo
 
 _LAUNCH = re.compile(r".*([Ll]aunch(?!Host)|[Mm]emcpy|[Mm]emset|[Ee]nqueue)")
 
-NO_WORK = "launches have no work in the file: what devices did is there in part"
-SHARED_IDS = "launches have the number of another: whose work is whose is told by time"
+NO_WORK = "launches have no device activity in the file, which is incomplete"
+SHARED_IDS = "launches share a number: their activities are matched by time"
 
 
 def launch_doubts(gpu: Columns, events: Columns, texts: Iterable[str]) -> list[Doubt]:

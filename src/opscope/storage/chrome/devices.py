@@ -1,4 +1,4 @@
-"""What happened on a device, and what kind of device that is."""
+"""Device events of Chrome files, and device types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What names say about events: scope, overload, step; Python functions, modules, collections."""
+"""Attributes from event names: scope, overload, step; Python functions, modules, collections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times of a file judged beside those around them: what cannot be true is left out or cut.
+"""Plausibility of times in a file: impossible ones are skipped or cut.
 
 A writer may lose a time (0), or write one in another unit or of another clock. Beside its
 neighbours such a number is seen: it is far from all others, or longer than its stream allows.
@@ -22,7 +22,7 @@ Flags = npt.NDArray[np.bool_]
 _DAY_NS = 86_400 * 10**9
 _FAR_NS = 10 * 10**9
 _FAR = 1000
-"""Rows are far from the others if they are so many times farther away than the others last."""
+"""Rows are far from the others if their distance is this many times the duration of the others."""
 _WAITS_NS = 10**9
 """What computes and goes on for so long after all else."""
 _LOST_NS = 10_000_000
@@ -32,20 +32,20 @@ _FEW = 3
 """So few rows say nothing about where the others should be."""
 _TOO_LONG = 10
 _TOO_LONG_NS = 1_000_000
-"""Work is cut if it lasts so many times longer than until the next begins on its stream, and by so
-much more: less is for the rules of devices to judge (``columns.device_rules``)."""
+"""Work is cut if it lasts this many times longer than until the next begins on its stream, and by
+so much more: less is for the rules of devices to judge (``columns.device_rules``)."""
 
-LEFT_OUT = "rows are left out, because their times are 0 or far from all others"
+LEFT_OUT = "rows are ignored, because their times are 0 or far from all others"
 FAR_AWAY = "rows are far from all others"
-TOO_LONG_SPANS = "spans end far behind all others and are cut where those end"
-TOO_LONG_WORK = "pieces of device work last longer than their stream allows and are cut there"
+TOO_LONG_SPANS = "spans end long after all others, and are cut there"
+TOO_LONG_WORK = "device activities overlap the next one of their stream, and are cut there"
 
-OVERRUN = "calls end after the call that they were made in"
+OVERRUN = "calls end after their caller"
 _OVERRUN_NS = 100_000
 """A writer reads the clock of two calls a few microseconds late, not later ..."""
 _WORTH_SAYING = 0.001
 """... and what comes to less of the recording than this changes no answer."""
-TOO_LARGE = "allocations are left out, because no process has so many bytes of addresses"
+TOO_LARGE = "allocations are ignored, because their size is impossible"
 _ADDRESSES_BYTES = 1 << 47
 
 
@@ -178,7 +178,7 @@ def _doubt_ends(collected: CollectedEvents, of: str, ends: Int64, believed: _Bel
     late = ends[ends > limit]
     if len(ends) > _FEW:
         by = int(late.max(initial=limit)) - believed.high
-        collected.doubts.append(Doubt(f"{of} end far behind all others", len(late), len(ends), by))
+        collected.doubts.append(Doubt(f"{of} end long after all others", len(late), len(ends), by))
 
 
 def _cut_work(collected: CollectedEvents) -> None:

@@ -104,11 +104,11 @@ def _what_is_wrong(path: Path, problem: _native.JsonProblem) -> str:
         )
     if problem["what"] == "Extra data":
         return (
-            f"{path} goes on behind the end of its JSON, at {place}. If it holds several traces, "
-            "put each into a file of its own: their times may have different beginnings."
+            f"{path} continues after the end of its JSON, at {place}. If it contains several "
+            "traces, split it into one file for each: their clocks may differ."
         )
     if path.suffix == ".py":
-        return f"{path} is a program. `opscope run {path}` records it, and makes a trace to load."
+        return f"{path} is a program. `opscope run {path}` records it."
     return (
         f"{path} is not JSON: {problem['what']} at {place}. opscope.load() takes trace folders "
         "written by opscope and Chrome JSON (.json, .json.gz)."

@@ -1,4 +1,4 @@
-"""What the words of Chrome files mean: categories, keys, numbers, and what opscope adds at the end.
+"""Vocabulary of Chrome files: categories, keys, numbers, and opscope's additions.
 
 Kineto has a category per type of activity. Those that opscope has a kind for are that kind; spans
 of its other types (ranges of NVIDIA's range profiler, what an accelerator's runtime reports) are of
@@ -132,7 +132,7 @@ def labelled_device_type(labels: str) -> int | None:
 
 
 def file_device_type(categories: Iterable[str]) -> int:
-    """The same of kernels that nothing else is said of, by the runtimes that a file has calls of:
+    """The same for kernels without other attributes, from the runtimes whose calls are in the file:
     Kineto calls kernels of all devices ``kernel``."""
     runtimes = {
         category.split("_")[0]

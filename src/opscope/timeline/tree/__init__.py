@@ -1,1 +1,1 @@
-"""How events nest, and what one event is."""
+"""Nesting of events, and details of one event."""

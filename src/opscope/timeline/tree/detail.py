@@ -1,4 +1,4 @@
-"""What a tree node knows beyond its span: one frozen dataclass per kind of event."""
+"""Details of tree nodes: one frozen dataclass per kind of event."""
 
 from __future__ import annotations
 

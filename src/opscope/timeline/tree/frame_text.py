@@ -1,4 +1,4 @@
-"""How events that are Python calls are written: torch's ``file(line): function``."""
+"""Text of Python calls, in torch's form ``file(line): function``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the spans of each thread nest by time, and whose every instant is.
+"""Nesting of spans by time, and the innermost span of every instant.
 
 Recorded parents do not say that: an annotation begins within the Python call that opens it and
 outlives that, times in files are rounded, and files of other tools hold spans that overlap in any

@@ -1,4 +1,4 @@
-"""Which backward operator belongs to which forward operator, and other arrows between events."""
+"""Links between events: forward to backward, and other arrows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The event tree as objects, made when they are looked at.
+"""The event tree as objects, created on access.
 
     for node in build_tree(trace).depth_first():
         print(node.name, node.duration_ns)

@@ -1,7 +1,7 @@
 """``torch.profiler._pattern_matcher`` for torch 2.14 and newer, which do not have it any more.
 
 The same classes find the same events in a profile's event tree, so that programs which match
-patterns of their own, or ask for torch's, go on working. What they find is said in words of
+patterns of their own, or ask for torch's, go on working. Their results use words of
 opscope's; ``trace.findings()`` knows more mistakes, and what each costs.
 """
 
@@ -45,7 +45,7 @@ class AntiPattern:
 
     def __init__(self, prof: Any, should_benchmark: bool = False) -> None:
         if prof.profiler is None or prof.profiler.kineto_results is None:
-            raise AssertionError("The profile has recorded nothing yet: stop it first")
+            raise AssertionError("The profile has no recording yet: stop it first")
         self.prof = prof
         self.should_benchmark = should_benchmark
         self.event_tree = prof.profiler.kineto_results.experimental_event_tree()
@@ -154,7 +154,7 @@ class ForLoopIndexingPattern(AntiPattern):
     """A tensor that is indexed in a loop."""
 
     name = "For Loop Indexing Pattern"
-    description = "A tensor is indexed in a loop. One operator on the whole tensor takes less."
+    description = "A tensor is indexed in a loop. Use one operator on the whole tensor."
 
     def __init__(self, prof: Any, should_benchmark: bool = False) -> None:
         super().__init__(prof, should_benchmark)
@@ -291,7 +291,7 @@ class MatMulDimInFP16Pattern(_OfOperators):
     """A product of matrices of 16-bit numbers whose sizes are no multiples of 8."""
 
     name = "Matrix Multiplication Dimension Not Aligned Pattern"
-    description = "Sizes of a product of matrices are no multiples of 8. Pad them."
+    description = "Sizes of a matrix product are not multiples of 8. Pad them."
 
     def match(self, event: Any) -> bool:
         """Whether it is such a product."""

@@ -1,4 +1,4 @@
-"""Asking Dynolog's daemon whether anybody wants a trace, and making it."""
+"""Polls Dynolog's daemon for trace requests, and writes the traces."""
 
 from __future__ import annotations
 
@@ -113,8 +113,8 @@ class DaemonClient:
             if not self._has_refused:
                 self._has_refused = True
                 notice(
-                    f"user {sender} answers as Dynolog's daemon, and is not obeyed: traces are "
-                    "made for a daemon of root or of the program's own user alone"
+                    f"user {sender} runs a Dynolog daemon, which is ignored: only a daemon of "
+                    "root or of the program's user may request traces"
                 )
             return None
         return content if answered == kind else None

@@ -1,4 +1,4 @@
-"""What is said between a traced process and Dynolog's daemon, as both projects publish it.
+"""The protocol between a traced process and Dynolog's daemon, as both projects publish it.
 
 Datagrams over Unix sockets with abstract names, or with files in ``KINETO_IPC_SOCKET_DIR``. Each is
 the length of its content (8 bytes), its type (32 bytes, ended by a zero), and the content. The
@@ -45,7 +45,7 @@ def registration(device: int, process: int, job: int) -> bytes:
 
 
 def question(processes: Sequence[int], job: int) -> bytes:
-    """Whether anybody wants a trace of the first of these processes; the others are its parents."""
+    """Whether a trace of the first of these processes is requested; the others are its parents."""
     head = _PROCESS.pack(_ACTIVITIES, len(processes), job)
     return message("req", head + struct.pack(f"={len(processes)}i", *processes))
 

@@ -83,8 +83,8 @@ def _answer_daemon(is_ours: bool) -> None:
         answer_daemon()
     elif _daemon is None:
         notice(
-            "KINETO_USE_DAEMON=1 was there when torch was imported, so its own profiler answers "
-            "Dynolog. Call opscope.drop_in.install() before torch is imported."
+            "KINETO_USE_DAEMON=1 was set when torch was imported, so torch's own profiler "
+            "serves Dynolog. Call opscope.drop_in.install() before torch is imported."
         )
 
 
@@ -122,8 +122,8 @@ def uninstall() -> None:
     _leave_daemon()
     if _section.run(_uninstall, _uninstall):
         warnings.warn(
-            "opscope.drop_in.uninstall() was called while a profile was running; what it recorded "
-            "is lost. Stop the profile first.",
+            "opscope.drop_in.uninstall() was called during a profile; its recording is lost. "
+            "Stop the profile first.",
             stacklevel=2,
         )
 
@@ -204,8 +204,9 @@ def _warn_of_subclasses(originals: dict[int, tuple[Any, Any]]) -> None:
     )
     if derived:
         warnings.warn(
-            f"{', '.join(derived)}: derived from a class of torch's profiler before opscope took "
-            "its place, and stays torch's. Call opscope.drop_in.install() before importing it.",
+            f"{', '.join(derived)}: derived from a class of torch's profiler before opscope "
+            "replaced it, so it still uses torch's. Call opscope.drop_in.install() before "
+            "importing it.",
             stacklevel=3,
         )
 
@@ -215,6 +216,6 @@ def _refuse_while_torch_profiles() -> None:
 
     if _autograd._profiler_enabled() and _native.statistics()["wanted"] == 0:
         raise LifecycleError(
-            "torch's own profiler is running, and could not be stopped any more once opscope "
-            "stands in its place. Stop it, then call opscope.drop_in.install()."
+            "torch's own profiler is running, and could not be stopped after opscope replaced "
+            "it. Stop it, then call opscope.drop_in.install()."
         )

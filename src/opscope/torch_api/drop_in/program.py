@@ -49,7 +49,7 @@ def _switch() -> None:
     try:
         install_and_answer()
     except BridgeError as error:
-        notice(f"{error} torch.profiler is left as it is.")
+        notice(f"{error} torch.profiler was not replaced.")
 
 
 def _refuse(message: str) -> int:

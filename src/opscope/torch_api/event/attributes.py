@@ -1,4 +1,4 @@
-"""How each attribute of a ``FunctionEvent`` is read from a trace.
+"""Attributes of a ``FunctionEvent``, read from a trace.
 
 A list position holds an event, a piece of memory outside all events, or device activity; each has
 its own way for some attributes and shares the rest.

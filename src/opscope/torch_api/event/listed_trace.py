@@ -1,4 +1,4 @@
-"""Where the events of an EventList come from: the listed rows of a trace."""
+"""Source of an EventList: the listed rows of a trace."""
 
 from __future__ import annotations
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from opscope.columns.trace_data import TraceData
-from opscope.export.chrome.writer import write_chrome_trace
 from opscope.export.collapsed_stacks import METRICS, check_metric, write_collapsed, write_stacks
 from opscope.export.output_file import write_file
 from opscope.torch_api.event.function_event import FunctionEvent
@@ -202,6 +201,8 @@ class EventList(LazyList[Event]):
             UsageError: the path cannot be written.
         """
         if self._source is not None:
+            from opscope.export.chrome.writer import write_chrome_trace
+
             write_chrome_trace(self._source.trace, path)
         else:
             _write_events(self, path)

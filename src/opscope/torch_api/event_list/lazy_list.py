@@ -1,4 +1,4 @@
-"""A list whose elements are made when they are looked at."""
+"""A list whose elements are created on access."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a notebook shows of a list of events or averages."""
+"""Display of event lists and averages in notebooks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _averages(averages: Sequence[Any]) -> str:
         for average in ranked[:ROWS]
     ]
     note = _more(len(averages), "names")
-    return html_table("Averages, most time of their own first", columns, rows, note)
+    return html_table("Averages, sorted by self time", columns, rows, note)
 
 
 def _time(microseconds: float) -> str:

@@ -1,4 +1,4 @@
-"""What torch says differently of the same recording: names, where steps begin, what is averaged."""
+"""Differences of torch's terms: names, step boundaries, averages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node of torch's event tree carries: the ``_ExtraFields_*`` of ``torch._C._profiler``."""
+"""Extra fields of torch's event tree: the ``_ExtraFields_*`` of ``torch._C._profiler``."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class ProfilerEvent(ABC):
 
     @property
     def overload_name(self) -> str:
-        """Of the operator; empty for anything else, and where it was not recorded."""
+        """Of the operator; empty for anything else, and where their data was not recorded."""
         return ""
 
     @property

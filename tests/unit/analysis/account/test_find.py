@@ -89,7 +89,7 @@ def test_a_long_gap_that_nothing_explains_is_unknown_and_a_short_one_python():
     )
     assert milliseconds(account) == {Cause.UNKNOWN: 40, Cause.OPERATOR: 20.5, Cause.PYTHON: 0.5}
     assert "Record with --own-stack" in " ".join(account.notes)
-    assert "What the kernel counts of threads was not recorded" in account.notes[0]
+    assert "Kernel counters of threads were not recorded" in account.notes[0]
     errors = {e.cause: e.error_ns for e in account.entries()}
     assert errors[Cause.PYTHON] == 500_000
 
@@ -122,7 +122,7 @@ def test_the_kernel_says_what_a_gap_waited_for(waits_for, cause):
 def test_what_recording_cost_is_said_or_that_it_is_not_known():
     spans = "aten::a 0..10000\naten::b 10500..20000"
     unknown = find_account(build_trace(spans)).notes
-    assert unknown[-1] == "What recording itself cost is not known, and is in the other causes."
+    assert unknown[-1] == "The overhead of recording is unknown, and part of the other causes."
     known = find_account(
         build_trace(spans, ledger={"recorder": {KIND_COST + CostKind.OPERATOR.value: 57.5}})
     ).notes

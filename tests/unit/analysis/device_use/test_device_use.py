@@ -142,8 +142,8 @@ def test_a_launch_that_is_not_known_is_said():
     assert idle_us(found)[Idle.UNKNOWN] == 50.0
     assert found.devices[0].without_launch == 1
     assert found.devices[0].streams[0].delay_median_ns == -1
-    assert any("the launch of 1 pieces of work was not recorded" in note for note in found.notes)
-    assert any("no calls of the device's runtime" in note for note in found.notes)
+    assert any("the launch of 1 activities was not recorded" in note for note in found.notes)
+    assert any("no runtime calls were recorded" in note for note in found.notes)
 
 
 def test_what_is_hidden_behind_computing():
@@ -360,7 +360,7 @@ def test_what_is_not_there_is_said():
     notes = use_of([around(40), launch(1)], [kernel("a", 10, 20, launch=1)]).notes
     assert any("with_modules=True" in note for note in notes)
     assert any("profile_memory=True" in note for note in notes)
-    assert any("occupancy is not known" in note for note in notes)
+    assert any("occupancy is unknown" in note for note in notes)
 
 
 def test_work_that_begins_before_its_launch_is_said():

@@ -43,11 +43,11 @@ def test_conditions_are_read(gate, read):
         ("step<=fast", "cannot be read"),
         ("steps<=2%", "no quantity 'steps'"),
         ("thing:x<=2%", "no quantity 'thing:x'"),
-        ("step<=2", "no limit that fits"),
-        ("step<=", "no limit that fits"),
-        ("count<=+2%", "no limit that fits"),
-        ("step==", "never equal"),
-        ("count==3", "never equal"),
+        ("step<=2", "limit of the condition"),
+        ("step<=", "limit of the condition"),
+        ("count<=+2%", "limit of the condition"),
+        ("step==", "takes no number"),
+        ("count==3", "takes no number"),
         ("step<=1.2.3%", "cannot be read"),
     ],
 )
@@ -105,7 +105,7 @@ def test_what_the_recordings_do_not_tell_is_not_judged():
     gate = "step<=+2%,module:absent<=+1%,start-up<=+5%,count=="
     judged = judge(diff(step_program(noise=0.1), step_program(noise=0.1)), read_gate(gate))
     assert [one.outcome for one in judged] == [*[Outcome.NOT_JUDGED] * 3, Outcome.PASSED]
-    assert "more steps or recordings would tell" in judged[0].why
+    assert "record more steps or repeat the recording" in judged[0].why
     assert "no such place" in judged[1].why
 
 

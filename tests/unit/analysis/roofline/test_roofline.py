@@ -83,7 +83,7 @@ def test_what_is_on_a_device_is_left_out_and_said():
     spans = [span("aten::relu", 0, 5, inputs=inputs), span("aten::sum", 5, 9, inputs=[tensor(8)])]
     rows, found = rows_of(spans)
     assert set(rows) == {"aten::sum"}
-    assert found.notes == ("1 operators on devices are left out",)
+    assert found.notes == ("1 operators on devices are not included",)
 
 
 def test_what_launches_work_is_on_a_device_wherever_its_tensors_are():
@@ -95,7 +95,7 @@ def test_what_launches_work_is_on_a_device_wherever_its_tensors_are():
     ]
     found = build_trace(spans, gpu=[kernel("relu", 4, 6, launch=1)]).roofline(PLAIN)
     assert [row.operator for row in found.rows] == ["aten::sum"]
-    assert found.notes == ("1 operators on devices are left out",)
+    assert found.notes == ("1 operators on devices are not included",)
 
 
 def test_another_host_is_said():

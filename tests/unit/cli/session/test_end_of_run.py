@@ -6,13 +6,12 @@ from dataclasses import replace
 import pytest
 
 import opscope
-from opscope.cli.destination import Destination
 from opscope.cli.session import end_of_run as module
 from opscope.cli.session.end_of_run import end_of_run
-from opscope.cli.session.options import EndRequest
 from opscope.cli.shown.console import Messages
 from opscope.columns.metadata_kinds import STEPS
 from opscope.columns.schema import EventKind
+from opscope.live.end_request import Destination, EndRequest
 from support.build_trace import build_trace, span
 
 
@@ -62,7 +61,7 @@ def test_what_is_known_at_the_end_gets_into_a_trace_that_was_shown_before(asked,
     more = replace(asked, is_more=True, facts={"metadata": {STEPS: seen}})
     end_of_run(more, Messages(animated=False))
     assert opscope.load(asked.destination.trace).metadata[STEPS] == seen
-    assert "steps like these are 10% of the program's time" in capfd.readouterr().err
+    assert "recorded steps cover 10% of the program's time" in capfd.readouterr().err
 
 
 def test_a_trace_that_went_meanwhile_is_no_error(asked, tmp_path, capfd):

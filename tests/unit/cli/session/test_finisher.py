@@ -10,12 +10,11 @@ import sys
 import pytest
 
 from opscope.base.own_file import OwnSocket
-from opscope.cli.destination import Destination
 from opscope.cli.session import finisher
 from opscope.cli.session.finisher import Finisher
-from opscope.cli.session.options import EndRequest
 from opscope.cli.shown.console import Messages
 from opscope.launch.keeper_process import DONE
+from opscope.live.end_request import Destination, EndRequest
 
 
 @pytest.fixture
@@ -70,7 +69,7 @@ def test_what_takes_longer_goes_on_without_the_program(
     asking = finisher_for(tmp_path)
     asking.ask(request_)
     asking.wait_at_the_end()
-    assert "another process goes on" in capsys.readouterr().err
+    assert "another process continues" in capsys.readouterr().err
     assert other_end[0].recv(1) == b""  # and it notices that nobody waits
 
 
@@ -125,7 +124,7 @@ import os, socket, sys
 from pathlib import Path
 from opscope.cli.session import finisher
 from opscope.cli.shown.console import Messages
-from opscope.cli.session.options import EndRequest
+from opscope.live.end_request import EndRequest
 from opscope.cli.session.termination import LastAction
 from opscope.base.own_file import OwnSocket
 ours, theirs = socket.socketpair()

@@ -120,7 +120,7 @@ def test_only_so_many_connections_and_the_next_is_told_so(listening):
     for one in held:  # each is there
         one.sendall(HELLO)
         assert one.recv(1)
-    with pytest.raises(ReachError, match="It answers 16 already"):
+    with pytest.raises(ReachError, match="It already serves 16"):
         Asking(Address(os.getpid(), listening._path))
     held.pop().close()
     wait_until(lambda: len(listening._connections) < server_module._MOST_CONNECTIONS)
@@ -147,7 +147,7 @@ def test_another_process_than_the_one_meant_is_not_asked(tmp_path, monkeypatch):
     answering = threading.Thread(target=answer_one)
     answering.start()
     bound.wait(20)
-    with pytest.raises(ReachError, match="Another process listens at"):
+    with pytest.raises(ReachError, match="The process that listens at"):
         Asking(Address(os.getppid(), path))
     answering.join(20)
     assert heard == [b""]  # and was told nothing

@@ -41,7 +41,7 @@ def test_one_is_taken_once_and_left_when_that_process_has_ended(spool):
     assert take(spool) and not take(spool)
     with held_by_another(spool / LOCK, "LOCK_EX") as process:
         assert not is_left(spool)
-        with pytest.raises(UsageError, match="Another process makes the trace"):
+        with pytest.raises(UsageError, match="Another process writes the trace"):
             finish_dump(spool)
         process.kill()
         process.wait()

@@ -113,7 +113,7 @@ def test_a_note_does_not_have_what_another_made_read_or_removed(note, tmp_path):
     path, in_memory = note
     in_memory.write_bytes(b"nothing of ours" * 10_000)
     in_memory.chmod(0o644)
-    with pytest.raises(TraceFormatError, match="not this user's alone"):
+    with pytest.raises(TraceFormatError, match="other users can access it"):
         dump_ring(path)
     in_memory.chmod(0o600)
     with pytest.raises(ValueError, match="no recording"):
@@ -121,7 +121,7 @@ def test_a_note_does_not_have_what_another_made_read_or_removed(note, tmp_path):
     with recorder_in(tmp_path / "other"):
         (ring,) = rings_in(tmp_path / "other")
         in_memory.write_bytes(file_of_ring(ring).read_bytes())
-    with pytest.raises(ValueError, match="another ring than it names"):
+    with pytest.raises(ValueError, match="belongs to another ring"):
         dump_ring(path)
     assert in_memory.exists()
 
@@ -131,7 +131,7 @@ def test_a_note_does_not_have_what_another_made_read_or_removed(note, tmp_path):
 def test_a_note_names_nothing_but_its_ring(note, said):
     path, _ = note
     path.write_text(said)
-    with pytest.raises(TraceFormatError, match="no note of a ring"):
+    with pytest.raises(TraceFormatError, match="not a ring file"):
         dump_ring(path)
     assert path.exists()
 

@@ -89,7 +89,7 @@ def test_waiting_for_a_processor_is_not_slow():
 def test_what_is_left_without_waiting_may_still_be_slow():
     (said,) = details_of(SlowStep(), [(100, 0)] * 30 + [(900, 500)])
     assert said == (
-        "step 32 took 900.0 ms (500.0 ms of them waiting for a processor), the limit was 300.0 ms"
+        "step 32 took 900.0 ms (500.0 ms of them waiting for a CPU), the limit was 300.0 ms"
     )
 
 
@@ -101,7 +101,7 @@ def test_the_limit_is_that_of_steps_without_waiting():
 
 def test_where_nobody_counts_waiting_all_time_counts_and_the_dump_says_so():
     (said,) = details_of(SlowStep(), [100] * 30 + [900])
-    assert "(how long it waited for a processor is not known)" in said
+    assert "(its waits for a CPU are unknown)" in said
 
 
 def test_a_stopped_process_is_no_slow_step():

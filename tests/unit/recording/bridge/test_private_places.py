@@ -69,7 +69,7 @@ def test_roots_is_as_good_as_ours(library, belongs_to, where, monkeypatch):
 def test_everybody_may_write(library, where):
     place = places(library)[where]
     place.chmod(place.stat().st_mode | 0o002)
-    assert why_not_private(library) == f"everybody may write to {place}"
+    assert why_not_private(library) == f"all users may write to {place}"
 
 
 @pytest.mark.parametrize("where", ["folder", "above"])
@@ -129,7 +129,7 @@ def test_where_a_link_leads_counts(library, tmp_path):
     link.symlink_to(library)
     assert why_not_private(link) is None
     library.parent.chmod(0o777)
-    assert why_not_private(link) == f"everybody may write to {library.parent}"
+    assert why_not_private(link) == f"all users may write to {library.parent}"
 
 
 def test_where_a_link_lies_counts(library, tmp_path):
@@ -137,7 +137,7 @@ def test_where_a_link_lies_counts(library, tmp_path):
     folder.mkdir()
     (folder / "link.so").symlink_to(library)
     folder.chmod(0o777)
-    assert why_not_private(folder / "link.so") == f"everybody may write to {folder}"
+    assert why_not_private(folder / "link.so") == f"all users may write to {folder}"
 
 
 def test_whose_link_it_is_counts(library, tmp_path, belongs_to):
@@ -151,7 +151,7 @@ def test_what_is_not_there_is_judged_by_what_is_above(library):
     missing = library.parent / "none" / "at all"
     assert why_not_private(missing) is None
     library.parent.chmod(0o777)
-    assert why_not_private(missing) == f"everybody may write to {library.parent}"
+    assert why_not_private(missing) == f"all users may write to {library.parent}"
 
 
 def test_what_cannot_be_looked_at(library, monkeypatch):
@@ -159,7 +159,7 @@ def test_what_cannot_be_looked_at(library, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(os, "lstat", lstat)
-    assert "cannot be looked at (Permission denied)" in why_not_private(library)
+    assert "cannot be read (Permission denied)" in why_not_private(library)
 
 
 def test_a_circle_of_links(tmp_path):

@@ -69,7 +69,7 @@ def test_a_release_that_none_is_for(folder):
 def test_a_file_that_is_not_what_was_shipped(folder, damage):
     library = folder / "torch-2.13.0.so"
     library.write_bytes({"cut": b"libr", "changed": b"Library", "empty": b""}[damage])
-    assert find_prebuilt(FINGERPRINT).problem == f"{library} is not what was shipped"
+    assert find_prebuilt(FINGERPRINT).problem == f"{library} differs from the shipped file"
 
 
 def test_a_file_that_is_gone(folder):
@@ -80,7 +80,7 @@ def test_a_file_that_is_gone(folder):
 def test_a_file_that_others_can_write(folder):
     library = folder / "torch-2.13.0.so"
     library.chmod(0o666)
-    assert find_prebuilt(FINGERPRINT).problem == f"everybody may write to {library}"
+    assert find_prebuilt(FINGERPRINT).problem == f"all users may write to {library}"
 
 
 @pytest.mark.parametrize("index", ["", "{", "[]", "{}", '{"bridges": 3}', '{"bridges": [1, null]}'])

@@ -153,7 +153,7 @@ def test_what_sampling_took_goes_to_the_ledger():
     notes = listener.added_to(decoded()).account["notes"]
     assert [what for _, what, _ in notes] == [
         "recorded",
-        "times that threads were looked at",
+        "times that threads were sampled",
         "processor time of the sampler; ns",
         "dropped: memory is limited, or was short",
     ]

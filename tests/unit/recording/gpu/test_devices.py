@@ -135,7 +135,7 @@ def test_what_cannot_be_recorded_is_told_once_in_the_words_of_the_kind(core, xpu
 def test_a_tool_that_uses_the_library_is_named_and_not_shared_with(core, xpus):
     xpus.shares, xpus.tool, core.refuses = True, "XView", "somebody is there"
     assert gpu_devices.begin_gpu() == (
-        "XView is looking at this process, and it uses XTRACE too (somebody is there)"
+        "XView already uses XTRACE in this process (somebody is there)"
     )
     assert core.asked[-1] is False
 

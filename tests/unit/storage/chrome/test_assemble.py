@@ -325,10 +325,10 @@ def test_what_is_left_out_is_counted(read):
     ])  # fmt: skip
     assert trace.ledger["import"] == {
         "events in the file": 6,
-        "marks of the profiler that wrote the file": 2,
+        "internal events of the profiler that wrote the file": 2,
         "not shown: samples of counters": 1,
         "not shown: instants": 1,
-        "dropped: arrows to what a device did, which is not in the file": 1,
+        "dropped: arrows to device activity that is not in the file": 1,
         "not shown: arrows of kind 'other'": 1,
     }
 

@@ -53,7 +53,7 @@ def test_names_with_bare_quotes_as_kineto_writes_them_are_mended(tmp_path):
     )
     trace = load_trace(path)
     assert names(trace) == ['monitor.py(0):     """', 'C:\\data\\user "quoted" A']
-    assert trace.ledger["import"]["names with bare quotes, mended"] == 2
+    assert trace.ledger["import"]["names with unescaped quotes, repaired"] == 2
 
 
 def test_text_that_is_not_utf8_is_shown_with_replacements(tmp_path):

@@ -130,7 +130,7 @@ def test_an_operator_that_outlasts_what_called_it_is_said(read, lasts, is_said):
 
 def test_launches_without_work_are_said_where_they_are_many(read):
     kernels = [event for event in sound() if event["cat"] != "kernel"]
-    assert "10 of 10 launches have no work in the file" in doubts(read(kernels))[0]
+    assert "10 of 10 launches have no device activity in the file" in doubts(read(kernels))[0]
     begin = op("cudaStreamBeginCapture", BEGIN - 5, 1, cat="cuda_runtime")
     end = op("cudaStreamEndCapture", BEGIN + 5000, 1, cat="cuda_runtime")
     assert doubts(read([begin, *kernels, end])) == []
@@ -145,7 +145,7 @@ def test_a_number_that_two_launches_have_is_told_by_time(read):
     trace = read(events)
     calls = [i for i, name in enumerate(names(trace)) if name == "cudaLaunchKernel"]
     assert trace.table("gpu")["launch"].tolist() == calls
-    assert "1 of 2 launches have the number of another" in doubts(trace)[0]
+    assert "1 of 2 launches share a number" in doubts(trace)[0]
 
 
 def test_an_end_before_its_begin_is_counted(read):
@@ -153,21 +153,21 @@ def test_an_end_before_its_begin_is_counted(read):
         return {"ph": phase, "cat": "cpu_op", "name": "a", "ts": ts, "pid": 1, "tid": 1}
 
     trace = read([mark("B", 20), mark("E", 10)])
-    assert doubts(trace) == ["1 spans end before they begin and count as 0 long"]
+    assert doubts(trace) == ["1 spans end before they begin, and have duration 0"]
 
 
 @pytest.mark.parametrize(("row", "what"), [(0, "operators"), (29, "pieces of device work")])
 def test_what_computes_long_after_all_else_is_said(read, row, what):
     events = sound()
     events[row]["dur"] = 3.6e9
-    assert doubts(read(events)) == [f"1 of 10 {what} end far behind all others, by up to 3600 s"]
+    assert doubts(read(events)) == [f"1 of 10 {what} end long after all others, by up to 3600 s"]
 
 
 def test_memory_without_a_size_is_said(read):
     size = {"Bytes": 1 << 63, "Addr": 1, "Device Type": 1, "Device Id": 0}
     memory = {"ph": "i", "name": "[memory]", "pid": 9, "tid": 1, "ts": BEGIN + 3, "args": size}
     trace = read([*sound(), memory])
-    assert doubts(trace)[0].startswith("1 of 1 memory events have no size")
+    assert doubts(trace)[0].startswith("1 of 1 memory events have a missing")
 
 
 def test_an_allocation_that_no_process_has_addresses_for_is_left_out(read):
@@ -176,7 +176,7 @@ def test_an_allocation_that_no_process_has_addresses_for_is_left_out(read):
     usual = {**memory, "args": {**size, "Bytes": 1000}}
     trace = read([*sound(), memory, usual])
     assert trace.table("allocations")["size_bytes"].tolist() == [1000]
-    assert doubts(trace)[0].startswith("1 of 2 allocations are left out")
+    assert doubts(trace)[0].startswith("1 of 2 allocations are ignored")
 
 
 def test_an_operator_before_the_others_is_no_start_up(read):
@@ -187,4 +187,4 @@ def test_an_operator_before_the_others_is_no_start_up(read):
 def test_work_before_its_launch_is_said(read):
     events = sound()
     events[5]["ts"] -= 500
-    assert "1 of 10 pieces of device work begin before their launch" in doubts(read(events))[0]
+    assert "1 of 10 device activities begin before their launch" in doubts(read(events))[0]

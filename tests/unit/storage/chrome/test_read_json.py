@@ -58,7 +58,7 @@ def test_faults_are_mended_whatever_the_pieces_are(tmp_path, monkeypatch):
         monkeypatch.setattr(read_json, "PIECE_BYTES", size)
         trace = load_trace(path)
         assert trace.event_name(4) == 'f.py(0): "4"'
-        assert trace.ledger["import"]["names with bare quotes, mended"] == 5
+        assert trace.ledger["import"]["names with unescaped quotes, repaired"] == 5
 
 
 def test_a_place_is_told_in_characters_lines_and_columns(tmp_path, monkeypatch):
@@ -195,5 +195,5 @@ def test_a_cut_file_with_bare_quotes_is_mended_first(tmp_path):
 def test_several_traces_in_one_file_are_refused(tmp_path):
     text = '{"traceEvents": [' + TWO + "]}"
     (tmp_path / "t.json").write_text(f"{text}\n{text}")
-    with pytest.raises(TraceFormatError, match="goes on behind the end of its JSON, at line 3"):
+    with pytest.raises(TraceFormatError, match="continues after the end of its JSON, at line 3"):
         load_trace(tmp_path / "t.json")

@@ -1,4 +1,4 @@
-"""What every Python process finds first that a program recorded with its children starts.
+"""The folder that comes first in ``PYTHONPATH`` of recorded child processes.
 
 This folder is put on ``PYTHONPATH``. What is in it imports nothing of opscope before torch is
 imported, so that other programs start as fast as ever.

@@ -25,7 +25,7 @@ DOORBELL = ".processes.bell"
 """Wakes the process that watches for the ends of others, which is quicker than looking again."""
 
 _PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK
-"""Follow no link, and wait for nobody."""
+"""Follow no links, and do not block."""
 _MOST_WORDS, _LONGEST_WORD = 40, 300
 
 
@@ -35,7 +35,7 @@ def begin_in_new_process() -> None:
     if not folder or not note_process(folder, "started"):
         return
     if os.environ.get(PYTHON) != sys.implementation.cache_tag:
-        note(folder, "refused", why="its Python is of another version than opscope's")
+        note(folder, "refused", why="its Python has another version than opscope's")
         return
     sys.meta_path.insert(0, _TorchFinder(folder, unless="opscope.cli.application"))
     follow_forks(folder)
@@ -96,7 +96,7 @@ def _ring(bell: str) -> None:
         if not stat.S_ISFIFO(os.lstat(bell).st_mode):
             return
         file = os.open(bell, os.O_WRONLY | _PLAIN)
-    except OSError:  # nobody listens
+    except OSError:  # no receiver
         return
     try:
         os.write(file, b".")

@@ -1,4 +1,4 @@
-"""Run by Python's ``site`` when it starts; then the user's own module of this name is, if any."""
+"""Run by Python's ``site`` at start; then runs the user's module of this name, if any."""
 
 import os
 import sys

@@ -1,1 +1,1 @@
-"""What torch.profiler's Python calls into C++ for, on opscope's recorder."""
+"""torch.profiler's C++ functions, on opscope's recorder."""

@@ -55,7 +55,7 @@ class ProfilerConfig:
 
     @cached_property
     def settings(self) -> ProfileSettings:
-        """What is asked for."""
+        """The requested settings."""
         return ProfileSettings(
             record_shapes=self.report_input_shapes,
             profile_memory=self.profile_memory,
@@ -73,8 +73,8 @@ def warn_of_unsupported(switches: Mapping[str, Any]) -> None:
     if asked:
         what = ", ".join(dict.fromkeys(_UNSUPPORTED[name] for name in asked))
         warnings.warn(
-            f"_ExperimentalConfig({', '.join(asked)}): opscope records no {what}; everything else "
-            "is recorded. For these, run the program on torch's own profiler, without the drop-in.",
+            f"_ExperimentalConfig({', '.join(asked)}): opscope records no {what}; everything "
+            "else is recorded. For these, use torch's own profiler, without the drop-in.",
             stacklevel=5,
         )
 

@@ -1,4 +1,4 @@
-"""What ``torch.autograd.profiler_legacy`` gets from C++: a record per start, end and allocation."""
+"""Records of ``torch.autograd.profiler_legacy``: one per start, end and allocation."""
 
 from __future__ import annotations
 

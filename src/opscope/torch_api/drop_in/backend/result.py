@@ -9,7 +9,6 @@ from typing import Any
 from opscope import _native
 from opscope.base.cached_property import cached_property
 from opscope.columns.trace_data import TraceData
-from opscope.export.chrome.writer import write_chrome_trace
 from opscope.torch_api.drop_in.backend.kineto_event import (
     KinetoEvent,
     TraceActivity,
@@ -80,4 +79,6 @@ class ProfilerResult:
     def save(self, path: str | Path, metadata: Mapping[str, Any] | None = None) -> None:
         """Write Chrome JSON, with some more metadata; any number of times."""
         user = {**self.trace.metadata.get("user", {}), **(metadata or {})}
+        from opscope.export.chrome.writer import write_chrome_trace
+
         write_chrome_trace(self.trace.with_metadata({"user": user}), path)

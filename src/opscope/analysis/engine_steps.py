@@ -1,0 +1,180 @@
+"""Steps of serving engines, from the names of their spans: phase, requests, tokens.
+
+vLLM's are ``execute_context_2(1024)_generation_14(14)``: requests and, in brackets, their tokens.
+SGLang's are ``step[prefill bs=2 toks=1024]``, ``step[DECODE bs=14 ...]``,
+``step[mixed bs=16 ext=1024 dec=14]``, ``step[MIXED bs=66 c=2 g=64 c_sq=2048 ...]`` and
+``step[idle]``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from opscope.base.html_table import ShownTable
+from opscope.base.printable import printable
+from opscope.base.quantity_text import share_text, time_text
+from opscope.columns.schema import EventKind
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Flags, Values
+from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor, self_times
+
+_COUNT = r"(\d{1,12})"
+_VLLM = re.compile(rf"execute_context_{_COUNT}\({_COUNT}\)_generation_{_COUNT}\({_COUNT}\)")
+_SGLANG = re.compile(r"step\[(\w+)((?: \w+=\d{1,18})*)\]")
+_SLOW = 2.0
+"""Times the median of its phase: a slow step."""
+_MOST_SLOW, _MOST_OPERATORS = 3, 3
+
+
+class EnginePhase(IntEnum):
+    """What an engine did in a step."""
+
+    PREFILL = 0
+    DECODE = 1
+    MIXED = 2
+    OTHER = 3
+
+
+@dataclass(frozen=True)
+class EngineSteps:
+    """One row per step, in order of start; arrays have shape (steps,).
+
+    Attributes:
+        event: its span, row in events.
+        start_ns: Unix time.
+        duration_ns: how long it took on the thread that it is on.
+        phase: :class:`EnginePhase`.
+        requests: in its batch.
+        prefill_tokens: prompt tokens computed.
+        decode_tokens: tokens generated.
+        slow: what the slowest steps did, in words.
+    """
+
+    event: Values
+    start_ns: Values
+    duration_ns: Values
+    phase: Values
+    requests: Values
+    prefill_tokens: Values
+    decode_tokens: Values
+    slow: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.event)
+
+    def __str__(self) -> str:
+        return "\n".join([str(self._shown()), *self.slow])
+
+    def _shown(self) -> ShownTable:
+        """By phase; tokens a second are of the time in its steps."""
+        rows = []
+        for phase in EnginePhase:
+            mine = self.phase == phase
+            if not mine.any():
+                continue
+            tokens = int((self.prefill_tokens + self.decode_tokens)[mine].sum())
+            took = int(self.duration_ns[mine].sum())
+            rows.append(
+                [
+                    phase.name.lower(),
+                    f"{int(mine.sum()):,}",
+                    time_text(int(np.median(self.duration_ns[mine]))),
+                    time_text(int(np.percentile(self.duration_ns[mine], 99))),
+                    f"{np.mean(self.requests[mine]):.1f}",
+                    f"{tokens:,}",
+                    f"{tokens * 1e9 / max(took, 1):,.0f}",
+                ]
+            )
+        columns = ["phase", "steps", "median", "p99", "requests", "tokens", "tokens a second"]
+        return ShownTable(f"{len(self):,} steps of the engine", columns, rows, "")
+
+
+def find_engine_steps(trace: TraceData) -> EngineSteps:
+    """The steps; empty where no span is named as an engine names them."""
+    known = {row: about for row, name in enumerate(trace.names) if (about := _about(name))}
+    is_annotation = trace.events["kind"] == EventKind.ANNOTATION
+    events = np.flatnonzero(is_annotation & np.isin(trace.events["name"], [*known]))
+    tree = event_tree(trace)
+    events = events[np.argsort(tree.start_ns[events], kind="stable")]
+    names = trace.events["name"][events].tolist()
+    rows: Values = np.array([known[name] for name in names], dtype=np.int64).reshape(-1, 4)
+    duration, phase = tree.duration_ns[events], rows[:, 0]
+    return EngineSteps(
+        event=events,
+        start_ns=tree.start_ns[events],
+        duration_ns=duration,
+        phase=phase,
+        requests=rows[:, 1],
+        prefill_tokens=rows[:, 2],
+        decode_tokens=rows[:, 3],
+        slow=_slow_steps(trace, events, duration, phase),
+    )
+
+
+def _about(name: str) -> tuple[int, int, int, int] | None:
+    """Phase, requests, prompt tokens and generated tokens that a name says; None: no step's."""
+    if found := _VLLM.fullmatch(name):
+        contexts, context_tokens, generations, generated = map(int, found.groups())
+        phase = EnginePhase.MIXED if contexts and generations else EnginePhase.PREFILL
+        if not contexts:
+            phase = EnginePhase.DECODE if generations else EnginePhase.OTHER
+        return phase, contexts + generations, context_tokens, generated
+    if found := _SGLANG.fullmatch(name):
+        said = dict(pair.split("=") for pair in found[2].split())
+        number = {key: min(int(value), 1 << 40) for key, value in said.items()}
+        return _of_sglang(found[1].lower(), number)
+    return None
+
+
+def _of_sglang(mode: str, number: dict[str, int]) -> tuple[int, int, int, int]:
+    batch = number.get("bs", 0)
+    if mode in ("extend", "prefill"):
+        return EnginePhase.PREFILL, batch, number.get("toks", number.get("c_sq", 0)), 0
+    if mode == "decode":
+        return EnginePhase.DECODE, batch, 0, number.get("g_sq", batch)
+    if mode == "mixed":
+        context = number.get("ext", number.get("c_sq", 0))
+        generated = number.get("dec", number.get("g_sq", number.get("g", 0)))
+        return EnginePhase.MIXED, batch, context, generated
+    return EnginePhase.OTHER, batch, number.get("toks", 0), 0
+
+
+def _slow_steps(
+    trace: TraceData, events: Values, duration: Values, phase: Values
+) -> tuple[str, ...]:
+    """What steps did that took twice the median of their phase."""
+    medians = np.array(
+        [np.median(duration[phase == one]) if (phase == one).any() else 0 for one in EnginePhase]
+    )
+    excess = duration - medians[phase]
+    slow = np.flatnonzero(duration > _SLOW * medians[phase])
+    slow = slow[np.argsort(-excess[slow], kind="stable")][:_MOST_SLOW]
+    if not len(slow):
+        return ()
+    tree = event_tree(trace)
+    is_step: Flags = np.zeros(len(trace.events), dtype=np.bool_)
+    is_step[events[slow]] = True
+    around = nearest_ancestor(tree.parent, is_step)
+    own = self_times(tree)
+    return tuple(
+        f"slow: {trace.event_name(int(events[row]))} took {time_text(int(duration[row]))} (median "
+        f"{time_text(int(medians[phase[row]]))}): "
+        f"{_most(trace, np.flatnonzero(around == events[row]), own, int(duration[row]))}"
+        for row in slow
+    )
+
+
+def _most(trace: TraceData, inside: Values, own: Values, whole: int) -> str:
+    name = trace.events["name"][inside]
+    summed = np.bincount(name, weights=own[inside], minlength=1) if len(inside) else np.zeros(1)
+    first = np.argsort(-summed, kind="stable")[:_MOST_OPERATORS]
+    said = [
+        f"{printable(trace.names[row])} {share_text(summed[row] / max(whole, 1))}"
+        for row in first
+        if summed[row] > 0.01 * whole
+    ]
+    return ", ".join(said) or "nothing inside it was recorded"

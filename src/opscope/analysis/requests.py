@@ -1,0 +1,226 @@
+"""Requests of a server: how long they took, and what the typical and the slowest ones waited for.
+
+A request is a span that :class:`opscope.serve.MarkRequests` made. Where asyncio tasks were
+recorded, it is there once in each run of its task, and the loop's other runs are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from opscope.base.printable import printable
+from opscope.base.quantity_text import share_text, time_text
+from opscope.columns.names import REQUEST_PREFIX
+from opscope.columns.row_groups import group_rows
+from opscope.columns.schema import EventKind
+from opscope.columns.trace_data import TraceData
+from opscope.timeline.arrays import Flags, Values
+from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor, self_times
+
+_BLOCKED_NS = 10_000_000
+"""A run of a task that takes longer blocks its loop, as for the finding event-loop-blocked."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """Mean times of some requests, in nanoseconds; the parts sum to ``total_ns``.
+
+    Attributes:
+        total_ns: from arrival to the end of the answer.
+        operators_ns: in torch's operators, on the event loop's thread.
+        python_ns: in other code of the request, there.
+        blocked_ns: it waited while another task ran for 10 ms or more.
+        queued_ns: it waited while other tasks ran, each for less than that.
+        waiting_ns: it waited and the loop ran nothing: for input, timers or other threads.
+    """
+
+    total_ns: int
+    operators_ns: int
+    python_ns: int
+    blocked_ns: int
+    queued_ns: int
+    waiting_ns: int
+
+    def __str__(self) -> str:
+        names = {
+            "operators_ns": "operators",
+            "python_ns": "other code",
+            "blocked_ns": "event loop blocked",
+            "queued_ns": "queued behind other tasks",
+            "waiting_ns": "waiting for input, timers or threads",
+        }
+        shares = sorted(((getattr(self, key), name) for key, name in names.items()), reverse=True)
+        whole = max(self.total_ns, 1)
+        return ", ".join(f"{name} {share_text(ns / whole)}" for ns, name in shares if ns)
+
+
+@dataclass(frozen=True)
+class Requests:
+    """Of the whole recording; requests that began before it or ended after it count as far as seen.
+
+    Attributes:
+        count: how many there were.
+        p50_ns: the median time of one.
+        p99_ns: 99 % took no longer.
+        typical: of the tenth around the median.
+        slowest: of the slowest hundredth, one at least.
+        slowest_name: what the slowest was called.
+    """
+
+    count: int
+    p50_ns: int
+    p99_ns: int
+    typical: Split
+    slowest: Split
+    slowest_name: str
+
+    def lines(self) -> list[str]:
+        """For people."""
+        return [
+            f"requests: {self.count:,}, median {time_text(self.p50_ns)}, 99 % within "
+            f"{time_text(self.p99_ns)}",
+            f"a typical request: {self.typical}",
+            f"the slowest, such as {printable(self.slowest_name)}, "
+            f"{time_text(self.slowest.total_ns)}: {self.slowest}",
+        ]
+
+    def as_dict(self) -> dict[str, object]:
+        """What JSON can hold."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class RequestSpans:
+    """One row per request. Arrays have shape (requests,) but for ``rows`` and ``group``."""
+
+    rows: Values  # of events: its spans, shape (spans,)
+    group: Values  # the request of each span, shape (spans,)
+    event: Values  # the first span of each
+    start_ns: Values
+    end_ns: Values
+    run: Values  # the task run that each event is in, -1 for none, shape (events,)
+
+    def __len__(self) -> int:
+        return len(self.event)
+
+
+def request_spans(trace: TraceData) -> RequestSpans:
+    """The requests of a recording, each from its first span to its last."""
+    events, tree = trace.events, event_tree(trace)
+    named = [n for n, name in enumerate(trace.names) if name.startswith(REQUEST_PREFIX)]
+    rows = np.flatnonzero((events["kind"] == EventKind.ANNOTATION) & np.isin(events["name"], named))
+    run = nearest_ancestor(tree.parent, _is_run(trace)).astype(np.int64)
+    # A request has a task of its own; outside of tasks each span is one request.
+    key = np.where(run[rows] >= 0, _tasks(trace)[run[rows]], -1 - rows)
+    group = group_rows(key, events["name"][rows].astype(np.int64))
+    first = np.full(len(group), np.iinfo(np.int64).max)
+    last = np.zeros(len(group), dtype=np.int64)
+    np.minimum.at(first, group.group, tree.start_ns[rows])
+    np.maximum.at(last, group.group, tree.start_ns[rows] + tree.duration_ns[rows])
+    return RequestSpans(rows, group.group, rows[group.first], first, last, run)
+
+
+def find_requests(trace: TraceData) -> Requests | None:
+    """The requests of a recording; None where none were marked."""
+    spans = request_spans(trace)
+    count, total = len(spans), spans.end_ns - spans.start_ns
+    if not count:
+        return None
+    parts = _parts(trace, spans, total)
+    order = np.argsort(total, kind="stable")
+    lowest = int(0.45 * count)
+    middle = order[lowest : max(int(0.55 * count), lowest + 1)]
+    slow = order[min(int(0.99 * count), count - 1) :]
+    return Requests(
+        count=count,
+        p50_ns=int(total[order[count // 2]]),
+        p99_ns=int(total[slow[0]]),
+        typical=_split(parts, middle),
+        slowest=_split(parts, slow),
+        slowest_name=trace.event_name(int(spans.event[order[-1]])).removeprefix(REQUEST_PREFIX),
+    )
+
+
+def _parts(trace: TraceData, spans: RequestSpans, total: Values) -> Values:
+    """What each request spent its time on, in the order of :class:`Split`. Shape (6, requests)."""
+    tree, count, thread = event_tree(trace), len(spans), trace.events["thread"]
+    duration, rows = tree.duration_ns, spans.rows
+    running = _sums(duration[rows], spans.group, count)
+    operators = _operators(trace, rows, spans.group, count)
+    outermost = _is_run(trace) & (spans.run < 0)
+    is_long = duration >= _BLOCKED_NS
+    in_long = (spans.run[rows] >= 0) & is_long[spans.run[rows]]
+    own_blocking = _sums(np.where(in_long, duration[rows], 0), spans.group, count)
+    where = (thread[spans.event], spans.start_ns, spans.end_ns)
+    loop = _Loop(tree.start_ns, duration, thread, outermost)
+    blocking = _Loop(tree.start_ns, duration, thread, outermost & is_long)
+    busy = np.clip(loop.busy(*where) - running, 0, total - running)
+    blocked = np.clip(blocking.busy(*where) - own_blocking, 0, busy)
+    return np.stack(
+        [total, operators, running - operators, blocked, busy - blocked, total - running - busy]
+    )
+
+
+def _is_run(trace: TraceData) -> Flags:
+    return np.asarray(trace.events["kind"] == EventKind.TASK_RUN)
+
+
+def _tasks(trace: TraceData) -> Values:
+    """The task of each event that is a run. Shape (events,)."""
+    runs = trace.table("task_runs")
+    task = np.full(len(trace.events), -1, dtype=np.int64)
+    task[runs["event"]] = runs["task"]
+    return task
+
+
+def _operators(trace: TraceData, rows: Values, group: Values, count: int) -> Values:
+    """Time in operators inside each request. Shape (count,)."""
+    tree, kind = event_tree(trace), trace.events["kind"]
+    is_request: Flags = np.zeros(len(kind), dtype=np.bool_)
+    is_request[rows] = True
+    around = nearest_ancestor(tree.parent, is_request).astype(np.int64)
+    inside = np.flatnonzero((kind == EventKind.OPERATOR) & (around >= 0))
+    group_of = np.zeros(len(kind), dtype=np.int64)
+    group_of[rows] = group
+    return _sums(self_times(tree)[inside], group_of[around[inside]], count)
+
+
+class _Loop:
+    """How long runs of tasks took on each thread until a time."""
+
+    def __init__(self, start: Values, duration: Values, thread: Values, chosen: Flags) -> None:
+        rows = np.flatnonzero(chosen)
+        rows = rows[np.argsort(start[rows], kind="stable")]
+        self._by_thread = {
+            int(number): (start[mine], duration[mine], np.cumsum(duration[mine]))
+            for number in np.unique(thread[rows])
+            for mine in (rows[thread[rows] == number],)
+        }
+
+    def busy(self, thread: Values, from_ns: Values, until_ns: Values) -> Values:
+        """Time in runs on these threads between these times. Shape (requests,)."""
+        found = np.zeros(len(thread), dtype=np.int64)
+        for number, runs in self._by_thread.items():
+            mine = np.flatnonzero(thread == number)
+            found[mine] = _before(runs, until_ns[mine]) - _before(runs, from_ns[mine])
+        return found
+
+
+def _before(runs: Sequence[Values], time_ns: Values) -> Values:
+    start, duration, summed = runs
+    last = np.searchsorted(start, time_ns, side="right") - 1
+    left = np.minimum(time_ns - start[last], duration[last])
+    return np.where(last < 0, 0, summed[last] - duration[last] + left)
+
+
+def _sums(value: Values, group: Values, count: int) -> Values:
+    summed = np.zeros(count, dtype=np.int64)
+    np.add.at(summed, group, value)
+    return summed
+
+
+def _split(parts: Values, chosen: Values) -> Split:
+    return Split(*(int(part[chosen].mean()) for part in parts))

@@ -1,0 +1,73 @@
+"""A program that is recorded when somebody requests it over HTTP, and not before."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from opscope.cli.shown.console import Messages
+from opscope.recording.facts.process_facts import launched_rank
+from opscope.recording.streams.keeper import dismiss_keepers
+from opscope.serve.http_server import address_of, listen
+from opscope.torch_api.drop_in.install import install_and_answer
+from opscope.torch_api.steps import after_each_optimizer_step
+
+if TYPE_CHECKING:
+    from opscope.cli.session.flight_session import FlightSession
+
+
+class HttpSession:
+    """Listens from before the program begins until its end; a flight recorder may be on as well.
+
+    A rank of a job listens at the port that many higher.
+    """
+
+    def __init__(
+        self, address: str, root: Path, messages: Messages, flight: FlightSession | None
+    ) -> None:
+        """Listen.
+
+        Raises:
+            UsageError: the address is none.
+            ReachError: nothing can listen there.
+        """
+        host, port = address_of(address)
+        if port:
+            port += launched_rank() or 0
+        shown = f"[{host}]" if ":" in host else host
+        self._server = listen(f"{shown}:{port}", root)
+        self._flight, self._messages = flight, messages
+        messages.say(
+            f"listening at http://{shown}:{self._server.port}: POST /start_profile and "
+            f"/stop_profile, GET /verdict; recordings go to {root}"
+        )
+
+    def begin(self) -> None:
+        """Count steps; torch is imported. If that fails, say so and let the program run."""
+        self._guarded(self._begin, "Steps are not counted.")
+        if self._flight is not None:
+            self._flight.begin()
+
+    def finish(self) -> None:
+        """Listen no more; what is being recorded is written by another process."""
+        self._guarded(self._finish, "What was recorded last may be lost.")
+        if self._flight is not None:
+            self._flight.finish()
+
+    def _begin(self) -> None:
+        if self._flight is None and os.environ.get("OPSCOPE_DROP_IN") != "0":
+            install_and_answer()
+        after_each_optimizer_step(self._server.control.step_ended)
+
+    def _finish(self) -> None:
+        self._server.stop()
+        self._server.control.finish()
+        dismiss_keepers()
+
+    def _guarded(self, action: Callable[[], None], otherwise: str) -> None:
+        try:
+            action()
+        except Exception as error:
+            self._messages.fail(f"{error} {otherwise}")

@@ -1,0 +1,162 @@
+"""The recording of one training, for the callbacks of all frameworks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from opscope.base.notice import notice
+from opscope.columns.names import STEP_PREFIX
+from opscope.errors import LifecycleError, OpscopeError
+from opscope.integrations.trackers import log_outcome
+from opscope.live.detailed_steps import DetailedSteps
+from opscope.live.flight.recorder import flight_recorder
+from opscope.live.hosted_recording import WHY_ARGUMENTS, HostedOutcome, HostedRecording
+from opscope.recording.facts.process_facts import launched_rank
+from opscope.torch_api.annotate import record_function
+from opscope.torch_api.profile_recording import ProfileRecording
+from opscope.torch_api.settings import ProfileSettings
+
+
+class TrainingSession:
+    """Records until some warm steps were recorded in full; another process says why they take long.
+
+    The framework's callback calls ``begin``, ``step_ended`` after each step of the optimizer, and
+    ``end``. Nothing here raises into the training. Beside it a flight recorder keeps the last
+    while, and writes it after a slow step, an uncaught exception or a hang.
+    """
+
+    def __init__(
+        self,
+        output_dir: str | os.PathLike[str] = "opscope-training",
+        *,
+        flight: str | float | None = "30s",
+        patience_s: float = 60.0,
+    ) -> None:
+        """Prepare one.
+
+        Args:
+            output_dir: gets ``trace.opscope``, ``verdict.json``, ``report.html``, and ``dumps`` of
+                the flight recorder.
+            flight: how far back the flight recorder keeps what happened; None: none is on.
+            patience_s: how long the end of the training waits for the verdict, in seconds.
+        """
+        self._folder = Path(os.path.abspath(output_dir))
+        self._flight_s, self._patience_s = flight, patience_s
+        self._flight: flight_recorder | None = None
+        self._hosted: HostedRecording | None = None
+        self._recording: ProfileRecording | None = None  # until there is enough of it
+        self._detailed: DetailedSteps | None = None
+        self._has_enough = False
+        self._span: record_function | None = None
+        self._steps, self._process = 0, os.getpid()
+        self.outcome: HostedOutcome | None = None
+
+    @property
+    def is_first_rank(self) -> bool:
+        """Whether this process is the one that says and logs the verdict."""
+        return launched_rank() in (None, 0)
+
+    def begin(self) -> None:
+        """The training starts, or starts anew."""
+        self._drop()
+        self.outcome, self._process = None, os.getpid()
+        try:
+            self._hosted = HostedRecording(self._folder, {})
+            self._recording = self._hosted.new()
+            self._recording.detail_with(ProfileSettings.of(WHY_ARGUMENTS))
+            self._recording.start()
+            self._has_enough = False
+            self._detailed = DetailedSteps(self._record_detail)
+            self._detailed.begin()
+            if self._flight_s is not None:
+                self._flight = flight_recorder(self._flight_s, directory=self._folder / "dumps")
+                self._flight.start()
+        except (OpscopeError, OSError) as error:
+            notice(f"{error} The training runs on without being recorded.")
+
+    def step_begins(self) -> None:
+        """Name the step; what was named before ends."""
+        self.name(f"{STEP_PREFIX}{self._steps}")
+
+    def step_ended(self) -> None:
+        """A step of the optimizer has ended; choose whether the next one is recorded."""
+        self.name(None)
+        self._steps += 1
+        if self._detailed is None or os.getpid() != self._process:
+            return
+        try:
+            self._detailed.step_ended()
+            if self._has_enough:
+                self._leave()
+        except (OpscopeError, OSError) as error:
+            self._detailed = None
+            notice(f"{error} The training runs on without being recorded.")
+
+    def name(self, part: str | None) -> None:
+        """Name what runs from now on; what was named before ends."""
+        if self._span is not None:
+            self._span.__exit__(None, None, None)
+        self._span = None if part is None else record_function(part)
+        if self._span is not None:
+            self._span.__enter__()
+
+    def end(self, trackers: Iterable[Any] = (), step: int | None = None) -> HostedOutcome | None:
+        """The training is over: print the verdict, and log it to ``trackers``.
+
+        Returns:
+            What was made of the recording; None, with a message, if nothing could be. The same
+            when called again.
+        """
+        if self.outcome is not None or self._hosted is None:
+            return self.outcome
+        self.name(None)
+        self._stop_flight()
+        try:
+            self._leave()
+            self.outcome = self._hosted.outcome(self._patience_s)
+        except (OpscopeError, OSError) as error:
+            notice(str(error))
+        self._hosted = None
+        if self.outcome is not None and self.is_first_rank:
+            for line in self.outcome.lines:
+                notice(line)
+            for tracker in trackers:
+                log_outcome(tracker, self.outcome, step)
+        return self.outcome
+
+    def _record_detail(self, on: bool, steps: int) -> None:
+        """Detail begins or ends; the first warm steps in detail are enough."""
+        if self._recording is not None:
+            self._recording.record_detail(on, steps)
+        self._has_enough = self._has_enough or steps > 0
+
+    def _leave(self) -> None:
+        """Record no more, and have another process make a trace of it."""
+        recording, detailed = self._recording, self._detailed
+        if self._hosted is None or recording is None or detailed is None:
+            return
+        detailed.finish()
+        self._recording = self._detailed = None
+        recording.stop()
+        self._hosted.leave(recording)
+
+    def _stop_flight(self) -> None:
+        if self._flight is not None:
+            with contextlib.suppress(LifecycleError):
+                self._flight.stop()
+            self._flight = None
+
+    def _drop(self) -> None:
+        """What an earlier training left that ended with an exception."""
+        if self._hosted is not None and os.getpid() == self._process:
+            self._stop_flight()
+            if self._detailed is not None:
+                self._detailed.finish()
+            if self._recording is not None:
+                self._recording.stop()
+        self._hosted = self._recording = self._detailed = None
+        self.name(None)

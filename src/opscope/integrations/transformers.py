@@ -1,0 +1,94 @@
+"""``OpscopeCallback`` for the Trainer of Hugging Face Transformers."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+
+from opscope.integrations.session import TrainingSession
+from opscope.integrations.trackers import PREFIX, flat_metrics, log_outcome
+
+_LAST_LOG = "train_runtime"
+"""In what the Trainer logs last of a training, and then only."""
+
+
+class OpscopeCallback(TrainerCallback):
+    """Says at the end of ``trainer.train()`` why its steps take so long, at which line.
+
+    ``OpscopeCallback().add_to(trainer)`` has the verdict in all that the Trainer reports to;
+    ``callbacks=[OpscopeCallback()]`` in ``trainer.state.log_history``, and in W&B and MLflow where
+    a run is active. Steps, evaluations and checkpoints are spans.
+    """
+
+    def __init__(self, output_dir: str | os.PathLike[str] | None = None, **options: Any) -> None:
+        """As TrainingSession; ``output_dir`` is ``opscope`` in the Trainer's by default."""
+        self._output_dir, self._options = output_dir, options
+        self.session: TrainingSession | None = None
+
+    def add_to(self, trainer: Any) -> OpscopeCallback:
+        """Add this before the Trainer's reporters, so that these log the verdict as well."""
+        trainer.add_callback(self)
+        callbacks = trainer.callback_handler.callbacks
+        callbacks.insert(0, callbacks.pop(callbacks.index(self)))
+        return self
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Record from now on."""
+        folder = self._output_dir or Path(args.output_dir) / "opscope"
+        self.session = TrainingSession(folder, **self._options)
+        self.session.begin()
+        self.session.step_begins()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """A step has ended; name what comes before the next."""
+        if self.session is None:
+            return
+        self.session.step_ended()
+        self._name_next(control.should_evaluate, control.should_save)
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """An evaluation has ended."""
+        self._name_next(False, control.should_save)
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """A checkpoint was written."""
+        self._name_next(False, False)
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+        """Add the verdict to what the Trainer logs last."""
+        if self.session is None or logs is None or _LAST_LOG not in logs:
+            return
+        outcome = self.session.end(step=state.global_step)
+        if outcome is None or not self.session.is_first_rank:
+            return
+        said = {**flat_metrics(outcome), PREFIX + "verdict": "\n".join(outcome.lines)}
+        state.log_history.append({**said, "step": state.global_step})
+        for run in _active_runs():
+            log_outcome(run, outcome, state.global_step)
+        logs.update(said)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Also of a training that logged nothing at its end."""
+        if self.session is not None:
+            self.session.end(step=state.global_step)
+
+    def _name_next(self, evaluates: bool, saves: bool) -> None:
+        if self.session is None:
+            return
+        if evaluates or saves:
+            self.session.name("evaluation" if evaluates else "checkpoint")
+        else:
+            self.session.step_begins()
+
+
+def _active_runs() -> list[Any]:
+    """Runs of trackers that get the page as well; none is imported for that."""
+    wandb, mlflow = sys.modules.get("wandb"), sys.modules.get("mlflow")
+    runs = [getattr(wandb, "run", None)]
+    if mlflow is not None and mlflow.active_run() is not None:
+        runs.append(mlflow)
+    return [run for run in runs if run is not None]

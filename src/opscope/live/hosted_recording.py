@@ -1,0 +1,166 @@
+"""A recording inside a server or a trainer: another process writes its trace, verdict and page.
+
+The program's process only stops recording, which takes microseconds, and reads the verdict from a
+file when that is there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from opscope.base.own_file import OwnSocket
+from opscope.errors import LifecycleError
+from opscope.live.end_request import Destination, EndRequest
+from opscope.recording.facts.process_facts import launched_rank
+from opscope.recording.sources import prepare_sources
+from opscope.recording.streams.keeper import ask_keeper, begin_keeper
+from opscope.recording.streams.stream import Streams
+from opscope.torch_api.profile_recording import ProfileRecording
+
+WHY_ARGUMENTS = {
+    "record_shapes": True,
+    "profile_memory": True,
+    "with_modules": True,
+    "with_own_functions": True,
+    "with_asyncio": True,
+}
+"""What a verdict with lines needs to be recorded: arguments of :class:`opscope.profile`."""
+_MOST_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class HostedOutcome:
+    """What another process made of a recording."""
+
+    trace: Path
+    report: Path | None  # None: it could not be made
+    said: Mapping[str, Any] = field(repr=False)  # the verdict as JSON has it, and its ``lines``
+
+    @property
+    def lines(self) -> list[str]:
+        """The verdict for people."""
+        return [str(line) for line in self.said.get("lines", ())]
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The verdict as flat numbers for trackers."""
+        return dict(self.said.get("metrics", {}))
+
+
+class HostedRecording:
+    """One recording, and its folder.
+
+    The folder gets ``trace.opscope``, ``verdict.json`` and ``report.html``; of a rank of a
+    distributed job the last two have its number in their names.
+    """
+
+    def __init__(self, folder: Path, arguments: Mapping[str, Any]) -> None:
+        """``arguments``: of :class:`opscope.profile`."""
+        self._arguments, self._rank = arguments, launched_rank()
+        report = f"report{_of_rank()}.html"
+        self.files = Destination(folder / "trace.opscope", report=folder / report)
+        self.verdict = folder / verdict_name()
+        self._streams = Streams(
+            self.files.trace,
+            saves=False,
+            rank=self._rank,
+            is_left_to_others=True,
+            when_refused=lambda reason: None,  # it is in memory then, and saved by this process
+        )
+        self._asked: OwnSocket | None = None
+
+    def new(self) -> ProfileRecording:
+        """The recording, which has not begun."""
+        recording = ProfileRecording(**self._arguments)
+        recording.stream_into(self._streams)
+        # What takes as long as compiling, or as beginning a process, is not done at a step.
+        prepare_sources()
+        begin_keeper(self.files.trace)
+        return recording
+
+    def leave(self, recording: ProfileRecording) -> None:
+        """Have another process make the trace of what has been stopped.
+
+        Raises:
+            OSError, OpscopeError: it cannot be left to one, or not be written here.
+        """
+        request = EndRequest(self.files, _folder(), rank=self._rank, verdict=self.verdict)
+        file = recording.stream_file
+        if file is None:  # nothing could be written while it ran, or another recording has the file
+            saved = recording.trace.save(self.files.trace, rank=self._rank)
+            recording.discard_streams()
+            request = replace(request, saved=saved)
+        else:
+            facts = recording.leave_to_its_file().as_json()
+            request = replace(request, recording=file, facts=facts)
+        with suppress(OSError):
+            self.verdict.unlink()
+        self._asked = ask_keeper(self.files.trace, request.as_text())
+
+    def is_being_made(self) -> bool:
+        """Whether the other process is at it."""
+        return self._asked is not None and self._asked.is_ours() and not self._is_done(0)
+
+    def outcome(self, longest_s: float) -> HostedOutcome:
+        """What was made, waited for so long.
+
+        Raises:
+            LifecycleError: nothing was recorded, it takes longer, or it failed; the message says
+                which.
+        """
+        if self._asked is None:
+            raise LifecycleError("Nothing has been recorded yet. Record some steps or requests.")
+        if self._asked.is_ours() and not self._is_done(longest_s):
+            raise LifecycleError(
+                f"Another process is still writing {self.files.trace}. Ask again later."
+            )
+        try:
+            with open(self.verdict, "rb") as file:
+                said = json.loads(file.read(_MOST_BYTES))
+        except (OSError, ValueError) as error:
+            raise LifecycleError(
+                f"There is no verdict on {self.files.trace}: {error}. If the process that makes it "
+                f"was killed, `opscope doctor --recover {self.files.trace}` writes the trace."
+            ) from error
+        if "error" in said:
+            raise LifecycleError(str(said["error"]))
+        report = self.files.report
+        is_there = report is not None and report.exists()
+        return HostedOutcome(self.files.trace, report if is_there else None, said)
+
+    def _is_done(self, longest_s: float) -> bool:
+        """The other process says so, or is gone; its end of the socket is readable then."""
+        if self._asked is None:
+            return True
+        poll = select.poll()
+        poll.register(self._asked.socket, select.POLLIN)
+        until_s = time.monotonic() + longest_s
+        while not poll.poll(max(until_s - time.monotonic(), 0) * 1000):
+            if time.monotonic() >= until_s:
+                return False
+        return True
+
+
+def verdict_name() -> str:
+    """The file of the verdict, in a folder that ranks of a job may share."""
+    return f"verdict{_of_rank()}.json"
+
+
+def _of_rank() -> str:
+    rank = launched_rank()
+    return "" if rank is None else f"-rank-{rank}"
+
+
+def _folder() -> Path:
+    try:
+        return Path(os.getcwd())
+    except OSError:  # it is gone
+        return Path("/")

@@ -1,0 +1,184 @@
+"""A request over HTTP to its answer: who may ask, which paths there are, which status an error has.
+
+Knows nothing of sockets or of ASGI, so that both servers answer alike.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import os
+import secrets
+import sys
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from opscope.base.notice import notice
+from opscope.errors import LifecycleError, OpscopeError, ReachError, UsageError
+from opscope.serve.control import Control, TakenError
+from opscope.serve.profile_request import ProfileRequest, object_of
+
+MOST_BYTES = 64 << 10
+"""Of a body."""
+TOKEN = "OPSCOPE_HTTP_TOKEN"
+_LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
+_MOST_REASON = 200
+
+
+@dataclass(frozen=True)
+class Head:
+    """A request without its body; ``headers`` by lower-case name, ``client`` is an address."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    client: str
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer, which is JSON."""
+
+    status: int
+    said: Mapping[str, Any]
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def token_of(given: str | None) -> str:
+    """The token: the given one, that of the environment, or a new one, which is printed."""
+    if given is None:
+        given = os.environ.get(TOKEN)
+    if given is None:
+        given = secrets.token_urlsafe(24)
+        notice(f"profiling over HTTP needs this header: Authorization: Bearer {given}")
+    if not given or not given.isascii() or not given.isprintable():
+        raise UsageError(
+            f"The token is empty or has signs that a header cannot have. Pass token=, or set "
+            f"{TOKEN}, to a long random text; without both one is made and printed."
+        )
+    return given
+
+
+class HttpAnswers:
+    """Checks and answers requests."""
+
+    def __init__(self, control: Control, token: str, hosts: Collection[str]) -> None:
+        """``hosts``: names of this server beside those of the own machine; with any of them other
+        machines may ask, too."""
+        self.control = control
+        self._token = token.encode()
+        self._hosts = _LOCAL | {name.lower() for name in hosts}
+        self._is_local = not hosts
+
+    def refusal(self, head: Head) -> Reply | None:
+        """Why a request is not answered, before its body is read; None: it is."""
+        if self._is_local and not _is_loopback(head.client):
+            return _error(403, "Only processes of this machine may send requests.")
+        if _host_of(head.headers.get("host", "")) not in self._hosts:
+            return _error(421, "The Host header names another host. Pass its name in hosts=.")
+        if "origin" in head.headers:
+            return _error(403, "Requests from web pages are refused.")
+        kind, _, given = head.headers.get("authorization", "").partition(" ")
+        is_known = hmac.compare_digest(given.strip().encode(errors="replace"), self._token)
+        if kind.lower() != "bearer" or not is_known:
+            said = "Send the server's token: Authorization: Bearer TOKEN."
+            return Reply(401, {"error": said}, {"WWW-Authenticate": "Bearer"})
+        methods = {method for method, path in _ANSWERS if path == head.path}
+        if not methods:
+            paths = ", ".join(f"{method} {path}" for method, path in _ANSWERS)
+            return _error(404, f"There is no such path. There are: {paths}.")
+        if head.method not in methods:
+            allow = ", ".join(sorted(methods))
+            return Reply(405, {"error": f"Use {allow}."}, {"Allow": allow})
+        length = head.headers.get("content-length", "0")
+        if not (length.isascii() and length.isdecimal()):
+            return _error(400, "Content-Length is not a number.")
+        return self.too_long(int(length[:20]))
+
+    def too_long(self, count: int) -> Reply | None:
+        """The refusal of a body of ``count`` bytes; None: it is short enough."""
+        if count <= MOST_BYTES:
+            return None
+        return _error(413, f"The body is larger than {MOST_BYTES >> 10} KiB.")
+
+    def answer(self, head: Head, body: bytes) -> Reply:
+        """Do what a request that was not refused asks for."""
+        try:
+            return _ANSWERS[head.method, head.path](self, object_of(body), head.client)
+        except TakenError as error:
+            return Reply(409, {"error": str(error), "recording": error.who})
+        except UsageError as error:
+            return _error(400, str(error))
+        except (LifecycleError, ReachError) as error:
+            return _error(409, str(error))
+        except (OpscopeError, OSError) as error:
+            return _error(500, str(error))
+        except Exception as error:  # a fault of opscope's is not one of the server's app
+            return _error(500, f"{type(error).__name__}: {error}")
+
+    def _start(self, said: dict[str, Any], client: str) -> Reply:
+        who = self.control.start(ProfileRequest.of(said), client)
+        return Reply(200, {"status": "started", **who})
+
+    def _stop(self, said: dict[str, Any], client: str) -> Reply:
+        _no_fields(said)
+        return Reply(200, {"status": "stopped", **self.control.stop()})
+
+    def _status(self, said: dict[str, Any], client: str) -> Reply:
+        return Reply(200, self.control.status())
+
+    def _verdict(self, said: dict[str, Any], client: str) -> Reply:
+        if self.control.is_being_written:
+            return Reply(202, {"status": "being written"}, {"Retry-After": "1"})
+        if not self.control.has_recorded:
+            return _error(404, "There is no recording yet. Start with POST /start_profile.")
+        return Reply(200, self.control.verdict())
+
+    def _dump(self, said: dict[str, Any], client: str) -> Reply:
+        reason = said.pop("reason", "")
+        _no_fields(said)
+        if not isinstance(reason, str) or len(reason) > _MOST_REASON:
+            raise UsageError(f"reason has to be a text of at most {_MOST_REASON} characters.")
+        flight = sys.modules.get("opscope.live.flight.recorder")
+        recorders = [] if flight is None else flight.running_recorders()
+        if not recorders:
+            raise LifecycleError(
+                "This process has no flight recorder. Use `opscope run --flight-recorder 30s` "
+                "or opscope.flight_recorder."
+            )
+        return Reply(200, {"status": "dumping", "trace": recorders[0].dump(reason).name})
+
+
+_ANSWERS: dict[tuple[str, str], Callable[[HttpAnswers, dict[str, Any], str], Reply]] = {
+    ("POST", "/start_profile"): HttpAnswers._start,
+    ("POST", "/stop_profile"): HttpAnswers._stop,
+    ("GET", "/profile_status"): HttpAnswers._status,
+    ("POST", "/dump_profile"): HttpAnswers._dump,
+    ("GET", "/verdict"): HttpAnswers._verdict,
+}
+PATHS = tuple(sorted({path for _, path in _ANSWERS}))
+"""All of them."""
+
+
+def _error(status: int, text: str) -> Reply:
+    return Reply(status, {"error": text})
+
+
+def _no_fields(said: Mapping[str, Any]) -> None:
+    if said:
+        raise UsageError("This path takes no such fields. Send no body.")
+
+
+def _is_loopback(client: str) -> bool:
+    try:
+        return ipaddress.ip_address(client).is_loopback
+    except ValueError:  # of a Unix socket there is no address
+        return not client
+
+
+def _host_of(header: str) -> str:
+    """``localhost`` of ``localhost:8000``, ``::1`` of ``[::1]:8000``."""
+    if header.startswith("["):
+        return header[1:].partition("]")[0].lower()
+    return header.partition(":")[0].lower()

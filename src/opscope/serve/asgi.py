@@ -1,0 +1,140 @@
+"""An ASGI app that controls recordings of the server it runs in."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import os
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from opscope.base.own_thread import OwnThread, short_turns
+from opscope.serve.answers import Head, HttpAnswers, Reply, token_of
+from opscope.serve.control import Control
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+_Value = TypeVar("_Value")
+_BODY_S = 10.0
+"""How long a body may take to arrive."""
+
+
+class ProfilerApp:
+    """What :func:`asgi` returns; ``control.step_ended()`` counts a step of the server."""
+
+    def __init__(self, answers: HttpAnswers) -> None:
+        self._answers = answers
+        self.control = answers.control
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; no other kind of connection is accepted."""
+        if scope["type"] == "lifespan":
+            return await _live(receive, send)
+        if scope["type"] != "http":
+            return await send({"type": "websocket.close", "code": 1003})
+        await _send(await self._replied(_head_of(scope), receive), send)
+
+    async def _replied(self, head: Head, receive: Receive) -> Reply:
+        refusal = self._answers.refusal(head)
+        if refusal is not None:
+            return refusal
+        try:
+            body = await asyncio.wait_for(self._body(receive), _BODY_S)
+        except asyncio.TimeoutError:
+            return Reply(408, {"error": f"The body did not arrive within {_BODY_S:.0f} s."})
+        if isinstance(body, Reply):
+            return body
+        return await in_own_thread(functools.partial(self._answers.answer, head, body))
+
+    async def _body(self, receive: Receive) -> bytes | Reply:
+        body: bytes = b""
+        while True:
+            message = await receive()
+            body += message.get("body", b"")
+            refusal = self._answers.too_long(len(body))
+            if refusal is not None:
+                return refusal
+            if not message.get("more_body"):
+                return body
+
+
+def asgi(
+    output_root: str | os.PathLike[str] = "opscope-profiles",
+    token: str | None = None,
+    hosts: Collection[str] = (),
+) -> ProfilerApp:
+    """An app to mount: ``app.mount("/opscope", opscope.serve.asgi())`` in Starlette or FastAPI.
+
+    Its paths are those of serving engines: ``POST /start_profile``, ``POST /stop_profile``, ``GET
+    /profile_status``, ``POST /dump_profile``, ``GET /verdict``.
+
+    Args:
+        output_root: folder of all recordings; ``output_dir`` of a request is relative to it.
+        token: what requests have to send; None for ``OPSCOPE_HTTP_TOKEN`` or, without that, a new
+            one, which is printed.
+        hosts: names that the server has for other machines. Without any, only processes of this
+            machine may ask.
+
+    Raises:
+        UsageError: the token cannot be one.
+    """
+    return ProfilerApp(HttpAnswers(Control(Path(output_root)), token_of(token), hosts))
+
+
+async def in_own_thread(function: Callable[[], _Value]) -> _Value:
+    """Call it on a thread of opscope's own: the event loop goes on, and no pool grows by it."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[_Value] = loop.create_future()
+
+    def run() -> None:
+        try:
+            with short_turns:
+                settle = functools.partial(_settle, future, function(), None)
+        except Exception as error:
+            settle = functools.partial(_settle, future, None, error)
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle)
+
+    OwnThread(run, lambda: None).start()
+    return await future
+
+
+def _settle(future: asyncio.Future[Any], value: Any, error: Exception | None) -> None:
+    if future.cancelled():
+        return
+    if error is None:
+        future.set_result(value)
+    else:
+        future.set_exception(error)
+
+
+def _head_of(scope: Scope) -> Head:
+    """Below a mount, ``path`` has the mount's own path before it, which ``root_path`` is."""
+    path, mount = scope["path"], scope.get("root_path", "")
+    if mount and path.startswith(mount + "/"):
+        path = path[len(mount) :]
+    headers = {
+        name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
+    }
+    client = scope.get("client")
+    return Head(scope["method"], path, headers, client[0] if client else "")
+
+
+async def _send(reply: Reply, send: Send) -> None:
+    body = json.dumps(reply.said, default=str).encode()
+    own = {"content-type": "application/json", "content-length": str(len(body))}
+    headers = [
+        (name.lower().encode(), value.encode()) for name, value in {**own, **reply.headers}.items()
+    ]
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _live(receive: Receive, send: Send) -> None:
+    """Where the app is not mounted but the whole of a server."""
+    while (await receive())["type"] != "lifespan.shutdown":
+        await send({"type": "lifespan.startup.complete"})
+    await send({"type": "lifespan.shutdown.complete"})

@@ -1,0 +1,210 @@
+"""The recordings of one server: one at a time, of all of it or of some steps."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from opscope.base.notice import notice
+from opscope.base.own_thread import OwnThread
+from opscope.errors import LifecycleError, OpscopeError, ReachError
+from opscope.live.hosted_recording import HostedRecording, verdict_name
+from opscope.recording.facts.process_facts import launched_rank
+from opscope.serve.output_folder import new_folder
+from opscope.serve.profile_request import ProfileRequest
+from opscope.torch_api.profile_recording import ProfileRecording
+from opscope.torch_api.steps import listen_to_steps
+
+
+class TakenError(LifecycleError):
+    """Another recording is going on; ``who`` has it."""
+
+    def __init__(self, who: dict[str, Any]) -> None:
+        super().__init__(
+            f"{who['client']} records since {who['since']} to {who['output_dir']}. "
+            "POST /stop_profile ends that, or wait for it."
+        )
+        self.who = who
+
+
+@dataclass
+class _Running:
+    """What was asked for, until it is stopped."""
+
+    request: ProfileRequest
+    who: dict[str, Any]
+    hosted: HostedRecording
+    recording: ProfileRecording
+    first: int  # step
+    until: int | None = None  # step, once it has begun
+    has_begun: bool = False
+
+    def begin(self, step: int) -> None:
+        """Record from this step on."""
+        self.recording.start()
+        if self.request.num_steps is not None:
+            self.until = step + self.request.num_steps
+        self.has_begun = True
+
+
+class Control:
+    """Starts and stops; a step or a request that ends is counted by :meth:`step_ended`."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = Path(os.path.realpath(root))
+        self._lock = threading.Lock()
+        self._running: _Running | None = None
+        self._last: HostedRecording | None = None
+        self._process = os.getpid()
+        self._steps = 0
+        listen_to_steps(self.step_ended)
+
+    def start(self, request: ProfileRequest, client: str) -> dict[str, Any]:
+        """Record from now on, or from the step that the request names; who has the recording.
+
+        Raises:
+            TakenError: another recording is going on.
+            ReachError: torch is not imported.
+            OpscopeError: the request or the state of the process does not allow it.
+        """
+        self._forget_parents()
+        if not self._lock.acquire(blocking=False):
+            raise LifecycleError("Another request starts or stops a recording. Try again.")
+        try:
+            if self._running is not None:
+                raise TakenError(self._running.who)
+            return self._started(request, client)
+        finally:
+            self._lock.release()
+
+    def _started(self, request: ProfileRequest, client: str) -> dict[str, Any]:
+        torch = sys.modules.get("torch")
+        if torch is None or not hasattr(torch, "ops"):
+            raise ReachError("The program has not imported torch yet. Try again later.")
+        arguments: dict[str, Any] = dict(request.arguments)
+        if request.activities is not None:
+            from torch.profiler import ProfilerActivity
+
+            arguments["activities"] = [getattr(ProfilerActivity, a) for a in request.activities]
+        is_shared = request.merge_profiles and launched_rank() is not None
+        shared = verdict_name() if is_shared else None
+        folder = new_folder(self._root, request.output_dir, request.profile_prefix, shared)
+        hosted = HostedRecording(folder, arguments)
+        who = {
+            "client": client,
+            "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "output_dir": os.path.relpath(folder, self._root),
+        }
+        running = _Running(request, who, hosted, hosted.new(), request.start_step or 0)
+        # Whole steps are recorded from the end of one; without their number, whatever comes.
+        if running.first <= self._steps and request.num_steps is None:
+            running.begin(self._steps)
+        self._running = running
+        return who
+
+    def stop(self) -> dict[str, Any]:
+        """Record no more; another process writes what was recorded.
+
+        Raises:
+            LifecycleError: nothing is recorded.
+        """
+        self._forget_parents()
+        if not self._lock.acquire(blocking=False):
+            raise LifecycleError("Another request starts or stops a recording. Try again.")
+        try:
+            running, self._running = self._running, None
+        finally:
+            self._lock.release()
+        if running is None:
+            raise LifecycleError("There is no recording. Start with POST /start_profile.")
+        running.recording.stop()
+        self._leave(running)
+        return running.who
+
+    def step_ended(self) -> None:
+        """A step or a request has ended; raises nothing."""
+        self._steps += 1
+        running = self._running
+        if running is None or os.getpid() != self._process:
+            return
+        if not running.has_begun:
+            if self._steps >= running.first:
+                self._guarded(functools.partial(running.begin, self._steps))
+        elif running.until is not None and self._steps >= running.until:
+            with self._lock:
+                if self._running is not running:
+                    return
+                self._running = None
+            self._guarded(running.recording.stop)
+            # Facts about the program take milliseconds, which are not the step's.
+            OwnThread(functools.partial(self._leave, running), lambda: None).start()
+
+    def status(self) -> dict[str, Any]:
+        """What is recorded, and what became of the last recording."""
+        self._forget_parents()
+        running, last = self._running, self._last
+        state = "none"
+        if last is not None:
+            state = "being written" if last.is_being_made() else "written"
+        return {
+            "is_recording": running is not None and running.has_begun,
+            "recording": None if running is None else running.who,
+            "steps": self._steps,
+            "last": None if last is None else self._place(last.files.trace),
+            "last_state": state,
+        }
+
+    def verdict(self) -> dict[str, Any]:
+        """Of the last recording.
+
+        Raises:
+            LifecycleError: there is none yet, it is being made, or it could not be made.
+        """
+        if self._last is None:
+            raise LifecycleError("There is no recording yet. Record some requests.")
+        outcome = self._last.outcome(0)
+        return {**outcome.said, "trace": self._place(outcome.trace)}
+
+    @property
+    def has_recorded(self) -> bool:
+        """Whether a recording has ended."""
+        return self._last is not None
+
+    @property
+    def is_being_written(self) -> bool:
+        """Whether another process is at the last recording."""
+        return self._last is not None and self._last.is_being_made()
+
+    def finish(self) -> None:
+        """The program ends: what is recorded is left to another process."""
+        if self._running is not None:
+            self._guarded(self.stop)
+
+    def _place(self, path: Path) -> str:
+        return os.path.relpath(path, self._root)
+
+    def _leave(self, running: _Running) -> None:
+        if not running.has_begun:
+            return
+        self._guarded(functools.partial(running.hosted.leave, running.recording))
+        self._last = running.hosted
+
+    def _guarded(self, action: Callable[[], object]) -> None:
+        """The server goes on, whatever happens to a recording."""
+        try:
+            action()
+        except (OpscopeError, OSError, ValueError) as error:
+            notice(f"the recording over HTTP failed: {error}")
+
+    def _forget_parents(self) -> None:
+        """A forked worker of a server has recordings of its own."""
+        if os.getpid() != self._process:
+            self._process, self._lock = os.getpid(), threading.Lock()
+            self._running = self._last = None

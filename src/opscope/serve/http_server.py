@@ -1,0 +1,228 @@
+"""A small server for programs that have none: the same paths, on threads of opscope's own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import time
+from collections.abc import Collection
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+from opscope.base.own_file import OwnSocket
+from opscope.base.own_thread import OwnThread, short_turns
+from opscope.errors import ReachError, UsageError
+from opscope.serve.answers import Head, HttpAnswers, Reply, token_of
+from opscope.serve.control import Control
+
+_MOST_CONNECTIONS = 128
+_PATIENCE_S = 10.0
+"""How long one request may take to arrive."""
+_LOOK_S = 0.5
+_LINGER_BYTES = 1 << 20
+_running: set[HttpServer] = set()
+
+
+class HttpServer:
+    """Listens at one address, and answers each connection once."""
+
+    def __init__(self, answers: HttpAnswers, host: str, port: int) -> None:
+        self.control, self.answers = answers.control, answers
+        self._ends = False
+        self._connections: dict[OwnSocket, float] = {}
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        made = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind((host, port))
+            made.listen(128)
+        except OSError as error:
+            made.close()
+            raise ReachError(
+                f"Nothing can listen at {host}:{port}: {error.strerror or error}. Choose another "
+                "port, or 0 for any."
+            ) from error
+        self.port: int = made.getsockname()[1]
+        made.settimeout(_LOOK_S)
+        self._socket = OwnSocket(made)
+        self._thread = OwnThread(self._run, self._ask_to_end)
+
+    def start(self) -> None:
+        """Answer from now on."""
+        self._thread.start()
+        _running.add(self)
+
+    def stop(self) -> None:
+        """Answer no more."""
+        self._thread.ask_to_end()
+        self._thread.join(2 * _LOOK_S)
+
+    def _ask_to_end(self) -> None:
+        self._ends = True
+        if self._socket.is_ours():
+            with contextlib.suppress(OSError):
+                self._socket.socket.shutdown(socket.SHUT_RDWR)  # which ends waiting in accept()
+
+    def forget(self) -> None:
+        """In a forked child, which must not keep the port."""
+        for own in (self._socket, *self._connections):
+            own.close()
+
+    def _run(self) -> None:
+        while not self._ends and self._socket.is_ours():
+            try:
+                connection = OwnSocket(self._socket.socket.accept()[0])
+            except OSError as error:
+                self._end_late(time.monotonic())
+                if not (self._ends or isinstance(error, TimeoutError)):  # too many open files, say
+                    time.sleep(_LOOK_S)
+                continue
+            self._end_late(time.monotonic())
+            if len(self._connections) >= _MOST_CONNECTIONS:
+                _refuse(connection)
+                continue
+            self._connections[connection] = time.monotonic() + _PATIENCE_S
+            OwnThread(lambda one=connection: self._serve(one), lambda: None).start()  # type: ignore[misc]
+        self._socket.close()
+        _running.discard(self)
+
+    def _end_late(self, now_s: float) -> None:
+        for connection, until_s in list(self._connections.items()):
+            if now_s >= until_s and connection.is_ours():
+                with contextlib.suppress(OSError):
+                    connection.socket.shutdown(socket.SHUT_RD)
+
+    def _serve(self, connection: OwnSocket) -> None:
+        try:
+            connection.socket.settimeout(_PATIENCE_S)
+            with short_turns, contextlib.suppress(OSError, ValueError):
+                _Handler(connection.socket, connection.socket.getpeername(), self)  # type: ignore[arg-type]
+        finally:
+            self._connections.pop(connection, None)
+            connection.close()
+
+
+def _forget_all() -> None:
+    for server in list(_running):
+        server.forget()
+    _running.clear()
+
+
+os.register_at_fork(after_in_child=_forget_all)
+
+
+def listen(
+    address: str = "127.0.0.1:0",
+    output_root: str | os.PathLike[str] = "opscope-profiles",
+    token: str | None = None,
+    hosts: Collection[str] = (),
+) -> HttpServer:
+    """Answer the paths of :func:`opscope.serve.asgi` at an address of this machine.
+
+    Args:
+        address: host and port; port 0 for any. Other hosts than the loopback ones have to be given
+            here to be listened at.
+        output_root: as for the app.
+        token: as for the app.
+        hosts: names, beside that of ``address``, by which other machines may ask.
+
+    Raises:
+        UsageError: the address is none.
+        ReachError: nothing can listen there.
+    """
+    host, port = address_of(address)
+    others = {*hosts, *(() if host in ("127.0.0.1", "::1", "localhost") else (host,))}
+    server = HttpServer(
+        HttpAnswers(Control(Path(output_root)), token_of(token), others), host, port
+    )
+    server.start()
+    return server
+
+
+def address_of(text: str) -> tuple[str, int]:
+    """Host and port of ``127.0.0.1:8123``, ``[::1]:8123`` or ``8123``.
+
+    Raises:
+        UsageError: it is no such address, or that of all interfaces.
+    """
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
+    if not (port.isascii() and port.isdecimal() and int(port) < 1 << 16):
+        raise UsageError(f"{text!r} is not an address. Give host and port, such as 127.0.0.1:8123.")
+    if host in ("0.0.0.0", "::"):
+        raise UsageError(
+            f"{text!r} is all interfaces of this machine. Give the address of one, by which "
+            "requests then have to name it."
+        )
+    return host, int(port)
+
+
+def _refuse(connection: OwnSocket) -> None:
+    """Too many at once: each may ask again."""
+    text = b'{"error": "Too many requests at once. Ask again."}'
+    head = f"HTTP/1.0 429 Too Many Requests\r\nContent-Length: {len(text)}\r\nRetry-After: 1\r\n"
+    with contextlib.suppress(OSError):
+        connection.socket.settimeout(0)
+        connection.socket.send(head.encode() + b"\r\n" + text)
+        connection.socket.shutdown(socket.SHUT_WR)
+    connection.close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Reads one request; Python's own parser bounds lines and headers."""
+
+    server: Any
+    timeout = _PATIENCE_S
+    server_version, sys_version = "opscope", ""
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    do_POST = do_PUT = do_DELETE = do_HEAD = do_OPTIONS = do_PATCH = do_GET
+
+    def _answer(self) -> None:
+        answers: HttpAnswers = self.server.answers
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        head = Head(self.command, self.path.partition("?")[0], headers, self.client_address[0])
+        refusal = answers.refusal(head)
+        if refusal is None and "transfer-encoding" in headers:
+            refusal = Reply(411, {"error": "Send the body with Content-Length."})
+        if refusal is not None:
+            self._send(refusal)
+            return self._linger()
+        length = int(headers.get("content-length", "0"))
+        body = self.rfile.read(length)
+        if len(body) < length:
+            return self._send(Reply(408, {"error": "The body did not arrive."}))
+        self._send(answers.answer(head, body))
+
+    def _send(self, reply: Reply) -> None:
+        body = json.dumps(reply.said, default=str).encode()
+        own = {"Content-Type": "application/json", "Content-Length": str(len(body))}
+        self.send_response(reply.status)
+        for name, value in {**own, **reply.headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def _linger(self) -> None:
+        """Read a little of a refused body: closing at once would take the answer away again."""
+        self.wfile.flush()
+        self.connection.shutdown(socket.SHUT_WR)
+        self.connection.settimeout(_LOOK_S)
+        left = _LINGER_BYTES
+        while left > 0 and (part := self.connection.recv(1 << 16)):
+            left -= len(part)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the parser refuses: as JSON, like all answers, and never as a page."""
+        self.command = getattr(self, "command", None) or "GET"
+        self.request_version = "HTTP/1.0"
+        self._send(Reply(code if code < 500 else 400, {"error": message or "bad request"}))
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Print nothing: standard error is the program's."""

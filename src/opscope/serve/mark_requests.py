@@ -1,0 +1,62 @@
+"""An ASGI middleware that makes each request a span."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from opscope.columns.names import REQUEST_PREFIX
+from opscope.serve.answers import PATHS
+from opscope.serve.asgi import ProfilerApp, Receive, Scope, Send
+from opscope.torch_api.annotate import awaited_within, record_function
+
+_MOST_NAME = 100
+App = Callable[[Scope, Receive, Send], Any]
+
+
+class MarkRequests:
+    """Around an app: ``app.add_middleware(opscope.serve.MarkRequests)`` in Starlette or FastAPI.
+
+    A request is a span ``request: METHOD /path`` from its arrival in the app to the end of its
+    answer, across its awaits, with its id (``x-request-id``, else a number) and the length of its
+    body as arguments. Outside of recordings it costs about a microsecond.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        profiler: ProfilerApp | None = None,
+        name: Callable[[Scope], str] | None = None,
+    ) -> None:
+        """Wrap an app.
+
+        Args:
+            app: any ASGI app.
+            profiler: what :func:`opscope.serve.asgi` returned: requests are its steps, so that
+                ``num_steps`` counts them.
+            name: the name of a request by its scope, where paths have numbers in them.
+        """
+        self._app, self._name = app, name or _name_of
+        self._profiler = profiler
+        self._numbers = itertools.count(1)
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Any:
+        """An awaitable that passes everything on; only ``http`` is marked, and no control."""
+        answer = self._app(scope, receive, send)
+        if scope["type"] != "http" or scope["path"].endswith(PATHS):
+            return answer
+        headers = dict(scope["headers"])
+        number = headers.get(b"x-request-id", b"").decode("latin-1")[:_MOST_NAME]
+        length = headers.get(b"content-length", b"0").decode("latin-1")[:20]
+        about = f"id={number or next(self._numbers)} length={length}"
+        span = record_function(REQUEST_PREFIX + self._name(scope), about)
+        return awaited_within(span, answer, self._step_ended)
+
+    def _step_ended(self) -> None:
+        if self._profiler is not None:
+            self._profiler.control.step_ended()
+
+
+def _name_of(scope: Scope) -> str:
+    return f"{scope['method']} {scope['path']}"[:_MOST_NAME]

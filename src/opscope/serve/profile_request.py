@@ -1,0 +1,145 @@
+"""The body of ``POST /start_profile``: fields and their types as serving engines have them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from opscope.columns.table import nearest
+from opscope.errors import UsageError
+from opscope.live.hosted_recording import WHY_ARGUMENTS
+
+_MOST_STEPS = 1 << 40
+_MOST_TEXT = 200
+_ACTIVITIES = {"CPU": "CPU", "GPU": "CUDA", "CUDA": "CUDA", "MEM": ""}
+"""What engines call them; ``MEM`` is memory, which has a field of its own as well."""
+
+
+@dataclass(frozen=True)
+class ProfileRequest:
+    """What to record, where to, and which steps; shapes of texts are checked where they are used.
+
+    Attributes:
+        output_dir: relative to the root.
+        num_steps: steps to record; None: until ``POST /stop_profile``.
+        start_step: number of the first step to record, counted from 0; None: at once.
+        profile_prefix: begins the name of the recording's folder.
+        activities: None for all that the machine has.
+        merge_profiles: ranks of a job record to one folder, which ``profile_prefix`` names.
+        arguments: of :class:`opscope.profile`, beside activities.
+    """
+
+    output_dir: str
+    num_steps: int | None
+    start_step: int | None
+    profile_prefix: str
+    activities: tuple[str, ...] | None
+    merge_profiles: bool
+    arguments: Mapping[str, bool]
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> ProfileRequest:
+        """What an object of JSON asks for.
+
+        Without a field that says what to record, everything is recorded that a verdict with lines
+        needs.
+
+        Raises:
+            UsageError: a field is unknown, or has a wrong type or value.
+        """
+        for name, value in said.items():
+            if name not in _FIELDS:
+                near = nearest(name, [*_FIELDS])
+                meant = f" Did you mean {near!r}?" if near else ""
+                raise UsageError(
+                    f"There is no field {name[:_MOST_TEXT]!r}.{meant} Fields: {', '.join(_FIELDS)}."
+                )
+            kind, fits = _FIELDS[name]
+            if value is not None and not fits(value):
+                raise UsageError(f"{name} has to be {kind}.")
+        if said.get("profile_by_stage"):
+            raise UsageError(
+                "profile_by_stage is not supported: record all stages, then select the spans of "
+                "one with `opscope sql`. Leave the field out."
+            )
+        return cls(
+            output_dir=said.get("output_dir") or "",
+            num_steps=said.get("num_steps"),
+            start_step=said.get("start_step"),
+            profile_prefix=said.get("profile_prefix") or "",
+            activities=_activities(said.get("activities")),
+            merge_profiles=bool(said.get("merge_profiles")),
+            arguments=_arguments(said),
+        )
+
+
+def object_of(body: bytes) -> dict[str, Any]:
+    """A body as a JSON object; an empty body is an empty object.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    try:
+        said = json.loads(body) if body.strip() else {}
+    except (ValueError, RecursionError):
+        raise UsageError("The body is not JSON. Send an object, or no body.") from None
+    if not isinstance(said, dict):
+        raise UsageError("The body is JSON, but not an object. Send an object, or no body.")
+    return said
+
+
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= _MOST_TEXT
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value < _MOST_STEPS
+
+
+def _is_many(value: object) -> bool:
+    return _is_count(value) and value != 0
+
+
+def _is_activities(value: object) -> bool:
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(one, str) and one in _ACTIVITIES for one in value)
+
+
+_FLAG = ("true or false", _is_flag)
+_TEXT = (f"a text of at most {_MOST_TEXT} characters", _is_text)
+_FIELDS: dict[str, tuple[str, Callable[[object], bool]]] = {
+    "output_dir": _TEXT,
+    "num_steps": ("a number of steps, at least 1", _is_many),
+    "start_step": ("the number of a step, 0 or more", _is_count),
+    "activities": (f"a list of some of {', '.join(_ACTIVITIES)}", _is_activities),
+    "with_stack": _FLAG,
+    "record_shapes": _FLAG,
+    "profile_memory": _FLAG,
+    "profile_by_stage": _FLAG,
+    "merge_profiles": _FLAG,
+    "profile_prefix": _TEXT,
+}
+
+
+def _activities(said: list[str] | None) -> tuple[str, ...] | None:
+    if said is None:
+        return None
+    return tuple(dict.fromkeys(name for one in said if (name := _ACTIVITIES[one]))) or None
+
+
+def _arguments(said: Mapping[str, Any]) -> dict[str, bool]:
+    asked = {
+        name: bool(said[name])
+        for name in ("with_stack", "record_shapes", "profile_memory")
+        if said.get(name) is not None
+    }
+    if "MEM" in (said.get("activities") or ()):
+        asked["profile_memory"] = True
+    return {**(asked or WHY_ARGUMENTS), "with_asyncio": True}

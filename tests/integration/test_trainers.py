@@ -1,0 +1,330 @@
+"""Callbacks of training frameworks: the verdict in their log names a planted fault's line."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+import opscope
+from opscope.integrations.session import TrainingSession
+from support.gloo_jobs import run_gloo_job
+from support.planted_faults import FAULTS, planted
+
+LOADING = [planted("loading")[2]]
+
+
+def need(package):
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed (see requirements/clients.txt)")
+
+
+def named(line, text):
+    """Whether the verdict says where the fault is."""
+    assert "verdict: slow" in text, text
+    if "data loading" in text:  # of that it is the loop that waits for the loader
+        assert line in LOADING and "/test_trainers.py:" in text, text
+    else:
+        assert any(f"planted_faults.py:{near}" in text for near in (line, line - 1)), (line, text)
+
+
+def loop(network, samples, ended, begins=lambda: None, epochs=2):
+    """Training by hand; in ``ended`` a step has."""
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    for _ in range(epochs):
+        for batch in DataLoader(samples, batch_size=8):
+            begins()
+            network(**batch)["loss"].backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            ended()
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_session_by_itself(tmp_path, capfd, fault):
+    network, samples, line = planted(fault)
+    session = TrainingSession(tmp_path / "out")
+    session.begin()
+    loop(network, samples, session.step_ended)
+    outcome = session.end()
+
+    named(line, "\n".join(outcome.lines))
+    assert outcome.metrics["step_ms"] > 0 and outcome.report.exists()
+    assert session.end() is outcome
+    assert "opscope: verdict:" in capfd.readouterr().err
+    assert len(opscope.load(outcome.trace).steps()) >= 5
+
+
+def test_a_session_is_used_again_after_an_exception(tmp_path):
+    session = TrainingSession(tmp_path / "out", flight=None)
+    for steps in (3, 40):
+        session.begin()
+        network, samples, _ = planted("items")
+        for _ in range(steps):
+            session.step_begins()
+            network(**next(iter(DataLoader(samples, batch_size=4))))["loss"].backward()
+            session.step_ended()
+    outcome = session.end()
+    assert outcome.said["events"] > 0
+
+
+def test_a_training_without_a_step_is_no_error(tmp_path):
+    session = TrainingSession(tmp_path / "out", flight=None)
+    assert session.end() is None
+    session.begin()
+    torch.ones(3).add(1)
+    assert session.end().lines
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS)
+def test_transformers(tmp_path, fault):
+    need("transformers")
+    from transformers import Trainer, TrainerCallback, TrainingArguments
+
+    from opscope.integrations.transformers import OpscopeCallback
+
+    class Reporter(TrainerCallback):
+        logged = {}
+
+        def on_log(self, args, state, control, logs=None, **kwargs):
+            self.logged.update(logs)
+
+    network, samples, line = planted(fault)
+    arguments = TrainingArguments(
+        output_dir=str(tmp_path),
+        per_device_train_batch_size=8,
+        num_train_epochs=2,
+        report_to=[],
+        disable_tqdm=True,
+        use_cpu=True,
+        eval_strategy="epoch",
+        save_strategy="epoch",
+        remove_unused_columns=False,
+    )
+    reporter = Reporter()
+    trainer = Trainer(
+        network, arguments, train_dataset=samples, eval_dataset=samples, callbacks=[reporter]
+    )
+    OpscopeCallback().add_to(trainer)
+    trainer.train()
+
+    (last,) = [one for one in trainer.state.log_history if "opscope/verdict" in one]
+    named(line, last["opscope/verdict"])
+    named(line, reporter.logged["opscope/verdict"])
+    assert reporter.logged["opscope/step_ms"] > 0
+    assert (tmp_path / "opscope/report.html").exists()
+    # It resumes, with a callback that was given by itself.
+    trainer = Trainer(
+        network,
+        arguments,
+        train_dataset=samples,
+        callbacks=[OpscopeCallback(flight=None)],
+        eval_dataset=samples,
+    )
+    trainer.args.num_train_epochs = 3
+    trainer.train(resume_from_checkpoint=True)
+    assert any("opscope/verdict" in one for one in trainer.state.log_history)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS)
+def test_lightning(tmp_path, fault, capfd):
+    need("pytorch_lightning")
+    import pytorch_lightning as lightning
+    from pytorch_lightning.loggers import CSVLogger
+
+    from opscope.integrations.lightning import OpscopeProfiler, VerdictCallback
+
+    network, samples, line = planted(fault)
+
+    class Module(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.network = network
+
+        def training_step(self, batch, index):
+            return self.network(**batch)["loss"]
+
+        def validation_step(self, batch, index):
+            self.network(**batch)
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    callback = VerdictCallback(tmp_path / "out")
+    trainer = lightning.Trainer(
+        max_epochs=2,
+        accelerator="cpu",
+        logger=CSVLogger(tmp_path),
+        callbacks=[callback],
+        profiler=OpscopeProfiler(),
+        enable_progress_bar=False,
+        default_root_dir=tmp_path,
+    )
+    loader = DataLoader(samples, batch_size=8)
+    trainer.fit(Module(), loader, loader)
+
+    named(line, "\n".join(callback.session.outcome.lines))
+    named(line, trainer.profiler.summary())
+    trace = opscope.load(callback.session.outcome.trace)
+    names = {trace.event_name(event) for event in range(len(trace.events))}
+    assert "run_training_batch" in names
+    assert "opscope: verdict:" in capfd.readouterr().err
+
+
+@pytest.mark.slow
+def test_lightning_with_an_exception(tmp_path):
+    need("pytorch_lightning")
+    import pytorch_lightning as lightning
+
+    from opscope.integrations.lightning import OpscopeProfiler, VerdictCallback
+
+    network, samples, _ = planted("items")
+
+    class Module(lightning.LightningModule):
+        def training_step(self, batch, index):
+            if index == 10:
+                raise ValueError("of the program")
+            return network(**batch)["loss"]
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(network.parameters(), lr=0.1)
+
+    callback = VerdictCallback(tmp_path / "out")
+    trainer = lightning.Trainer(
+        max_epochs=1,
+        accelerator="cpu",
+        logger=False,
+        callbacks=[callback],
+        profiler=OpscopeProfiler(),
+        enable_progress_bar=False,
+        default_root_dir=tmp_path,
+    )
+    with pytest.raises(ValueError, match="of the program"):
+        trainer.fit(Module(), DataLoader(samples, batch_size=8))
+    assert callback.session.outcome.lines
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS)
+def test_accelerate(tmp_path, fault):
+    need("accelerate")
+    from accelerate import Accelerator
+    from accelerate.tracking import GeneralTracker
+
+    from opscope.integrations.accelerate import opscope_training
+
+    class Tracker(GeneralTracker):
+        name, requires_logging_directory = "mine", False
+        logged = {}
+
+        def __init__(self):
+            super().__init__(_blank=True)
+
+        @property
+        def tracker(self):
+            return self
+
+        def add_scalar(self, name, value, step):
+            self.logged[name] = value
+
+        def add_text(self, name, text, step):
+            self.logged[name] = text
+
+        def flush(self):
+            pass
+
+        def store_init_configuration(self, values):
+            pass
+
+        def log(self, values, step=None, **kwargs):
+            pass
+
+    network, samples, line = planted(fault)
+    accelerator = Accelerator(cpu=True, log_with=Tracker())
+    accelerator.init_trackers("tests")
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    network, optimizer, loader = accelerator.prepare(
+        network, optimizer, DataLoader(samples, batch_size=8)
+    )
+    with opscope_training(accelerator, tmp_path / "out") as session:
+        for _ in range(2):
+            for batch in loader:
+                accelerator.backward(network(**batch)["loss"])
+                optimizer.step()
+                optimizer.zero_grad()
+
+    named(line, "\n".join(session.outcome.lines))
+    named(line, Tracker.logged["opscope/verdict"])
+    assert "backward" not in vars(accelerator)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS)
+def test_ignite(tmp_path, fault):
+    need("ignite")
+    from ignite.engine import Engine
+
+    from opscope.integrations.ignite import OpscopeHandler
+
+    network, samples, line = planted(fault)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+
+    def step(engine, batch):
+        network(**batch)["loss"].backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    engine = Engine(step)
+    OpscopeHandler(tmp_path / "out").attach(engine)
+    engine.run(DataLoader(samples, batch_size=8), max_epochs=2)
+    named(line, "\n".join(engine.state.opscope.lines))
+
+    failing = Engine(lambda engine, batch: 1 / 0)
+    OpscopeHandler(tmp_path / "out", flight=None).attach(failing)
+    with pytest.raises(ZeroDivisionError):
+        failing.run([1, 2, 3])
+
+
+RANK = """
+import sys, torch, torch.distributed as dist
+sys.path.insert(0, {tests!r})
+from support.gloo_jobs import run_gloo_job
+from support.planted_faults import planted
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader
+from opscope.integrations.session import TrainingSession
+
+dist.init_process_group("gloo")
+network, samples, _ = planted("items")
+network = DistributedDataParallel(network)
+optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+session = TrainingSession({folder!r}, flight=None)
+session.begin()
+for _ in range(3):
+    for batch in DataLoader(samples, batch_size=8):
+        network(**batch)["loss"].backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        session.step_ended()
+session.end()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+def test_two_ranks_are_one_job(tmp_path):
+    script, folder = tmp_path / "train.py", tmp_path / "out"
+    script.write_text(RANK.format(tests=str(Path(__file__).parents[1]), folder=str(folder)))
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    done = run_gloo_job([*torchrun, "--nproc-per-node=2", script], OMP_NUM_THREADS="1")
+
+    assert done.stderr.count("opscope: verdict:") == 1  # of the first rank
+    assert sorted(path.name for path in folder.glob("verdict*")) == [
+        "verdict-rank-0.json",
+        "verdict-rank-1.json",
+    ]
+    assert opscope.load_job(folder / "trace.opscope").ranks == [0, 1]
