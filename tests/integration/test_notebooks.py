@@ -13,7 +13,7 @@ pytest.importorskip("ipykernel", reason="there is no kernel")
 CELLS = (
     "%load_ext opscope\nimport torch, time",
     "def slow():\n    time.sleep(0.02)\n    return torch.ones(5).sum()",
-    "%%opscope --why\nfor _ in range(10):\n    slow()",
+    "%%opscope --why\nfor step in range(10):\n    slow()",
     "print(_.trace.findings()[0].places[0])",
 )
 
