@@ -31,7 +31,7 @@ COMMANDS = {
     "ranks": "Compare the ranks of a job: which rank the others wait for, why, and where.",
     "diff": "Compare two versions of a program: what is slower, what is more, what only moved.",
     "report": "Write an HTML page that shows a trace: timeline, operators, modules, memory, steps.",
-    "view": "Show a trace in the browser, however long it is.",
+    "view": "Show a trace of any length in the browser.",
     "export": "Convert a trace to another format, or run its operators again.",
     "sql": "Run an SQL query on a trace.",
     "mcp": "Answer agents' questions about traces, over the Model Context Protocol.",

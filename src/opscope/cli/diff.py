@@ -19,11 +19,13 @@ from opscope.analysis.diff.compare import Despite, compare
 from opscope.analysis.diff.gate import Judgement, Outcome, judge, read_gate
 from opscope.analysis.diff.result import Diff
 from opscope.api.diff import open_sides
-from opscope.cli.parser import Parser, add_row_limit, example, one_of
+from opscope.cli.parser import Parser, add_row_limit, example, one_of, whole_number
 from opscope.cli.shown.console import Messages, Output, console_for
 from opscope.cli.shown.results import Section, as_markdown, as_text
 from opscope.errors import UsageError
 from opscope.export.output_file import write_file
+from opscope.readers.decision import Decision
+from opscope.readers.rounds import Rounds, decide, record_rounds
 from opscope.report.diff_page import diff_html
 from opscope.report.diff_tables import MOST_ROWS, closing, headline, tables
 
@@ -45,10 +47,16 @@ def options(parser: Parser) -> None:
     parser.add_argument(
         "recordings",
         nargs="+",
-        type=Path,
         metavar="OLD NEW",
         help="Traces: folders, or Chrome traces of any profiler. With --to, all of these are of "
-        "the old version.",
+        "the old version. With --run two scripts, and after -- their arguments.",
+    )
+    parser.add_argument(
+        "--run",
+        metavar="N",
+        type=whole_number(1),
+        help="Record two scripts in turns, N times each (into opscope-rounds), and accept or "
+        "reject the new one: by --gate, else by whether it is faster.",
     )
     parser.add_argument(
         "--to", nargs="+", type=Path, metavar="NEW", help="Traces of the new version."
@@ -82,25 +90,53 @@ def options(parser: Parser) -> None:
     parser.epilog = example(
         "opscope diff old.opscope new.opscope",
         'opscope diff old-1 old-2 --to new-1 new-2 --gate "places<=+2%,count=="',
+        "opscope diff --run 5 old.py new.py -- --epochs 1",
     )
 
 
 def main(asked: Namespace) -> int:
     """Print what changed; the exit code is that of the gate."""
     conditions = read_gate(asked.gate) if asked.gate is not None else []
-    old, new = _sides(asked.recordings, asked.to)
-    messages = Messages()
+    messages, rounds = Messages(), None
+    if asked.run is not None:
+        rounds = _recorded(asked, messages)
+        old, new = rounds.traces
+    else:
+        old, new = _sides(list(map(Path, asked.recordings)), asked.to)
     with messages.progress("comparing"):
         sides = open_sides(old, new, ("the old version", "the new version"))
         found = compare(*sides, asked.despite or ())
     judgements = judge(found, conditions)
+    decision = None if rounds is None else decide(found, rounds, judgements)
     if asked.format is DiffFormat.HTML:
         page = asked.output or Path("diff.html")
         write_file(page, [diff_html(found, *sides, judgements).encode("utf-8")])
         messages.say(f"wrote {page}; open it in a browser")
     else:
         _show(found, judgements, asked.format, asked.output, asked.row_limit)
-    return _said(judgements, messages)
+    code = _said(judgements, messages)
+    if rounds is None or decision is None:
+        return code
+    messages.say(rounds.outputs[1])
+    text, code = _DECISIONS[decision]
+    messages.say(text)
+    return code
+
+
+_DECISIONS = {
+    Decision.ACCEPT: ("accept the new version", 0),
+    Decision.REJECT: ("reject the new version", FAILED),
+    Decision.UNDECIDED: ("undecided: these rounds cannot tell; give more", NOT_JUDGED),
+}
+
+
+def _recorded(asked: Namespace, messages: Messages) -> Rounds:
+    if asked.to or len(asked.recordings) < 2:
+        raise UsageError(
+            "--run takes two scripts: opscope diff --run 5 OLD.py NEW.py -- ARGUMENTS."
+        )
+    old, new, *arguments = asked.recordings
+    return record_rounds(old, new, arguments, asked.run, messages.say)
 
 
 def _sides(recordings: list[Path], to: list[Path] | None) -> tuple[list[Path], list[Path]]:

@@ -29,7 +29,7 @@ _PROSE, MOST_PROSE = frozenset({"explanation", "advice", "fix", "saved_by", "not
 
 
 @dataclass(frozen=True)
-class Part:
+class Question:
     """A query and how its rows are written.
 
     Attributes:
@@ -81,72 +81,72 @@ def explain_brief(answers: Answers, what: str, tokens: int = DEFAULT_TOKENS) -> 
 
 def query_brief(answers: Answers, statement: str, rows: int, tokens: int = DEFAULT_TOKENS) -> str:
     """The rows of a query of somebody's."""
-    part = Part("", statement, trusted=False, most=rows)
+    part = Question("", statement, trusted=False, most=rows)
     return brief(answers, (part,), tokens, "", shows_query=False)
 
 
 _VERDICT = (
-    Part(
+    Question(
         "Verdict",
         "select status, share, step_ns, wall_ns, gain_ns, gain_share, title, file, line, function, "
         "code, fix, about, doubts, others, next from verdict",
         ("verdict",),
         is_record=True,
     ),
-    Part("Most time", "select name, share from most_time", ("most_time",)),
-    Part(
+    Question("Most time", "select name, share from most_time", ("most_time",)),
+    Question(
         "Main thread by cause",
         "select cause, share from causes where share >= 0.01 order by share desc",
         ("causes",),
     ),
-    Part(
+    Question(
         "What to change",
         "select id, severity, saved_ns, saved_share, occurrences, file, line from findings "
         "order by position limit 6",
         ("findings",),
     ),
-    Part(
+    Question(
         "Names with most time of their own",
         "select name, calls, cpu_self_ns, device_self_ns from operators order by position limit 8",
         ("operators",),
     ),
-    Part(
+    Question(
         "Lines with most time",
         "select file, line, function, calls, time_ns, code from lines order by position limit 5",
         ("lines",),
     ),
-    Part(
+    Question(
         "Memory at its peak",
         'select "by", name, size_bytes, blocks from peak where "by" = \'category\' '
         "order by size_bytes desc limit 5",
         ("peak",),
     ),
 )
-_FINDINGS = Part(
+_FINDINGS = Question(
     "Findings",
     "select id, severity, saved_ns, saved_share, saved_bytes, occurrences, file, line, title "
     "from findings order by position",
     ("findings",),
 )
-_UNCHECKED = Part("Not looked for, because not recorded", "from unchecked", ("unchecked",))
+_UNCHECKED = Question("Not looked for, because not recorded", "from unchecked", ("unchecked",))
 _COMPARISON = (
-    Part("A step", "from step", ("step",), is_record=True),
-    Part(
+    Question("A step", "from step", ("step",), is_record=True),
+    Question(
         "Slower or faster",
         "select level, name, old_ns, new_ns, change_ns, margin_ns, verdict from changes "
         "where verdict in ('slower', 'faster') order by abs(change_ns) desc limit 12",
         ("changes",),
     ),
-    Part(
+    Question(
         "Calls and bytes a step that differ",
         "select quantity, name, old, new from counts order by abs(new - old) desc limit 12",
         ("counts",),
     ),
-    Part("Notes", "from notes", ("notes",)),
+    Question("Notes", "from notes", ("notes",)),
 )
 
 
-def _explaining(answers: Answers, what: str) -> Iterator[Part]:
+def _explaining(answers: Answers, what: str) -> Iterator[Question]:
     if "findings" not in answers.own_tables:
         return
     found = answers.query("select position, id from findings", ("findings",)).to_pylist()
@@ -164,20 +164,20 @@ def _explaining(answers: Answers, what: str) -> Iterator[Part]:
     chosen = chosen or [one["position"] for one in names if what and what in one["name"]]
     if chosen:
         listed = ", ".join(map(str, chosen[:20]))
-        yield Part("Operators", f"from operators where position in ({listed})", ("operators",))
+        yield Question("Operators", f"from operators where position in ({listed})", ("operators",))
 
 
-def _of_finding(position: int, finding: str) -> Iterator[Part]:
-    yield Part(
+def _of_finding(position: int, finding: str) -> Iterator[Question]:
+    yield Question(
         "Finding", f"from findings where position = {position}", ("findings",), is_record=True
     )
-    yield Part(
+    yield Question(
         "Places",
         f"select file, line, function, module, occurrences, time_ns, code from places "
         f"where finding = '{finding}' order by time_ns desc",
         ("places",),
     )
-    yield Part(
+    yield Question(
         "Its events",
         "select name, count(*) as events, sum(duration_us) * 1000 as time_ns, min(id) as first_id "
         f"from occurrences join named_events on id = event where finding = '{finding}' "
@@ -186,18 +186,18 @@ def _of_finding(position: int, finding: str) -> Iterator[Part]:
     )
 
 
-def _of_line(answers: Answers, table: str, file: str, line: int) -> Iterator[Part]:
+def _of_line(answers: Answers, table: str, file: str, line: int) -> Iterator[Question]:
     """Of files whose path ends so. Rows are named by number: a query shows no text of a trace."""
     statement = f"select position, file from {table} where line = {line}"
     rows = answers.query(statement, (table,)).to_pylist()
     chosen = [r["position"] for r in rows if r["file"] == file or r["file"].endswith(f"/{file}")]
     if chosen:
         listed = ", ".join(map(str, chosen[:20]))
-        yield Part(f"In {table}", f"from {table} where position in ({listed})", (table,))
+        yield Question(f"In {table}", f"from {table} where position in ({listed})", (table,))
 
 
 def brief(
-    answers: Answers, parts: Sequence[Part], tokens: int, after: str, shows_query: bool = True
+    answers: Answers, parts: Sequence[Question], tokens: int, after: str, shows_query: bool = True
 ) -> str:
     """The parts in order, as far as they fit in so many tokens."""
     room = _Room(tokens)
@@ -213,7 +213,7 @@ def brief(
     return room.text()
 
 
-def _written(answers: Answers, part: Part, room: _Room, shows_query: bool) -> bool:
+def _written(answers: Answers, part: Question, room: _Room, shows_query: bool) -> bool:
     """Add a part; False where it does not fit at all."""
     found = answers.query(part.statement, part.tables)
     rows = found.slice(0, part.most).to_pylist()
@@ -237,11 +237,11 @@ def _written(answers: Answers, part: Part, room: _Room, shows_query: bool) -> bo
     return True
 
 
-def _heading(name: str, part: Part) -> str:
+def _heading(name: str, part: Question) -> str:
     return name if part.trusted else quoted(name, 60).replace("|", "\\|")
 
 
-def _cell(key: str, value: Any, part: Part) -> str:
+def _cell(key: str, value: Any, part: Question) -> str:
     """A value: numbers as they are, words of ours as they are, any other text quoted."""
     if value is None or value == "":
         return "-"

@@ -46,15 +46,9 @@ class Tools:
 
     def all(self) -> list[Callable[..., str]]:
         """At most eight; ``record`` only where running programs is allowed."""
-        always: list[Callable[..., str]] = [
-            self.open,
-            self.verdict,
-            self.findings,
-            self.explain,
-            self.sql,
-        ]
-        running: list[Callable[..., str]] = [self.record] if self._may_run else []
-        return [*always, self.compare, self.decide, *running]
+        found: list[Callable[..., str]] = [self.open, self.verdict, self.findings, self.explain]
+        found += [self.sql, self.compare, self.decide]
+        return [*found, self.record] if self._may_run else found
 
     def open(self, trace: str, rank: int | None = None, process: int | None = None) -> str:
         """Open a trace: a folder that opscope wrote, or a Chrome trace of any profiler. Of a job

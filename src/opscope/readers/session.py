@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from opscope.analysis.diff.gate import Judgement, Outcome, judge, read_gate
+from opscope.analysis.diff.gate import Judgement, judge, read_gate
 from opscope.analysis.diff.result import Diff
 from opscope.api.diff import diff
 from opscope.api.job import Job
@@ -19,6 +19,7 @@ from opscope.api.trace import Trace
 from opscope.base.address import address_of, shown_address
 from opscope.errors import UsageError
 from opscope.readers.answers import Answers, answers_of, answers_of_diff, answers_of_job
+from opscope.readers.decision import decision_of
 from opscope.readers.quoting import quoted
 
 MOST_OPEN = 8
@@ -31,7 +32,7 @@ Held = tuple[Trace | Job, Answers]
 
 
 @dataclass(frozen=True)
-class Compared:
+class Comparison:
     """Two sides, and what is different."""
 
     old: tuple[str, ...]
@@ -47,7 +48,7 @@ class Session:
         self.lock = threading.Lock()
         self._ids: dict[tuple[str, int | None, int | None], str] = {}
         self._open: dict[str, Held] = {}
-        self._compared: dict[str, Compared] = {}
+        self._compared: dict[str, Comparison] = {}
         self._count = 0
 
     def open(self, path: str, rank: int | None = None, process: int | None = None) -> str:
@@ -93,7 +94,7 @@ class Session:
         about = " to ".join(", ".join(map(os.path.basename, side)) for side in sides)
         name = f"c{len(self._compared) + 1}"
         answers = answers_of_diff(found, about)
-        self._compared[name] = Compared(tuple(sides[0]), tuple(sides[1]), found, answers)
+        self._compared[name] = Comparison(tuple(sides[0]), tuple(sides[1]), found, answers)
         return name
 
     def decide(self, comparison: str, gate: str, reason: str) -> tuple[str, list[Judgement], Path]:
@@ -108,7 +109,7 @@ class Session:
                 f"There is no comparison {quoted(comparison, 40)}. compare(old, new) makes one."
             )
         judged = judge(compared.found, read_gate(gate))
-        decision = decision_of(judged)
+        decision = decision_of(one.outcome for one in judged).value
         step = compared.found.step
         line = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -132,14 +133,6 @@ class Session:
         self._open[name] = held
         while len(self._open) > MOST_OPEN:
             self._open.pop(next(iter(self._open)))
-
-
-def decision_of(judged: Sequence[Judgement]) -> str:
-    """``accept`` where all conditions hold, ``reject`` where one does not."""
-    outcomes = {one.outcome for one in judged}
-    if Outcome.FAILED in outcomes:
-        return "reject"
-    return "undecided" if Outcome.NOT_JUDGED in outcomes else "accept"
 
 
 def _local(path: str) -> str:

@@ -150,6 +150,7 @@ def _device(
             kind = "list" if name == "frames" else "integer"
             columns[name] = pickle.column(trace, name, kind)[rows]
     blocks, free, reserved = _blocks(pickle, segments)
+    address, size, stack = (np.array([one[i] for one in blocks], dtype=np.int64) for i in range(3))
     return DeviceSnapshot(
         index,
         is_free,
@@ -158,7 +159,9 @@ def _device(
         columns["time_us"],
         columns["frames"],
         others,
-        *(np.array([one[i] for one in blocks], dtype=np.int64) for i in range(3)),
+        address,
+        size,
+        stack,
         reserved,
         np.array(free, dtype=np.int64),
     )

@@ -166,6 +166,6 @@ def what_passes_between(trace: TraceData, how: str = "") -> str:
     between = share_text(1 - share)
     look = ": look there first" if share < 0.5 else ""
     return (
-        f"steps like these are {share_text(share)} of the program's time from its first step to "
-        f"its last, and {between} passes between steps, which was not recorded{how}{look}"
+        f"recorded steps cover {share_text(share)} of the program's time from its first step to "
+        f"its last; {between} passed between steps, which was not recorded{how}{look}"
     )

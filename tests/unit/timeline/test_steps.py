@@ -49,11 +49,12 @@ def test_a_number_that_no_step_has_is_none():
 def test_membership_is_by_start_on_any_thread_where_it_was_not_recorded():
     spans = [
         ("before", 0, 5), ("ProfilerStep#3", 10, 100), ("aten::mm", 20, 30),
-        ("worker op", 40, 200, "worker"), ("between", 150, 160), ("ProfilerStep#4", 200, 200),
+        ("worker op", 40, 200, "worker"), ("at its end", 100, 110), ("between", 150, 160),
+        ("ProfilerStep#4", 200, 200),
     ]  # fmt: skip
     trace = build_trace([span(*given, step=-1) for given in spans])
 
-    assert step_of_events(trace).tolist() == [-1, 3, 3, 3, -1, 4]
+    assert step_of_events(trace).tolist() == [-1, 3, 3, 3, -1, -1, 4]
 
     recorded = build_trace(
         [span("ProfilerStep#3", 0, 10, step=5), span("aten::mm", 20, 30, step=5)]
@@ -140,7 +141,7 @@ def test_steps_in_bursts_are_a_part_of_the_program():
     trace = recorded(ended=101, passed_us=50_000)
     assert share_of_program(trace) == pytest.approx(0.2)
     said = what_passes_between(trace)
-    assert "cover 20% of the time" in said and "80% between steps" in said
+    assert "20% of the program's time" in said and "80% passed between steps" in said
     assert "look there first" in said
     assert said in str(period_of(trace))
 

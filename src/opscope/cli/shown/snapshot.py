@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import astuple
 from pathlib import Path
@@ -21,7 +22,7 @@ _BAR = 40
 
 def is_snapshot(path: Path) -> bool:
     """Whether a file is a pickle; any other than a snapshot is refused when it is read."""
-    return path.is_file() and file_kind(path) in (FileKind.SNAPSHOT, FileKind.PICKLE)
+    return os.path.isfile(path) and file_kind(path) in (FileKind.SNAPSHOT, FileKind.PICKLE)
 
 
 def snapshot_result(path: Path, device: str | None, row_limit: int) -> Result:

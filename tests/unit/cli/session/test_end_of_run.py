@@ -61,7 +61,7 @@ def test_what_is_known_at_the_end_gets_into_a_trace_that_was_shown_before(asked,
     more = replace(asked, is_more=True, facts={"metadata": {STEPS: seen}})
     end_of_run(more, Messages(animated=False))
     assert opscope.load(asked.destination.trace).metadata[STEPS] == seen
-    assert "recorded steps cover 10% of the time" in capfd.readouterr().err
+    assert "recorded steps cover 10% of the program's time" in capfd.readouterr().err
 
 
 def test_a_trace_that_went_meanwhile_is_no_error(asked, tmp_path, capfd):

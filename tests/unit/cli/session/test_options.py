@@ -76,5 +76,7 @@ def test_what_is_to_be_recorded_is_named_as_the_options_are():
     assert what_to_record("operators") == []
     assert what_to_record("operators, shapes,own-stack") == ["shapes", "own_functions"]
     assert what_to_record("stack,c-calls") == ["functions", "stack"]
-    with pytest.raises(ArgumentTypeError, match=r"'tensors' is nothing .* Name some of operators,"):
+    with pytest.raises(
+        ArgumentTypeError, match=r"'tensors' cannot be recorded. Name some of operators,"
+    ):
         what_to_record("shapes,tensors")

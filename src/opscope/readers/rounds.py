@@ -1,0 +1,108 @@
+"""Two versions of a program, recorded in turns, compared, and accepted or rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from opscope.analysis.diff.gate import Judgement, Outcome
+from opscope.analysis.diff.result import Diff, TimeVerdict
+from opscope.base.printable import printable
+from opscope.errors import UsageError
+from opscope.readers.decision import Decision, decision_of
+from opscope.readers.recorded_run import RecordedRun, record_run
+
+FOLDER = Path("opscope-rounds")
+"""Where the recordings are, in the current folder."""
+
+LEAST = 3
+"""Rounds: with fewer it is unknown how much recordings of this program differ."""
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """The runs of both sides, in the order of rounds."""
+
+    old: tuple[RecordedRun, ...]
+    new: tuple[RecordedRun, ...]
+
+    @property
+    def traces(self) -> tuple[list[Path], list[Path]]:
+        """Of the old and the new side."""
+        sides = ([one.trace for one in side if one.trace] for side in (self.old, self.new))
+        old, new = sides
+        return old, new
+
+    @property
+    def outputs(self) -> tuple[bool | None, str]:
+        """Whether both end and print alike, and in words; None where a side differs from itself."""
+        codes = [{one.exit_code for one in side} for side in (self.old, self.new)]
+        if codes[0] != codes[1]:
+            texts = (", ".join(map(str, sorted(side))) for side in codes)
+            return False, "exit codes differ: {} before, {} now".format(*texts)
+        ends = [{one.output for one in side} for side in (self.old, self.new)]
+        if any(len(side) > 1 for side in ends):
+            return None, "a version prints something else each time, so outputs are not compared"
+        if ends[0] == ends[1]:
+            return True, f"same output, exit code {min(codes[0])}"
+        before, now = (_last_line(min(side)) for side in ends)
+        return False, f"outputs differ: {before!r} before, {now!r} now"
+
+
+def record_rounds(
+    old: str, new: str, arguments: Sequence[str], count: int, doing: Callable[[str], object]
+) -> Rounds:
+    """Record both programs ``count`` times, one after the other; every other round begins with the
+    new one, so that neither always finds the machine as the other left it.
+
+    Args:
+        old: path of a script.
+        new: of the changed one.
+        arguments: of both.
+        count: of rounds, 3 or more.
+        doing: called with what is recorded now.
+
+    Raises:
+        UsageError: a program is no file, or a run wrote no trace.
+    """
+    if count < LEAST:
+        raise UsageError(f"--run is {count}. Give {LEAST} rounds or more: fewer tell nothing.")
+    for program in (old, new):
+        if not Path(program).is_file():
+            raise UsageError(f"{program} is no file. --run takes two scripts, the old one first.")
+    runs: dict[str, list[RecordedRun]] = {"old": [], "new": []}
+    programs = {"old": old, "new": new}
+    for number in range(1, count + 1):
+        for side in ("old", "new") if number % 2 else ("new", "old"):
+            doing(f"round {number} of {count}, {programs[side]}")
+            trace = FOLDER / f"{side}-{number}.opscope"
+            run = record_run([programs[side], *arguments], trace)
+            if run.trace is None:
+                raise UsageError(
+                    f"{programs[side]} was not recorded (exit code {run.exit_code}): "
+                    f"{_last_line(run.messages)} Run it alone with `opscope run` first."
+                )
+            runs[side].append(run)
+    return Rounds(tuple(runs["old"]), tuple(runs["new"]))
+
+
+def decide(found: Diff, rounds: Rounds, judged: Sequence[Judgement]) -> Decision:
+    """Whether to take the new version: outputs are the same, and all conditions hold.
+
+    Without conditions: accepted where a step is faster, rejected where it is slower.
+    """
+    if rounds.outputs[0] is False:
+        return Decision.REJECT
+    if judged:
+        return decision_of(one.outcome for one in judged)
+    step = found.step.verdict if found.step is not None else TimeVerdict.NOT_JUDGED
+    return decision_of([_OF_STEP.get(step, Outcome.NOT_JUDGED)])
+
+
+_OF_STEP = {TimeVerdict.FASTER: Outcome.PASSED, TimeVerdict.SLOWER: Outcome.FAILED}
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return printable(lines[-1][:200]) if lines else ""
