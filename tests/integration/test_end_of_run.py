@@ -75,7 +75,7 @@ def test_steps_in_bursts_are_said_to_be_a_part_of_the_program(execute, tmp_path)
     assert re.search(r"recorded steps cover [0-9.]+% of the program's time", said)
     assert in_detail(opscope.load(tmp_path / "t")).metadata[STEPS]["ended"] == 700
     why = run_opscope("why", "t", cwd=tmp_path)
-    assert "between steps was not recorded in detail" in " ".join(why.stdout.split())
+    assert "between steps, which was not recorded in detail" in " ".join(why.stdout.split())
 
 
 def second_run_meanwhile(execute, folder, **environment):
