@@ -207,7 +207,7 @@ def brief(
         if not _written(answers, part, room, shows_query):
             left_out.append(part.title)
     if left_out:
-        room.end(f"Not shown for lack of room: {', '.join(left_out)}. Ask for more tokens.")
+        room.end(f"Not included (token limit): {', '.join(left_out)}. Raise the limit.")
     if after:
         room.end(after)
     return room.text()

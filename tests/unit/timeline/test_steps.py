@@ -141,7 +141,7 @@ def test_steps_in_bursts_are_a_part_of_the_program():
     trace = recorded(ended=101, passed_us=50_000)
     assert share_of_program(trace) == pytest.approx(0.2)
     said = what_passes_between(trace)
-    assert "20% of the program's time" in said and "80% passes between steps" in said
+    assert "20% of the program's time" in said and "80% passed between steps" in said
     assert "look there first" in said
     assert said in str(period_of(trace))
 
