@@ -28,4 +28,4 @@ def test_a_saved_notebook_shows_the_page(tmp_path):
     assert "".join(shown["text/html"]).count("<iframe srcdoc=") == 1
     assert "".join(cells[3]["outputs"][0]["text"]).startswith("In [2]:")
     page, _ = nbconvert.HTMLExporter().from_filename(tmp_path / "book.ipynb")
-    assert page.count("<iframe srcdoc=") == 1 and "verdict: " in page
+    assert page.count("<iframe ") == page.count(" srcdoc=") == 1 and "verdict: " in page

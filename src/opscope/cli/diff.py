@@ -97,7 +97,8 @@ def options(parser: Parser) -> None:
 def main(asked: Namespace) -> int:
     """Print what changed; the exit code is that of the gate."""
     conditions = read_gate(asked.gate) if asked.gate is not None else []
-    messages, rounds = Messages(), None
+    messages = Messages()
+    rounds: Rounds | None = None
     if asked.run is not None:
         rounds = _recorded(asked, messages)
         old, new = rounds.traces

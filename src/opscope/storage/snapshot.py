@@ -23,6 +23,7 @@ from opscope.errors import TraceFormatError
 _ALLOCATE, _FREE = "alloc", ("free_completed", "free")
 _ACTIVE = ("active_allocated", "active_pending_free", "active_awaiting_free")
 _MOST_STACKS = 100_000
+_OTHER, _ALLOCATED, _FREED = range(3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,21 +137,23 @@ def _device(
     columns = {name: np.zeros(0, np.int64) for name in ("addr", "size", "time_us", "frames")}
     is_free, others = np.zeros(0, np.bool_), dict[str, int]()
     if trace is not None:
-        action = pickle.column(trace, "action", "text")
-        texts, of_text, counts = np.unique(action, return_inverse=True, return_counts=True)
-        kinds = [pickle.text(int(one)) if one >= 0 else "" for one in texts]
-        frees = np.array([kind in _FREE for kind in kinds], dtype=np.bool_)
-        allocates = np.array([kind == _ALLOCATE for kind in kinds], dtype=np.bool_)
-        rows = np.flatnonzero((frees | allocates)[of_text]) if len(kinds) else of_text
-        is_free = frees[of_text][rows] if len(kinds) else is_free
-        for kind, count, known in zip(kinds, counts.tolist(), frees | allocates, strict=True):
-            if not known:
-                others[kind] = others.get(kind, 0) + count
+        action = pickle.column(trace, "action", "text") + 1  # 0 for none
+        counts = np.bincount(action)
+        code = np.zeros(len(counts), dtype=np.int8)
+        for one in np.flatnonzero(counts).tolist():
+            kind = pickle.text(one - 1) if one else ""
+            code[one] = _FREED if kind in _FREE else _ALLOCATED if kind == _ALLOCATE else _OTHER
+            if not code[one]:
+                others[kind] = others.get(kind, 0) + int(counts[one])
+        coded = code[action]
+        del action  # of a billion bytes of file these are a large part
+        rows = np.flatnonzero(coded)
+        is_free = coded[rows] == _FREED
         for name in columns:
             kind = "list" if name == "frames" else "integer"
             columns[name] = pickle.column(trace, name, kind)[rows]
     blocks, free, reserved = _blocks(pickle, segments)
-    address, size, stack = (np.array([one[i] for one in blocks], dtype=np.int64) for i in range(3))
+    used = np.array(blocks, dtype=np.int64).reshape(-1, 3)
     return DeviceSnapshot(
         index,
         is_free,
@@ -159,9 +162,9 @@ def _device(
         columns["time_us"],
         columns["frames"],
         others,
-        address,
-        size,
-        stack,
+        used[:, 0],
+        used[:, 1],
+        used[:, 2],
         reserved,
         np.array(free, dtype=np.int64),
     )

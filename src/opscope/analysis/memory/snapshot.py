@@ -154,12 +154,16 @@ def _lives(one: DeviceSnapshot) -> tuple[Values, Values, Values, Values, int]:
     kept = ~np.isin(one.block_address, one.address)
     size = one.size_bytes
     return (
-        np.concatenate([begin, np.full(len(before) + int(kept.sum()), -1)]),
-        np.concatenate([end, before, np.full(int(kept.sum()), _LATEST)]),
-        np.concatenate([size[begin], size[before], one.block_bytes[kept]]),
-        np.concatenate([one.stack[begin], np.full(len(before), -1), one.block_stack[kept]]),
+        _joined(begin, np.full(len(before) + int(kept.sum()), -1)),
+        _joined(end, before, np.full(int(kept.sum()), _LATEST)),
+        _joined(size[begin], size[before], one.block_bytes[kept]),
+        _joined(one.stack[begin], np.full(len(before), -1), one.block_stack[kept]),
         int(after_free.sum()),
     )
+
+
+def _joined(*parts: Any) -> Values:
+    return np.concatenate(parts).astype(np.int64)
 
 
 def _by_line(
