@@ -117,7 +117,7 @@ def _intervals(samples: Table, rows: Values, fault_ns: float, stretches: Stretch
         end_ns=int(time[-1]),
         delayed_ns=idle,
         blocked_ns=blocked,
-        faults_ns=np.minimum(faults, ran).astype(np.int64),
+        faults_ns=np.clip(faults, 0, ran).astype(np.int64),
         waits_for=kinds,
         is_seen=seen,
         waits_for_beside=np.where(for_gil, kinds, beside[0]),
