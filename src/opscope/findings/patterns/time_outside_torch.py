@@ -6,17 +6,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from opscope.analysis.account.processor import sampled_threads
 from opscope.analysis.sites import MOST_PLACES, Place
 from opscope.columns.causes import Cause
+from opscope.columns.codes import WaitsFor
 from opscope.columns.row_groups import group_rows
 from opscope.findings.gaps import own_place
 from opscope.findings.pattern import Evidence, Needs, Pattern
+from opscope.findings.program_time import main_thread
 from opscope.findings.status import Status
 from opscope.findings.subject import Flags, Subject, Values
 from opscope.findings.time_split import Spent, TimeSplit
+from opscope.timeline.period import wall_bounds
 from opscope.timeline.tree.frame_text import event_texts
 
 _LINE_WORTH_NAMING = 0.02
+_MOSTLY = 0.5
+_OF_SLEEP = (
+    "Remove the pause that this line asks for, or wait for the event itself (a queue, a condition, "
+    "a future). A pause between requests delays none of them."
+)
 _MUCH = 0.3
 """A call is outside torch if more than this of its time is, and what it calls of torch with it: a
 deep copy of tensors is one."""
@@ -51,12 +60,16 @@ def _find(subject: Subject) -> Evidence | None:
     total, named = sum(one.time_ns for one in lines), lines[:MOST_PLACES]
     words = "; ".join(f"{one.what} {subject.share(one.time_ns)}" for one in named[:3])
     told = " Lines of Python code are approximate, derived from the calls around them."
+    asleep = _asleep_share(subject) * subject.wall_ns
+    sleeps = f" The thread sleeps for {subject.share(int(asleep))} of the time." if asleep else ""
     return Evidence(
         events=np.concatenate([one.events for one in named]),
         time_ns=total,
         explanation=(
             f"{subject.share(total)} of the time is spent in Python and in libraries outside "
-            f"torch: {words}." + (told if any(one.is_between_calls for one in named) else "")
+            f"torch: {words}."
+            + (told if any(one.is_between_calls for one in named) else "")
+            + sleeps
         ),
         saved_ns=total,
         saved_by=(
@@ -64,7 +77,18 @@ def _find(subject: Subject) -> Evidence | None:
             "this work"
         ),
         places=tuple(one.place for one in named),
+        advice=_OF_SLEEP if asleep > _MOSTLY * total else "",
     )
+
+
+def _asleep_share(subject: Subject) -> float:
+    """Share of the time that the main thread asked to pass; 0 where that was not sampled."""
+    samples = sampled_threads(subject.recorded).get(main_thread(subject.recorded))
+    if samples is None:
+        return 0.0
+    within = samples.share_within(*wall_bounds(subject.recorded))
+    asleep = np.where(samples.waits_for == WaitsFor.TIMER, samples.blocked_ns, 0) * within
+    return float(asleep.sum() / max((samples.length_ns * within).sum(), 1))
 
 
 def _calls(subject: Subject, split: TimeSplit) -> list[_Line]:
