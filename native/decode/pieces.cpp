@@ -44,8 +44,6 @@ bool has_left(const CarriedSpan& span) { return span.record.load_state() == Span
 
 Piece::Piece(PieceState& state, const LogView& log, uint64_t until)
     : state_(state), log_(log), until_(until) {
-  // Runs of tasks are told from those before, so such a recording is never divided.
-  require((log.window.wants & kWantAsyncio) == 0, "it is in pieces, and has runs of asyncio's tasks");
   if (!state_.clock) state_.clock = clock_of(log).continued();
   for (const ThreadView& view : log.threads)
     ends_.push_back(until == UINT64_MAX ? view.end : index_after(view, until));

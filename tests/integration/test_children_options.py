@@ -181,7 +181,7 @@ def test_a_flight_recorder_has_nothing_to_choose_with_children_either(tmp_path):
         [*command, "--why", "-o", tmp_path / "t", __file__], capture_output=True, text=True
     )
     assert done.returncode == 2
-    assert "keeps its end only. Use only one of them" in done.stderr.replace("\n", " ")
+    assert "keeps only the last part. Use only one of them" in done.stderr.replace("\n", " ")
     assert not (tmp_path / "t").exists()
 
 

@@ -355,7 +355,7 @@ def test_doctor_without_a_compiler(tmp_path):
 def test_build_says_where_the_bridge_is():
     bridge.load()
     done = command("doctor", "--build")
-    assert done.returncode == 0 and "is there already" in done.stderr
+    assert done.returncode == 0 and "already built" in done.stderr
     path = Path(done.stderr.split("already: ")[1].strip())
     assert path.is_file()
 

@@ -62,7 +62,7 @@ def test_the_keeper_writes_what_a_program_could_not(tmp_path, capsys, end):
     capsys.readouterr()
     main(["summary", str(tmp_path / "t")])
     first = capsys.readouterr().out.splitlines()[0]
-    assert first.startswith("thread ") and " was in main for " in first
+    assert first.startswith("thread ") and ": work for " in first
 
 
 def test_what_another_thread_does_is_there_as_well(tmp_path):
@@ -77,7 +77,7 @@ def test_what_another_thread_does_is_there_as_well(tmp_path):
     assert code == -signal.SIGKILL
     trace = opscope.load(tmp_path / "t")
     assert count(trace, "aten::zeros") == 2000 and count(trace, "step") == 50
-    assert " was in other for " in said
+    assert ": wait for " in said and "script.py(3): work" in said
 
 
 def test_without_a_keeper_the_file_is_left(tmp_path):

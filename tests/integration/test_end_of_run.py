@@ -98,7 +98,7 @@ def test_parts_of_a_job_stay_together_where_another_job_wrote_meanwhile(execute,
 
 def test_two_runs_at_a_time_into_one_folder_replace_nothing_of_each_other(execute, tmp_path):
     said = second_run_meanwhile(execute, tmp_path)
-    assert f"another run wrote its trace to {tmp_path / 't'} meanwhile" in said
+    assert f"another run wrote its trace to {tmp_path / 't'}; this trace has another folder" in said
     assert len(opscope.load(tmp_path / "t").events) >= 20
     assert len(opscope.load(tmp_path / "t-2").events) < 20
     execute("-c", WORK)  # and one that is there before is replaced, as ever

@@ -370,5 +370,5 @@ def test_who_loads_one_is_told_what_to_record(tmp_path, observer_class):
     observer.stop()
     observer.unregister_callback()
 
-    with pytest.raises(TraceFormatError, match=r"is an execution trace: .*opscope run.*--shapes"):
+    with pytest.raises(TraceFormatError, match=r"is an execution trace .*opscope run.*--shapes"):
         opscope.load(tmp_path / "t.json")

@@ -79,7 +79,7 @@ def test_an_interrupt_at_the_end_does_not_wait_for_dumps_again(tmp_path, monkeyp
     with pytest.raises(KeyboardInterrupt), flight_recorder(directory=tmp_path, triggers=[]):
         pass
     assert waited_s[0] > 0 and waited_s[-1] == 0
-    assert "2 dumps are being written still" in capfd.readouterr().err
+    assert "2 dumps are still being written" in capfd.readouterr().err
 
 
 def test_an_end_that_is_interrupted_is_completed(tmp_path, monkeypatch):
@@ -108,7 +108,7 @@ def test_what_a_process_left_unfinished_is_named(tmp_path, monkeypatch, capfd):
     with flight_recorder(directory=tmp_path, triggers=[]):
         pass
     said = capfd.readouterr().err
-    assert "not finished: 1. What was recorded is kept" in said and "still" not in said
+    assert "unfinished dumps: 1. Their recordings are kept" in said and "still" not in said
     assert f"opscope doctor --recover {tmp_path}" in said
 
 
@@ -155,7 +155,7 @@ def test_without_a_thread_it_does_not_start_and_can_later(tmp_path, monkeypatch)
 
     with monkeypatch.context() as change:
         change.setattr("opscope.base.own_thread.OwnThread.start", refuse)
-        with pytest.raises(LifecycleError, match=r"thread\. See what limits"):
+        with pytest.raises(LifecycleError, match=r"thread\. Check the limit of threads"):
             recorder.start()
     assert not recorder.running and not list(tmp_path.iterdir())
     until = time.monotonic() + 10  # one that was joined is listed for a moment longer

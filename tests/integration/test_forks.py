@@ -181,7 +181,7 @@ with opscope.flight_recorder("1s", directory=sys.argv[1], **limits):
         try:
             in_ring.trace
         except LifecycleError as error:
-            assert "in a file of the process that this one was" in str(error)
+            assert "belongs to the parent process" in str(error)
             os._exit(17)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 17
 """

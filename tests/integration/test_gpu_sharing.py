@@ -170,7 +170,7 @@ def test_tools_around_the_process_are_named(
     fake.set("subscribe_error", 39)
     with opscope.profile(activities=BOTH) as prof:
         fake.launch("k")
-    assert "Nsight Systems is looking at this process" in capfd.readouterr().err
+    assert "Nsight Systems already uses CUPTI in this process" in capfd.readouterr().err
     assert "Nsight Systems" in prof.trace.metadata["gpu"]["unavailable"]
 
 

@@ -210,7 +210,7 @@ def test_what_cannot_be_reached_says_what_to_do(runtime):
     with running(bare) as program, client.connect(program.pid) as asking:
         with pytest.raises(ReachError, match="has not imported torch"):
             asking.ask("record")
-        with pytest.raises(ReachError, match="does not know 'dance'"):
+        with pytest.raises(ReachError, match="does not know the request 'dance'"):
             asking.ask("dance")
 
 

@@ -37,7 +37,7 @@ def differences(
     Args:
         played: what of the file was played.
         trace: what was recorded of that, with CUDA events.
-        shown: how many pieces of work to name.
+        shown: how many activities to name.
         rounding_ns: how far off a time may be.
     """
     found = [*_work_differences(played, trace, rounding_ns)]
@@ -51,7 +51,7 @@ def differences(
 
 
 def kept_of(played: Played, trace: Trace) -> tuple[int, list[str]]:
-    """How many pieces of work are in the trace, and those that are not in the file.
+    """How many activities are in the trace, and those that are not in the file.
 
     For a recording that lost some: a call that was lost is no difference.
     """
@@ -69,7 +69,7 @@ def _identity(row: Row) -> tuple[Any, ...]:
 def _work_differences(played: Played, trace: Trace, rounding_ns: int) -> Iterator[str]:
     wanted, found = sorted(_wanted(played), key=_order), sorted(_found(trace), key=_order)
     if len(wanted) != len(found):
-        yield f"{len(found):,} pieces of work instead of {len(wanted):,}"
+        yield f"{len(found):,} activities instead of {len(wanted):,}"
     if not found or not wanted:
         return
     first = min(row["start_ns"] for row in wanted)

@@ -55,7 +55,7 @@ def play_files(library: str, files: Iterable[Path], launches: int) -> int:
         for how, settings in MISBEHAVIOURS.items():
             wrong = played_wrong(job, fake, settings)
             what = "; ".join(wrong) if wrong else "equal"
-            print(f"{file.name}, {how}: {len(job.work):,} pieces of work, {what}", flush=True)
+            print(f"{file.name}, {how}: {len(job.work):,} activities, {what}", flush=True)
             failed |= bool(wrong)
         print("   invented: " + ", ".join(f"{w} ({n:,})" for w, n in job.invented.items() if n))
     if launches:
@@ -139,7 +139,7 @@ def _lossy_differences(played: Played, trace: Trace) -> list[str]:
     kept, wrong = kept_of(played, trace)
     calls = len(trace.table("runtime_calls"))
     if kept + calls != int(trace.ledger["gpu"]["recorded"]):
-        wrong.append(f"{kept} pieces of work and {calls} calls are not what was recorded")
+        wrong.append(f"{kept} activities and {calls} calls are not what was recorded")
     return wrong
 
 

@@ -28,6 +28,7 @@ _SHARE = 0.05
 _FEWEST_RECORDS = 100
 """In a look's time: less is waiting for work."""
 _LOOK_S = 0.5
+_AT_END_S = 1.0
 
 
 class DetailedSteps:
@@ -83,9 +84,13 @@ class DetailedSteps:
         was_over = self._is_over.is_set()
         self._is_over.set()
         if os.getpid() == self._process and not was_over:
-            self._looks.join()
-            with self._lock:
-                self._end_detail(self._steps if self._ended > _NOT_YET_WARM else 0)
+            # A thread that gets no memory for its next step does not end.
+            self._looks.join(_AT_END_S)
+            if self._lock.acquire(timeout=_AT_END_S):
+                try:
+                    self._end_detail(self._steps if self._ended > _NOT_YET_WARM else 0)
+                finally:
+                    self._lock.release()
 
     def _begin_detail(self) -> None:
         self._on, self._steps, self._since_s = True, 0, time.monotonic()

@@ -65,7 +65,7 @@ def test_no_findings_are_said_to_be_none(opened, training):
     report = opened(training, findings=Findings((), ("a", "b"), (), 1))
     assert report.page.locator(".finding-line").count() == 0
     report.open_tab("findings")
-    assert "Nothing found: 2 patterns were looked for" in report.page.inner_text(".panel")
+    assert "No known problem: 2 checks ran" in report.page.inner_text(".panel")
 
 
 def test_help_lists_the_keys_and_closes(opened, training):

@@ -102,7 +102,7 @@ def test_one_of_a_thousand_ranks_is_seen(opened, training):
     own_ns[617] = 300_000
     report = opened(training, ranks=compared(own_ns))
     report.open_tab("ranks")
-    assert "rank 617 takes 300 µs a step" in report.page.inner_text(".panel")
+    assert "rank 617 works 300 µs a step" in report.page.inner_text(".panel")
     row = 617 // 3
     slow, beside = (pixel(report, ".rank-picture", 400, y) for y in (row, row - 4))
     assert slow != beside

@@ -12,6 +12,7 @@ import os
 import sys
 import zipimport
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -106,7 +107,8 @@ def facts_of_program(options: RecordingOptions) -> ProgramFacts:
     overloads: dict[str, Any] = {}
     if knows_overloads(options):
         names = {name for name in _native.names_from(0) if "::" in name}
-        overloads = {"overloads": described(sorted(names))}
+        with suppress(MemoryError):  # the trace is made without them
+            overloads = {"overloads": described(sorted(names))}
     return ProgramFacts(cost_by_kind(options), overloads, sources)
 
 
