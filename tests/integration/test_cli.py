@@ -356,7 +356,7 @@ def test_build_says_where_the_bridge_is():
     bridge.load()
     done = command("doctor", "--build")
     assert done.returncode == 0 and "already built" in done.stderr
-    path = Path(done.stderr.split("already: ")[1].strip())
+    path = Path(done.stderr.split("already built: ")[1].strip())
     assert path.is_file()
 
 

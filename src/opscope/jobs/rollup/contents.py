@@ -157,7 +157,7 @@ def _by_category(trace: TraceData, peak: PeakMoment, has_torch: bool) -> list[tu
     """What was in use by what it was for; nothing where that is not known of any."""
     if not len(trace.table("tensors")):  # nothing would be known, and torch imported for it
         return []
-    if not has_torch:
+    if not has_torch and not trace.metadata.get("overloads"):
         raise TorchNeededError
     categories = categories_of_lives(trace, peak.lives)
     if categories.unknown_because:
