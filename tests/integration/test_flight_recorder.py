@@ -423,7 +423,7 @@ def test_what_makes_no_sense_is_refused(tmp_path):
     recorder = flight_recorder(
         directory=tmp_path, triggers=[triggers.OnSignal(), triggers.OnSignal()]
     )
-    with pytest.raises(UsageError, match="SIGUSR2 cannot be heard"):
+    with pytest.raises(UsageError, match="SIGUSR2 cannot be received"):
         recorder.start()
     assert not recorder.running
     assert signal.getsignal(signal.SIGUSR2) == signal.SIG_DFL
