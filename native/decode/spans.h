@@ -115,7 +115,8 @@ class Ends {
   struct End {
     uint64_t ticks = 0;  // 0: none
     const ThreadView* thread = nullptr;
-    bool is_counted = false;     // an unmatched end is a loss; one of a Python call may be from before the window
+    bool is_counted =
+        false;  // an unmatched end is a loss; one of a Python call may be from before the window
     uint64_t native_thread = 0;  // whose it is, 0 for any
     bool is_later = false;       // it comes again with the next piece
     bool is_noticed = false;     // it may have been earlier

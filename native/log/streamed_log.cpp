@@ -69,7 +69,8 @@ StreamedLog::StreamedLog(const std::string& path, DrainedParts drained)
     check_view(view_);
     if (!has_end_) end_now();
     view_.texts = Texts(view_.journals);
-    // Headers of all blocks were read, and the kernel maps what is around them. Decoding reads a part at a time.
+    // Headers of all blocks were read, and the kernel maps what is around them. Decoding reads a part at a
+    // time.
     madvise(memory_, bytes_, MADV_DONTNEED);
   } catch (...) {
     munmap(memory_, bytes_);

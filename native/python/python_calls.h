@@ -124,8 +124,8 @@ class PythonCalls final : public Source {
 uint32_t place_in_python(const ThreadLog* log);
 // Takes a module or optimizer's row in `table`, and its parameters if this window has none yet.
 uint32_t row_of_instance(InstanceTable& table, PyObject* instance, bool is_module);
-// [owner of the cache] Hooks were installed or windows changed: brings this thread up to date now, rather than at
-// its next call.
+// [owner of the cache] Hooks were installed or windows changed: brings this thread up to date now, rather
+// than at its next call.
 void catch_up_now(PythonThreadCache& cache);
 // What begins: a call of `function`, a row in the table of functions, or of names for C functions.
 struct Call {
