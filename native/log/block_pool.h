@@ -109,7 +109,7 @@ class BlockPool {
   size_t budget_ = SIZE_MAX / kBlockBytes;
   size_t most_used_ = SIZE_MAX / kBlockBytes;
   std::atomic<uint64_t> place_{0};
-  void (*release_spent_)() = nullptr;
+  std::atomic<void (*)()> release_spent_ = nullptr;
   bool is_behind_ = false;  // under mutex_
   std::unique_ptr<StreamFile> stream_;
   std::vector<std::unique_ptr<StreamFile>> ended_;  // streams some of whose blocks are in use

@@ -221,7 +221,8 @@ def test_only_the_folder_of_a_process_has_one(tmp_path):
 
 
 def test_torch_is_not_imported_for_what_is_saved(tmp_path):
-    """By a process that has none, and may be one that ends; a worker may import it."""
+    """By a process that has none, and may be one that ends: the recording says how its operators
+    can be called. Of one that does not, the first question makes the rollup."""
     torch = pytest.importorskip("torch", reason="records operators of torch")
     recorded = tmp_path / "recorded"
     with opscope.profile(record_shapes=True, profile_memory=True) as profile:
@@ -229,10 +230,14 @@ def test_torch_is_not_imported_for_what_is_saved(tmp_path):
     profile.trace.save(recorded, rank=0)
     program = (
         "import sys, opscope\n"
-        f"opscope.load({str(recorded)!r}).save({str(tmp_path / 'saved')!r}, rank=0)\n"
+        f"trace = opscope.load({str(recorded)!r})\n"
+        f"trace.save({str(tmp_path / 'saved')!r}, rank=0)\n"
+        "without = trace.with_metadata({'overloads': {}})\n"
+        f"without.save({str(tmp_path / 'without')!r}, rank=0)\n"
         "assert 'torch' not in sys.modules, 'torch was imported'\n"
     )
     done = run_python("-c", program)
     assert done.returncode == 0, done.stderr
     assert Rollup.of(recorded / "rank=00000") is not None
-    assert Rollup.of(tmp_path / "saved" / "rank=00000") is None
+    assert Rollup.of(tmp_path / "saved" / "rank=00000") is not None
+    assert Rollup.of(tmp_path / "without" / "rank=00000") is None
