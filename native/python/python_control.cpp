@@ -198,8 +198,12 @@ void PythonCalls::begin_window(Window& window, std::vector<InitialStack>& runnin
                             static_cast<double>(threads.inside_tools())});
   }
   const auto own_thread = static_cast<uint64_t>(current->thread_id);
+  // A thread that has not run yet has the ids of the thread that starts it: a thread has one stack.
+  std::unordered_set<uint64_t> known;
+  for (const SeenThread& thread : threads.seen())
+    if (!thread.frames.empty()) known.insert(thread.native_thread);
   for (const SeenThread& thread : threads.seen()) {
-    if (thread.frames.empty()) continue;  // one that has not run yet has the ids of the one that began it
+    if (thread.frames.empty() && !known.insert(thread.native_thread).second) continue;
     const bool is_own = thread.native_thread == own_thread;
     running.push_back(stack_of(thread, frames, is_own ? &cache->log : nullptr));
   }

@@ -139,5 +139,5 @@ for _ in range(2):
     refusing = False
 """
     done = run_python("-c", program, env=WITH_GIL)
-    refused = "1 0\n" if wants == "PYTHON" else "0 1\n"
+    refused = "1 1\n" if wants == "PYTHON" else "0 1\n"
     assert (done.stdout, done.stderr) == (refused + "0 1\n", "")
