@@ -103,7 +103,10 @@ void PythonCalls::hook_calls() {
   if (level != hooked_calls_) {
     const CallLevel before = hooked_calls_;
     hooked_calls_ = level;
-    if (before != CallLevel::kNone) remove_call_hooks();
+    if (before != CallLevel::kNone) {
+      remove_call_hooks();
+      removed_ticks_ = now_ticks();
+    }
     frames.skip_libraries(level == CallLevel::kOwn);
     Recorder::instance().watch_calls(on);
     if (on) {
@@ -111,7 +114,6 @@ void PythonCalls::hook_calls() {
       install_call_hooks(level);
     } else {
       overlap_ticks_ = 0;
-      removed_ticks_ = now_ticks();
       ++spell_;
     }
   } else if (on && hook_free_threads()) {

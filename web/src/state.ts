@@ -115,7 +115,6 @@ export class State {
       );
     this.tell("spans");
     if (this.search) this.tell("search");
-    if (known >= 0) this.tell("selection");
   }
 
   // The page's time of a start_ns (Unix) or a start_us (since the first event), as the tables have them; null for

@@ -88,7 +88,6 @@ def options(parser: Parser) -> None:
     )
     add_row_limit(parser, MOST_ROWS, "Rows of each table")
     parser.epilog = example(
-        "opscope diff old.opscope new.opscope",
         'opscope diff old-1 old-2 --to new-1 new-2 --gate "places<=+2%,count=="',
         "opscope diff --run 5 old.py new.py -- --epochs 1",
     )

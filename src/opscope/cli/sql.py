@@ -19,7 +19,6 @@ from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from opscope.base.arrow import pa
 from opscope.base.printable import printable
 from opscope.cli.parser import Parser, example, one_of
 from opscope.cli.shown.console import Messages, Output
@@ -27,7 +26,7 @@ from opscope.cli.shown.results import Result, RowsFormat, Section, write_csv
 from opscope.cli.trace_argument import add_trace, choose_trace, load_chosen, long_trace
 from opscope.cli.whole_job import of_readable
 from opscope.storage.sql import query as query_trace
-from opscope.storage.sql import query_long
+from opscope.storage.sql import query_long, rows_of
 
 TABLE_ROWS = 1000
 """Limit of rows in a terminal table, which is laid out at once."""
@@ -70,19 +69,13 @@ def main(asked: Namespace) -> None:
     else:
         relation = query_trace(load_chosen(chosen), asked.query, asked.read_only)
     columns = list(relation.columns)
-    rows = _rows(relation)
+    rows = rows_of(relation)
     if format is RowsFormat.CSV:
         write_csv(Output(), columns, rows)
     elif format is RowsFormat.JSON:
         _print_json(columns, rows)
     else:
         _print_table(columns, rows, format)
-
-
-def _rows(relation: Any) -> Iterator[tuple[Any, ...]]:
-    """The rows as Python objects, batch by batch, because there can be very many."""
-    for batch in pa.RecordBatchReader.from_stream(relation):
-        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
 def _print_table(columns: list[str], rows: Iterator[tuple[Any, ...]], format: RowsFormat) -> None:

@@ -1,4 +1,4 @@
-"""What a page that is open in a browser asks for while somebody looks at it.
+"""What a page in a browser requests while it is open.
 
 The page is that of ``page.py``. Of a trace that it could not hold, it has the spans of one window
 at a time, and asks for those of the next.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from opscope.base.arrow import pa
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 from opscope.report.packing import Packer, shown
@@ -20,6 +20,7 @@ from opscope.report.page import page_of
 from opscope.report.payload import gather
 from opscope.report.span_section import add_merged, add_spans
 from opscope.report.windows import Windows
+from opscope.storage.sql import rows_of
 from opscope.timeline.period import Which
 from opscope.timeline.tree.frame_text import frame_text
 
@@ -103,19 +104,10 @@ class LivePage:
         if not statement.strip():
             raise UsageError("There is no query. Write one SELECT.")
         relation = self._sql(statement)
-        columns = [shown(name) for name in relation.columns]
-        rows: list[list[str]] = []
-        is_more = False
-        for batch in pa.RecordBatchReader.from_stream(relation):
-            values = zip(*(column.to_pylist() for column in batch.columns), strict=True)
-            for row in values:
-                if len(rows) == _MOST_ROWS:
-                    is_more = True
-                    break
-                rows.append([_cell(value) for value in row])
-            if is_more:
-                break
-        return {"columns": columns, "rows": rows, "isMore": is_more}
+        rows = rows_of(relation)
+        first = [[_cell(value) for value in row] for row in islice(rows, _MOST_ROWS)]
+        is_more = next(rows, None) is not None
+        return {"columns": list(map(shown, relation.columns)), "rows": first, "isMore": is_more}
 
 
 def windowed_page(

@@ -258,13 +258,15 @@ def gather(
         "operators": operators,
         "operatorsByShape": by_shape,
     }
-    # Spans of it are not among those of the timeline.
-    apart = own, Spans(window.start_ns, np.full(len(own.events), -1, dtype=np.int64))
     sections: dict[str, Callable[[], Any]] = {
         "modules": lambda: module_section(part, part_listing),
         "sources": lambda: source_section(part, part_listing, window.start_ns),
         "steps": lambda: step_section(own, listing, window.start_ns),
-        "memory": lambda: memory_section(*((trace, spans) if merged is None else apart)),
+        "memory": lambda: (
+            memory_section(trace, spans)
+            if merged is None
+            else memory_section(own, Spans.without(own, window.start_ns))
+        ),
         "devices": lambda: _devices(own, which),
         "findings": lambda: finding_section(found, spans if process is None else None),
         "verdict": lambda: list(map(shown, _verdict(own, which, found, ranks, process))),

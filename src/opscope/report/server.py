@@ -1,4 +1,4 @@
-"""Serves a page on this machine to whoever has its address, for as long as it is open.
+"""Serves a page on this machine, to a browser that has its address, while the page is open.
 
 It listens on 127.0.0.1 only, and answers GET requests whose path begins with a random token and
 that come from a page of its own: not what another site or another name for this address sends. The

@@ -38,7 +38,12 @@ class Spans:
     """What other sections need to know of the spans."""
 
     start_ns: int  # time 0 of the page, Unix nanoseconds
-    position: Values  # of every event among the spans, shape (events,)
+    position: Values  # of every event among the spans, -1 for none; shape (events,)
+
+    @staticmethod
+    def without(trace: TraceData, start_ns: int) -> Spans:
+        """Of a trace whose events are not on the timeline."""
+        return Spans(start_ns, np.full(len(trace.events), -1, dtype=np.int64))
 
 
 def add_spans(trace: TraceData, start_ns: int, packer: Packer) -> tuple[dict[str, Any], Spans]:

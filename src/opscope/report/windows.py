@@ -21,7 +21,7 @@ from opscope.columns.schema import TABLES
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.columns.validate import checked_trace
-from opscope.storage.long_trace import GROWING, LongTrace
+from opscope.storage.long_trace import LongTrace
 
 Values = npt.NDArray[np.int64]
 
@@ -298,30 +298,20 @@ class Windows:
         parent[parent >= np.arange(len(spans))] = -1
         events = {name: getattr(spans, name) for name in _COLUMNS if name != "parent"}
         framed = np.flatnonzero(spans.frame >= 0).astype(np.int32)
-        tables: dict[str, Any] = {name: self.small.table(name) for name in TABLES}
-        tables["events"] = Table(TABLES["events"], {**events, "parent": parent})
-        tables["python_calls"] = Table(
-            TABLES["python_calls"], {"event": framed, "frame": spans.frame[framed]}
-        )
+        calls = {"event": framed, "frame": spans.frame[framed]}
         begin_ns = int(spans.start_ns[0]) if len(spans) else self.begin_ns
         end_ns = int(spans.end_ns.max(initial=begin_ns)) + 1
-        for name in _OF_A_MOMENT:
-            tables[name] = part_of(self.small.table(name), renumbered, begin_ns, end_ns)
-        for name in GROWING[1:]:
-            tables.setdefault(name, Table(TABLES[name], {}))
-        for name, table in tables.items():
-            if name not in ("events", "python_calls", *_OF_A_MOMENT):
-                tables[name] = _without_events(table)
+        tables = {
+            **{name: self.small.table(name) for name in TABLES if not _is_about_events(name)},
+            "events": Table(TABLES["events"], {**events, "parent": parent}),
+            "python_calls": Table(TABLES["python_calls"], calls),
+            "gpu": part_of(self.small.table("gpu"), renumbered, begin_ns, end_ns),
+        }
         return checked_trace(TraceData(tables, self.small.names), str(self._trace.folder))
 
 
-_OF_A_MOMENT = ("gpu",)
-
-
-def _without_events(table: Table) -> Table:
-    """The table, empty where its rows are about events."""
-    refers = any(column.refers == "events" for column in table.schema.columns)
-    return Table(table.schema, {}) if refers else table
+def _is_about_events(table: str) -> bool:
+    return any(column.refers == "events" for column in TABLES[table].columns)
 
 
 class _Frames:

@@ -234,6 +234,12 @@ def _bounded_time(connection: Any) -> Iterator[None]:
         timer.join()
 
 
+def rows_of(relation: Any) -> Iterator[tuple[Any, ...]]:
+    """The rows of a relation, made Python objects batch by batch: there may be very many."""
+    for batch in pa.RecordBatchReader.from_stream(relation):
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
 def _bounded_table(relation: Any) -> pa.Table:
     batches, size = [], 0
     with pa.RecordBatchReader.from_stream(relation) as reader:

@@ -34,7 +34,7 @@ export class LineLayout {
       return known.get(`${title}\n${subtitle}`);
     };
     const order = lineOrder(spans);
-    if (before) order.sort((a, b) => (of(a)?.i ?? Infinity) - (of(b)?.i ?? Infinity) || 0);
+    if (before) order.sort((a, b) => (of(a)?.i ?? Number.MAX_VALUE) - (of(b)?.i ?? Number.MAX_VALUE));
     this.lines = order.map((line, position) => ({
       line,
       ...titles(spans.lines[line]),

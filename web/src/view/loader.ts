@@ -7,7 +7,6 @@ const FINER = 1.6; // as much finer than what is there has it to be
 
 export class Loader {
   private timer = 0;
-  private asked = 0;
   private isWaiting = false;
 
   constructor(
@@ -42,10 +41,8 @@ export class Loader {
     const wanted = this.wanted();
     if (!wanted) return;
     this.isWaiting = true;
-    const number = ++this.asked;
     try {
-      const spans = await this.state.source.spans(wanted);
-      if (number === this.asked) this.state.setSpans(spans);
+      this.state.setSpans(await this.state.source.spans(wanted));
       this.failed("");
     } catch (error) {
       this.failed(error instanceof Error ? error.message : String(error));

@@ -135,8 +135,7 @@ class RecordingSession:
         try:
             _leave_programs_limits()
             if self._detailed is not None:
-                with suppress(Exception):  # the recording's end ends the stretch as well
-                    self._detailed.finish()
+                self._detailed.finish()
             if self._profile is not None:
                 self._profile.stop()
             self._report()
