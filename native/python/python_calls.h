@@ -56,7 +56,7 @@ class PythonCalls final : public Source {
   // Of functions that were running when the window opened, ends those that ended while it paused, and has
   // those begin that began meanwhile.
   void resume_window(const Window& window) override;
-  // Ends the calls that run: their own ends may not be heard.
+  // Ends the calls that run: their own ends may not be reported.
   void cease(uint32_t wants) override;
   void forget() override;
   // In a child that was just forked: nothing is being recorded.
@@ -77,7 +77,7 @@ class PythonCalls final : public Source {
   static uint64_t spell() { return spell_; }
   // Rises with every installation, and whenever a window has noted what is running.
   static uint64_t generation() { return generation_; }
-  // The generation that last had functions begin which nobody had heard begin.
+  // The generation that last had functions begin whose begin was not reported.
   static uint64_t resumed() { return resumed_; }
   // When hooks were last removed; 0 for never.
   static uint64_t removed_ticks() { return removed_ticks_; }

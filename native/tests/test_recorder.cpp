@@ -307,7 +307,7 @@ TEST(ends_heard_after_the_window_do_not_change_what_was_in_what) {
   call->ticks = now_ticks();
   log->publish_span();
   recorder().close_window(window);
-  close_span(2);  // nobody says that the function has ended before
+  close_span(2);  // the end of the function before was not reported
   close_span(1);
   const Columns columns = decode(window);
   recorder().discard_window(window);

@@ -80,7 +80,7 @@ def explain_brief(answers: Answers, what: str, tokens: int = DEFAULT_TOKENS) -> 
 
 
 def query_brief(answers: Answers, statement: str, rows: int, tokens: int = DEFAULT_TOKENS) -> str:
-    """The rows of a query of somebody's."""
+    """The rows of the reader's own query."""
     part = Question("", statement, trusted=False, most=rows)
     return brief(answers, (part,), tokens, "", shows_query=False)
 
