@@ -18,7 +18,7 @@ from playwright.sync_api import sync_playwright
 from rich.console import Console
 
 from opscope.cli import main
-from opscope.cli.shown import console as shown
+from opscope.cli.views import console as shown
 
 IMAGES = Path(__file__).parent
 WIDTH = 118

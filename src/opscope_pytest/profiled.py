@@ -13,7 +13,7 @@ import opscope
 from opscope.analysis.diff.gate import Outcome, judge, read_gate
 from opscope.analysis.diff.result import Diff, TimeVerdict
 from opscope.cli.diff import diff_sections
-from opscope.cli.shown.results import as_markdown
+from opscope.cli.views.results import as_markdown
 from opscope.errors import UsageError
 
 _RECORDED = {"record_shapes": True, "profile_memory": True, "with_modules": True}

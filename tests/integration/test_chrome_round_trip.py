@@ -5,7 +5,7 @@ import json
 import torch
 
 import opscope
-from opscope.cli.shown.completeness import describe_completeness
+from opscope.cli.views.completeness import describe_completeness
 from opscope.columns.schema import TABLES
 from support.recorded import record
 

@@ -7,7 +7,7 @@ import pytest
 from tests.support.recorded import record
 
 from opscope import _native
-from opscope.cli.shown.completeness import describe_completeness
+from opscope.cli.views.completeness import describe_completeness
 
 torch = pytest.importorskip("torch", reason="records a program of torch's")
 

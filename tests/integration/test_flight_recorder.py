@@ -18,7 +18,7 @@ from tests.support.flight_recordings import all_names_of, dumps_in, names_of, ru
 import opscope
 from opscope import _native, flight_recorder, triggers
 from opscope.cli.application import main
-from opscope.cli.shown.completeness import describe_completeness
+from opscope.cli.views.completeness import describe_completeness
 from opscope.errors import LifecycleError, UsageError
 from opscope.recording.torch_compile import report_optimizer_step
 

@@ -11,7 +11,7 @@ from tests.support.flight_recordings import all_names_of, dumps_in, names_of, re
 
 import opscope
 from opscope import flight_recorder, triggers
-from opscope.cli.shown.completeness import describe_completeness
+from opscope.cli.views.completeness import describe_completeness
 from opscope.columns.ledger import NOT_KNOWN_MS
 from opscope.errors import LifecycleError
 from support.processes import wait_until

@@ -154,7 +154,7 @@ def test_without_a_thread_it_does_not_start_and_can_later(tmp_path, monkeypatch)
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as change:
-        change.setattr("opscope.base.own_thread.OwnThread.start", refuse)
+        change.setattr("opscope.base.daemon_thread.OwnThread.start", refuse)
         with pytest.raises(LifecycleError, match=r"thread\. Check the limit of threads"):
             recorder.start()
     assert not recorder.running and not list(tmp_path.iterdir())

@@ -23,7 +23,7 @@ EVERYTHING = {
     "with_stack": True,
     "with_modules": True,
 }
-FIRST_OF_OURS = 512  # as in opscope/own_file.py
+FIRST_OF_OURS = 512  # as in opscope/base/private_files.py
 
 
 def run(code, *arguments):

@@ -15,7 +15,7 @@ import pytest
 import opscope
 from opscope.errors import LifecycleError, TraceFormatError
 from opscope.launch.keeper_process import in_memory_name
-from opscope.live.flight.left_rings import dump_ring
+from opscope.live.flight.orphaned_rings import dump_ring
 from support.left_behind import file_of_ring, rings_in
 from support.processes import run_opscope, run_python, wait_until
 

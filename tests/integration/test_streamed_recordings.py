@@ -19,8 +19,8 @@ from opscope.columns.table import ListColumn
 from opscope.errors import LifecycleError, TraceFormatError, UsageError
 from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
 from opscope.recording import recovered
-from opscope.recording.recovered import recover, recover_file
 from opscope.recording.streams.stream import NO_ROOM
+from opscope.recording.unfinished_recording import recover, recover_file
 from opscope.storage.manifest import unfinished_recordings
 from support.recorded import count
 

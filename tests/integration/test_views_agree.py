@@ -13,7 +13,7 @@ import pytest
 
 import opscope
 from opscope.cli import main
-from opscope.cli.shown.findings import headline
+from opscope.cli.views.findings import headline
 from opscope.report.page import report_html
 from opscope.timeline.period import period_of
 from opscope.timeline.waits import TimeKind, time_kind

@@ -20,8 +20,8 @@ from opscope.columns.schema import TABLES
 from opscope.errors import OpscopeError
 from opscope.export.collapsed_stacks import METRICS, write_stacks
 from opscope.export.formats import FORMATS
+from opscope.readers.agent_report import explain_brief, findings_brief, query_brief, verdict_brief
 from opscope.readers.answers import answers_of
-from opscope.readers.brief import explain_brief, findings_brief, query_brief, verdict_brief
 from opscope.report.page import report_html
 from opscope.timeline.listing import TorchListing
 from opscope.timeline.stacks import Stacks

@@ -11,9 +11,9 @@ from pathlib import Path
 from unittest import mock
 
 from opscope import _native
-from opscope.live.flight import left_rings
+from opscope.live.flight import orphaned_rings
 from opscope.recording import segments
-from opscope.recording.recovered import about_of
+from opscope.recording.unfinished_recording import about_of
 
 KINDS = ("stream", "tasks", "copy", "state", "segments", "ring", "spool", "journal")
 
@@ -125,9 +125,9 @@ def _write_flight(folder: Path) -> None:
     subprocess.run(command, timeout=300, check=True)
     ring = next((folder / "ring").iterdir())
     (folder / "spool").mkdir()
-    with mock.patch.object(left_rings, "write_dump") as write_dump:
+    with mock.patch.object(orphaned_rings, "write_dump") as write_dump:
         write_dump.side_effect = lambda spool: shutil.copytree(spool, folder / "spool" / spool.name)
-        left_rings.dump_ring(Path(shutil.copy(ring, folder / "left")))
+        orphaned_rings.dump_ring(Path(shutil.copy(ring, folder / "left")))
 
 
 def _journal() -> str:

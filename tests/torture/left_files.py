@@ -25,14 +25,14 @@ import pandas  # noqa: F401  which pyarrow imports where it can, and takes addre
 import pyarrow.dataset  # noqa: F401
 
 from opscope import _native
-from opscope.base.left_files import reading
+from opscope.base.untrusted_files import reading
 from opscope.errors import OpscopeError
-from opscope.live.flight.left_rings import dump_ring
+from opscope.live.flight.orphaned_rings import dump_ring
 from opscope.live.flight.write_dump import write_dump
 from opscope.recording import segments
 from opscope.recording.decoded import read_decoded
-from opscope.recording.recovered import about_of, recover
 from opscope.recording.streams.segment_arrays import read_arrays, write_arrays
+from opscope.recording.unfinished_recording import about_of, recover
 from opscope.storage.processes import read_journal
 from support.left_corruptions import damage, damage_bytes
 from support.left_samples import write_samples

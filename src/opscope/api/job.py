@@ -16,17 +16,17 @@ from opscope.base.cached_property import cached_property
 from opscope.errors import TraceFormatError, UnreadableProcessError, UsageError
 from opscope.findings.find import find_findings
 from opscope.findings.verdict import Verdict
+from opscope.jobs.account_comparison import ComparedAccounts, compare_rollups
 from opscope.jobs.collectives import JobCollectives, collectives_together
-from opscope.jobs.compared_accounts import ComparedAccounts, compare_rollups
+from opscope.jobs.job_rollups import RolledUp
+from opscope.jobs.job_verdict import SharedFinding, job_verdict, shared_findings
 from opscope.jobs.questions.engines import EngineName
 from opscope.jobs.questions.questions import JobQuestion, one_of
 from opscope.jobs.rank_path import RankPath, rank_path
 from opscope.jobs.rank_steps import RankSteps, rank_steps
 from opscope.jobs.recordings import find_recordings
-from opscope.jobs.rolled_up import RolledUp
 from opscope.jobs.rollup.places import ProcessPlaces
 from opscope.jobs.rollup.read import Rollup
-from opscope.jobs.shared_findings import SharedFinding, job_verdict, shared_findings
 from opscope.jobs.slow_ranks import SlowRanks, find_slow_ranks
 from opscope.storage.job import missing_beside, of_another_job, place_in_job
 from opscope.storage.partition import RANK, Partition, listed, or_others, parts_text
@@ -312,7 +312,7 @@ class Job:
         """All processes as one trace on one clock, for timelines, with an arrow to every rank that
         waited in a collective; without memory.
         """
-        from opscope.jobs.together import traces_together
+        from opscope.jobs.merged_trace import traces_together
 
         entries = {entry.partition: entry for entry in self.processes.entries}
         found = [

@@ -28,7 +28,7 @@ if TYPE_CHECKING or __package__:
         remove_inside,
     )
     from opscope.base.locks import TRIES, Holder, lock_shared, try_lock, unlock, wait_for_claimant
-    from opscope.base.own_file import OwnFile
+    from opscope.base.private_files import OwnFile
 else:  # the watchdog's own path has this folder
     from files import AnyPath, is_folder_inside, open_inside, read_inside, remove_inside
     from locks import TRIES, Holder, lock_shared, try_lock, unlock, wait_for_claimant

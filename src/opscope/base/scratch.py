@@ -14,7 +14,7 @@ from pathlib import Path
 
 from opscope.base.artefacts import LeftKind, claimed, find, held_folder, remove
 from opscope.base.files import remove_inside
-from opscope.base.own_file import OwnFile
+from opscope.base.private_files import OwnFile
 
 
 def scratch_folder(owner: object) -> Path:

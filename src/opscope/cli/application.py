@@ -178,7 +178,7 @@ def _listen_not() -> None:
 
 def _failed(what: str, code: int) -> int:
     try:
-        from opscope.cli.shown.console import Messages
+        from opscope.cli.views.console import Messages
     except ModuleNotFoundError:  # messages take rich
         notice(what)
     else:

@@ -27,10 +27,10 @@ from opscope.cli import destination
 from opscope.cli.parser import Parser, example, seconds, whole_number
 from opscope.cli.session.options import add_switches
 from opscope.cli.session.termination import unwound_when_ended
-from opscope.cli.shown.completeness import describe_completeness
-from opscope.cli.shown.console import Messages, Output
-from opscope.cli.shown.findings import headline
-from opscope.cli.shown.results import Result, RowsFormat, Section, add_format
+from opscope.cli.views.completeness import describe_completeness
+from opscope.cli.views.console import Messages, Output
+from opscope.cli.views.findings import headline
+from opscope.cli.views.results import Result, RowsFormat, Section, add_format
 from opscope.columns.trace_data import TraceData
 from opscope.errors import ReachError, UsageError
 from opscope.jobs.saving import save_trace

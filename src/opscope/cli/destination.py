@@ -11,7 +11,7 @@ from pathlib import Path
 
 from opscope.base.address import refuse_address
 from opscope.errors import OpscopeError, UsageError
-from opscope.live.end_request import CHROME_SUFFIXES, Destination, with_part
+from opscope.live.trace_request import CHROME_SUFFIXES, Destination, with_part
 from opscope.recording.facts.process_facts import launched_rank
 from opscope.storage.processes import PROCESSES
 

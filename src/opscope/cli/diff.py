@@ -20,12 +20,12 @@ from opscope.analysis.diff.gate import Judgement, Outcome, judge, read_gate
 from opscope.analysis.diff.result import Diff
 from opscope.api.diff import open_sides
 from opscope.cli.parser import Parser, add_row_limit, example, one_of, whole_number
-from opscope.cli.shown.console import Messages, Output, console_for
-from opscope.cli.shown.results import Section, as_markdown, as_text
+from opscope.cli.views.console import Messages, Output, console_for
+from opscope.cli.views.results import Section, as_markdown, as_text
 from opscope.errors import UsageError
 from opscope.export.output_file import write_file
 from opscope.readers.decision import Decision
-from opscope.readers.rounds import Rounds, decide, record_rounds
+from opscope.readers.version_comparison import Rounds, decide, record_rounds
 from opscope.report.diff_page import diff_html
 from opscope.report.diff_tables import MOST_ROWS, closing, headline, tables
 

@@ -39,7 +39,7 @@ from opscope.analysis.device_account import describe_devices
 from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.cli.parser import Parser, example, one_of
 from opscope.cli.session.recover import recover_all
-from opscope.cli.shown.console import Messages, Output, console_for
+from opscope.cli.views.console import Messages, Output, console_for
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.errors import BridgeError, OpscopeError
@@ -110,7 +110,7 @@ def main(asked: Namespace) -> int:
     if asked.recover is not None:
         recover_all(asked.recover, Messages())
     elif asked.completion is not None:
-        from opscope.cli.shown.completion import completion
+        from opscope.cli.views.completion import completion
 
         Output().write(completion(asked.completion.value))
     elif asked.skill is not None:

@@ -18,10 +18,10 @@ from pathlib import Path
 
 from opscope.analysis.top_operators import DEFAULT_SORT, find_top_operators
 from opscope.cli.parser import Parser, add_row_limit, example, whole_number
-from opscope.cli.shown.console import Messages
-from opscope.cli.shown.operator_table import csv_of_operators
-from opscope.cli.shown.results import RowsFormat, as_csv
 from opscope.cli.trace_argument import add_trace, choose_trace, open_traces
+from opscope.cli.views.console import Messages
+from opscope.cli.views.operator_table import csv_of_operators
+from opscope.cli.views.results import RowsFormat, as_csv
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError, UsageError
 from opscope.export.collapsed_stacks import FORMAT as STACKS
@@ -133,7 +133,7 @@ def main(asked: Namespace) -> None:
 
 
 def _replay(asked: Namespace) -> None:
-    from opscope.cli.shown.replay import replay
+    from opscope.cli.views.replay import replay
 
     printed = {one.value: one for one in RowsFormat}
     if asked.format not in (None, *printed):

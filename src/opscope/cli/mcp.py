@@ -14,7 +14,7 @@ from argparse import Namespace
 
 import opscope
 from opscope.cli.parser import Parser, example, whole_number
-from opscope.cli.shown.console import Messages
+from opscope.cli.views.console import Messages
 from opscope.errors import UsageError
 
 

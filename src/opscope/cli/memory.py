@@ -19,12 +19,12 @@ from opscope.analysis.memory.life_categories import PeakGroup, by_function
 from opscope.analysis.memory.peak import NO_LINE, PeakMemory, memory_at_peak
 from opscope.base.quantity_text import bytes_text
 from opscope.cli.parser import Parser, example, whole_number
-from opscope.cli.shown.findings import below_here
-from opscope.cli.shown.peak_groups import group_section
-from opscope.cli.shown.results import Result, Section, add_format
-from opscope.cli.shown.side_by_side import answer
-from opscope.cli.shown.snapshot import is_snapshot, snapshot_result
 from opscope.cli.trace_argument import add_trace, choose_trace
+from opscope.cli.views.findings import below_here
+from opscope.cli.views.peak_groups import group_section
+from opscope.cli.views.results import Result, Section, add_format
+from opscope.cli.views.side_by_side import answer
+from opscope.cli.views.snapshot import is_snapshot, snapshot_result
 
 _CSV_HEADINGS = ("by", "name", "size_bytes", "blocks", "before_bytes")
 

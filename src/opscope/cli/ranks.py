@@ -35,9 +35,9 @@ from pathlib import Path
 from opscope._native import keep_freed_memory
 from opscope.api.job import Job
 from opscope.cli.parser import Parser, example, one_of, whole_number
-from opscope.cli.shown.console import Messages
-from opscope.cli.shown.results import Result, RowsFormat, Section, add_format
 from opscope.cli.trace_argument import Chosen, add_trace, choose_trace, load_chosen
+from opscope.cli.views.console import Messages
+from opscope.cli.views.results import Result, RowsFormat, Section, add_format
 from opscope.cli.whole_job import of_readable, say_what_is_missing
 from opscope.errors import TraceFormatError, UsageError
 from opscope.jobs.collective_kinds import (
@@ -51,10 +51,10 @@ from opscope.jobs.collective_kinds import (
     sentences,
 )
 from opscope.jobs.collectives import JobCollectives
+from opscope.jobs.job_rollups import make_rollups
 from opscope.jobs.questions.engines import EngineName
 from opscope.jobs.questions.questions import JobQuestion
 from opscope.jobs.rank_path import rank_path
-from opscope.jobs.rolled_up import make_rollups
 from opscope.jobs.slow_ranks import SlowRank
 from opscope.storage.partition import listed
 

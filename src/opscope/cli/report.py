@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from opscope._native import keep_freed_memory
 from opscope.cli.parser import Parser, example
-from opscope.cli.shown.console import Messages
 from opscope.cli.trace_argument import Chosen, add_trace, choose_trace, load_chosen
+from opscope.cli.views.console import Messages
 from opscope.cli.whole_job import of_readable, say_what_is_missing
 from opscope.columns.trace_data import TraceData
 from opscope.export.output_file import write_file
@@ -104,7 +104,7 @@ def page_of_several(chosen: Chosen, title: str, period: Which, messages: Message
 
 def _on_one_clock(job: Job, slow: Sequence[Partition]) -> tuple[TraceData, Partition, TraceData]:
     """All processes as one trace, and the slowest of them, else that with most events."""
-    from opscope.jobs.together import traces_together
+    from opscope.jobs.merged_trace import traces_together
     from opscope.storage.processes import ProcessEntry
 
     one = next((part for part in slow if part in job.parts), job.most_recorded)

@@ -34,7 +34,7 @@ from opscope.analysis.top_operators import (
     check_row_limit,
     check_sort_key,
 )
-from opscope.base.own_python import own_python
+from opscope.base.python_process import own_python
 from opscope.cli import destination
 from opscope.cli.parser import Parser, add_row_limit, example, whole_number
 from opscope.cli.session.options import (
@@ -45,7 +45,7 @@ from opscope.cli.session.options import (
     what_to_record,
 )
 from opscope.cli.session.termination import LastAction
-from opscope.cli.shown.console import Messages
+from opscope.cli.views.console import Messages
 from opscope.errors import BridgeError, UsageError
 from opscope.launch import program
 from opscope.launch.hidden_modules import hide_modules, with_own_modules

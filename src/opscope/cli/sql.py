@@ -21,9 +21,9 @@ from typing import Any
 
 from opscope.base.printable import printable
 from opscope.cli.parser import Parser, example, one_of
-from opscope.cli.shown.console import Messages, Output
-from opscope.cli.shown.results import Result, RowsFormat, Section, write_csv
 from opscope.cli.trace_argument import add_trace, choose_trace, load_chosen, long_trace
+from opscope.cli.views.console import Messages, Output
+from opscope.cli.views.results import Result, RowsFormat, Section, write_csv
 from opscope.cli.whole_job import of_readable
 from opscope.storage.sql import query as query_trace
 from opscope.storage.sql import query_long, rows_of

@@ -40,13 +40,13 @@ from opscope.analysis.top_operators import (
 )
 from opscope.api.trace import Trace
 from opscope.cli.parser import Parser, add_row_limit, example, whole_number
-from opscope.cli.shown.completeness import describe_completeness, describe_dump, end_of_recording
-from opscope.cli.shown.console import Messages, Output
-from opscope.cli.shown.findings import verdict_section
-from opscope.cli.shown.operator_table import csv_of_operators, operator_content, operator_section
-from opscope.cli.shown.results import Result, RowsFormat, Section, add_format, as_csv
-from opscope.cli.shown.summary_sections import find_sections, shown_sections
 from opscope.cli.trace_argument import Chosen, add_trace, choose_trace, load_chosen, long_trace
+from opscope.cli.views.completeness import describe_completeness, describe_dump, end_of_recording
+from opscope.cli.views.console import Messages, Output
+from opscope.cli.views.findings import verdict_section
+from opscope.cli.views.operator_table import csv_of_operators, operator_content, operator_section
+from opscope.cli.views.results import Result, RowsFormat, Section, add_format, as_csv
+from opscope.cli.views.summary_sections import find_sections, shown_sections
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError, UsageError
 from opscope.storage.long_trace import LAST_NS, LongTrace
@@ -111,19 +111,19 @@ def main(asked: Namespace) -> None:
     if asked.tokens is not None:
         return Output().show(_brief(chosen, asked.tokens))
     if asked.gpu:
-        from opscope.cli.shown.gpu import device_use
+        from opscope.cli.views.gpu import device_use
 
         device_use(chosen, asked.period, row_limit).show(asked.format)
     elif asked.roofline:
-        from opscope.cli.shown.roofline import roofline
+        from opscope.cli.views.roofline import roofline
 
         roofline(chosen, asked.period, row_limit, asked.measure).show(asked.format)
     elif asked.compiled:
-        from opscope.cli.shown.compiled import compiled
+        from opscope.cli.views.compiled import compiled
 
         compiled(chosen, asked.period, row_limit).show(asked.format)
     elif chosen.is_of_several:
-        from opscope.cli.shown.process_table import print_processes
+        from opscope.cli.views.process_table import print_processes
 
         print_processes(chosen.job, asked.format)
     else:
@@ -139,8 +139,8 @@ def main(asked: Namespace) -> None:
 
 
 def _brief(chosen: Chosen, tokens: int) -> str:
+    from opscope.readers.agent_report import verdict_brief
     from opscope.readers.answers import answers_of, answers_of_job
-    from opscope.readers.brief import verdict_brief
 
     if chosen.is_of_several:
         return verdict_brief(answers_of_job(chosen.job, chosen.path.name), tokens)

@@ -36,9 +36,9 @@ from opscope.cli.attach import add_process, arguments_of
 from opscope.cli.parser import Parser, add_row_limit, example, seconds
 from opscope.cli.session.options import add_switches
 from opscope.cli.session.termination import unwound_when_ended
-from opscope.cli.shown.completeness import describe_completeness
-from opscope.cli.shown.console import console_for
-from opscope.cli.shown.operator_table import operator_text
+from opscope.cli.views.completeness import describe_completeness
+from opscope.cli.views.console import console_for
+from opscope.cli.views.operator_table import operator_text
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.live.control.client import Asking

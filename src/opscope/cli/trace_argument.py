@@ -16,7 +16,7 @@ from opscope._native import keep_freed_memory
 from opscope.api.load import load
 from opscope.base.memory_limit import require_memory
 from opscope.cli.parser import one_of, whole_number
-from opscope.cli.shown.console import Messages
+from opscope.cli.views.console import Messages
 from opscope.cli.whole_job import of_readable, say_what_is_missing
 from opscope.columns.trace_data import TraceData
 from opscope.errors import InsufficientMemoryError, TraceFormatError, UsageError
@@ -37,7 +37,7 @@ from opscope.storage.remote import local_path
 from opscope.timeline.detail import latest_bounds
 from opscope.timeline.doubts import doubts_text
 from opscope.timeline.period import Which
-from opscope.timeline.typical import COLUMNS, MOST_EVENTS, SAMPLE_EVENTS, find_stretch
+from opscope.timeline.typical_stretch import COLUMNS, MOST_EVENTS, SAMPLE_EVENTS, find_stretch
 
 if TYPE_CHECKING:
     from opscope.api.job import Job
@@ -188,7 +188,7 @@ def open_traces(chosen: Chosen) -> TraceData:
     keep_freed_memory()
     if not chosen.is_of_several:
         return load_chosen(chosen)
-    from opscope.jobs.together import SOURCE
+    from opscope.jobs.merged_trace import SOURCE
 
     trace, *_ = of_readable(chosen.job, f"reading {chosen.path}", lambda job: job.together())
     shown = int(trace.ledger[SOURCE]["shown together"])
@@ -220,7 +220,7 @@ def load_chosen(chosen: Chosen) -> TraceData:
 def _say_what_cannot_be_read(chosen: Chosen, messages: Messages) -> None:
     """Of a folder, of which another part was read."""
     if chosen.parts and (begun := list(unfinished_below(chosen.folder))):
-        from opscope.recording.recovered import unreadable_recordings
+        from opscope.recording.unfinished_recording import unreadable_recordings
 
         for error in unreadable_recordings(begun):
             messages.say(str(error))

@@ -19,7 +19,6 @@ from pathlib import Path
 
 from opscope.cli.parser import Parser, example, whole_number
 from opscope.cli.report import page_of_several, page_stem
-from opscope.cli.shown.console import Messages
 from opscope.cli.trace_argument import (
     Chosen,
     add_trace,
@@ -29,6 +28,7 @@ from opscope.cli.trace_argument import (
     open_traces,
     stretch_of,
 )
+from opscope.cli.views.console import Messages
 from opscope.export.perfetto import write_perfetto
 from opscope.report.live_page import LivePage, windowed_page
 from opscope.report.page import report_html

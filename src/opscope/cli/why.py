@@ -26,16 +26,16 @@ from opscope.analysis.account.account import Account, Entry
 from opscope.analysis.account.find import find_account
 from opscope.base.quantity_text import share_text, time_text
 from opscope.cli.parser import Parser, example
-from opscope.cli.shown.findings import (
+from opscope.cli.trace_argument import Chosen, add_trace, choose_trace, said_once
+from opscope.cli.views.findings import (
     findings_of_all,
     findings_result,
     foremost_section,
     state_of,
     verdict_section,
 )
-from opscope.cli.shown.results import Result, Section, add_format
-from opscope.cli.shown.side_by_side import answer, difference_text
-from opscope.cli.trace_argument import Chosen, add_trace, choose_trace, said_once
+from opscope.cli.views.results import Result, Section, add_format
+from opscope.cli.views.side_by_side import answer, difference_text
 from opscope.columns.causes import Cause
 from opscope.columns.location import LineTexts, line_texts
 from opscope.columns.trace_data import TraceData
@@ -48,7 +48,7 @@ from opscope.timeline.period import Which
 
 if TYPE_CHECKING:
     from opscope.api.job import Job
-    from opscope.jobs.compared_accounts import ComparedAccounts
+    from opscope.jobs.account_comparison import ComparedAccounts
 
 _MOST_FINDINGS = 3
 _MOST_OTHERS = 8
@@ -162,7 +162,7 @@ def result_of(why: Why) -> Result:
 
 def _of_all(found: Mapping[Partition, Why], job: Job) -> Result:
     """A row for each process, with the causes that matter; who is slow; who has more of what."""
-    from opscope.jobs.compared_accounts import compare_accounts
+    from opscope.jobs.account_comparison import compare_accounts
 
     slow = job.slow_ranks()
     compared = compare_accounts({part: why.account for part, why in found.items()})

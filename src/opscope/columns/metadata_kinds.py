@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from opscope.base.left_files import Between, Shape, has_shape
+from opscope.base.untrusted_files import Between, Shape, has_shape
 from opscope.columns.column import TIME
 
 ENDED = "ended"

@@ -11,8 +11,8 @@ from opscope.columns.row_groups import group_rows, order_rows
 from opscope.columns.schema import EventKind, Role
 from opscope.findings.backward_passes import backward_steps, is_repeated_pass, steps_take_ns
 from opscope.findings.line_calls import FEWEST_ROUNDS, LineCalls, positions, since_the_last
+from opscope.findings.repeated_values import computed_values
 from opscope.findings.subject import FLOAT_BYTES, FLOPS_A_NS, Flags, Subject, Values
-from opscope.findings.values import computed_values
 from opscope.timeline.signatures import medians
 
 _MUCH = 0.3

@@ -15,7 +15,7 @@ from opscope.storage.job import missing_ranks
 from opscope.timeline.doubts import NO_TIMES
 from opscope.timeline.listing import OwnListing
 from opscope.timeline.period import Which, period_of
-from opscope.timeline.typical import typical_part
+from opscope.timeline.typical_stretch import typical_part
 from opscope.timeline.waits import TimeKind, time_kind
 
 _ROWS = 10

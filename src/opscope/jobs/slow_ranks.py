@@ -15,9 +15,9 @@ import numpy as np
 
 from opscope.base.quantity_text import share_text, time_text
 from opscope.columns.causes import Cause
+from opscope.jobs.outlier_ranks import StandingOut, stand_out
 from opscope.jobs.rank_steps import NONE, RankSteps
 from opscope.jobs.rollup.places import Excess, ProcessPlaces, find_excess
-from opscope.jobs.standing_out import StandingOut, stand_out
 from opscope.storage.partition import Partition, parts_text
 from opscope.timeline.arrays import Amounts
 
@@ -188,7 +188,7 @@ def find_slow_ranks(
 
     A rank is slow if its own time differs from the others' by more than both the scatter of steps
     and the difference among the others explain, with the number of ranks allowed for
-    (:data:`~opscope.jobs.standing_out.FALSE_ALARMS`), and by enough to matter.
+    (:data:`~opscope.jobs.outlier_ranks.FALSE_ALARMS`), and by enough to matter.
 
     Args:
         places: of a process, to find where in the program the difference is.

@@ -1,7 +1,7 @@
 """The keeper: waits for the end of other processes, and has traces made of what they left.
 
 ``program`` watches one that streams, and finishes its trace if that could not; ``job`` watches all
-processes of a folder, see ``kept_job``. Run by its path, and until there is something to do it
+processes of a folder, see ``job_keeper``. Run by its path, and until there is something to do it
 imports no more than this: it should cost next to nothing while the program runs.
 """
 
@@ -57,7 +57,7 @@ def keep_program(program: int, pipe: int, folder: str, owner: str, command: "lis
         pipe: a socket; the program has its other end open for as long as it is there.
         folder: of the trace.
         owner: what the names of all that the program leaves have in common.
-        command: what runs ``opscope.cli.session.keeper``; see ``own_python.py``.
+        command: what runs ``opscope.cli.session.keeper``; see ``base/python_process.py``.
     """
     how = wait_for(program, pipe, folder, owner, command)
     if how == ASKED:  # what this becomes reads the rest from ``pipe``
@@ -228,6 +228,8 @@ if __name__ == "__main__":
     detach()
     root, what, *words = sys.argv[1:]
     if what == "job":
-        importlib.import_module("kept_job").KeptJob(int(root), words[0], Helpers(words[1:])).keep()
+        importlib.import_module("job_keeper").JobKeeper(
+            int(root), words[0], Helpers(words[1:])
+        ).keep()
     else:
         keep_program(int(root), int(words[0]), words[1], words[2], words[3:])

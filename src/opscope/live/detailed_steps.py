@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from opscope import _native
-from opscope.base.own_thread import OwnThread
+from opscope.base.daemon_thread import OwnThread
 from opscope.recording.facts.process_facts import is_rank_of_several
 
 _NOT_YET_WARM = 3  # steps that import, allocate, compile and choose algorithms

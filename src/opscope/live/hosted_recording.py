@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from opscope.base.own_file import OwnSocket
+from opscope.base.private_files import OwnSocket
 from opscope.errors import LifecycleError
-from opscope.live.end_request import Destination, EndRequest
+from opscope.live.trace_request import Destination, EndRequest
 from opscope.recording.facts.process_facts import launched_rank
 from opscope.recording.sources import prepare_sources
 from opscope.recording.streams.keeper import ask_keeper, begin_keeper

@@ -16,7 +16,7 @@ from typing import Any
 
 from opscope.api.job import Job
 from opscope.errors import OpscopeError, UsageError, not_installed
-from opscope.readers.brief import (
+from opscope.readers.agent_report import (
     DEFAULT_TOKENS,
     comparison_brief,
     explain_brief,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from opscope.base.own_python import opscope_command
+from opscope.base.python_process import opscope_command
 
 MOST_LINES, MOST_BYTES = 20, 4000
 """Of what a program printed, the end that is kept."""

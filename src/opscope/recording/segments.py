@@ -23,8 +23,8 @@ from opscope import _native
 from opscope.base.artefacts import SEGMENTS, LeftKind
 from opscope.base.files import open_inside, read_inside, remove_inside
 from opscope.base.input_file import unreadable
-from opscope.base.left_files import COUNT, ROW, TIME_NS, Shape, has_shape, reading, said
 from opscope.base.locks import lock_alone, unlock
+from opscope.base.untrusted_files import COUNT, ROW, TIME_NS, Shape, has_shape, reading, said
 from opscope.columns.names import Names
 from opscope.columns.schema import TABLES
 from opscope.columns.table import Table

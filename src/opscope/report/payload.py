@@ -308,7 +308,7 @@ def _verdict(
 
     if ranks is None:
         return of_one().lines()
-    from opscope.jobs.shared_findings import job_verdict
+    from opscope.jobs.job_verdict import job_verdict
 
     return job_verdict(ranks[0], of_one, "all" if process is None else str(process[0])).lines()
 

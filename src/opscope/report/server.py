@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import parse_qsl, urlsplit
 
-from opscope.base.own_thread import OwnThread
+from opscope.base.daemon_thread import OwnThread
 from opscope.errors import OpscopeError, UsageError
 from opscope.report.live_page import LivePage
 

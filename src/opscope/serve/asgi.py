@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from opscope.base.own_thread import OwnThread, short_turns
+from opscope.base.daemon_thread import OwnThread, short_turns
 from opscope.serve.answers import Head, HttpAnswers, Reply, token_of
 from opscope.serve.control import Control
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from opscope.base.daemon_thread import OwnThread
 from opscope.base.notice import notice
-from opscope.base.own_thread import OwnThread
 from opscope.errors import LifecycleError, OpscopeError, ReachError
 from opscope.live.hosted_recording import HostedRecording, verdict_name
 from opscope.recording.facts.process_facts import launched_rank

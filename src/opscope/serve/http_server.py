@@ -12,8 +12,8 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
-from opscope.base.own_file import OwnSocket
-from opscope.base.own_thread import OwnThread, short_turns
+from opscope.base.daemon_thread import OwnThread, short_turns
+from opscope.base.private_files import OwnSocket
 from opscope.errors import ReachError, UsageError
 from opscope.serve.answers import Head, HttpAnswers, Reply, token_of
 from opscope.serve.control import Control

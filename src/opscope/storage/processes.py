@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.files import open_inside
-from opscope.base.left_files import COUNT, TIME_NS, Shape, has_shape, said
+from opscope.base.untrusted_files import COUNT, TIME_NS, Shape, has_shape, said
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError
 from opscope.storage.manifest import read_manifest

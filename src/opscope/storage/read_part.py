@@ -9,9 +9,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from opscope.base.folder_swap import read_unreplaced
 from opscope.base.input_file import open_in_folder
 from opscope.base.progress import tell
-from opscope.base.replacing import read_unreplaced
 from opscope.columns.column import TableSchema
 from opscope.columns.ledger import NEWER
 from opscope.columns.names import Names

@@ -28,10 +28,10 @@ from opscope.base.artefacts import (
     unfinished_name,
 )
 from opscope.base.files import remove_inside
+from opscope.base.folder_swap import replace_folder
 from opscope.base.input_file import shown_path, status_of
 from opscope.base.memory_limit import memory_for, process_memory_left, require_memory
 from opscope.base.notice import notice
-from opscope.base.replacing import replace_folder
 from opscope.base.reused_memory import reusing_memory
 from opscope.base.thread_pool import ThreadPool
 from opscope.columns.schema import TABLES

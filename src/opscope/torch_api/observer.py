@@ -16,7 +16,7 @@ from opscope.recording.recorder import Recording
 from opscope.recording.sources import RecordingOptions
 
 if TYPE_CHECKING:
-    from opscope.torch_api.observed_file import ObservedFile
+    from opscope.torch_api.execution_trace_file import ObservedFile
 
 
 class ExecutionTraceObserver:
@@ -74,7 +74,7 @@ class ExecutionTraceObserver:
         """
         if not self._registered:
             # Every profile imports this module, and few write execution traces.
-            from opscope.torch_api.observed_file import ObservedFile
+            from opscope.torch_api.execution_trace_file import ObservedFile
 
             path = os.path.abspath(output_file_path)
             self._file = ObservedFile(path)

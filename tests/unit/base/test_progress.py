@@ -9,7 +9,7 @@ import pytest
 
 import opscope
 from opscope.base.progress import listening, tell
-from opscope.cli.shown.console import Messages
+from opscope.cli.views.console import Messages
 from opscope.export import execution_trace_nodes, perfetto
 from opscope.export.chrome import writer as chrome_writer
 from opscope.export.chrome.writer import write_chrome_trace

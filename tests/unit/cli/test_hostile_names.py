@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from opscope.cli import main
-from opscope.cli.shown.console import Messages
+from opscope.cli.views.console import Messages
 from opscope.columns.schema import EventKind
 from support.build_trace import allocation, build_trace, kernel, span, tensor
 

@@ -83,7 +83,11 @@ def test_what_does_not_fit_is_refused_with_what_it_takes(long, command_line, mon
 
 NEEDLESS = (
     *("opscope.jobs.", "opscope.analysis.device_use", "opscope.analysis.roofline"),
-    *("opscope.analysis.critical_path", "opscope.recording.recovered", "opscope.storage.chrome"),
+    *(
+        "opscope.analysis.critical_path",
+        "opscope.recording.unfinished_recording",
+        "opscope.storage.chrome",
+    ),
     *("opscope.api.job", "opscope.replay", "opscope.live", "torch"),
 )
 WHERE_THEY_ARE = {"opscope.jobs.recordings", "opscope.jobs.chrome_files"}

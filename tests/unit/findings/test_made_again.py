@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opscope.columns.codes import EventKind
-from opscope.findings.patterns.made_again import WORKERS
+from opscope.findings.patterns.repeated_setup import WORKERS
 from opscope.findings.subject import Subject
 from support.build_trace import build_trace, span
 

@@ -9,7 +9,7 @@ from opscope.columns.schema import EventKind
 from opscope.errors import UsageError
 from opscope.findings.status import OF_CAUSE, Status
 from opscope.findings.verdict import Verdict, find_verdict
-from opscope.jobs.shared_findings import job_verdict
+from opscope.jobs.job_verdict import job_verdict
 from support.build_trace import build_trace, span
 
 LOADING = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"

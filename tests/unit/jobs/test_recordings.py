@@ -10,8 +10,8 @@ import opscope
 from opscope.api.job import Job
 from opscope.cli import trace_argument
 from opscope.errors import TraceFormatError
+from opscope.jobs.job_rollups import make_rollups
 from opscope.jobs.recordings import folder_of
-from opscope.jobs.rolled_up import make_rollups
 from opscope.storage.partition import PROCESS, RANK, Partition
 from support.build_trace import build_trace, span
 

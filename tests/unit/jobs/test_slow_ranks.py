@@ -8,9 +8,9 @@ import pytest
 from opscope.api.job import Job
 from opscope.columns.causes import Cause
 from opscope.columns.codes import EventKind
+from opscope.jobs.outlier_ranks import FALSE_ALARMS
 from opscope.jobs.rank_steps import NONE, RankSteps
 from opscope.jobs.slow_ranks import find_slow_ranks
-from opscope.jobs.standing_out import FALSE_ALARMS
 from opscope.storage.partition import Partition
 from support.build_trace import build_trace, span
 

@@ -15,9 +15,9 @@ import opscope
 from opscope.cli import main
 from opscope.cli.destination import choose
 from opscope.cli.session.recover import recover_all
-from opscope.cli.shown.console import Messages
+from opscope.cli.views.console import Messages
 from opscope.errors import MissingDependencyError, TraceFormatError, UsageError
-from opscope.jobs.rolled_up import make_rollups
+from opscope.jobs.job_rollups import make_rollups
 from opscope.storage import remote
 from opscope.storage.remote import below, local_path
 from support.build_trace import build_trace, span

@@ -24,26 +24,32 @@ from opscope.analysis.top_operators import find_top_operators, ran_anything
 from opscope.base.artefacts import at, remove, shared
 from opscope.cli.destination import free_folder, reason
 from opscope.cli.session.job_results import JobResults, draw, write_said
-from opscope.cli.shown.completeness import describe_completeness
-from opscope.cli.shown.console import Messages
-from opscope.cli.shown.findings import MOST_EVENTS, headline, place_text, what_to_change
-from opscope.cli.shown.operator_table import operator_text
 from opscope.cli.trace_argument import stretch_of
+from opscope.cli.views.completeness import describe_completeness
+from opscope.cli.views.console import Messages
+from opscope.cli.views.findings import MOST_EVENTS, headline, place_text, what_to_change
+from opscope.cli.views.operator_table import operator_text
 from opscope.columns.trace_data import TraceData
 from opscope.errors import OpscopeError, TraceFormatError
 from opscope.findings.verdict import find_verdict
 from opscope.jobs.saving import save_trace
-from opscope.live.end_request import EndRequest, JobRequest
 from opscope.live.recovery import recover_ended
+from opscope.live.trace_request import EndRequest, JobRequest
 from opscope.recording.facts.program_facts import NO_FACTS, ProgramFacts
-from opscope.recording.recovered import about_ended, is_long, is_of_another_run, recover, save_long
+from opscope.recording.unfinished_recording import (
+    about_ended,
+    is_long,
+    is_of_another_run,
+    recover,
+    save_long,
+)
 from opscope.storage.long_trace import LongTrace
 from opscope.storage.partition import asked_partition, cycle_folders
 from opscope.storage.read_part import load_part
 from opscope.timeline.detail import what_it_is_about
 from opscope.timeline.period import period_of
 from opscope.timeline.steps import what_passes_between
-from opscope.timeline.typical import typical_part
+from opscope.timeline.typical_stretch import typical_part
 
 _NEVER_FIRST = 1000
 """Of two processes, the kernel ends this one first where it has no memory left: nothing is lost

@@ -9,11 +9,11 @@ import time
 from pathlib import Path
 from shlex import quote
 
-from opscope.base.own_file import OwnSocket
+from opscope.base.private_files import OwnSocket
 from opscope.cli.session.termination import leaving_at_once
-from opscope.cli.shown.console import Messages
+from opscope.cli.views.console import Messages
 from opscope.launch.keeper_process import DONE
-from opscope.live.end_request import EndRequest
+from opscope.live.trace_request import EndRequest
 from opscope.recording.streams.keeper import ask_keeper
 
 WAIT = "OPSCOPE_END_WAIT"

@@ -9,7 +9,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from opscope.cli.shown.console import Messages
+from opscope.cli.views.console import Messages
 from opscope.errors import UsageError
 from opscope.live.flight.dumps import Dumps
 from opscope.live.flight.recorder import flight_recorder

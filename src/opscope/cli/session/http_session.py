@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from opscope.cli.shown.console import Messages
+from opscope.cli.views.console import Messages
 from opscope.recording.facts.process_facts import launched_rank
 from opscope.recording.streams.keeper import dismiss_keepers
 from opscope.serve.http_server import address_of, listen

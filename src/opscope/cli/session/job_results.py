@@ -13,13 +13,13 @@ from shlex import quote
 
 from opscope.api.job import Job
 from opscope.cli.destination import reason, write_or_rescue
-from opscope.cli.shown.console import Messages
-from opscope.cli.shown.findings import what_to_change
-from opscope.cli.shown.process_table import describe_cycles, describe_processes
+from opscope.cli.views.console import Messages
+from opscope.cli.views.findings import what_to_change
+from opscope.cli.views.process_table import describe_cycles, describe_processes
 from opscope.columns.metadata_kinds import DETAIL
 from opscope.columns.trace_data import TraceData
 from opscope.errors import OpscopeError
-from opscope.live.end_request import Destination
+from opscope.live.trace_request import Destination
 from opscope.storage.job import place_in_job
 from opscope.storage.partition import RANK, Partition
 from opscope.storage.processes import ProcessEntry, Processes, metadata_of

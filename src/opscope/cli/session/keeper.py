@@ -12,11 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from opscope.cli.session.recover import recover_all
-from opscope.cli.shown.console import Messages
+from opscope.cli.views.console import Messages
 from opscope.errors import OpscopeError
 from opscope.launch.keeper_process import DONE, NO_ROOM, is_unfinished
-from opscope.live.end_request import EndRequest
 from opscope.live.recovery import recover_ended
+from opscope.live.trace_request import EndRequest
 
 _BETWEEN_LOOKS_S = 0.05
 
@@ -62,7 +62,7 @@ def job(folder: str) -> None:
 
 def drain(pidfd: str, *files: str) -> None:
     """Move what a process records from its file to segments, until it has ended or stopped."""
-    from opscope.recording.recovered import drain_while
+    from opscope.recording.unfinished_recording import drain_while
 
     poll = select.poll()
     poll.register(int(pidfd), select.POLLIN)

@@ -22,11 +22,11 @@ from opscope.cli.destination import reason, write_or_rescue
 from opscope.cli.session.finisher import Finisher
 from opscope.cli.session.options import RunOptions
 from opscope.cli.session.termination import interrupts_wait
-from opscope.cli.shown.console import Messages
+from opscope.cli.views.console import Messages
 from opscope.columns.metadata_kinds import OVER, STEPS
 from opscope.live.children.job import ChildrenOfRun
 from opscope.live.detailed_steps import START_S, DetailedSteps
-from opscope.live.end_request import Destination, EndRequest, JobRequest
+from opscope.live.trace_request import Destination, EndRequest, JobRequest
 from opscope.recording.facts.process_facts import launched_rank
 from opscope.recording.streams.keeper import dismiss_keepers
 from opscope.recording.streams.stream import Streams

@@ -8,8 +8,8 @@ from shlex import quote
 from opscope.base.address import refuse_address
 from opscope.base.artefacts import Artefact
 from opscope.base.input_file import unreadable
-from opscope.cli.shown.completeness import describe_completeness, describe_dump, end_of_recording
-from opscope.cli.shown.console import Messages
+from opscope.cli.views.completeness import describe_completeness, describe_dump, end_of_recording
+from opscope.cli.views.console import Messages
 from opscope.errors import OpscopeError, TraceFormatError
 from opscope.live.recovery import Rescued, left_in, rescue
 from opscope.storage.store import remove_begun

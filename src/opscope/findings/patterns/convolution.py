@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.base.quantity_text import time_text
-from opscope.findings.measure import measure_convolution_bias
+from opscope.findings.benchmark import measure_convolution_bias
 from opscope.findings.pattern import Evidence, Needs, Pattern
 from opscope.findings.subject import Flags, Subject, Values
 from opscope.timeline.tree.links import forward_backward_links

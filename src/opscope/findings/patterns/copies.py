@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.columns.dtypes import TORCH_NAMES
-from opscope.findings.measure import measure_device_copy
+from opscope.findings.benchmark import measure_device_copy
 from opscope.findings.pattern import Evidence, Needs, Pattern
 from opscope.findings.subject import CUDA, Subject, Values
 

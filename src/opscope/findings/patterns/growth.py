@@ -11,9 +11,9 @@ from opscope.base.quantity_text import bytes_text
 from opscope.columns.row_groups import group_rows
 from opscope.columns.schema import AllocationAction
 from opscope.findings.pattern import TENSORS, Evidence, Needs, Pattern
+from opscope.findings.repeated_values import computed_values
 from opscope.findings.status import Status
 from opscope.findings.subject import Subject, Values
-from opscope.findings.values import computed_values
 
 CONCATENATIONS = ("aten::cat", "aten::concat", "aten::concatenate", "aten::hstack", "aten::vstack")
 _FEWEST = 8

@@ -9,8 +9,8 @@ from opscope.columns.schema import Role
 from opscope.findings.backward_passes import backward_steps, steps_take_ns
 from opscope.findings.pattern import TENSORS, Evidence, Pattern
 from opscope.findings.patterns.matmul import HALF, PRODUCT_CALLS
+from opscope.findings.repeated_values import computed_values
 from opscope.findings.subject import FLOAT_BYTES, FLOPS_A_NS, HOST, Flags, Subject
-from opscope.findings.values import computed_values
 
 _SCORING = (
     "aten::div", "aten::mul", "aten::add", "aten::div_", "aten::mul_", "aten::add_",

@@ -7,8 +7,8 @@ import numpy as np
 from opscope.base.quantity_text import share_text
 from opscope.findings.pattern import TENSORS, Evidence, Needs, Pattern
 from opscope.findings.patterns.matmul import PRODUCT_CALLS
+from opscope.findings.repeated_values import computed_values
 from opscope.findings.subject import Subject, Values
-from opscope.findings.values import computed_values
 
 _DENSE = ("aten::embedding_dense_backward", "aten::_embedding_bag_dense_backward")
 _ROWS = (2, 5)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.base.quantity_text import bytes_text, time_text
+from opscope.findings.benchmark import measure_single_tensor
 from opscope.findings.loop_lines import part_work_ns
-from opscope.findings.measure import measure_single_tensor
 from opscope.findings.pattern import Evidence, Pattern
 from opscope.findings.status import Status
 from opscope.findings.subject import CUDA, FLOAT_BYTES, Flags, Subject, Values

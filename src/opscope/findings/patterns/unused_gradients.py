@@ -10,8 +10,8 @@ from opscope.columns.row_groups import group_rows, order_rows, places_in
 from opscope.columns.schema import AllocationAction, RecordScope
 from opscope.findings.backward_passes import backward_steps, steps_take_ns
 from opscope.findings.pattern import TENSORS, Evidence, Pattern
+from opscope.findings.repeated_values import GIVEN
 from opscope.findings.subject import EVALUATING, Flags, Subject, Values
-from opscope.findings.values import GIVEN
 
 _FEWEST = 10
 _STORING, _STORES = "AccumulateGrad", ("aten::detach", "aten::add_")

@@ -11,8 +11,8 @@ from contextlib import ExitStack, suppress
 from queue import SimpleQueue
 
 from opscope.base.memory_limit import memory_left
-from opscope.base.own_python import own_python
 from opscope.base.progress import tell
+from opscope.base.python_process import own_python
 from opscope.base.thread_pool import ThreadPool
 from opscope.jobs.rollup import worker
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from opscope import _native
-from opscope.base.own_file import OwnFile
+from opscope.base.private_files import OwnFile
 from opscope.errors import OpscopeError, ReachError
 from opscope.live.control.protocol import VERSION
 from opscope.torch_api.steps import StepClock

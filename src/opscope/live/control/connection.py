@@ -11,7 +11,7 @@ import selectors
 import time
 from typing import TYPE_CHECKING
 
-from opscope.base.own_file import OwnSocket
+from opscope.base.private_files import OwnSocket
 from opscope.live.control.protocol import VERSION, ReceivedLines, line_of
 
 if TYPE_CHECKING:

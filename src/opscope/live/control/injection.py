@@ -2,7 +2,7 @@
 
 ``sys.remote_exec`` leaves the name of a file with the other interpreter, whose main thread runs it
 at the next moment that is safe for that, which may be long after; it cannot be taken back. So the
-file is one of opscope's own (``asked_script.py``), and looks for a link that is taken back, in a
+file is one of opscope's own (``injected_script.py``), and looks for a link that is taken back, in a
 folder that only the other process's user can enter. Debuggers can call functions in a process at
 any moment, also while it holds locks that these functions need, so they are not used.
 """
@@ -28,7 +28,7 @@ from opscope.live.control.address import (
 from opscope.live.control.client import ANSWER_S, Asking, connect, why_silent
 
 _LISTENING_S = 10.0
-_SCRIPT = Path(__file__).with_name("asked_script.py")
+_SCRIPT = Path(__file__).with_name("injected_script.py")
 
 
 def reach(process: int) -> Asking:

@@ -11,7 +11,7 @@ import json
 import socket
 from typing import Any
 
-from opscope.base.own_file import OwnFile
+from opscope.base.private_files import OwnFile
 
 VERSION = 1
 _MOST_BYTES = 64 << 20

@@ -9,7 +9,7 @@ from typing import Any
 
 from opscope import _native
 from opscope.base.memory_limit import default_growth_bytes
-from opscope.base.own_file import OwnFile
+from opscope.base.private_files import OwnFile
 from opscope.errors import ReachError
 from opscope.jobs.saving import save_trace
 from opscope.recording.cost import cost_by_kind

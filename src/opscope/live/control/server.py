@@ -20,9 +20,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from opscope.base.daemon_thread import OwnThread, short_turns
 from opscope.base.notice import notice
-from opscope.base.own_file import OwnSocket
-from opscope.base.own_thread import OwnThread, short_turns
+from opscope.base.private_files import OwnSocket
 from opscope.errors import ReachError
 from opscope.launch.torch_import import when_imported
 from opscope.live.control.address import (

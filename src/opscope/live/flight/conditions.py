@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from opscope.base.own_thread import OwnThread
+from opscope.base.daemon_thread import OwnThread
 from opscope.live.flight.trigger import Trigger
 
 T = TypeVar("T")

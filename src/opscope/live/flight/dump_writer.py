@@ -97,7 +97,7 @@ def finish_dump(spool: Path) -> Path | None:
     """
     # Recording takes NumPy alone, which this does not.
     from opscope.recording.claims import ours
-    from opscope.recording.recovered import left_to_be_recovered
+    from opscope.recording.unfinished_recording import left_to_be_recovered
 
     one, folder = at(spool), spool.parent
     assert one is not None, f"{spool} is no name of a dump"

@@ -14,15 +14,15 @@ from typing import Any
 
 from opscope import _native
 from opscope.base.artefacts import in_use, new_name
+from opscope.base.daemon_thread import let_others_run
 from opscope.base.files import remove_inside
 from opscope.base.notice import notice
-from opscope.base.own_python import own_python
-from opscope.base.own_thread import let_others_run
+from opscope.base.python_process import own_python
 from opscope.live.flight.dump_request import SPOOL_PREFIX, TRACE_SUFFIX, Reason
 from opscope.live.flight.dump_writer import KIND, is_left, is_taken
 from opscope.live.flight.write_dump import place_of
 
-_BEGINS_WRITER = str(Path(__file__).with_name("begin_writer.py"))
+_START_WRITER = str(Path(__file__).with_name("start_writer.py"))
 _LOOK_AT_WRITER_S = 1.0
 _MOST_RESTARTS = 3
 """Of the process that makes traces, while the end of the program waits for it."""
@@ -48,7 +48,7 @@ class Dumps:
     def command(self, spool: Path) -> list[str]:
         """What makes a trace of a spool; empty where no process can be started."""
         with contextlib.suppress(OSError):
-            return own_python(_BEGINS_WRITER, str(spool))
+            return own_python(_START_WRITER, str(spool))
         return []
 
     def write(

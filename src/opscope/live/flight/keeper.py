@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from opscope import _native
+from opscope.base.daemon_thread import OwnThread, let_others_run, short_turns
 from opscope.base.notice import notice
-from opscope.base.own_thread import OwnThread, let_others_run, short_turns
 from opscope.live.flight.conditions import LIMIT_S, AskedCondition, LimitedCalls
 from opscope.live.flight.dump_request import DumpLimits, DumpRequest, Reason
 from opscope.live.flight.dumps import Dumps

@@ -19,7 +19,7 @@ from opscope.base.artefacts import IN_MEMORY, new_name, owner
 from opscope.base.locks import lock_shared
 from opscope.base.memory_limit import default_growth_bytes
 from opscope.base.notice import notice
-from opscope.base.own_file import OwnFile
+from opscope.base.private_files import OwnFile
 from opscope.errors import LifecycleError
 from opscope.launch.keeper_process import in_memory_name
 from opscope.recording.sources import RecordingOptions, native_wants

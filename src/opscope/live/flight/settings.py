@@ -9,7 +9,7 @@ from pathlib import Path
 from opscope.errors import UsageError
 from opscope.live.flight.slow_step import SlowStep
 from opscope.live.flight.trigger import Hang, OnSignal, Trigger
-from opscope.live.flight.uncaught import OutOfMemory, UncaughtException
+from opscope.live.flight.uncaught_errors import OutOfMemory, UncaughtException
 from opscope.recording.sources import RecordingOptions
 
 

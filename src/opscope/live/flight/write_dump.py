@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from opscope.base.files import open_inside, read_inside, remove_inside
-from opscope.base.left_files import COUNT, TIME_NS, Between, Shape, reading, said
 from opscope.base.memory_limit import require_memory
+from opscope.base.untrusted_files import COUNT, TIME_NS, Between, Shape, reading, said
 from opscope.columns.concat import concat_traces, in_order_of_start
 from opscope.columns.ledger import NOT_KNOWN_MS, RECORDER_PREFIX
 from opscope.columns.metadata_kinds import ENDED

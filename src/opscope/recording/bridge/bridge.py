@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from opscope import _native
+from opscope.base.folder_swap import replace_folder
 from opscope.base.notice import notice
-from opscope.base.replacing import replace_folder
 from opscope.errors import BridgeError
 from opscope.recording.bridge.bridge_compiler import compile_bridge, find_compiler
 from opscope.recording.bridge.private_places import why_not_private

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from opscope import _native
-from opscope.base.own_thread import let_others_run
+from opscope.base.daemon_thread import let_others_run
 from opscope.columns.names import Names
 from opscope.columns.table import Table
 from opscope.recording.decoded import Decoded

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from opscope import _native
-from opscope.base.left_files import Shape, has_shape, reading
+from opscope.base.daemon_thread import let_others_run
 from opscope.base.memory_limit import memory_for
-from opscope.base.own_thread import let_others_run
+from opscope.base.untrusted_files import Shape, has_shape, reading
 from opscope.columns.overloads import described
 from opscope.columns.trace_data import TraceData
 from opscope.columns.validate import checked_trace

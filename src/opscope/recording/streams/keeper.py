@@ -15,8 +15,8 @@ from shlex import quote
 
 from opscope.base.artefacts import owner
 from opscope.base.notice import notice
-from opscope.base.own_file import OwnFile, OwnSocket
-from opscope.base.own_python import bare_python, own_python
+from opscope.base.private_files import OwnFile, OwnSocket
+from opscope.base.python_process import bare_python, own_python
 from opscope.launch import keeper_process
 from opscope.launch.process_end import NO_PROCESS
 

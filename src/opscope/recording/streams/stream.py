@@ -164,7 +164,7 @@ def about_recording(
     throughout: RecordingOptions,
     first_id: int,
 ) -> dict[str, Any]:
-    """All that a trace needs beside what was recorded; see ``recovered.py``."""
+    """All that a trace needs beside what was recorded; see ``unfinished_recording.py``."""
     return {
         "recorded": asdict(recorded),
         "asked": asdict(asked),

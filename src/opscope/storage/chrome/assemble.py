@@ -32,7 +32,6 @@ from opscope.columns.trace_data import TraceData
 from opscope.columns.unknown_codes import with_rows
 from opscope.columns.validate import checked_trace
 from opscope.errors import UsageError
-from opscope.storage.chrome.collected import LOOKUP_IDS, CollectedEvents
 from opscope.storage.chrome.connections import (
     allocations,
     device_activities,
@@ -43,7 +42,8 @@ from opscope.storage.chrome.connections import (
     unmatched_arrows,
 )
 from opscope.storage.chrome.devices import hardware_counters, place_on_devices
-from opscope.storage.chrome.meaning import add_meaning, python_tables
+from opscope.storage.chrome.event_names import add_meaning, python_tables
+from opscope.storage.chrome.native_columns import LOOKUP_IDS, CollectedEvents
 from opscope.storage.chrome.plausibility import judge_times, overrun_doubts
 from opscope.storage.chrome.processes import processes_in
 from opscope.storage.chrome.read_json import read_json

@@ -15,7 +15,7 @@ from opscope.columns.ledger import Doubt
 from opscope.columns.nesting import enclosing
 from opscope.columns.row_groups import group_rows
 from opscope.columns.schema import EventKind
-from opscope.storage.chrome.collected import CollectedEvents, rows_of
+from opscope.storage.chrome.native_columns import CollectedEvents, rows_of
 from opscope.storage.chrome.vocabulary import integer
 
 Int64 = npt.NDArray[np.int64]

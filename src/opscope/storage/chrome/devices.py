@@ -12,7 +12,7 @@ import numpy.typing as npt
 from opscope.columns.codes import DeviceType, EventKind, GpuKind
 from opscope.columns.schema import UNKNOWN_KIND
 from opscope.columns.table import ListColumn
-from opscope.storage.chrome.collected import CollectedEvents
+from opscope.storage.chrome.native_columns import CollectedEvents
 from opscope.storage.chrome.vocabulary import file_device_type, integer, labelled_device_type
 
 _NONE = (

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from opscope.columns.codes import AllocationAction, DeviceType, EventKind, GpuKind
 from opscope.columns.ledger import Doubt
 from opscope.columns.nesting import enclosing
-from opscope.storage.chrome.collected import CollectedEvents
+from opscope.storage.chrome.native_columns import CollectedEvents
 
 Int64 = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

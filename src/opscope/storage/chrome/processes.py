@@ -13,11 +13,11 @@ import numpy as np
 
 from opscope.columns.schema import EventKind
 from opscope.errors import TraceFormatError
-from opscope.storage.chrome.collected import CollectedEvents
+from opscope.storage.chrome.native_columns import CollectedEvents
 from opscope.storage.partition import PROCESS, RANK, Partition
 
 _OF_OURS = re.compile(rf"({RANK}|{PROCESS}) (\d+): ")
-"""How names of processes begin in a file of a job that opscope wrote (``jobs/together.py``)."""
+"""How names of processes begin in a file of a job that opscope wrote (``jobs/merged_trace.py``)."""
 
 _NUMBERED = re.compile(r"(.*?)[\s:/_-]*(\d+)$", re.DOTALL)
 _NUMBER = re.compile(r"\d+")

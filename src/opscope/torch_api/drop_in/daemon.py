@@ -12,9 +12,9 @@ import time
 import uuid
 from collections.abc import Callable
 
+from opscope.base.daemon_thread import OwnThread, short_turns
 from opscope.base.notice import notice
-from opscope.base.own_file import OwnSocket
-from opscope.base.own_thread import OwnThread, short_turns
+from opscope.base.private_files import OwnSocket
 from opscope.columns.trace_data import TraceData
 from opscope.export.chrome.writer import write_chrome_trace
 from opscope.recording.recorder import Recording

@@ -8,10 +8,10 @@ import pytest
 import opscope
 from opscope.cli.session import end_of_run as module
 from opscope.cli.session.end_of_run import end_of_run
-from opscope.cli.shown.console import Messages
+from opscope.cli.views.console import Messages
 from opscope.columns.metadata_kinds import STEPS
 from opscope.columns.schema import EventKind
-from opscope.live.end_request import Destination, EndRequest
+from opscope.live.trace_request import Destination, EndRequest
 from support.build_trace import build_trace, span
 
 

@@ -9,12 +9,12 @@ import sys
 
 import pytest
 
-from opscope.base.own_file import OwnSocket
+from opscope.base.private_files import OwnSocket
 from opscope.cli.session import finisher
 from opscope.cli.session.finisher import Finisher
-from opscope.cli.shown.console import Messages
+from opscope.cli.views.console import Messages
 from opscope.launch.keeper_process import DONE
-from opscope.live.end_request import Destination, EndRequest
+from opscope.live.trace_request import Destination, EndRequest
 
 
 @pytest.fixture
@@ -123,10 +123,10 @@ def test_whoever_ends_the_program_does_not_wait(request_, number):
 import os, socket, sys
 from pathlib import Path
 from opscope.cli.session import finisher
-from opscope.cli.shown.console import Messages
-from opscope.live.end_request import EndRequest
+from opscope.cli.views.console import Messages
+from opscope.live.trace_request import EndRequest
 from opscope.cli.session.termination import LastAction
-from opscope.base.own_file import OwnSocket
+from opscope.base.private_files import OwnSocket
 ours, theirs = socket.socketpair()
 finisher.ask_keeper = lambda folder, text: OwnSocket(ours)
 asking = finisher.Finisher(Path("t"), Messages(animated=False))

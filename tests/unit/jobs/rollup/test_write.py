@@ -8,7 +8,7 @@ import pytest
 
 import opscope
 from opscope.errors import TraceFormatError
-from opscope.jobs.rolled_up import roll_up_several
+from opscope.jobs.job_rollups import roll_up_several
 from opscope.jobs.rollup import read as read_module
 from opscope.jobs.rollup import workers
 from opscope.jobs.rollup import write as write_module

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from opscope.cli.shown.completeness import describe_completeness
+from opscope.cli.views.completeness import describe_completeness
 from opscope.columns.codes import DeviceType
 from opscope.columns.device_rules import check_device_rules
 from opscope.columns.schema import AllocationAction, EventKind, RecordScope, Role, ScalarType

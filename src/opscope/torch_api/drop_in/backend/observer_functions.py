@@ -11,7 +11,7 @@ import warnings
 
 from opscope import _native
 from opscope.errors import OpscopeError
-from opscope.torch_api.observed_file import ObservedFile
+from opscope.torch_api.execution_trace_file import ObservedFile
 
 _section = _native.Section()
 _file: ObservedFile | None = None

@@ -1,0 +1,235 @@
+"""Findings and the verdict as sections, and as what JSON and CSV hold of them."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from opscope.analysis.sites import Place
+from opscope.analysis.top_operators import ran_anything
+from opscope.base.quantity_text import bytes_text, share_text, time_text
+from opscope.cli.views.results import Result, Section, as_text
+from opscope.columns.location import LineTexts, line_texts
+from opscope.columns.trace_data import TraceData
+from opscope.findings.find import find_findings
+from opscope.findings.finding import Finding, Findings
+from opscope.findings.pattern import SAMPLES_LOST, Needs
+from opscope.findings.verdict import Verdict, find_verdict
+from opscope.storage.partition import Partition, parts_text
+from opscope.timeline.typical_stretch import typical_part
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from opscope.jobs.job_verdict import SharedFinding
+
+CSV_COLUMNS = (
+    *("id", "title", "severity", "time_ns", "saved_ns", "saved_share"),
+    *("file", "line", "function"),
+)
+_MOST_FINDINGS = 3
+MOST_EVENTS = 1_000_000
+"""Of a verdict at the end of a run, which takes about 2 µs and 500 bytes for each."""
+COLOURS = {"high": "bold red", "medium": "yellow", "low": "dim"}
+"""Of severities."""
+
+
+def saving_text(finding: Finding) -> str:
+    """What the fix would save, in a few words."""
+    if finding.saved_ns is None or finding.saved_share is None:
+        size = finding.saved_bytes
+        return "saving unknown" if size is None else f"saves about {bytes_text(size)} of memory"
+    about = "saves" if finding.measured else "saves about"
+    return f"{about} {time_text(finding.saved_ns)} ({share_text(finding.saved_share)})"
+
+
+def place_text(place: Place) -> str:
+    """``train.py:12 in main``: files below the current folder relative to it."""
+    if not place.file:
+        return place.module
+    function = f" in {place.function}" if place.function else ""
+    return line_here(place) + function
+
+
+def line_here(place: Place) -> str:
+    """``train.py:12``: files below the current folder relative to it."""
+    return below_here(str(place))
+
+
+def below_here(file: str) -> str:
+    """A file below the current folder relative to it."""
+    return file.removeprefix(os.getcwd() + os.sep)
+
+
+def foremost_section(findings: Findings, texts: LineTexts, most: int) -> list[Section]:
+    """What to change, in few lines; nothing where nothing is worth it."""
+    notes = []
+    for finding in findings.foremost(most):
+        notes.append(f"  {finding.title}: {saving_text(finding)}")
+        for place in finding.places[:1]:
+            notes.append(f"    at {place_text(place)}")
+            notes += [f"        {said}"] if (said := place.said(texts)) else []
+    return [Section(title="What to change", notes=notes)] if notes else []
+
+
+def finding_sections(
+    findings: Findings, texts: LineTexts, limit: int = -1, explain: bool = False
+) -> list[Section]:
+    """A section for each, at most ``limit`` (-1: all), and how many there are.
+
+    With ``explain``, each finding contains how its saving is estimated.
+    """
+    chosen = findings.found if limit < 0 else findings.foremost(limit)
+    notes = [state_of(findings, len(chosen)), *findings.notes_with(line_here), findings.looked_at]
+    return [
+        *(
+            finding_section(one, f": {saving_text(one)}", list(_paragraphs(one, texts, explain)))
+            for one in chosen
+        ),
+        Section(notes=notes),
+    ]
+
+
+def finding_section(finding: Finding, after_title: str, paragraphs: Sequence[str]) -> Section:
+    """One finding as a section."""
+    said = [finding.explanation]
+    said += [f"What to do: {finding.advice}"] if finding.advice else []
+    return Section(
+        title=f"{finding.severity:<6} {finding.title}{after_title}",
+        style=COLOURS[finding.severity],
+        notes=[f"  {line}" for line in (*said, *paragraphs)],
+    )
+
+
+def _paragraphs(finding: Finding, texts: LineTexts, explain: bool) -> Iterator[str]:
+    for place in finding.places:
+        took = f"{_times(place)}, {time_text(place.time_ns)}"
+        yield f"at {place_text(place)}{_module(place)} ({took})"
+        if said := place.said(texts):
+            yield f"    {said}"
+    if finding.place_note:
+        yield finding.place_note
+    yield f"Estimate: {finding.saved_by}. [{finding.id}]" if explain else f"[{finding.id}]"
+
+
+def state_of(findings: Findings, shown: int | None = None) -> str:
+    """How many patterns there are, were looked for in vain, and could not be looked for."""
+    found = len(findings)
+    parts = [
+        f"{found} of {found + len(findings.absent)} checks have findings"
+        if found
+        else f"no known problem ({len(findings.absent)} checks ran)"
+    ]
+    if shown == 0 and found:
+        parts = [f"no finding saves 0.1% or more ({found + len(findings.absent)} checks ran)"]
+    if shown is not None and shown < found:
+        what = "more" if shown else "with smaller savings"
+        parts.append(f"{found - shown} {what}: opscope why --all")
+    needs = Counter(one.needs for one in findings.unchecked)
+    about_devices = needs.pop(Needs.DEVICE.value, 0)
+    if about_devices:
+        about_devices += needs.pop(Needs.KERNELS.value, 0)
+        parts.append(f"{about_devices} for GPUs skipped, because no GPU was used")
+    if lost := needs.pop(SAMPLES_LOST, 0):
+        why = SAMPLES_LOST[0].lower() + SAMPLES_LOST[1:].rstrip(".")
+        parts.append(f"{lost} checks skipped, because {why}")
+    if needs:
+        said = needs.most_common(1)[0][0]
+        why = (
+            "their data was not recorded"
+            if said.startswith("Record")
+            else "this period has no data for them"
+        )
+        parts.append(f"{needs.total()} checks skipped, because {why}. {said}")
+    return "; ".join(parts)
+
+
+def _times(place: Place) -> str:
+    return "once" if place.occurrences == 1 else f"{place.occurrences:,} times"
+
+
+def _module(place: Place) -> str:
+    return f", {place.module}" if place.file and place.module else ""
+
+
+def json_content(findings: Findings, texts: LineTexts) -> dict[str, Any]:
+    """See ``Findings.as_dict``; places with the text of their lines."""
+    content: dict[str, Any] = findings.as_dict()
+    for finding, plain in zip(findings, content["findings"], strict=True):
+        for place, one in zip(finding.places, plain["places"], strict=True):
+            one["text"] = place.said(texts)
+    return content
+
+
+def csv_rows(findings: Findings) -> list[list[object]]:
+    """A row per finding, with the place where most of its time lies."""
+    found = []
+    for one in findings:
+        first = one.places[0] if one.places else None
+        where = ["", "", ""] if first is None else [first.file, first.line, first.function]
+        saved = [one.saved_ns, one.saved_share]
+        found.append([one.id, one.title, one.severity, one.time_ns, *saved, *where])
+    return found
+
+
+def headline(trace: TraceData) -> list[str]:
+    """The verdict in a few lines; none for a trace without operators."""
+    if not ran_anything(trace) or not trace.has_times:
+        return []
+    part = typical_part(trace, MOST_EVENTS)
+    return verdict_lines(find_verdict(trace if part is None else part.trace))
+
+
+def verdict_lines(verdict: Verdict) -> list[str]:
+    """As ``Verdict.lines``, with files relative to the current folder."""
+    return verdict.lines(place_text)
+
+
+def verdict_section(verdict: Verdict) -> Section:
+    """The same as a section, which is the first."""
+    return Section(notes=verdict_lines(verdict))
+
+
+def what_to_change(trace: TraceData, is_wrapped: bool) -> RenderableType:
+    """The first few findings, in full."""
+    sections = finding_sections(find_findings(trace), line_texts(trace), _MOST_FINDINGS)
+    return as_text(sections, 0, is_wrapped=is_wrapped)  # no table is among them
+
+
+def findings_result(found: Findings, texts: LineTexts, explain: bool) -> Result:
+    """All findings of one process."""
+    return Result(
+        sections=finding_sections(found, texts, explain=explain),
+        content=json_content(found, texts),
+        columns=CSV_COLUMNS,
+        rows=csv_rows(found),
+    )
+
+
+def findings_of_all(found: Mapping[Partition, tuple[Findings, LineTexts]]) -> list[Section]:
+    """Equal findings of several processes are merged; the largest first."""
+    from opscope.jobs.job_verdict import shared_findings
+
+    texts = {place: text for _, one in found.values() for place, text in one.items()}
+    by_process = {part: findings for part, (findings, _) in found.items()}
+    sections = []
+    for shared in shared_findings(by_process):
+        _, finding = shared.most
+        paragraphs = [_saving(shared)]
+        for place in finding.places[:1]:
+            paragraphs.append(f"at {place_text(place)}")
+            paragraphs += [f"    {said}"] if (said := place.said(texts)) else []
+        where = f", in {parts_text(shared.processes, len(found))}"
+        sections.append(finding_section(finding, where, paragraphs))
+    return sections
+
+
+def _saving(shared: SharedFinding) -> str:
+    process, finding = shared.most
+    text = f"{saving_text(finding)} in {process}"
+    middle = shared.middle_share
+    if len(shared.processes) > 1 and middle is not None:
+        text += f", {share_text(middle)} in the median of {len(shared.processes)}"
+    return text

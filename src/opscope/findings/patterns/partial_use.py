@@ -1,0 +1,101 @@
+"""Results of which only a small part is read."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opscope.base.quantity_text import bytes_text, share_text
+from opscope.columns.dtypes import ITEM_SIZES
+from opscope.columns.schema import AllocationAction
+from opscope.findings.pattern import TENSORS, Evidence, Pattern
+from opscope.findings.repeated_values import computed_values
+from opscope.findings.subject import Subject, Values
+
+_BY_ROWS = (
+    "aten::stack", "aten::cat", "aten::concat", "aten::linear", "aten::addmm", "aten::mm",
+    "aten::matmul",
+)  # fmt: skip
+"""Operators that make each row by itself: of fewer rows they take less time by as much."""
+
+_SORTING, _LOOKED_AT_NS = ("aten::sort", "aten::argsort"), 3
+"""Of what these order, the first few are found by one look at each element (topk: 2.8 ns)."""
+
+_VIEWING = (
+    "aten::select", "aten::slice", "aten::narrow", "aten::unbind", "aten::split", "aten::chunk",
+    "aten::detach", "aten::view", "aten::reshape", "aten::t", "aten::transpose", "aten::permute",
+    "aten::squeeze", "aten::unsqueeze", "aten::expand", "aten::unflatten", "aten::flatten",
+    "aten::alias", "aten::numpy_T",
+)  # fmt: skip
+"""These read nothing."""
+
+_CHOOSING = (
+    "aten::index", "aten::index_select", "aten::gather", "aten::take_along_dim",
+    "aten::masked_select", "aten::embedding", "aten::take",
+)  # fmt: skip
+"""These read as much as they make."""
+
+_LITTLE, _FEWEST = 0.25, 3
+
+
+def _find(subject: Subject) -> Evidence | None:
+    made, read = subject.bytes_made, _read(subject)
+    sorting = subject.named(*_SORTING)
+    candidate = (subject.named(*_BY_ROWS) | sorting) & subject.is_outermost
+    rows = np.flatnonzero(candidate & (read > 0) & (read <= _LITTLE * made))
+    if len(rows) < _FEWEST:
+        return None
+    took, given = subject.duration_ns[rows], subject.elements[subject.tensor_argument(0)[rows]]
+    stays = took * (read[rows] / made[rows]) + np.where(sorting[rows], given * _LOOKED_AT_NS, 0)
+    part = float(np.minimum(stays, took).sum()) / max(int(took.sum()), 1)
+    saved = int(subject.with_callers_ns(rows) * (1 - part))
+    looking = f"; {_LOOKED_AT_NS} ns for reading an element remain" if sorting[rows].any() else ""
+    return Evidence(
+        events=rows,
+        explanation=(
+            f"{len(rows):,} operators each wrote up to {bytes_text(int(made[rows].max()))}, of "
+            f"which {share_text(float(read[rows].sum() / made[rows].sum()))} was read "
+            f"afterwards: {subject.share(saved)} of the time goes into the unused rest."
+        ),
+        saved_ns=saved,
+        saved_by=(
+            "these operators and the Python that calls them, less the part that is read" + looking
+        ),
+    )
+
+
+def _read(subject: Subject) -> Values:
+    """Of what each outermost operator made, the bytes that others read; 0 where that is not known.
+
+    What was read more than once counts each time, so that it is at most so much. Shape (events,).
+    """
+    values, tensors = computed_values(subject), subject.trace.table("tensors")
+    event = values.event
+    items = np.array([ITEM_SIZES.get(code, 1) for code in range(256)], dtype=np.int64)
+    size = subject.elements[values.rows] * items[tensors["dtype"][values.rows].astype(np.uint8)]
+    size[subject.named(*_VIEWING)[event]] = 0
+    chooses = subject.named(*_CHOOSING)[event]
+    size = np.where(chooses, np.minimum(size, subject.bytes_made[event]), size)
+    known, read = values.producer >= 0, np.zeros(len(subject.parent), dtype=np.int64)
+    np.add.at(read, values.producer[known], size[known])
+    # What is kept beyond the recording, or was written to, the program may read without torch.
+    table = subject.trace.table("allocations")
+    freed = table["allocation_id"][table["action"] == AllocationAction.FREE]
+    kept = (table["action"] == AllocationAction.ALLOCATE) & (table["event"] >= 0)
+    kept &= ~np.isin(table["allocation_id"], freed)
+    keeps = subject.flags(subject.outermost_operator[table["event"][kept]])[:-1]
+    return np.where(values.is_written | keeps, 0, read)
+
+
+PARTLY_USED = Pattern(
+    id="partly-used-results",
+    title="Only a small part of a result is used",
+    advice=(
+        "Select before computing: stack only the sampled items; index the hidden state before "
+        "the layer (head(hidden[:, -1]), not head(hidden)[:, -1]). Use torch.topk or "
+        "torch.kthvalue instead of a full sort. Build tensors that are used repeatedly once, "
+        "before the loop."
+    ),
+    find=_find,
+    needs=TENSORS,
+    worth_saying=0.02,
+)

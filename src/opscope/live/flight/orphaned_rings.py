@@ -1,0 +1,150 @@
+"""Writes dumps from rings of killed processes."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from opscope import _native
+from opscope.base.artefacts import (
+    NOTE,
+    Artefact,
+    LeftKind,
+    at,
+    find,
+    in_memory,
+    locked_folder,
+    remove,
+)
+from opscope.base.files import remove_inside
+from opscope.base.untrusted_files import COUNT, Shape, reading, said
+from opscope.errors import TraceFormatError
+from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
+from opscope.live.flight.dump_request import SPOOL_PREFIX, Reason, disk_bytes
+from opscope.live.flight.dump_writer import kind_of, turn_of
+from opscope.live.flight.ring import PLACES_NOTE
+from opscope.live.flight.write_dump import PLACES, write_dump
+from opscope.recording.claims import ours
+from opscope.recording.unfinished_recording import HOW_UNKNOWN, left_to_be_recovered
+
+_FACTS: Shape = {"max_disk_bytes": COUNT, "ledger": list}
+_SHORT = "its file was full, or another recording used it: the last part is missing"
+_WELL = frozenset({BECAME_ANOTHER, f"its process exited with code 0 {NOT_WRITTEN}"})
+"""Ends that programs choose, and that are no reason for a dump."""
+
+
+def dump_ring(name: Path, how: str = "") -> Path | None:
+    """Make a dump of what a process held when it ended, and remove the ring.
+
+    Args:
+        name: of the ring or its note, in the folder of the dumps.
+        how: what became of the process, where that is known.
+
+    Returns:
+        The trace; None where there is nothing to make one of: the process ended well, somebody
+        else has made it, or nothing was recorded yet.
+
+    Raises:
+        LifecycleError: its process is still there.
+        OpscopeError: it cannot be written, or dumps fill what they may; then the ring stays.
+        OSError: it cannot be read.
+    """
+    one = at(name)
+    assert one is not None, f"{name} is no name of a ring"
+    beside = left_to_be_recovered(one.name, one.folder)
+    with turn_of(one.folder), ours(one) as is_there, beside, reading(name):
+        saved = _dump_ours(one, how) if is_there else None
+        remove(one)
+        _remove_begun_dumps(one)
+    return saved
+
+
+def _dump_ours(one: Artefact, how: str) -> Path | None:
+    log = _read(one)
+    if log is None or how in _WELL or not log.about:
+        return None
+    facts = said(log.about, _FACTS)
+    _refuse_if_full(one.path, facts)
+    return _write(one, log, facts, how or HOW_UNKNOWN)
+
+
+def _read(one: Artefact) -> _native.StreamedLog | None:
+    file = in_memory(one) or one
+    if file is one and one.name.endswith(NOTE):
+        raise ValueError("it was in the memory of a container or machine that has ended")
+    try:
+        log = _native.read_stream(os.fspath(file.path))
+    except _native.NothingRecordedError:
+        return None
+    if file is not one and log.describe()["identity"] != file.name:
+        raise ValueError(f"{file.path} belongs to another ring")
+    return log
+
+
+def _refuse_if_full(name: Path, facts: dict[str, Any]) -> None:
+    used, most = disk_bytes(name.parent), facts["max_disk_bytes"]
+    if used >= most:
+        raise TraceFormatError(
+            f"No dump was made of {name}: dumps fill {used >> 20:,} MiB, the limit is "
+            f"{most >> 20:,} MiB. Remove some dumps, then run `opscope doctor --recover "
+            f"{name.parent}`."
+        )
+
+
+def _remove_begun_dumps(ring: Artefact) -> None:
+    """Those that its process had just begun to write: there is nothing they could become."""
+    for spool in find(ring.folder, LeftKind.SPOOL, owned_by=ring.owner):
+        if not kind_of(spool.path):
+            remove(spool)
+
+
+def _lost(described: _native.StreamDescription) -> Iterator[tuple[str, str, float]]:
+    source = "flight recorder"
+    if described["gaps"]:
+        blocks = sum(lost for _, _, lost in described["gaps"])
+        yield source, "dropped: blocks of up to 1,364 events, no room in its file", float(blocks)
+    if described["ring_ended"]:
+        yield source, "its file ended before the process did", 1.0
+
+
+def _write(one: Artefact, log: _native.StreamedLog, facts: dict[str, Any], how: str) -> Path:
+    described = log.describe()
+    spool = one.folder / f"{SPOOL_PREFIX}{one.process}-{one.owner}-{one.number}"
+    remove_inside(one.folder, spool.name)  # of a process that was killed while it made this
+    with locked_folder(spool, 0o700):
+        try:
+            reason = Reason("death", _in_short(how), described["stopped_ns"])
+            facts["ledger"] += [list(row) for row in _lost(described)]
+            if described["gaps"] or described["ring_ended"]:
+                facts["limited_by"] = _SHORT
+            said = reason.said(_ended(how, described))
+            (spool / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
+            (spool / "reason.json").write_text(said, encoding="utf-8")
+            places = "".join(json.loads(note).get(PLACES_NOTE, "") for note in log.notes)
+            (spool / PLACES).write_text(places, encoding="utf-8")
+            with open(spool / "log", "xb") as file:
+                if error := log.write_copy(file.fileno()):
+                    raise OSError(error, os.strerror(error))
+            return write_dump(spool)
+        finally:
+            remove_inside(one.folder, spool.name)
+
+
+def _ended(how: str, described: _native.StreamDescription) -> dict[str, Any]:
+    gaps = described["gaps"]
+    return {
+        "how": how,
+        "whole": False,
+        "dropped_from_ns": gaps[0][0] if gaps else None,
+        "dropped_until_ns": gaps[-1][1] if gaps else None,
+        "gaps": gaps,
+    }
+
+
+def _in_short(how: str) -> str:
+    """``killed by SIGKILL`` for what a keeper says."""
+    short = how.removesuffix(NOT_WRITTEN).strip()
+    return short.removeprefix("its process ").removeprefix("was ")

@@ -1,0 +1,453 @@
+"""Recovers the trace of an unfinished recording from its file."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from shlex import quote
+from typing import Any, TypeAlias
+
+from opscope import _native
+from opscope.base.artefacts import Artefact, LeftKind, at, claimed, find, is_alive, remove
+from opscope.base.memory_limit import memory_for
+from opscope.base.untrusted_files import COUNT, TIME_NS, Shape, has_shape, reading, said
+from opscope.columns.metadata_kinds import ENDED
+from opscope.columns.trace_data import TraceData
+from opscope.columns.validate import checked_trace
+from opscope.errors import OpscopeError, TraceFormatError, UsageError
+from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
+from opscope.recording.assemble import assemble_trace, narrowed, with_ids_from
+from opscope.recording.claims import ours
+from opscope.recording.decoded import read_decoded
+from opscope.recording.facts.module_paths import noted_paths, with_paths
+from opscope.recording.facts.process_groups import noted_groups, with_groups, with_noted_job
+from opscope.recording.facts.program_facts import NO_FACTS, ProgramFacts, noted_known, with_known
+from opscope.recording.gpu.events import with_devices
+from opscope.recording.ledger import Row
+from opscope.recording.segments import (
+    NEVER_DRAINED,
+    Drain,
+    RecordingSegment,
+    draining,
+    remove_segments,
+    segments_of,
+)
+from opscope.recording.sources import RecordingOptions
+from opscope.recording.streams.merge_segments import Merge, OwnFacts
+from opscope.recording.streams.stream import NO_ROOM
+from opscope.storage.job import place_in_job
+from opscope.storage.long_trace import end_of_trace
+from opscope.storage.manifest import is_later
+from opscope.storage.partition import RANK, Partition, asked_partition
+from opscope.storage.processes import job_of, metadata_of
+from opscope.storage.read_part import load_part
+from opscope.storage.store import save_part
+
+HOW_UNKNOWN = "its process ended without stopping it (killed, crashed, os._exit or exec)"
+STOPPED = "it was stopped, but its trace was not written"
+_NO_ROOM = errno.ENOSPC, errno.EDQUOT, errno.EFBIG
+LONG_BYTES = 512 << 20
+"""A recording of more is decoded in pieces."""
+
+LONG_PLAIN_BYTES = 128 << 20
+"""Likewise of one without ids of tensors and of memory, which pieces lack."""
+
+RUNNING = "it is still being recorded"
+_SAID: Shape = {
+    "asked": dict,
+    "recorded": dict,
+    "prefixes": [str],
+    "process": dict,
+    "rank": (COUNT, None),
+    "metadata": dict,
+    "first_id": TIME_NS,
+}
+"""Of every recording, see ``about_recording``."""
+
+
+class NothingRecorded(TraceFormatError):
+    """The process of a recording has only begun it, or came to an end then."""
+
+
+Save: TypeAlias = Callable[[TraceData, Path, "Partition | None"], object]
+
+
+def recover(path: Path, how: str = "", facts: ProgramFacts = NO_FACTS) -> TraceData:
+    """Read the file of a recording.
+
+    Args:
+        path: of the file.
+        how: what became of its process, where that is known.
+        facts: what that said at the end.
+
+    Raises:
+        TraceFormatError: there is nothing in it, or another version wrote it.
+        InsufficientMemoryError: it does not fit in memory.
+    """
+    with memory_for(f"reading {path.name}"), reading(path):
+        log, about = _opened(path)
+        one = at(path)
+        if not how and not log.describe()["has_end"] and one is not None and is_alive(one):
+            how = RUNNING
+        if segments_of(path):
+            return _trace_of_long(path, about, how)
+        return checked_trace(_trace(log, about, how, facts), str(path))
+
+
+def _trace_of_long(path: Path, about: Mapping[str, Any], how: str) -> TraceData:
+    """Decode an unfinished recording in pieces; modifies nothing."""
+    with draining(path), tempfile.TemporaryDirectory(prefix="opscope-") as place:
+        drain = Drain(path, about["prefixes"], Path(place))
+        drain.finish()
+        folder = Path(place) / "trace"
+        _merge(path, drain.segments, folder, how)
+        try:
+            return load_part(folder)
+        except TraceFormatError as error:  # which names a folder that is gone in a moment
+            raise ValueError(str(error)) from error
+
+
+def unfinished_trace(
+    begun: Sequence[Path], asked: Partition | None, ended: Collection[Partition]
+) -> TraceData | None:
+    """The trace of the recording in a folder that was begun last and did not end.
+
+    Args:
+        begun: the files of those that did not end, oldest first.
+        asked: as which it was to be saved; None for any.
+        ended: parts that the folder has traces of.
+
+    Returns:
+        None if there is a later trace of that part, or those of others alone.
+    """
+    unreadable = None
+    for path in reversed(begun):
+        try:
+            own = part_of_recording(path)
+        except TraceFormatError as error:  # of another process, or of one that has an earlier trace
+            if not path.exists():
+                raise
+            unreadable = error
+            continue
+        is_asked_for = own == asked if asked is not None else not {*ended} - {own}
+        if is_asked_for and is_later(path, own):
+            return recover(path)
+    if unreadable is not None and not ended:
+        raise unreadable
+    return None
+
+
+def part_of_recording(path: Path) -> Partition:
+    """Which part of the folder the trace of an unfinished recording will be."""
+    return _part_of(about_of(path))
+
+
+def _part_of(about: Mapping[str, Any]) -> Partition:
+    return _asked(about) or Partition(RANK, place_in_job(about["process"])[0])
+
+
+def unreadable_recordings(begun: Iterable[Path]) -> list[TraceFormatError]:
+    """Why nothing can be read of some recordings that did not end; none of those that are going."""
+    found: list[TraceFormatError] = []
+    for path in begun:
+        try:
+            part_of_recording(path)
+        except NothingRecorded as error:
+            if not is_alive(_of(path)):
+                found.append(error)
+        except TraceFormatError as error:
+            if path.exists():  # its trace was not written meanwhile
+                found.append(error)
+    return found
+
+
+def _asked(about: Mapping[str, Any]) -> Partition | None:
+    return asked_partition(about["rank"], about.get("process_number"))
+
+
+def about_of(path: Path) -> dict[str, Any]:
+    """What was said of a recording when it began."""
+    return _opened(path)[1]
+
+
+def _opened(path: Path) -> tuple[_native.StreamedLog, dict[str, Any]]:
+    """What is in the file, and what was said of it when it was begun."""
+    with reading(path):
+        try:
+            log = _native.read_stream(os.fspath(path))
+            about: dict[str, Any] = said(log.about, _SAID)
+            if not has_shape(about.get("process_number"), (COUNT, None)):
+                raise ValueError("its process ID is invalid")
+            return log, about
+        except OSError as error:
+            raise ValueError(error.strerror or str(error)) from error
+        except _native.NothingRecordedError as error:
+            raise NothingRecorded(
+                f"Nothing can be recovered from {path}: {error}. This recording is lost."
+            ) from error
+
+
+def recover_file(
+    path: Path, how: str = "", wait: bool = False, save: Save = save_part
+) -> tuple[TraceData, Path] | None:
+    """Write the trace of an unfinished recording into its folder, and remove its file.
+
+    Args:
+        path: of the file.
+        how: what became of its process, where that is known.
+        wait: for another process that does so.
+        save: the trace; by default without what questions about a job need of it.
+
+    Returns:
+        The trace (of a long recording the last moments of it), and the folder; None where another
+        process has written it.
+
+    Raises:
+        LifecycleError: it is being recorded by a process that is there still.
+        TraceFormatError: as :func:`recover`. What has nothing in it is removed.
+        UsageError: nothing can be written there, or the folder has a later trace of its part.
+    """
+    one = _of(path)
+    with ours(one, wait) as is_there:
+        if not is_there:
+            return None
+        try:
+            trace = _recover_ours(path, how, save)
+        except NothingRecorded:
+            remove(one)
+            raise
+        _remove_superseded(one)
+        remove(one)
+    return trace, path.parent
+
+
+def _remove_superseded(one: Artefact) -> None:
+    """Earlier recordings by the same process of the same part, whose place this one has taken."""
+    part = part_of_recording(one.path)
+    for other in find(one.folder, LeftKind.STREAM, owned_by=one.owner) if one.owner else ():
+        with suppress(OSError, OpscopeError):
+            if other.number < one.number and part_of_recording(other.path) == part:
+                with claimed(other) as is_there:
+                    if is_there:
+                        remove(other)
+
+
+def _recover_ours(path: Path, how: str, save: Save) -> TraceData:
+    log, about = _opened(path)
+    _refuse_earlier(path, log.describe()["started_ns"], about)
+    if is_long(path, about):
+        return end_of_trace(save_long(path, path.parent, how))
+    trace = recover(path, how)
+    with left_to_be_recovered(path.name, path.parent):
+        save(trace, path.parent, _asked(about))
+    return trace
+
+
+def _refuse_earlier(path: Path, started_ns: int, about: Mapping[str, Any]) -> None:
+    """Its trace would take the place of a later one, or look like one of the same job."""
+    part = _part_of(about)
+    there = metadata_of(path.parent / part.folder_name).get("start_ns")
+    job = job_of(path.parent)
+    if (isinstance(there, int) and there > started_ns) or (job and job != about.get("job", "")):
+        raise UsageError(
+            f"{path.name} is a recording of {part} by an earlier run than the rest of "
+            f"{path.parent}, so it was not recovered. Delete it, or move it to a new folder and "
+            "run `opscope doctor --recover` there."
+        )
+
+
+def _of(path: Path) -> Artefact:
+    found = at(path)
+    assert found is not None, f"{path} is not the name of a recording"
+    return found
+
+
+def is_long(path: Path, about: Mapping[str, Any]) -> bool:
+    """Whether it is too large to be decoded at once, or has been drained already."""
+    if segments_of(path):
+        return True
+    has_ids = any(about["recorded"].get(option) for option in ("shapes", "outputs", "memory"))
+    most = LONG_BYTES if has_ids else LONG_PLAIN_BYTES
+    return path.stat().st_size > most and is_drainable(about)
+
+
+def is_drainable(about: Mapping[str, Any]) -> bool:
+    """Whether what is in it can be decoded in pieces."""
+    recorded = about["recorded"]
+    throughout = about.get("throughout", recorded)
+    return recorded == about["asked"] and not any(throughout.get(o) for o in NEVER_DRAINED)
+
+
+def save_long(
+    path: Path,
+    folder: Path,
+    how: str = "",
+    own: OwnFacts | None = None,
+    facts: ProgramFacts = NO_FACTS,
+) -> Path:
+    """Write the trace of a recording that has ended, with no more than a part of it in memory."""
+    try:
+        with draining(path), reading(path):
+            drain = Drain(path, _opened(path)[1]["prefixes"])
+            drain.finish()
+            return _merge(path, drain.segments, folder, how, own, facts)
+    except OSError as error:
+        raise _is_kept(path.name, path.parent, error) from error
+
+
+@contextmanager
+def left_to_be_recovered(what: str, folder: Path) -> Iterator[None]:
+    """Where a trace in ``folder`` cannot be written now, say that ``what`` it is of stays there."""
+    try:
+        yield
+    except UsageError as error:
+        if not isinstance(error.__cause__, OSError):
+            raise
+        raise _is_kept(what, folder, error.__cause__) from error
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        raise _is_kept(what, folder, error) from error
+
+
+def _is_kept(what: str, folder: Path, error: OSError) -> UsageError:
+    return UsageError(
+        f"The trace of {what} cannot be written: {error.strerror or error}. The recording is "
+        "kept; free space on its disk, then run `opscope doctor --recover "
+        f"{quote(str(folder))}`."
+    )
+
+
+def _merge(
+    path: Path,
+    segments: Sequence[RecordingSegment],
+    folder: Path,
+    how: str,
+    own: OwnFacts | None = None,
+    facts: ProgramFacts = NO_FACTS,
+) -> Path:
+    log, about = _opened(path)
+    described = log.describe()
+    described["missing_blocks"] = segments[-1].account()["missing_blocks"]
+    recorded = RecordingOptions.of_known(about["recorded"])
+    rows = [*_ledger(described), *_of_long(segments)]
+    paths = noted_paths(log.notes)
+    known, told = noted_known(log.notes), own
+    if told is None and (known or facts is not NO_FACTS):
+        told = OwnFacts(lambda decoded: with_known(decoded, recorded, known), facts.cost, {})
+    groups = noted_groups(log.notes)
+    process, first_id = with_noted_job(about["process"], log.notes), about["first_id"]
+    merge = Merge(segments, recorded, process, first_id, rows, paths, groups, told)
+    metadata = {**about["metadata"], **facts.metadata}
+    if own is not None:
+        metadata |= own.metadata
+    elif not _is_as_meant(described, about):
+        metadata[ENDED] = _ended(described, how)
+    return merge.save(folder, _asked(about), metadata)
+
+
+def about_ended(path: Path) -> dict[str, Any]:
+    """What was said of a recording that has its end, whether or not its process is there still."""
+    log, about = _opened(path)
+    with reading(path):
+        if not log.describe()["has_end"]:
+            raise ValueError("it was not stopped")
+    return about
+
+
+def is_of_another_run(path: Path, folder: Path) -> bool:
+    """Whether another process has written the trace in this one's place since this one began."""
+    log, about = _opened(path)
+    there = metadata_of(folder / _part_of(about).folder_name)
+    ended, own = there.get("end_ns"), about["process"]
+    if not isinstance(ended, int) or ended < log.describe()["started_ns"]:
+        return False
+    return any(there.get(key) != own.get(key) for key in ("process_id", "boot_id", "host_name"))
+
+
+def _is_as_meant(described: _native.StreamDescription, about: Mapping[str, Any]) -> bool:
+    """It came to its end, and its trace was to be made by another process."""
+    return described["has_end"] and bool(about.get("is_left_to_others"))
+
+
+def _of_long(segments: Sequence[RecordingSegment]) -> Iterator[Row]:
+    tensors = sum(segment.rows.get("tensors", 0) for segment in segments)
+    if tensors:
+        yield "tensor ids", "dropped: the recording is too long to identify tensors", tensors
+    memory = sum(segment.rows.get("allocations", 0) for segment in segments)
+    if memory:
+        yield (
+            "allocation ids",
+            "dropped: the recording is too long to match frees",
+            memory,
+        )
+
+
+def _ended(described: _native.StreamDescription, how: str) -> dict[str, Any]:
+    if described["has_end"] and (how == BECAME_ANOTHER or how.endswith(NOT_WRITTEN)):
+        how = ""  # its own end came first: what its keeper saw is that nothing was mapped any more
+    return {
+        "how": how or (STOPPED if described["has_end"] else HOW_UNKNOWN),
+        "whole": described["has_end"],
+        "dropped_from_ns": described["first_loss_ns"],
+        "dropped_until_ns": described["last_loss_ns"],
+        "gaps": described["gaps"],
+    }
+
+
+def _trace(
+    log: _native.StreamedLog, about: dict[str, Any], how: str, facts: ProgramFacts
+) -> TraceData:
+    described = log.describe()
+    recorded = RecordingOptions.of_known(about["recorded"])
+    asked = RecordingOptions.of_known(about["asked"])
+    decoded = with_devices(read_decoded(log.decode(about["prefixes"])))
+    decoded = replace(decoded, no_room=NO_ROOM)
+    decoded = with_paths(decoded, noted_paths(log.notes))
+    decoded = with_groups(decoded, noted_groups(log.notes))
+    decoded = with_known(decoded, recorded, noted_known(log.notes))
+    decoded = with_ids_from(decoded, about["first_id"])
+    rows = [*_ledger(described)]
+    if recorded.gpu and decoded.devices is None and not decoded.gpu_refused:
+        rows.append(("recording", "dropped: device activity, lost with the process", 1))
+    process = with_noted_job(about["process"], log.notes)
+    trace = assemble_trace(decoded, recorded, facts.cost, process, rows)
+    ended = {} if _is_as_meant(described, about) else {ENDED: _ended(described, how)}
+    return narrowed(
+        trace.with_metadata({**about["metadata"], **facts.metadata, **ended}), recorded, asked
+    )
+
+
+def _ledger(described: _native.StreamDescription) -> Iterator[Row]:
+    if described["missing_blocks"]:
+        yield (
+            "recording",
+            "dropped: blocks that were not written to disk",
+            described["missing_blocks"],
+        )
+    if not described["has_end"]:
+        yield "recording", "has no end: its process ended first", 1
+    if described["gaps"]:
+        yield "recording", "times without free space", len(described["gaps"])
+
+
+def drain_while(recording: Path, goes_on: Callable[[], bool]) -> None:
+    """Move a recording to segments as it grows."""
+    about = about_of(recording)
+    if not is_drainable(about):
+        return
+    drained: Drain | None = None
+    while True:
+        with draining(recording):
+            if not recording.exists():  # its trace is written
+                return remove_segments(recording)
+            if drained is None or drained.is_behind():
+                drained = Drain(recording, about["prefixes"])
+            more = drained.next()
+        if not more and not goes_on():
+            return

@@ -1,0 +1,202 @@
+"""Threads of opscope's own end before Python does, and none that Python ends aborts the program."""
+
+import os
+import sys
+import threading
+
+import pytest
+
+from opscope.base.daemon_thread import OwnThread, short_turns
+from support.processes import run_python
+
+
+def run(program):
+    """How a program of its own ended: its exit code, and what it printed."""
+    done = run_python("-c", program)
+    return done.returncode, done.stdout + done.stderr
+
+
+def thread():
+    ending, ended = threading.Event(), threading.Event()
+
+    def function():
+        ending.wait()
+        ended.set()
+
+    return OwnThread(function, ending.set), ended
+
+
+def test_it_ends_when_it_is_asked_to():
+    own, ended = thread()
+    assert not own.is_alive()
+    own.start()
+    assert own.is_alive()
+    own.join(0.01)
+    assert own.is_alive(), "nobody asked it yet"
+    own.ask_to_end()
+    own.join()
+    assert ended.is_set() and not own.is_alive()
+    own.ask_to_end()
+
+
+IS_ASKED = """
+import atexit, threading
+ending, ended = threading.Event(), threading.Event()
+from opscope.base.daemon_thread import OwnThread
+def function():
+    ending.wait()
+    print("asked")
+OwnThread(function, ending.set).start()
+atexit.register(lambda: print("of the program"))
+"""
+
+
+def test_at_exit_it_is_asked_after_the_program_s_own_functions():
+    assert run(IS_ASKED) == (0, "of the program\nasked\n")
+
+
+DOES_NOT_END = """
+import time
+from opscope.base.daemon_thread import OwnThread
+def function():
+    while True:
+        time.sleep(0.0001)
+OwnThread(function, lambda: None).start()
+"""
+
+
+def test_one_that_does_not_end_holds_nobody_up_for_long():
+    assert run(DOES_NOT_END) == (0, "")
+
+
+INSIDE = """
+import _thread, threading
+from opscope import _native
+inside = threading.Event()
+def stay():
+    inside.set()
+    while True:
+        pass
+def fail():
+    raise ValueError
+class Entered:
+    __enter__ = _native.method(fail, lambda self: stay())
+_thread.start_new_thread(lambda: {}, ())
+inside.wait()
+"""
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "_native.Held(stay, bool).open()",
+        "_native.Held(bool, stay).run(bool)",
+        "_native.Held(bool, bool).run(stay)",
+        "_native.Section().run(stay)",
+        "_native.Section().run(fail, stay)",
+        "_native.AroundCall(stay, bool, bool)()",
+        "_native.AroundCall(bool, stay, bool)()",
+        "_native.AroundCall(bool, bool, lambda *_: stay())()",
+        "Entered().__enter__()",
+    ],
+)
+def test_a_thread_that_python_ends_in_a_function_that_is_called_from_native_code(call):
+    assert run(INSIDE.format(call)) == (0, "")
+
+
+READS = """
+import _thread, threading
+from opscope.storage.chrome import read_json
+inside = threading.Event()
+def meaning_of(category):
+    inside.set()
+    while True:
+        pass
+read_json.meaning_of = meaning_of
+with open("trace.json", "w") as file:
+    file.write('{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a", "ts": 1, "dur": 1}]}')
+from pathlib import Path
+_thread.start_new_thread(read_json.read_json, (Path("trace.json"),))
+inside.wait()
+"""
+
+
+def test_a_thread_that_python_ends_while_it_reads_a_trace(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run(READS) == (0, "")
+
+
+CHOSEN_S = 0.004
+CHOSEN = pytest.approx(CHOSEN_S)
+
+
+@pytest.fixture(autouse=True)
+def chosen():
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(CHOSEN_S)
+    yield
+    sys.setswitchinterval(before_s)
+
+
+def test_the_interval_is_short_inside_and_the_program_s_afterwards():
+    with short_turns:
+        assert sys.getswitchinterval() < 0.001
+    assert sys.getswitchinterval() == CHOSEN
+
+
+def test_it_stays_to_the_microsecond_however_often_it_is_given_back():
+    for chosen_us in range(201, 5_000, 7):
+        sys.setswitchinterval((chosen_us + 0.5) / 1e6)
+        for _ in range(5):
+            with short_turns:
+                pass
+        assert round(sys.getswitchinterval() * 1e6) == chosen_us
+
+
+def test_an_exception_gives_it_back():
+    with pytest.raises(KeyError), short_turns:
+        raise KeyError
+    assert sys.getswitchinterval() == CHOSEN
+
+
+def test_it_is_given_back_when_the_last_of_several_threads_leaves():
+    entered, leaving = threading.Event(), threading.Event()
+
+    def stay():
+        with short_turns:
+            entered.set()
+            leaving.wait()
+
+    other = threading.Thread(target=stay)
+    with short_turns:
+        other.start()
+        entered.wait()
+    assert sys.getswitchinterval() < 0.001
+    leaving.set()
+    other.join()
+    assert sys.getswitchinterval() == CHOSEN
+
+
+def test_what_the_program_chooses_meanwhile_stays():
+    with short_turns:
+        sys.setswitchinterval(0.002)
+    assert sys.getswitchinterval() == pytest.approx(0.002)
+
+
+def test_a_program_that_chose_less_keeps_that():
+    sys.setswitchinterval(0.00005)
+    with short_turns:
+        assert sys.getswitchinterval() == pytest.approx(0.00005)
+    assert sys.getswitchinterval() == pytest.approx(0.00005)
+
+
+def test_a_forked_child_has_the_program_s():
+    with short_turns:
+        child = os.fork()
+        if not child:
+            is_given_back = sys.getswitchinterval() == CHOSEN
+            with short_turns:
+                is_given_back &= sys.getswitchinterval() < 0.001
+            os._exit(0 if is_given_back and sys.getswitchinterval() == CHOSEN else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert sys.getswitchinterval() == CHOSEN
