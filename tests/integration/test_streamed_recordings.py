@@ -18,7 +18,7 @@ from opscope import _native
 from opscope.columns.table import ListColumn
 from opscope.errors import LifecycleError, TraceFormatError, UsageError
 from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
-from opscope.recording import recovered
+from opscope.recording import unfinished_recording
 from opscope.recording.streams.stream import NO_ROOM
 from opscope.recording.unfinished_recording import recover, recover_file
 from opscope.storage.manifest import unfinished_recordings
@@ -109,14 +109,14 @@ with opscope.record_function("last"):
         tmp_path,
     )
     (path,) = unfinished_recordings(tmp_path)
-    read = recovered.part_of_recording
+    read = unfinished_recording.part_of_recording
 
     def read_too_late(one):
         monkeypatch.undo()
         recover_file(path)  # its keeper is done just now
         return read(one)
 
-    monkeypatch.setattr(recovered, "part_of_recording", read_too_late)
+    monkeypatch.setattr(unfinished_recording, "part_of_recording", read_too_late)
     assert count(opscope.load(tmp_path), "last") == 1
 
 
@@ -135,7 +135,7 @@ os._exit(0)
     )
     (path,) = unfinished_recordings(tmp_path)
     trace, _ = recover_file(path, how=seen)
-    assert trace.metadata["ended"]["how"] == recovered.STOPPED
+    assert trace.metadata["ended"]["how"] == unfinished_recording.STOPPED
 
 
 def test_a_program_that_was_killed_left_all_it_did(tmp_path):

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from opscope.base import replacing
+from opscope.base import folder_swap
 from opscope.base.folder_swap import read_unreplaced, replace_folder
 from opscope.errors import TraceFormatError
 from opscope.storage.store import save_part
@@ -30,7 +30,7 @@ def folder(tmp_path):
 @pytest.fixture(params=["exchanged", "moved aside"])
 def file_system(request, monkeypatch):
     if request.param == "moved aside":
-        monkeypatch.setattr(replacing, "_exchange", lambda one, other: False)
+        monkeypatch.setattr(folder_swap, "_exchange", lambda one, other: False)
 
 
 def contents(folder):
@@ -60,10 +60,10 @@ def test_another_process_may_be_quicker_to_move_the_old_one_aside(folder, tmp_pa
         if final.exists():
             os.rename(final, tmp_path / "taken")
             folder("final", "other")
-            monkeypatch.setattr(replacing, "_exchange", lambda one, other: False)
+            monkeypatch.setattr(folder_swap, "_exchange", lambda one, other: False)
         return False
 
-    monkeypatch.setattr(replacing, "_exchange", other_process)
+    monkeypatch.setattr(folder_swap, "_exchange", other_process)
     replace_folder(final, new, aside)
     assert contents(final) == ["new"]
     assert contents(aside) == ["other"]

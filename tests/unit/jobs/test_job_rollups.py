@@ -17,7 +17,7 @@ import pytest
 from opscope.api.job import Job
 from opscope.columns.causes import Cause
 from opscope.errors import TraceFormatError, UnreadableProcessError, UsageError
-from opscope.jobs import rolled_up as rolled_up_module
+from opscope.jobs import job_rollups as rolled_up_module
 from opscope.jobs.account_comparison import compare_accounts
 from opscope.jobs.job_rollups import make_rollups
 from opscope.jobs.rollup.read import Rollup

@@ -4,7 +4,7 @@ import pytest
 
 from opscope.cli import main
 from opscope.errors import UsageError
-from opscope.readers import rounds
+from opscope.readers import version_comparison
 from opscope.readers.recorded_run import RecordedRun
 from opscope.readers.version_comparison import Rounds, record_rounds
 from support.build_trace import build_trace, span
@@ -65,7 +65,7 @@ def two_scripts(tmp_path, monkeypatch):
         build_trace(spans).save(trace)
         return RecordedRun(trace, code, output, "", False)
 
-    monkeypatch.setattr(rounds, "record_run", recorded)
+    monkeypatch.setattr(version_comparison, "record_run", recorded)
     return made, begun
 
 
