@@ -158,18 +158,12 @@ def _in_memory_only(reason: str) -> None:
 
 
 def about_recording(
-    stream: Stream,
-    recorded: RecordingOptions,
-    asked: RecordingOptions,
-    throughout: RecordingOptions,
-    first_id: int,
+    stream: Stream, recorded: RecordingOptions, throughout: RecordingOptions
 ) -> dict[str, Any]:
     """All that a trace needs beside what was recorded; see ``unfinished_recording.py``."""
     return {
         "recorded": asdict(recorded),
-        "asked": asdict(asked),
         "throughout": asdict(throughout),
-        "first_id": first_id,
         "prefixes": path_prefixes(),
         "rank": stream.rank,
         "process_number": stream.process,
