@@ -83,8 +83,6 @@ void bind_watch(nb::module_& module) {
       .def("ask", &Watch::ask, "number"_a, "reason"_a)
       .def("take_answered", &Watch::take_answered)
       .def("step_ended", &Watch::step_ended)
-      .def("stopped_ns", &Watch::stopped_ns, "from_ns"_a, "to_ns"_a)
-      .def_prop_ro("looked_ns", &Watch::looked_ns)
       .def("hear_signal", &Watch::hear_signal, "number"_a)
       .def("ignore_signal", &Watch::ignore_signal, "number"_a)
       .def(

@@ -259,10 +259,9 @@ def thread_sample_readers() -> int:
 
 class StepAlarm:
     """Which steps a listener is called for: from number ``at`` on every one, and those that take
-    longer than ``above_ns``, without waiting for a CPU ``own_above_ns``."""
+    longer than ``own_above_ns`` without waiting for a CPU."""
 
     at: int
-    above_ns: int
     own_above_ns: int
 
 class StepCounter:
@@ -325,11 +324,6 @@ class Watch:
     def take_answered(self) -> list[int]:
         """Numbers of what was asked for and written without Python, once each."""
     def step_ended(self) -> None: ...
-    def stopped_ns(self, from_ns: int, to_ns: int) -> int:
-        """How long the process was stopped in that time, of the monotonic clock."""
-    @property
-    def looked_ns(self) -> int:
-        """Until when that is known."""
     def hear_signal(self, number: int) -> int: ...
     def ignore_signal(self, number: int) -> None: ...
     def arm(self, folder: str, facts: str, places: bytes, command: Sequence[str]) -> None:

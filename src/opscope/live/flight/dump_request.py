@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,8 +68,6 @@ class DumpRequest:
 
     reason: Reason  # why
     is_called_for: bool = False  # by a call or a signal, rather than by what was noticed
-    # asked, in a thread of its own, before anything is written; None: it is
-    is_worth_it: Callable[[], bool] | None = None
     # set when it has been dealt with
     done: threading.Event = field(default_factory=threading.Event)
     path: Path | None = None  # where the trace is going to be; None if there is none
