@@ -251,7 +251,7 @@ void Watch::help_out(int64_t now) {
   }
   const std::string reason = taken.reason.empty() ? reason_of(taken.told) : taken.reason;
   const bool is_written = write_spool(ring_, *order, reason, interpreter_) == 0;
-  if (is_written && hand_to_writer(order->command) <= 0) emergencies_.fetch_add(1);
+  if (is_written && hand_to_writer(order->command) == 0) emergencies_.fetch_add(1);
   if (taken.told.news != News::kAsked) return;
   const std::lock_guard lock(mutex_);
   answered_.push_back(taken.told.value);

@@ -348,14 +348,9 @@ class Watch:
 def folder_bytes(folder: str, prefix: str, suffix: str) -> int:
     """Of the files in folders within it whose names begin or end so, without the GIL."""
 
-WRITER_IS_THERE: int
-
-def hand_to_writer(command: Sequence[str], again: bool = False) -> int:
-    """Have a dump's spool made a trace by the process that does so; 0, that constant, or an errno.
-
-    The process is started unless there is one of that kind in the folder. It outlives this one.
-    ``again``: the spool was handed over before.
-    """
+def hand_to_writer(command: Sequence[str]) -> int:
+    """Begin the process that makes a trace of a spool that is whole, and that outlives this one; 0,
+    or an errno. The last word is the spool."""
 
 # native/streams/: recordings in files.
 

@@ -60,6 +60,13 @@ def signal_name(number: int) -> str:
 SPOOL_PREFIX = ".dump-"
 """What the folders of dumps that are being written begin with."""
 TRACE_SUFFIX = ".opscope"
+WHOLE = "whole"
+"""In a spool, and written last; native/watch/dump_writer.h has it, too."""
+
+
+def is_whole(spool: Path) -> bool:
+    """Whether all of a dump is in its spool."""
+    return os.path.lexists(spool / WHOLE)
 
 
 @dataclass
