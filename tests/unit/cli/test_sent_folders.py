@@ -60,7 +60,7 @@ def mine(tmp_path):
 def segments_of(recording):
     folder = recording.with_suffix(".segments")
     (folder / "000000").mkdir(parents=True)
-    for name in ("state.npz", "late.npz"):
+    for name in ("state", "names.parquet", "late.parquet"):
         (folder / "000000" / name).touch()
     about = {
         "recording": recording.name,
@@ -78,7 +78,9 @@ def segments_of(recording):
 
 
 @pytest.mark.parametrize("command", ["summary", "doctor --recover"])
-@pytest.mark.parametrize("where", ["lock", "000000", "000000/about.json", "000000/state.npz", ""])
+@pytest.mark.parametrize(
+    "where", ["lock", "000000", "000000/about.json", "000000/names.parquet", ""]
+)
 def test_segments_that_are_links_are_refused(recording, mine, command_line, where, command):
     folder = segments_of(recording)
     place = folder / where if where else folder
