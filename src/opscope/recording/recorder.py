@@ -310,7 +310,7 @@ class _Window:
         """Close it, whatever was opened of it."""
         for listener in reversed(self.listeners):
             listener.before_end()
-        if self._stream is not None and self._stream.is_left_to_others:
+        if self._stream is not None and not self._stream.of.saves:
             note_known(self.listeners)
         _native.close_window(self.id)
         for listener in reversed(self.listeners):
