@@ -121,19 +121,6 @@ def test_what_is_drained_is_room_for_more(tmp_path):
 
 
 @pytest.mark.usefixtures("small_segments")
-def test_a_recording_that_nobody_reads_takes_no_room_from_a_later_one(tmp_path):
-    with opscope.profile() as unread:
-        spans(1_000, "unread")
-    with streaming(tmp_path / "t", max_disk=4 * MIB):
-        for _ in range(10):
-            spans(20_000)
-            drained_once(the_file(tmp_path / "t"))
-    trace = opscope.load(tmp_path / "t")
-    assert count(trace, "small") == 200_000 and dropped(trace) == 0
-    assert count(unread.trace, "unread") == 1_000
-
-
-@pytest.mark.usefixtures("small_segments")
 def test_recordings_that_begin_beside_a_long_one_keep_only_what_they_need(tmp_path):
     x = torch.ones(3)
     with opscope.profile() as unread, streaming(tmp_path / "t", max_disk=8 * MIB):
@@ -150,47 +137,6 @@ def test_recordings_that_begin_beside_a_long_one_keep_only_what_they_need(tmp_pa
             check_nesting(beside.trace)
     trace = opscope.load(tmp_path / "t")
     assert count(trace, "small") == 200_000 and dropped(trace) == 0
-
-
-@pytest.mark.usefixtures("small_segments")
-def test_a_child_records_whatever_becomes_of_its_parent_s_file(tmp_path):
-    may_begin, begin = os.pipe()
-    x = torch.ones(3)
-    with streaming(tmp_path / "t", max_disk=8 * MIB, record_shapes=True):
-        spans(20_000)
-        x.add(1)
-        if (child := os.fork()) == 0:
-            os.read(may_begin, 1)
-            with opscope.profile(record_shapes=True) as profile:
-                spans(100, "of the child")
-                x.add(1)
-            shapes = list(profile.trace.table("tensors").lists("sizes"))
-            os._exit(0 if count(profile.trace, "of the child") == 100 and [3] in shapes else 1)
-        for _ in range(5):
-            drained_once(the_file(tmp_path / "t"))
-            spans(20_000)
-        os.write(begin, b"!")
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    os.close(may_begin)
-    os.close(begin)
-    assert count(opscope.load(tmp_path / "t"), "small") == 120_000
-
-
-@pytest.mark.usefixtures("small_segments")
-def test_a_dump_beside_a_long_recording_has_what_was_drained(tmp_path):
-    recorder = opscope.flight_recorder(
-        "1h", directory=tmp_path / "dumps", triggers=[], budget=None, record_shapes=True
-    )
-    x = torch.ones(3)
-    with streaming(tmp_path / "t"), recorder:
-        spans(20_000)
-        for _ in range(500):
-            x.add(1)
-        drained_once(the_file(tmp_path / "t"))
-        spans(5_000)
-        dump = opscope.load(recorder.dump(wait=True))
-    assert count(dump, "small") == 25_000
-    assert list(dump.table("tensors").lists("sizes")).count([3]) == 500
 
 
 @pytest.mark.usefixtures("small_segments")

@@ -110,21 +110,6 @@ def test_an_object_can_be_used_again():
     assert "aten::ones" not in names(prof.trace)
 
 
-def test_a_recording_runs_once():
-    recording = Recording(RecordingOptions())
-    with pytest.raises(opscope.LifecycleError, match="start and stop"):
-        _ = recording.trace
-    recording.start()
-    recording.start()
-    with pytest.raises(opscope.LifecycleError, match="start and stop"):
-        _ = recording.trace
-    recording.stop()
-    recording.stop()
-    with pytest.raises(opscope.LifecycleError, match="runs once"):
-        recording.start()
-    assert recording.trace is recording.trace
-
-
 def test_stopping_inside_a_span_and_starting_in_it():
     prof = opscope.profile()
     with opscope.record_function("around"):
