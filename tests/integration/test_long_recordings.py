@@ -107,20 +107,6 @@ def test_what_is_drained_by_several_keepers_is_one_trace(tmp_path):
 
 
 @pytest.mark.usefixtures("small_segments")
-def test_what_is_drained_is_room_for_more(tmp_path):
-    folder = tmp_path / "t"
-    with streaming(folder, max_disk=4 * MIB):
-        for _ in range(10):  # 10 times 20,000 records of 48 bytes are twice as much
-            spans(20_000)
-            path = the_file(folder)
-            drained_once(path)
-            assert path.stat().st_size <= 4 * MIB
-    trace = opscope.load(folder)
-    assert count(trace, "small") == 200_000
-    assert dropped(trace) == 0
-
-
-@pytest.mark.usefixtures("small_segments")
 def test_recordings_that_begin_beside_a_long_one_keep_only_what_they_need(tmp_path):
     x = torch.ones(3)
     with opscope.profile() as unread, streaming(tmp_path / "t", max_disk=8 * MIB):
@@ -402,19 +388,3 @@ def test_a_full_disk_loses_nothing_of_what_was_recorded(tmp_path, capsys):
     assert len(kept) == 64
     apart = trace.ledger["allocation ids"]
     assert list(apart.values()) == [len(trace.table("allocations"))]
-
-
-def test_one_that_drains_is_killed_and_another_goes_on(tmp_path):
-    folder, counts = tmp_path / "t", tmp_path / "counts"
-    program = begun(folder, counts)
-    path = wait_for_segments(folder, 1)
-    for process, command in processes_about(folder):
-        if b"import drain" in command:
-            os.kill(process, signal.SIGKILL)
-    wait_for_segments(folder, len(segments_of(path)) + 2)
-    keepers = keepers_of(folder)
-    program.kill()
-    program.wait()
-    wait_for_end_of(keepers)
-    assert not unfinished_recordings(folder)
-    check_counts(opscope.load(folder), counts)

@@ -76,7 +76,7 @@ class Clocks:
             text += (
                 f" The clocks of {', '.join(self.unknown)} could not be aligned with that of "
                 f"{self.machines[0]}: they share no suitable collective, or a clock was set "
-                "meanwhile. Times of these machines are not compared."
+                "during the job. Times of these machines are not compared."
             )
         return text.strip()
 
