@@ -120,13 +120,18 @@ def test_without_a_thread_it_does_not_start_and_can_later(tmp_path, monkeypatch)
     assert details_in(tmp_path) == ["with one"]
 
 
+def remove(folder):
+    while folder.exists():  # a dump may begin in it meanwhile
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def test_a_folder_that_vanishes_is_made_again(tmp_path):
     folder = tmp_path / "dumps"
     with flight_recorder(directory=folder, triggers=[]) as recorder:
         torch.ones(3).add(1)
-        shutil.rmtree(folder)
+        remove(folder)
         assert recorder.dump("made again", wait=True).is_dir()
-        shutil.rmtree(folder)
+        remove(folder)
         folder.write_text("a file in its place")
         with pytest.raises(LifecycleError, match="could not be written"):
             recorder.dump()
