@@ -348,8 +348,8 @@ def _refuse_what_excludes(asked: Namespace) -> None:
         for name in (*_OF_WHOLE_RUNS, *(() if asked.flight_recorder else _OF_RECORDINGS)):
             if getattr(asked, name):
                 raise UsageError(
-                    "Over HTTP a request says what to record, and the run itself records nothing: "
-                    f"--http does not go with {_option_of(name)}. {drop}"
+                    "With --http, each request chooses what to record: "
+                    f"--http excludes {_option_of(name)}. {drop}"
                 )
     if asked.flight_recorder is not None:
         for name in _OF_WHOLE_RUNS:

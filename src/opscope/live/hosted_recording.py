@@ -120,7 +120,7 @@ class HostedRecording:
             raise LifecycleError("Nothing has been recorded yet. Record some steps or requests.")
         if self._asked.is_ours() and not self._is_done(longest_s):
             raise LifecycleError(
-                f"Another process is still writing {self.files.trace}. Ask again later."
+                f"Another process is still writing {self.files.trace}. Try again later."
             )
         try:
             with open(self.verdict, "rb") as file:

@@ -138,8 +138,8 @@ class Server:
         except RuntimeError as error:
             self._close()
             raise ReachError(
-                f"This process cannot start a thread that answers: {error}. Check the limit of "
-                "threads (`ulimit -u`), then try again."
+                f"This process cannot start the thread that answers requests: {error}. Check the "
+                "limit of threads (`ulimit -u`), then try again."
             ) from error
 
     def end(self) -> None:

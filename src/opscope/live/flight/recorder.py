@@ -157,7 +157,7 @@ class flight_recorder:
             raise LifecycleError(
                 "The flight recorder is not running. Call start(), or dump inside its `with` block."
             )
-        request = flight.keeper.ask(Reason("asked for", reason), is_called_for=True)
+        request = flight.keeper.ask(Reason("request", reason), is_called_for=True)
         request.done.wait(END_S)
         if request.path is None:
             raise LifecycleError(_no_dump(request))
