@@ -107,7 +107,8 @@ def _add_what_to_record(parser: Parser) -> None:
         metavar="WHAT[,WHAT]",
         type=what_to_record,
         help="Record this data during the whole run, and nothing in detail: operators, and the "
-        "data of the options below. [default: operators during the whole run, and some steps in detail]",
+        "data of the options below. [default: operators during the whole run, and some steps "
+        "in detail]",
     )
     add_switches(group)
     group.add_argument("--flops", action="store_true", help="Estimate floating-point operations.")
