@@ -93,9 +93,9 @@ class ComparedAccounts:
     """The main threads of several processes.
 
     Attributes:
-        processes: in their order.
-        shares: of the time, by process and cause, shape (processes, causes).
-        step_ns: what a step took on average, per process; -1 without steps.
+        processes: the processes, in order.
+        shares: share of each cause in the time of each process, shape (processes, causes).
+        step_ns: mean duration of a step of each process; -1 without steps.
     """
 
     processes: tuple[Partition, ...]

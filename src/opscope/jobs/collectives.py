@@ -40,34 +40,35 @@ _OF_BUS = {
 
 @dataclass(frozen=True, eq=False)
 class JobCollectives:
-    """The collectives of a job that several ranks recorded, in order of their beginning.
+    """The collectives of a job that several ranks recorded, in order of their begin.
 
-    Arrays of collectives have shape (collectives,), those of who took part (shares,). Times are
-    Unix nanoseconds on the job's clock, that of the first process's machine.
+    Arrays of collectives have shape (collectives,). A *share* is one rank's part of a collective;
+    arrays of shares have shape (shares,). Times are Unix nanoseconds on the job's clock, which is
+    that of the first process's machine.
 
     Attributes:
-        processes: that were looked at.
-        known_ranks: global rank of each in its job; ``NONE`` where it is none.
-        groups: that there are.
-        group: of each collective, row in ``groups``.
-        name: what it is, as in ``allreduce``.
-        number: which of its group.
-        size_bytes: of the message: the larger of what a rank gives and gets.
-        transfer_ns: from when the last rank took part until the last one had it all; ``NONE`` where
+        processes: the compared processes.
+        known_ranks: global rank of each process; ``NONE`` if it is not a rank.
+        groups: the process groups.
+        group: row of each collective in ``groups``.
+        name: such as ``allreduce``.
+        number: sequence number in its group.
+        size_bytes: size of the message: the larger of a rank's input and output.
+        transfer_ns: from the arrival of the last rank until all ranks have the result; ``NONE`` if
             transfers were not recorded.
-        skew_ns: between the first and the last rank that called it.
-        bound_ns: how far off times of different machines may be in it; infinite where unknown.
+        skew_ns: from the call of the first rank to that of the last.
+        bound_ns: maximum error of times between machines; infinite if unknown.
         last: row in ``processes`` of the rank that the others waited for.
-        collective: of each share, which collective.
-        process: row in ``processes``.
-        begin_ns: when the rank called it.
-        start_ns: when its transfer began; ``NONE`` where that was not recorded.
-        end_ns: when that ended.
-        wait_ns: of that, how long others were not there yet.
-        exposed_ns: how long the rank had nothing else to do in the transfer.
-        event: row of the call in the ``events`` of the rank's trace.
+        collective: row of each share's collective.
+        process: row of each share in ``processes``.
+        begin_ns: time of the rank's call.
+        start_ns: begin of the rank's transfer; ``NONE`` if it was not recorded.
+        end_ns: end of the rank's transfer.
+        wait_ns: the part of it in which other ranks had not arrived.
+        exposed_ns: the part of the transfer that no other work hides.
+        event: row of the call in ``events`` of the rank's trace.
         clocks: how well times of different machines can be compared.
-        unmatched: what was left out, by why, with how many.
+        unmatched: number of calls that were left out, by reason.
     """
 
     processes: tuple[Partition, ...]

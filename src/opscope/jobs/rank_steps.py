@@ -32,14 +32,14 @@ class RankSteps:
     """Steps of processes; times are nanoseconds of the thread that the program runs on.
 
     Attributes:
-        processes: in their order.
-        number: of the steps, as each process counts its own. Shape (steps,).
-        wall_ns: how long a step took, -1 where there is none. Shape (processes, steps).
-        own_ns: the same without collectives and waiting for them.
-        table_ns: what each step went to. Shape (processes, steps, causes).
-        cause_ns: what the time of a process went to, in its steps, or in all where it has none.
-            Shape (processes, causes).
-        steps_are: what a step is, where the programs do not mark them; else empty.
+        processes: the processes, in order.
+        number: number of each step, as each process counts them. Shape (steps,).
+        wall_ns: duration of a step; -1 if missing. Shape (processes, steps).
+        own_ns: the same without collectives and waits for them.
+        table_ns: time of each step by cause. Shape (processes, steps, causes).
+        cause_ns: time of each process by cause, in its steps, or in the whole recording without
+            steps. Shape (processes, causes).
+        steps_are: what a step is, if the programs do not mark steps; else empty.
     """
 
     processes: tuple[Partition, ...]

@@ -33,7 +33,7 @@ code onto it or waits for the system."""
 
 
 class Idle(IntEnum):
-    """Why a device rested."""
+    """Cause of a device's idle time."""
 
     LAUNCHING = 0
     HOST = 1
