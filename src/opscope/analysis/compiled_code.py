@@ -136,12 +136,12 @@ class CompiledCode:
 
     @property
     def graph_breaks(self) -> tuple[CompilationEvent, ...]:
-        """Where graphs break."""
+        """The graph breaks."""
         return self._of(CompilationKind.GRAPH_BREAK)
 
     @property
     def recompilations(self) -> tuple[CompilationEvent, ...]:
-        """What was compiled again."""
+        """The recompilations."""
         return self._of(CompilationKind.RECOMPILATION)
 
     def _of(self, kind: CompilationKind) -> tuple[CompilationEvent, ...]:
@@ -149,18 +149,18 @@ class CompiledCode:
 
     @property
     def unknown(self) -> tuple[CompiledCall, ...]:
-        """Calls of which nothing says a line."""
+        """Calls without a known line."""
         return tuple(call for call in self.calls if not call.lines)
 
     @property
     def coverage(self) -> float:
-        """Of the time in kernels and operators the share that has a line; 1 without any."""
+        """Share of the time in kernels and operators that has a line; 1 without any."""
         total = sum(call.time_ns for call in self.calls)
         return 1 - sum(call.time_ns for call in self.unknown) / total if total else 1.0
 
     @property
     def coverage_of_graphs(self) -> float:
-        """Of all time in graphs: generated code has the lines of what it prepares."""
+        """The same of all time in graphs; generated code has the lines of the calls it prepares."""
         known = sum(call.time_ns + call.prepared_ns for call in self.calls if call.lines)
         return known / self.graphs_ns if self.graphs_ns else 1.0
 

@@ -78,7 +78,7 @@ class Requests:
     slowest_name: str
 
     def lines(self) -> list[str]:
-        """For people."""
+        """The same as text."""
         return [
             f"requests: {self.count:,}, median {time_text(self.p50_ns)}, 99 % within "
             f"{time_text(self.p99_ns)}",

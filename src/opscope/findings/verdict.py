@@ -89,7 +89,7 @@ class Verdict:
     own_share: float | None = None
 
     def lines(self, place_text: Callable[[Place], str] = str) -> list[str]:
-        """The answer for people, at most four lines; ``place_text`` says how a place reads."""
+        """The answer as text, at most four lines; ``place_text`` formats places."""
         return [
             line for line in (self._first(), self._most(), self._change(place_text), self._fix())
             if line
@@ -118,7 +118,7 @@ class Verdict:
         }
 
     def metrics(self) -> dict[str, float]:
-        """Flat numbers for trackers of experiments: those that are known, of causes all."""
+        """Numbers for experiment trackers: known values, and the share of every cause."""
         shares = {} if self.causes is None else {one.name.lower(): 0.0 for one in Cause}
         known: dict[str, float | None] = {
             "step_ms": self.step_ns / 1e6 or None,

@@ -38,7 +38,7 @@ class Clocks:
 
     @property
     def unknown(self) -> list[str]:
-        """Machines whose clock cannot be brought together with the first one's."""
+        """Machines whose clock cannot be aligned with the first one's."""
         return [
             name for name, line in zip(self.machines, self.courses, strict=True) if line is None
         ]
@@ -51,7 +51,7 @@ class Clocks:
         return moved if course is None else moved - course.ahead_ns(moved)
 
     def bound_ns(self, process: int, time_ns: Values) -> Amounts:
-        """How far off these may be, given times on the job's clock; infinite where unknown."""
+        """Maximum error of these times on the job's clock; infinite if unknown."""
         bound = np.zeros(np.shape(time_ns))
         row = int(self.machine[process])
         for one in (row, *self.through[row]):

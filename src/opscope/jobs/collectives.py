@@ -98,7 +98,7 @@ class JobCollectives:
 
     @property
     def ranks(self) -> Values:
-        """How many ranks the group of each has, or took part where that is not known."""
+        """Number of ranks in the group of each collective; of participants if unknown."""
         sizes = np.array([len(group.ranks) for group in self.groups], dtype=np.int64)
         taking_part = np.bincount(self.collective, minlength=len(self))
         of_group = sizes[self.group] if len(sizes) else np.zeros(0, dtype=np.int64)
@@ -106,29 +106,29 @@ class JobCollectives:
 
     @property
     def absent_ranks(self) -> list[int]:
-        """Of the groups that there are, ranks that are not among the processes looked at: time in
-        which others waited for these counts as transfer."""
+        """Ranks of the groups that are not among ``processes``: waits for these ranks count as
+        transfer."""
         there = set(self.known_ranks)
         return sorted({rank for group in self.groups for rank in group.ranks} - there)
 
     @property
     def algorithm_bandwidth(self) -> Amounts:
-        """Bytes of the message in a second of the transfer; NaN where that is not known."""
+        """Bytes of the message per second of the transfer; NaN if unknown."""
         known = (self.transfer_ns > 0) & (self.size_bytes > 0)
         rate = self.size_bytes / np.where(known, self.transfer_ns, 1) * 1e9
         return np.where(known, rate, np.nan)
 
     @property
     def bus_bandwidth(self) -> Amounts:
-        """What each link carries in a second, by which collectives of any kind and size of group
-        can be compared; NaN where it is not known. Defined as by nccl-tests."""
+        """Bytes per second on each link, which can be compared between collectives of any kind
+        and group size; NaN if unknown. Defined as in nccl-tests."""
         factor = np.array([_OF_BUS.get(name, 0.0) for name in self.name])
         ranks = np.maximum(self.ranks, 1)
         return self.algorithm_bandwidth * np.where(factor > 0, factor * (ranks - 1) / ranks, 1.0)
 
     def arrows(self) -> Values:
-        """From each share that waited to the one that it waited for, as rows of shares; never
-        back in time, by when ranks called. Shape (2, arrows)."""
+        """Arrows from each share that waited to the share that it waited for, as rows of shares;
+        never back in time, by the times of the calls. Shape (2, arrows)."""
         own = np.flatnonzero(self.process == self.last[self.collective])
         share = np.full(len(self), NONE, dtype=np.int64)
         share[self.collective[own]] = own
@@ -141,7 +141,7 @@ class JobCollectives:
         )
 
     def sentences(self) -> list[str]:
-        """What is to be known about the figures: clocks, who is not there, what was not matched."""
+        """Remarks about the figures: clocks, missing ranks, unmatched collectives."""
         lines = []
         if not len(self):
             lines.append(

@@ -29,7 +29,7 @@ class SharedFinding:
 
     @property
     def processes(self) -> list[Partition]:
-        """In which it was found."""
+        """The processes that have it."""
         return list(self.by_process)
 
     @property

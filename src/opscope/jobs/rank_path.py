@@ -47,17 +47,17 @@ class RankPath:
 
     @property
     def length_ns(self) -> int:
-        """How long it is in all: from its first piece to its end."""
+        """Total length of the path."""
         return int((self.end_ns - self.start_ns).sum())
 
     @property
     def transfer_ns(self) -> int:
-        """What of it are transfers."""
+        """Time of transfers on the path."""
         return int((self.end_ns - self.start_ns)[self.is_transfer].sum())
 
     @property
     def own_ns(self) -> Values:
-        """What of it each process did itself. Shape (processes,)."""
+        """Time of each process's own work on the path. Shape (processes,)."""
         own = ~self.is_transfer
         time = (self.end_ns - self.start_ns)[own]
         sums = np.bincount(self.process[own], weights=time, minlength=len(self.processes))

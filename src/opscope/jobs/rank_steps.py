@@ -65,7 +65,7 @@ class RankSteps:
 
     @property
     def mean_own_ns(self) -> Amounts:
-        """What a step of each process takes without others, on average; NaN without steps.
+        """Mean own time of a step of each process; NaN without steps.
         Shape (processes,)."""
         found = np.full(len(self.processes), np.nan)
         for row, own_ns in enumerate(self.own_ns):
@@ -74,8 +74,8 @@ class RankSteps:
         return found
 
     def worth_showing(self, most: int) -> list[Partition]:
-        """At most ``most`` processes for a picture of a few: those that take longest for
-        a step without others, the median one and the quickest. Those without steps come last."""
+        """At most ``most`` processes: those with the largest own time of a step, the median one
+        and the fastest. Processes without steps come last."""
         count = len(self.processes)
         if count <= most:
             return list(self.processes)

@@ -67,7 +67,7 @@ class SlowRank:
 
     @property
     def is_always(self) -> bool:
-        """Whether it is slow in most steps, and not now and then."""
+        """Whether it is slow in most steps."""
         return self.recurrence >= _ALWAYS
 
     def as_dict(self) -> dict[str, Any]:
@@ -139,7 +139,7 @@ class SlowRanks:
         return f"<SlowRanks: {len(self.found)} of {self.compared}{said}>"
 
     def sentences(self) -> list[str]:
-        """Which ranks are slow, or that none is, and then what could not be told."""
+        """The slow ranks, or that no rank is slow; then ``notes``."""
         slow = map(str, self.found) if self.found else self._that_none_is()
         return [*slow, *self.notes]
 

@@ -109,16 +109,16 @@ class DevicesUse:
     notes: tuple[str, ...]
 
     def share(self, time_ns: int) -> float:
-        """Of the time looked at, 0 to 1."""
+        """Share of the period, 0 to 1."""
         return time_ns / max(self.wall_ns, 1)
 
     @property
     def modules_by_time(self) -> tuple[ModuleDeviceTime, ...]:
-        """``modules``, that with most time first; of equal ones the outer before the inner."""
+        """``modules`` by time, largest first; outer modules before inner ones of equal time."""
         return tuple(sorted(self.modules, key=lambda one: -(one.forward_ns + one.backward_ns)))
 
     def mostly_idle(self) -> dict[str, Idle]:
-        """By device, what most of its idle time is of, where it is a good part of all time."""
+        """Main cause of idle time by device, for devices that are idle for a relevant share."""
         found = {}
         for device in self.devices:
             cause = max(device.idle_ns, key=lambda one: device.idle_ns[one], default=Idle.UNKNOWN)
@@ -127,7 +127,7 @@ class DevicesUse:
         return found
 
     def advice(self) -> dict[str, str]:
-        """By device, what :meth:`mostly_idle` has of it means."""
+        """Explanation of the cause in :meth:`mostly_idle`, by device."""
         times = {device.device: device.idle_ns for device in self.devices}
         found = {}
         for name, cause in self.mostly_idle().items():

@@ -46,12 +46,12 @@ class Idle(IntEnum):
 
     @property
     def title(self) -> str:
-        """In a few words."""
+        """Short name."""
         return _WORDS[self][0]
 
     @property
     def meaning(self) -> str:
-        """In a sentence or two, with what to do about it."""
+        """Explanation, with what to do."""
         return _WORDS[self][1]
 
 

@@ -66,7 +66,7 @@ class TimeChange:
 
     @property
     def is_changed(self) -> bool:
-        """It is slower or faster."""
+        """Whether the change is significant."""
         return self.verdict in (TimeVerdict.SLOWER, TimeVerdict.FASTER)
 
     @property
@@ -110,7 +110,7 @@ class CountChange:
 
     @property
     def change(self) -> float:
-        """How many more, a step."""
+        """Difference per step."""
         return (self.b.mean if self.b else 0.0) - (self.a.mean if self.a else 0.0)
 
     def as_dict(self) -> dict[str, Any]:
@@ -158,7 +158,7 @@ class PeakChange:
 
     @property
     def is_changed(self) -> bool:
-        """No recording of one side is like any of the other."""
+        """Whether the ranges of both sides do not overlap."""
         return self.a_bytes[1] < self.b_bytes[0] or self.b_bytes[1] < self.a_bytes[0]
 
 
@@ -215,17 +215,17 @@ class Diff:
 
     @property
     def interruptions_ns(self) -> float:
-        """The rest of the step's change: what single steps took longer than others."""
+        """The rest of the step's change: extra time of single steps."""
         parts = self.places_ns + self.alike_ns
         return self.step.change_ns - parts if self.step else 0.0
 
     def changed(self, level: Level | str) -> tuple[TimeChange, ...]:
-        """What is slower or faster at a level, largest change first."""
+        """Significant changes at a level, largest first."""
         return tuple(one for one in self.times if one.level is Level(level) and one.is_changed)
 
     @property
     def is_changed(self) -> bool:
-        """Anything is certain to be different."""
+        """Whether any difference is significant."""
         exact = self.counts or self.shapes or any(one.is_changed for one in self.memory)
         step = self.step is not None and self.step.is_changed
         return bool(exact) or step or any(one.is_changed for one in self.times)
