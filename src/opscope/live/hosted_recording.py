@@ -38,7 +38,7 @@ _MOST_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class HostedOutcome:
-    """What another process made of a recording."""
+    """The results of a recording that another process computed."""
 
     trace: Path
     report: Path | None  # None: it could not be made
@@ -46,7 +46,7 @@ class HostedOutcome:
 
     @property
     def lines(self) -> list[str]:
-        """The verdict for people."""
+        """The verdict as text."""
         return [str(line) for line in self.said.get("lines", ())]
 
     @property

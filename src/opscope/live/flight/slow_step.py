@@ -25,9 +25,8 @@ class SlowStep(Trigger):
     Steps are those of ``profile.step()`` or of the recorder's own ``step()``; in a program that
     calls neither, of the first optimizer that steps.
 
-    What the step's thread waited for a CPU does not count, nor a time in which the whole
-    process or its machine was stopped. Where the kernel does not count that, all of a step's time
-    does.
+    Waits of the step's thread for a CPU do not count, nor time in which the whole process or its
+    machine was stopped. If the kernel does not count these waits, the whole step counts.
     """
 
     name = "slow step"
@@ -40,14 +39,15 @@ class SlowStep(Trigger):
         at_least: str | float = "50ms",
         counts_busy_machine: bool = False,
     ) -> None:
-        """Say what is slow.
+        """Set the limit.
 
         Args:
-            factor: how many times as long.
-            quantile: of the steps before; 0.5 is their median.
-            warm_up: steps that are never slow, because they import, compile and choose algorithms.
-            at_least: by how much a slow step is longer than the median: where steps take a
-                millisecond, a busy machine makes some of them ten times as long.
+            factor: ratio to the quantile.
+            quantile: of the previous steps; 0.5 is their median.
+            warm_up: number of first steps that never count, because they import, compile and choose
+                algorithms.
+            at_least: minimum difference to the median: on a busy machine some steps of a
+                millisecond take ten times as long.
             counts_busy_machine: all elapsed time counts, also while other programs had the CPU, and
                 also while the process or its machine was stopped.
 

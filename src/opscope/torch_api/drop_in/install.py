@@ -43,7 +43,7 @@ class Installed:
 
 
 def install() -> Installed:
-    """Have torch.profiler record with opscope, until :func:`uninstall`. Idempotent.
+    """Make torch.profiler record with opscope, until :func:`uninstall`. Idempotent.
 
     Raises:
         BridgeError: there is no torch.
