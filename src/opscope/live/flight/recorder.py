@@ -166,7 +166,7 @@ class flight_recorder:
         return request.path
 
     def step(self) -> None:
-        """End a step, in a program without an optimizer or with other steps than the optimizer's."""
+        """End a step; for programs whose steps are not those of an optimizer."""
         flight = self._flight
         if flight is not None:  # asked for before it began; while it runs, see _begin()
             flight.steps.announced()
