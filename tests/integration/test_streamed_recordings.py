@@ -417,5 +417,5 @@ def test_what_is_known_of_a_file_says_whose_it_is(tmp_path):
         (path,) = unfinished_recordings(tmp_path)
         log = _native.read_stream(os.fspath(path))
         about, described = json.loads(log.about), log.describe()
-    assert about["asked"]["shapes"] and about["process"]["torch_version"] == torch.__version__
+    assert about["recorded"]["shapes"] and about["process"]["torch_version"] == torch.__version__
     assert described["process_id"] == os.getpid()

@@ -72,7 +72,6 @@ class HostedRecording:
             self.files.trace,
             saves=False,
             rank=self._rank,
-            is_left_to_others=True,
             when_refused=lambda reason: None,  # it is in memory then, and saved by this process
         )
         self._asked: OwnSocket | None = None

@@ -12,9 +12,6 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opscope.recording.recorder import Recording
-from opscope.recording.sources import RecordingOptions
-
 if TYPE_CHECKING:
     from opscope.torch_api.execution_trace_file import ObservedFile
 
@@ -132,17 +129,6 @@ class ExecutionTraceObserver:
     def get_output_file_path(self) -> str | None:
         """The file as it was named; None before it was."""
         return self.output_file_path or None
-
-    def shared_recording(self, asked: RecordingOptions) -> Recording | None:
-        """A recording for a profile with these options that serves this observer too.
-
-        The profile starts and stops it, and calls ``start`` and ``stop`` here meanwhile. None if
-        there is no file, or if the profile leaves out what an execution trace has.
-        """
-        is_enough = asked.operators and asked.annotations and asked.all_threads
-        if self._file is None or self.is_running() or not is_enough:
-            return None
-        return self._file.share(asked)
 
     def set_extra_resource_collection(self, val: bool) -> None:
         """Whether to copy generated kernels to a folder beside the file."""

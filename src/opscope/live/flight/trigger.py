@@ -22,9 +22,6 @@ class Watched:
     dump: Callable[[str], None]
     watch: _native.Watch  # the recorder's native thread
     steps: _native.StepCounter  # of the program
-    # as ``dump``, but first it is asked whether it is worth it after all, which has to be said
-    # within two seconds
-    dump_if: Callable[[str, Callable[[], bool]], None]
 
 
 class Trigger:
