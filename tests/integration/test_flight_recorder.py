@@ -41,7 +41,7 @@ def test_a_dump_has_what_happened_and_says_why_it_was_made(tmp_path, model, opti
     trace = opscope.load(place)
     assert {"aten::addmm", "AddmmBackward0"} <= names_of(trace)
     dump = trace.metadata["dump"]
-    assert (dump["reason"], dump["detail"]) == ("asked for", "to see")
+    assert (dump["reason"], dump["detail"]) == ("request", "to see")
     assert 0 < dump["held_s"] < dump["asked_s"] == 30
     assert "not on for longer" in dump["limited_by"]
     assert "test_a_dump_has_what_happened" in dump["python_stacks"]

@@ -48,7 +48,7 @@ def test_a_thread_that_is_not_the_main_one_has_it_to_itself(tmp_path):
     thread.start()
     thread.join()
     assert not failed
-    assert {reason_of(dump) for dump in dumps_in(tmp_path)} == {"asked for", "signal"}
+    assert {reason_of(dump) for dump in dumps_in(tmp_path)} == {"request", "signal"}
 
 
 def test_an_interrupt_in_the_middle_of_a_dump(tmp_path):

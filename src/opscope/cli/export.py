@@ -149,7 +149,7 @@ def _format_of(output: Path) -> Format:
     format = format_of_file(output, ALL_FORMATS)
     if format is None:
         raise UsageError(
-            f"The name {output.name!r} does not say which format is meant. Add --format with one "
+            f"The format of {output.name!r} is unknown. Add --format with one "
             f"of: {', '.join(format.name for format in ALL_FORMATS)}."
         )
     return format
