@@ -12,6 +12,7 @@ import opscope
 from opscope.integrations.session import TrainingSession
 from support.gloo_jobs import run_gloo_job
 from support.planted_faults import FAULTS, planted
+from support.processes import wait_until
 
 LOADING = [planted("loading")[2]]
 
@@ -55,6 +56,19 @@ def test_a_session_by_itself(tmp_path, capfd, fault):
     assert session.end() is outcome
     assert "opscope: verdict:" in capfd.readouterr().err
     assert len(opscope.load(outcome.trace).steps()) >= 5
+
+
+def test_steps_are_sampled_now_and_then(tmp_path):
+    network, samples, _ = planted("loading")
+    session = TrainingSession(tmp_path / "out", every=0.001, flight=None)
+    session.begin()
+    loop(network, samples, session.step_ended, epochs=6)
+    session.end()
+    folders = (tmp_path / "out").glob("step-*")
+    *sampled, _ = sorted(folders, key=lambda one: int(one.name[5:]))  # the last has what is left
+    assert sampled
+    wait_until(lambda: all((folder / "verdict.json").exists() for folder in sampled))
+    assert all(len(opscope.load(one / "trace.opscope").steps()) for one in sampled)
 
 
 def test_a_session_is_used_again_after_an_exception(tmp_path):
