@@ -115,9 +115,12 @@ def test_transformers(tmp_path, fault):
     )
     reporter = Reporter()
     trainer = Trainer(
-        network, arguments, train_dataset=samples, eval_dataset=samples, callbacks=[reporter]
+        network,
+        arguments,
+        train_dataset=samples,
+        eval_dataset=samples,
+        callbacks=[reporter, OpscopeCallback()],
     )
-    OpscopeCallback().add_to(trainer)
     trainer.train()
 
     (last,) = [one for one in trainer.state.log_history if "opscope/verdict" in one]
