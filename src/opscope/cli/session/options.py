@@ -79,6 +79,7 @@ class RunOptions:
     sort_by: str = "self_cpu_time_total"
     row_limit: int = 15
     table: bool = False
+    view: bool = False
     stream: bool = True
     keeper: bool = True
     max_disk_bytes: int | None = None
