@@ -124,7 +124,7 @@ _QUERIES = (
 
 async def _ask(session: ClientSession, tool: str, **arguments: Any) -> str:
     result = await session.call_tool(tool, arguments)
-    text: str = result.content[0].text  # type: ignore[union-attr]
+    text: str = result.content[0].text
     if result.is_error:
         raise SystemExit(f"{tool} {arguments}: {text}")
     return text
