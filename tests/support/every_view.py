@@ -20,8 +20,8 @@ from opscope.api.trace import Trace
 from opscope.cli.application import main
 from opscope.columns.schema import TABLES
 from opscope.errors import OpscopeError
+from opscope.export.all_formats import FORMATS
 from opscope.export.collapsed_stacks import METRICS, write_stacks
-from opscope.export.formats import FORMATS
 from opscope.readers.mcp_server import server
 from opscope.readers.notebook import CellProfile
 from opscope.report.live_page import LivePage, windowed_page
@@ -39,7 +39,7 @@ _JSON = {"chrome", "speedscope", "execution-trace", "memory-timeline"}
 _COMMANDS = (
     ["summary"],
     ["summary", "--format", "json"],
-    ["why", "--all", "--format", "json", "--name", "aten"],
+    ["why", "--all", "--format", "json"],
     ["why", "--all"],
     ["why"],
     ["why", "--format", "json"],
