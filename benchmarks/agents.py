@@ -93,10 +93,8 @@ async def _time(trace: str) -> None:
         print(f"open: {time.perf_counter() - begun:.2f} s")
         found = await _ask(session, "findings", trace=opened)
         questions: list[tuple[str, dict[str, Any]]] = [("verdict", {}), ("findings", {})]
-        questions += [
-            ("explain", {"what": one}) for one in re.findall(r"^\| ([\w-]+) \|", found, re.M)[1:]
-        ]
-        questions += [("explain", {"what": "aten::"})]
+        ids = re.findall(r"^\| ([\w-]+) \|", found.partition("\n## Not")[0], re.M)[1:]
+        questions += [("explain", {"what": one}) for one in (*ids, "aten::")]
         questions += [("sql", {"query": one}) for one in _QUERIES]
         for turn in range(2):
             for tool, arguments in questions:
