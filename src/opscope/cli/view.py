@@ -33,6 +33,7 @@ from opscope.cli.views.console import Messages
 from opscope.cli.views.snapshot import is_snapshot
 from opscope.columns.names import Names
 from opscope.columns.trace_data import TraceData
+from opscope.errors import UsageError
 from opscope.export.perfetto import write_perfetto
 from opscope.report.live_page import LivePage, windowed_page
 from opscope.report.page import report_html
@@ -87,6 +88,8 @@ def main(asked: Namespace) -> None:
     if asked.trace is not None and is_snapshot(asked.trace):
         return _serve(_page_of_snapshot(asked, messages), asked, messages)
     chosen = choose_trace(asked)
+    if asked.perfetto and asked.other is not None:
+        raise UsageError(f"--perfetto shows one trace. Leave {asked.other} out.")
     if asked.perfetto:
         return _serve_to_perfetto(asked, chosen, messages)
     _serve(_page(chosen, asked, messages), asked, messages)
