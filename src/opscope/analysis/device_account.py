@@ -98,7 +98,7 @@ def describe_devices(trace: TraceData) -> list[str]:
         lines.append(graphs.describe())
     if unheard_ns := trace.ledger.get("gpu", {}).get(UNHEARD, 0):
         lines.append(
-            f"devices were last heard {unheard_ns / 1e6:,.0f} ms before the end: what they did "
-            "after that is not known"
+            f"the last device data is from {unheard_ns / 1e6:,.0f} ms before the end; later device "
+            "work is missing"
         )
     return lines
