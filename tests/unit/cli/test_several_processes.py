@@ -60,7 +60,7 @@ def test_rows_of_why_stay_whole_at_any_width(command_line, job, monkeypatch, wid
     for row in rows:
         shares = [float(cell.rstrip("%")) for cell in row.split() if cell.endswith("%")]
         assert sum(shares) == pytest.approx(100, abs=1) or width == 50
-    assert ("not shown, the terminal is too narrow" in "\n".join(lines)) == (width == 50)
+    assert ("because the terminal is too narrow" in "\n".join(lines)) == (width == 50)
 
 
 def test_why_of_equal_ranks_says_so(command_line, tmp_path):
