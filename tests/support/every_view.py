@@ -32,7 +32,7 @@ _JSON = {"chrome", "speedscope", "execution-trace", "memory-timeline"}
 _COMMANDS = (
     ["summary"],
     ["summary", "--format", "json"],
-    ["why", "--all", "--format", "json", "--name", "aten"],
+    ["why", "--all", "--format", "json"],
     ["why", "--all"],
     ["why"],
     ["why", "--format", "json"],

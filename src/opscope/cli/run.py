@@ -28,15 +28,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from opscope.analysis.top_operators import (
-    DEFAULT_ROWS,
-    DEFAULT_SORT,
-    check_row_limit,
-    check_sort_key,
-)
 from opscope.base.python_process import own_python
 from opscope.cli import destination
-from opscope.cli.parser import Parser, add_row_limit, example, whole_number
+from opscope.cli.parser import Parser, example, whole_number
 from opscope.cli.session.options import (
     DETAIL,
     RunOptions,
@@ -199,13 +193,9 @@ def _add_what_to_write(parser: Parser) -> None:
         help="Also write an HTML report.",
     )
     group.add_argument(
-        "--sort-by", metavar="KEY", help=f"Sort the table by this column. [default: {DEFAULT_SORT}]"
-    )
-    add_row_limit(group, None, "Rows of the table")
-    group.add_argument(
         "--table",
         action=BooleanOptionalAction,
-        help="Print the table of operators. [default: only with --sort-by or --row-limit]",
+        help="Print the table of operators. [default: off]",
     )
 
 
@@ -304,17 +294,12 @@ def _run_options(asked: Namespace) -> RunOptions:
     is_in_detail = all(
         getattr(asked, name) is None for name in ("record", "schedule", "flight_recorder")
     )
-    is_shaped = asked.sort_by is not None or asked.row_limit is not None
-    if "memory" in (asked.sort_by or "") and "memory" not in recorded:
-        raise UsageError(f"--sort-by {asked.sort_by} needs memory to be recorded. Add --memory.")
     return RunOptions(
         settings=_settings(asked, recorded),
         schedule=asked.schedule,
         detail=_settings(asked, DETAIL.union(recorded)) if is_in_detail else None,
         why=asked.why,
-        sort_by=check_sort_key(asked.sort_by or DEFAULT_SORT),
-        row_limit=check_row_limit(DEFAULT_ROWS if asked.row_limit is None else asked.row_limit),
-        table=is_shaped if asked.table is None else asked.table,
+        table=asked.table is True,
         stream=asked.stream is not False,
         keeper=asked.keeper is not False,
         max_disk_bytes=None if asked.max_disk is None else asked.max_disk * 1_000_000,
@@ -340,10 +325,6 @@ def _refuse_what_excludes(asked: Namespace) -> None:
     drop = "Use only one of them."
     if asked.why and asked.schedule is not None:
         raise UsageError(f"--why and --schedule both choose the recorded steps. {drop}")
-    if asked.table is False and (asked.sort_by is not None or asked.row_limit is not None):
-        raise UsageError(f"--sort-by and --row-limit have no effect with --no-table. {drop}")
-    if asked.sort_by == "flops" and not asked.flops:
-        raise UsageError("--sort-by flops needs operations to be counted. Add --flops.")
     if asked.is_module and asked.is_code:
         raise UsageError(f"-m and -c exclude each other. {drop}")
     if asked.http is not None:

@@ -75,8 +75,8 @@ class Clocks:
         if self.unknown:
             text += (
                 f" The clocks of {', '.join(self.unknown)} could not be aligned with that of "
-                f"{self.machines[0]}, because they share no suitable collective. Times of these "
-                "machines are not compared."
+                f"{self.machines[0]}: they share no suitable collective, or a clock was set "
+                "during the job. Times of these machines are not compared."
             )
         return text.strip()
 

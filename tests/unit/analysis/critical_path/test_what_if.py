@@ -72,9 +72,6 @@ def test_what_is_hidden_behind_something_else_saves_nothing():
     assert (found.changed_ns, found.saved_ns) == (55_000, 0)
 
 
-BAD_FACTORS = (-1, np.inf, 1e300, np.nan, "half")
-
-
 @pytest.mark.parametrize(
     ("factors", "said"),
     [
