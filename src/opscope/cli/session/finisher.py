@@ -94,8 +94,8 @@ class Finisher:
             self.wait(None)
         else:
             self._messages.say(
-                f"another process continues to write the trace; `opscope summary "
-                f"{quote(str(self._folder))}` shows it then ({WAIT}=60 waits up to a minute)"
+                "another process continues to write the trace; afterwards `opscope summary "
+                f"{quote(str(self._folder))}` shows it ({WAIT}=60 waits up to a minute)"
             )
         self._leave()
 
