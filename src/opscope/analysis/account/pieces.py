@@ -12,13 +12,14 @@ import numpy.typing as npt
 
 from opscope import _native
 from opscope.analysis.account.helper_threads import threads_of_engine
+from opscope.columns.causes import Cause
 from opscope.columns.codes import EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.arrays import Amounts, Flags, Values
 from opscope.timeline.steps import Steps
 from opscope.timeline.tree.frame_text import event_texts
 from opscope.timeline.tree.line_nesting import Line, line_nesting
-from opscope.timeline.waits import cause_of_name
+from opscope.timeline.waits import cause_of_name, is_idle
 
 Around = npt.NDArray[np.signedinteger[Any]]
 Causes = npt.NDArray[np.int8]
@@ -34,7 +35,10 @@ def causes_of_events(trace: TraceData, around: Around) -> Causes:
     """
     label, texts = event_texts(trace)
     events, names = trace.events, trace.names
-    by_label = np.array([*map(_of_name, texts), AS_AROUND], dtype=np.int8)
+    # An event loop that waits for whatever comes next has nothing to do.
+    has_loop = len(trace.table("task_runs")) > 0
+    found = [Cause.IDLE if has_loop and is_idle(text) else _of_name(text) for text in texts]
+    by_label = np.array([*found, AS_AROUND], dtype=np.int8)
     is_engine = [text.startswith("autograd::engine::") for text in names]
     kind, scope, name = (np.ascontiguousarray(events[one]) for one in ("kind", "scope", "name"))
     return _native.causes_of_events(
