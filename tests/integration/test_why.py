@@ -188,11 +188,6 @@ def test_a_fault_of_recording_does_not_reach_the_programs_step(why, tmp_path):
     assert "Steps could not be recorded in detail: no more" in done.stderr
 
 
-def test_a_schedule_of_ones_own_is_refused(why):
-    done = why("1", options=("--schedule", "1,1,1"), code=2)
-    assert "--why and --schedule both choose" in done.stderr
-
-
 INTERRUPTED = """\
 import os, signal, threading
 from opscope.api.trace import Trace
@@ -242,7 +237,7 @@ def test_without_options_the_line_is_named_too(tmp_path):
     (tmp_path / "train.py").write_text(PROGRAM)
     done = run(tmp_path, arguments=["60"])
     assert "at train.py:13 in forward (`y[i] = self.linear(x[i])`)" in done.stderr
-    assert "of which 30 steps, " in done.stderr or "steps, " in done.stderr
+    assert " steps (" in done.stderr and ") in detail, about " in done.stderr
     assert "of the part recorded in detail" in done.stderr
     trace = opscope.load(tmp_path / "train.opscope")
     assert optimizer_steps(trace) == 60
@@ -292,14 +287,9 @@ def test_later_steps_of_a_script_without_functions_have_their_lines(tmp_path):
     ]
     assert len(rows) == 2
     first, second = rows
-    assert trace.end_ns[first] <= steps["start_ns"] <= trace.events["start_ns"][second]
-    assert trace.end_ns[second] <= steps["end_ns"] + 1_000_000
-
-
-def test_what_cannot_be_recorded_is_refused(tmp_path):
-    (tmp_path / "train.py").write_text(PROGRAM)
-    done = run(tmp_path, "--record", "operators,shape", code=2)
-    assert "'shape' cannot be recorded. Name some of operators, " in done.stderr
+    edges = steps["start_ns"] - 1_000_000, steps["end_ns"] + 1_000_000
+    assert trace.end_ns[first] <= trace.events["start_ns"][second]
+    assert edges[0] <= trace.events["start_ns"][second] < trace.end_ns[second] <= edges[1]
 
 
 THREAD = """\

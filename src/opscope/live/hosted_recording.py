@@ -38,7 +38,7 @@ _MOST_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class HostedOutcome:
-    """What another process made of a recording."""
+    """The results of a recording that another process computed."""
 
     trace: Path
     report: Path | None  # None: it could not be made
@@ -46,7 +46,7 @@ class HostedOutcome:
 
     @property
     def lines(self) -> list[str]:
-        """The verdict for people."""
+        """The verdict as text."""
         return [str(line) for line in self.said.get("lines", ())]
 
     @property
@@ -62,9 +62,10 @@ class HostedRecording:
     distributed job the last two have its number in their names.
     """
 
-    def __init__(self, folder: Path, arguments: Mapping[str, Any]) -> None:
-        """``arguments``: of :class:`opscope.profile`."""
+    def __init__(self, folder: Path, arguments: Mapping[str, Any], by_stage: bool = False) -> None:
+        """``arguments``: of :class:`opscope.profile`; ``by_stage``: prefill and decode apart."""
         self._arguments, self._rank = arguments, launched_rank()
+        self._by_stage = by_stage
         report = f"report{_of_rank()}.html"
         self.files = Destination(folder / "trace.opscope", report=folder / report)
         self.verdict = folder / verdict_name()
@@ -72,7 +73,6 @@ class HostedRecording:
             self.files.trace,
             saves=False,
             rank=self._rank,
-            is_left_to_others=True,
             when_refused=lambda reason: None,  # it is in memory then, and saved by this process
         )
         self._asked: OwnSocket | None = None
@@ -93,6 +93,7 @@ class HostedRecording:
             OSError, OpscopeError: it cannot be left to one, or not be written here.
         """
         request = EndRequest(self.files, _folder(), rank=self._rank, verdict=self.verdict)
+        request = replace(request, by_stage=self._by_stage)
         file = recording.stream_file
         if file is None:  # nothing could be written while it ran, or another recording has the file
             saved = recording.trace.save(self.files.trace, rank=self._rank)
@@ -120,7 +121,7 @@ class HostedRecording:
             raise LifecycleError("Nothing has been recorded yet. Record some steps or requests.")
         if self._asked.is_ours() and not self._is_done(longest_s):
             raise LifecycleError(
-                f"Another process is still writing {self.files.trace}. Ask again later."
+                f"Another process is still writing {self.files.trace}. Try again later."
             )
         try:
             with open(self.verdict, "rb") as file:

@@ -43,9 +43,7 @@ class EndRequest:
 
     destination: Destination  # of the trace, and of what else is written
     folder: Path  # that the program is in, where relative names of its sources are
-    sort_by: str = "self_cpu_time_total"  # column of the table
-    row_limit: int = 15  # rows of it
-    table: bool = False  # print it
+    table: bool = False  # print the operators
     why: bool = False  # say what to change, in full
     rank: int | None = None  # of the process; None for that of its job
     process: int | None = None  # likewise, of one without a rank among several
@@ -59,6 +57,7 @@ class EndRequest:
     job: JobRequest | None = None  # all processes are to be shown now
     # JSON file for the verdict, which its process reads; then nothing is printed
     verdict: Path | None = None
+    by_stage: bool = False  # the verdict says more: of each stage of a serving engine
 
     @property
     def makes_a_trace(self) -> bool:

@@ -1,0 +1,61 @@
+// What Kineto writes about an operator's arguments, as rows of tensors and scalars.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "parsers/event_columns.h"
+#include "parsers/json_value.h"
+#include "parsers/text_rows.h"
+
+namespace opscope::readers {
+
+// Of dtypes as C++ calls them.
+using DtypeCodes = std::unordered_map<std::string, int8_t>;
+
+class ArgumentRows {
+ public:
+  // `texts` is the trace's table of names; `known_keys` are those of `args` that are no keyword arguments.
+  ArgumentRows(TextRows& texts, const DtypeCodes& dtypes, const std::vector<std::string>& known_keys);
+
+  // Rows for one call; what does not look as Kineto writes it becomes kOther.
+  void add(int32_t event, const FoundEvent& found);
+  // Rows for the keyword arguments, which Kineto writes as keys of their own.
+  void add_keywords(int32_t event, const FoundEvent& found);
+
+  TensorColumns tensors;
+  ScalarColumns scalars;
+
+ private:
+  struct Type {
+    int8_t dtype = -1;
+    bool is_tensor_list = false;
+    bool is_scalar = false;
+    bool is_scalar_list = false;
+  };
+
+  Type type_named(const Value& name);
+  void add_tensor(int32_t event, int16_t argument, int32_t element, int8_t dtype, const Value& sizes,
+                  const Value& strides);
+  void add_tensor_list(int32_t event, int16_t argument, const Value& sizes, const Value& strides);
+  void add_scalar(int32_t event, int16_t argument, const Type& type, const Value& value);
+  void append(int32_t event, int16_t argument, uint8_t role, int32_t keyword, uint8_t type,
+              std::string_view text);
+  void append_numbers(Lists& lists, const Value& row);
+
+  TextRows& texts_;
+  TextRows type_names_;
+  std::vector<Type> types_;
+  const DtypeCodes& dtypes_;
+  TextRows keys_;  // known ones first
+  int32_t known_keys_;
+  std::vector<uint64_t> key_seen_;  // in which call a key was met last
+  uint64_t call_ = 0;
+  std::vector<size_t> keywords_;  // of the current call
+  std::string scratch_;
+};
+
+}  // namespace opscope::readers
