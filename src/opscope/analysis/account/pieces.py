@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from opscope import _native
 from opscope.analysis.account.helper_threads import threads_of_engine
+from opscope.analysis.requests import rows_of_requests
 from opscope.columns.causes import Cause
 from opscope.columns.codes import EventKind
 from opscope.columns.trace_data import TraceData
@@ -169,10 +170,15 @@ def main_threads(trace: TraceData, lines: Sequence[Line]) -> Flags:
     return result
 
 
-def thread_of_operators(trace: TraceData, lines: Sequence[Line]) -> int:
-    """The row of the thread that calls most operators, but for threads of autograd's engine; -1
-    where none is called."""
+def thread_of_program(trace: TraceData, lines: Sequence[Line]) -> int:
+    """The row of the thread that handles most marked requests, as a server's operators may run on
+    workers of a pool; else of the one that calls most operators, but for threads of autograd's
+    engine; -1 where none is called."""
     _, counted, _ = _counts(trace, lines)
+    requests, numbers = rows_of_requests(trace), trace.table("threads")["system_thread_id"]
+    if len(requests) and len(numbers):
+        most = int(numbers[np.argmax(np.bincount(trace.events["thread"][requests]))])
+        return next((row for row, line in enumerate(lines) if line.number == most), -1)
     return int(np.argmax(counted)) if counted.any() else -1
 
 
