@@ -43,6 +43,7 @@ _NOT_HERE = {
     ),
     Needs.MEMORY: (("memory",), "Memory was recorded, but this period has no allocation."),
     Needs.MODULES: (("modules",), "Modules were recorded, but this period has no module call."),
+    Needs.LAYERS: (("modules",), "Modules were recorded, but this period has no module call."),
     Needs.STACKS: (
         ("functions", "own_functions", "stack"),
         "Python calls were recorded, but this period has none of the program's own.",

@@ -159,7 +159,8 @@ class Verdict:
 
     def _fix(self) -> str:
         where, count = "ranks" if self._is_of_ranks else "why --all", len(self.not_looked_for)
-        missing = f"{count} checks need more recorded data: opscope run" if count else ""
+        need = "check needs" if count == 1 else "checks need"
+        missing = f"{count} {need} more recorded data: opscope run" if count else ""
         fix = f"fix: {self.fix.rstrip('.')}" if self.fix else ""
         if not fix and not missing and self.status is not Status.HEALTHY:
             fix = f"look closer: {self.next}"
