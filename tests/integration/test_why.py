@@ -265,6 +265,33 @@ def test_what_is_recorded_can_be_said(tmp_path, options, has_shapes):
     assert not len(trace.table("python_calls"))
 
 
+OWN_LINES = """\
+import torch
+weights = [torch.nn.Parameter(torch.rand(8)) for _ in range(40)]
+optimizer = torch.optim.Adam(weights, foreach=False)
+for step in range(60):
+    for weight in weights:
+        weight.grad = torch.ones(8)
+    optimizer.step()
+"""
+
+
+def test_later_steps_of_a_script_without_functions_have_their_lines(tmp_path):
+    (tmp_path / "train.py").write_text(OWN_LINES)
+    done = run(tmp_path)
+    assert "at train.py:7 in <module> (`optimizer.step()`)" in done.stderr
+    trace = opscope.load(tmp_path / "train.opscope")
+    _, steps = trace.metadata[DETAIL]["stretches"]
+    rows = [
+        row for row in range(len(trace.events)) if trace.event_name(row) == "train.py(1): <module>"
+    ]
+    assert len(rows) == 2
+    first, second = rows
+    edges = steps["start_ns"] - 1_000_000, steps["end_ns"] + 1_000_000
+    assert trace.end_ns[first] <= trace.events["start_ns"][second]
+    assert edges[0] <= trace.events["start_ns"][second] < trace.end_ns[second] <= edges[1]
+
+
 THREAD = """\
 import threading
 def main():
