@@ -853,7 +853,7 @@ class ExecutionTraceWriter:
 
 def assign_lanes(columns: dict[str, NDArray[Any]], *, tracks: int) -> NDArray[np.int32] | None: ...
 
-# native/readers/: Chrome JSON to columns.
+# native/parsers/: Chrome JSON to columns.
 
 class PickledValue:
     """One value of a :class:`PlainPickle`, wherever it is in there."""

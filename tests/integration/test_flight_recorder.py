@@ -41,7 +41,7 @@ def test_a_dump_has_what_happened_and_says_why_it_was_made(tmp_path, model, opti
     trace = opscope.load(place)
     assert {"aten::addmm", "AddmmBackward0"} <= names_of(trace)
     dump = trace.metadata["dump"]
-    assert (dump["reason"], dump["detail"]) == ("asked for", "to see")
+    assert (dump["reason"], dump["detail"]) == ("request", "to see")
     assert 0 < dump["held_s"] < dump["asked_s"] == 30
     assert "not on for longer" in dump["limited_by"]
     assert "test_a_dump_has_what_happened" in dump["python_stacks"]
@@ -302,17 +302,6 @@ def test_it_can_be_started_again_and_from_another_thread(tmp_path, model, optimi
         recorder.dump()
 
 
-def test_dumps_of_recorders_one_after_the_other_do_not_get_in_each_other_s_way(tmp_path):
-    (tmp_path / f".dump-{os.getpid()}-{10**6}").mkdir()  # as a dump that was not finished leaves
-    places = set()
-    for _ in range(3):
-        with flight_recorder(directory=tmp_path, triggers=[]) as recorder:
-            torch.ones(2).add(1)
-            places.add(recorder.dump("once more"))
-    assert len(places) == 3
-    assert all("aten::add" in names_of(opscope.load(place)) for place in places)
-
-
 def test_a_forked_child_has_none_and_may_have_its_own(tmp_path):
     done = run(
         """
@@ -355,23 +344,6 @@ def test_a_profile_beside_it_has_what_it_asked_for(tmp_path, model, optimizer):
     adds = [trace_.event_name(e) for trace_ in (asked, trace) for e in range(len(trace_.events))]
     assert adds.count("aten::addmm") == 1 + 2
     assert not len(trace.table("modules"))
-
-
-def test_a_thousand_threads_come_and_go(tmp_path):
-    with flight_recorder("400ms", directory=tmp_path, triggers=[]) as recorder:
-        for _ in range(100):
-            threads = [threading.Thread(target=lambda: torch.ones(2).add(1)) for _ in range(10)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        trace = opscope.load(recorder.dump(wait=True))
-        until = time.monotonic() + 60
-        while _native.statistics()["threads"] > 50 and time.monotonic() < until:
-            torch.ones(2).add(1)
-            time.sleep(0.01)
-        assert _native.statistics()["threads"] <= 50  # logs of threads that are gone are given back
-    assert "aten::add" in names_of(trace)
 
 
 def test_the_governor_records_less_and_the_dump_says_so(tmp_path):

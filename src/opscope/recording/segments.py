@@ -202,8 +202,8 @@ def _of(recording: Path, folder: Path) -> RecordingSegment:
     about = _about(folder)
     if about["recording"] != recording.name:
         raise TraceFormatError(
-            f"{folder} is no segment of {recording.name}. Move the file without its segments to a "
-            "new folder, and recover it there."
+            f"{folder} is not a segment of {recording.name}. Move the file without its segments "
+            "to a new folder, and recover it there."
         )
     return RecordingSegment(folder, about["rows"], about["first_event"], about["is_last"])
 

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 class ExecutionTraceObserver:
-    """Writes what operators took and returned, and how they called each other, to a JSON file.
+    """Writes arguments and results of operators, and which called which, to a JSON file.
 
-    Takes the place of torch.profiler.ExecutionTraceObserver: register a file, then ``start`` and
+    Replaces torch.profiler.ExecutionTraceObserver: register a file, then call ``start`` and
     ``stop`` any number of times, or pass the object to ``profile(execution_trace_observer=...)``,
-    which does that for the steps it records; ``unregister_callback`` (or ``cleanup``, or the end of
+    which calls them for its recorded steps. ``unregister_callback`` (or ``cleanup``, or the end of
     the object or of the process) writes the file.
 
-    Beyond it: any number of observers may run at once, recording costs a fraction, no tensor is
-    kept alive, the file says when each operator ran and for how long, and ``rf_id`` is the
-    ``Record function id`` of the same operator in the Chrome trace of a profile that ran meanwhile.
+    In addition: several observers may run at once, recording costs a fraction, no tensor is
+    kept alive, nodes have start and duration, and ``rf_id`` is the ``Record function id`` of the
+    same operator in the Chrome trace of a profile that runs at the same time.
     """
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class ExecutionTraceObserver:
         return self.is_running()
 
     def start(self) -> None:
-        """Record from now on. Without effect while running or not registered.
+        """Start recording. No effect while running or not registered.
 
         Raises:
             BridgeError: the recorder cannot be set up; the message says what to install.
@@ -118,7 +118,7 @@ class ExecutionTraceObserver:
             _say_which_process_groups()
 
     def stop(self) -> None:
-        """Record no more, until started again. Without effect while not running."""
+        """Stop recording. No effect while not running."""
         if self._file is not None:
             self._file.stop()
 

@@ -99,7 +99,7 @@ def test_segments_of_another_recording_are_refused(recording, command_line):
     about.write_text(about.read_text().replace(recording.name, ".recording-1-2.opscope"))
     for command in ("summary", "doctor --recover"):
         outcome = command_line(command, recording.parent)
-        assert outcome.code == 1 and "is no segment of" in outcome.err.replace("\n", " ")
+        assert outcome.code == 1 and "is not a segment of" in outcome.err.replace("\n", " ")
     assert recording.exists()
 
 

@@ -252,8 +252,6 @@ class RecordingSession:
         options = self._options
         return EndRequest(
             destination=destination,
-            sort_by=options.sort_by,
-            row_limit=options.row_limit,
             table=options.table,
             why=options.why,
             rank=self._rank,

@@ -20,8 +20,8 @@ class SlowStep(Trigger):
     Steps are those of ``profile.step()`` or of the recorder's own ``step()``; in a program that
     calls neither, of the first optimizer that steps.
 
-    What the step's thread waited for a CPU does not count. Where the kernel does not count that,
-    all of a step's time does; so does time in which the process was stopped (Ctrl-Z).
+    Waits of the step's thread for a CPU do not count. If the kernel does not count these waits, the
+    whole step counts. Time in which the process was stopped (Ctrl-Z) counts.
     """
 
     name = "slow step"
@@ -33,14 +33,15 @@ class SlowStep(Trigger):
         warm_up: int = 20,
         at_least: str | float = "50ms",
     ) -> None:
-        """Say what is slow.
+        """Set the limit.
 
         Args:
-            factor: how many times as long.
-            quantile: of the steps before; 0.5 is their median.
-            warm_up: steps that are never slow, because they import, compile and choose algorithms.
-            at_least: by how much a slow step is longer than the median: where steps take a
-                millisecond, a busy machine makes some of them ten times as long.
+            factor: ratio to the quantile.
+            quantile: of the previous steps; 0.5 is their median.
+            warm_up: number of first steps that never count, because they import, compile and choose
+                algorithms.
+            at_least: minimum difference to the median: on a busy machine some steps of a
+                millisecond take ten times as long.
 
         Raises:
             UsageError: one of them makes no sense.
