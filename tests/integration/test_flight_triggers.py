@@ -272,4 +272,4 @@ def test_what_is_refused_is_counted_and_said(tmp_path, capfd):
         with pytest.raises(LifecycleError, match="the limit is 0 MiB"):
             recorder.dump()
         assert list(recorder.status().refused.values()) == [1]
-    assert "no dump for asked for" in capfd.readouterr().err
+    assert "no dump for request" in capfd.readouterr().err

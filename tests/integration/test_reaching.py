@@ -78,7 +78,7 @@ def test_start_and_stop_are_two_commands(runtime):
         assert command("attach", "--start", program.pid).returncode == 0
         again = command("attach", "--start", program.pid)
         assert again.returncode == 1
-        assert "already records" in again.stderr
+        assert "already recording" in again.stderr
         assert command("attach", "--stop", program.pid, "-o", "taken").returncode == 0
         nothing = command("attach", "--stop", program.pid)
         assert "It does not record" in nothing.stderr

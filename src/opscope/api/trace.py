@@ -251,7 +251,7 @@ class Trace(TraceData):
             UsageError: there is no such format, the trace lacks its data, or
                 ``path`` cannot be written.
         """
-        from opscope.export.formats import export_trace
+        from opscope.export.all_formats import export_trace
 
         export_trace(self, format, path)
 

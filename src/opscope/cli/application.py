@@ -29,7 +29,7 @@ COMMANDS = {
     "why": "Show why a step takes as long as it does: each cause, and what to change.",
     "memory": "Show what filled the memory at its peak: categories, modules, operators, functions.",
     "ranks": "Compare the ranks of a job: which rank the others wait for, why, and where.",
-    "diff": "Compare two versions of a program: what is slower, what is more, what only moved.",
+    "diff": "Compare two versions of a program: time, calls, memory, and where work moved.",
     "report": "Write an HTML page that shows a trace: timeline, operators, modules, memory, steps.",
     "view": "Show a trace of any length in the browser.",
     "export": "Convert a trace to another format, or run its operators again.",

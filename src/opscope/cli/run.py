@@ -2,13 +2,13 @@
 
 The program needs no change: it gets the same arguments, writes the same standard output and ends
 with the same exit code. opscope prints to standard error. Recording begins when the program imports
-torch: operators all the time, and some steps in full detail, so that opscope can say why the
-program is slow (--record). Code of the program that uses torch.profiler records with opscope too;
-OPSCOPE_DROP_IN=0 keeps torch's own profiler for it.
+torch: operators during the whole run, and some steps in detail, so that opscope can say why the
+program is slow (--record). torch.profiler in the program also records with opscope;
+OPSCOPE_DROP_IN=0 disables this.
 
-The trace is written however the program ends. If the process is killed, crashes, or calls
-os._exit() or os.exec*(), a watchdog process writes the trace from a file that the recording is kept
-in. `opscope doctor --recover` does the same by hand.
+The trace is written after every kind of end. If the process is killed, crashes, or calls os._exit()
+or os.exec*(), a watchdog process writes the trace from the file of the recording. If the watchdog
+was killed too, run `opscope doctor --recover`.
 """
 
 from __future__ import annotations
@@ -94,14 +94,15 @@ def _add_what_to_record(parser: Parser) -> None:
     group.add_argument(
         "--why",
         action="store_true",
-        help="Print what to change in full, at the end.",
+        help="At the end, print every problem with its line, its fix and the saving.",
     )
     group.add_argument(
         "--record",
         metavar="WHAT[,WHAT]",
         type=what_to_record,
-        help="Record the same data all the time: operators, and the data of the options below. "
-        "[default: operators all the time, and some steps in full detail]",
+        help="Record this data during the whole run, and nothing in detail: operators, and the "
+        "data of the options below. [default: operators during the whole run, and some steps "
+        "in detail]",
     )
     add_switches(group)
     group.add_argument("--flops", action="store_true", help="Estimate floating-point operations.")
@@ -119,8 +120,9 @@ def _add_what_to_record(parser: Parser) -> None:
     group.add_argument(
         "--http",
         metavar="HOST:PORT",
-        help="Record nothing until POST /start_profile over HTTP, with serving engines' paths. "
-        "Needs the token that is printed, or OPSCOPE_HTTP_TOKEN. Goes with --flight-recorder.",
+        help="Record only from POST /start_profile to POST /stop_profile, as serving engines do. "
+        "Requests need the printed token, or that of OPSCOPE_HTTP_TOKEN. Can be combined with "
+        "--flight-recorder.",
     )
     group.add_argument(
         "--children",
@@ -329,8 +331,8 @@ def _refuse_what_excludes(asked: Namespace) -> None:
         for name in (*_OF_WHOLE_RUNS, *(() if asked.flight_recorder else _OF_RECORDINGS)):
             if getattr(asked, name):
                 raise UsageError(
-                    "Over HTTP a request says what to record, and the run itself records nothing: "
-                    f"--http does not go with {_option_of(name)}. {drop}"
+                    "With --http, each request chooses what to record: "
+                    f"--http excludes {_option_of(name)}. {drop}"
                 )
     if asked.flight_recorder is not None:
         for name in _OF_WHOLE_RUNS:

@@ -76,9 +76,9 @@ class ComparedAccounts:
     """The main threads of several processes.
 
     Attributes:
-        processes: in their order.
-        shares: of the time, by process and cause, shape (processes, causes).
-        step_ns: what a step took on average, per process; -1 without steps.
+        processes: the processes, in order.
+        shares: share of each cause in the time of each process, shape (processes, causes).
+        step_ns: mean duration of a step of each process; -1 without steps.
     """
 
     processes: tuple[Partition, ...]
@@ -87,23 +87,22 @@ class ComparedAccounts:
 
     @property
     def causes(self) -> list[Cause]:
-        """Those that there are, by how much they are on average, most first."""
+        """The causes that occur, that with the largest mean share first."""
         mean = self.shares.mean(axis=0)
         return [Cause(cause) for cause in np.argsort(-mean, kind="stable").tolist() if mean[cause]]
 
     @property
     def compared(self) -> int:
-        """How many are alike, so that what one has more of means something; 0 for too few."""
+        """Number of comparable processes; 0 if there are too few."""
         count = int(self._alike.sum())
         return count if count >= FEWEST else 0
 
     @property
     def differences(self) -> list[DifferingShare]:
-        """What processes have more of than the median, largest first.
+        """Causes in which a process exceeds the median, largest difference first.
 
-        Ranks are compared with ranks, where there are any: who started them does something else;
-        and what makes steps with what makes steps, where anything does.
-        Of two neither is in the middle, so there is nothing to say.
+        Ranks are compared with ranks only, and processes with steps with those that have steps.
+        Two processes have no median, so the list is empty.
         """
         shares = {
             cause.title: dict(zip(self.processes, self.shares[:, cause].tolist(), strict=True))

@@ -18,13 +18,12 @@ HOSTILE = "import os; open(os.environ['MARK'], 'a').write(__file__ + '\\n'); rai
 
 STARTERS = {
     "cli/run.py": "own_python",
-    "live/flight/dump_writer.py": "what it was given",
     "launch/keeper_process.py": "what it was given",
     "launch/process_end.py": "what it was given",
     "recording/bridge/bridge_compiler.py": "the compiler",
     "recording/streams/keeper.py": "bare_python",
     "jobs/rollup/workers.py": "own_python",
-    "readers/recorded_run.py": "opscope_command",
+    "parsers/recorded_run.py": "opscope_command",
 }
 """Every file that starts a process, and what with. What a keeper is given is of ``own_python``."""
 

@@ -74,7 +74,7 @@ def test_garbage_collections():
     once = found(build_trace([span("aten::mm", 0, 100), *young, pause("gc: generation 2", 50, 90)]),
                  "garbage-collections")  # fmt: skip
     assert once.saved_ns == 20 * MICROSECOND and once.time_ns == 60 * MICROSECOND
-    assert "came once" in once.saved_by
+    assert "ran once" in once.saved_by
     assert found(build_trace([span("aten::mm", 0, 100)]), "garbage-collections") is None
 
 

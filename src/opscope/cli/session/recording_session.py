@@ -108,7 +108,6 @@ class RecordingSession:
             saves=False,
             rank=self._rank,
             process=self._process,
-            is_left_to_others=True,
             when_refused=lambda reason: self._messages.say(
                 "the recording is only in memory until the program ends, because this folder "
                 f"is not writable: {folder}: {reason}"
