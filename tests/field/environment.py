@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -14,18 +17,39 @@ from field.libraries import BESIDE, BUILDING, Library
 TREE = Path(__file__).resolve().parents[2]
 FOLDER = TREE / "build" / "field"
 PYTHON = FOLDER / "venv" / "bin" / "python"
+COUNTER = FOLDER / "operator_counter.so"
+_INSTALLED = FOLDER / "installed"
+"""A copy: the hook of an editable install would be one of the program's importers."""
 
 
 def make_environment() -> None:
-    """An interpreter that sees the packages of development, and the tree's sources before them."""
+    """An interpreter that sees the packages of development, and the tree's opscope before them."""
+    _copy_opscope()
     if PYTHON.exists():
         return
     FOLDER.mkdir(parents=True, exist_ok=True)
     _run(sys.executable, "-m", "venv", "--without-pip", str(FOLDER / "venv"))
-    # Paths alone: the hook of an editable install would be one of the program's importers.
-    beside = [str(TREE / "src"), *(path for path in sys.path if path.endswith("site-packages"))]
+    beside = [str(_INSTALLED), *(path for path in sys.path if path.endswith("site-packages"))]
     _site().joinpath("beside.pth").write_text("".join(f"{path}\n" for path in beside))
     _install(BESIDE)
+    _compile_counter()
+
+
+def _copy_opscope() -> None:
+    shutil.rmtree(_INSTALLED, ignore_errors=True)
+    for name in ("opscope", "opscope_pytest"):
+        for folder in importlib.import_module(name).__path__:  # an editable install has several
+            shutil.copytree(folder, _INSTALLED / name, dirs_exist_ok=True)
+
+
+def _compile_counter() -> None:
+    found = importlib.util.find_spec("torch")
+    assert found is not None and found.origin is not None
+    torch = Path(found.origin).parent
+    source = Path(__file__).parent / "operator_counter.cpp"
+    options = ("-O1", "-std=c++20", "-shared", "-fPIC", f"-I{torch / 'include'}")
+    libraries = (f"-L{torch / 'lib'}", "-ltorch_cpu", "-lc10")
+    _run(os.environ.get("CXX", "g++"), *options, str(source), *libraries, "-o", str(COUNTER))
 
 
 def install(library: Library) -> None:

@@ -38,7 +38,8 @@ LIBRARIES = (
     Library(
         "einops",
         "einops==0.8.2",
-        "einops/tests/test_ops.py einops/tests/test_layers.py",
+        "einops/tests/test_ops.py einops/tests/test_layers.py "
+        "--deselect=einops/tests/test_ops.py::test_torch_compile_with_dynamic_shape",
         (("EINOPS_TEST_BACKENDS", "numpy,torch"),),
     ),
     Library("torchmetrics", "torchmetrics==1.9.0"),
@@ -91,4 +92,26 @@ LIBRARIES = (
         "multipledispatch==1.0.0",
     ),
     Library("kornia", "kornia==0.9.0 kornia-rs==0.2.0"),
+    Library("diffusers", "diffusers==0.42.1"),
+    Library("monai", "monai==1.6.1"),
+    Library(
+        "keras",
+        "keras==3.15.1 absl-py==2.5.1 namex==0.1.0 h5py==3.16.0 optree==0.20.0 ml-dtypes==0.6.0",
+        variables=(("KERAS_BACKEND", "torch"),),
+    ),
+    Library(
+        "x_transformers",
+        "x-transformers==2.31.10 torch-einops-utils==0.2.0 einx==0.4.3 frozendict==2.5.1 "
+        "loguru==0.7.3",
+    ),
+    Library("pytorch_optimizer", "pytorch-optimizer==4.1.0"),
+    Library("pytorch_metric_learning", "pytorch-metric-learning==2.9.0"),
+    Library("torchsde", "torchsde==0.2.6 trampoline==0.1.2 boltons==26.2.0"),
+    Library("torchcde", "torchcde==0.2.5 torchdiffeq==0.2.5"),
+    Library("zuko", "zuko==1.6.0"),
+    Library("geoopt", "geoopt==0.5.1"),
+    Library("higher", "higher==0.2.1"),
+    Library("ema_pytorch", "ema-pytorch==0.8.3"),
+    Library("tensorly", "tensorly==0.10.0", variables=(("TENSORLY_BACKEND", "pytorch"),)),
+    Library("torchinfo", "torchinfo==1.8.0"),
 )

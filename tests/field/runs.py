@@ -5,46 +5,61 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
+import time
 from pathlib import Path
 
-from field.environment import FOLDER, PYTHON, folder_of_tests
+from field.environment import COUNTER, FOLDER, PYTHON, folder_of_tests
 from field.libraries import Library
 from field.outcome import Outcome, outcome_of
 
-PROGRAMS = Path(__file__).parent / "programs"
-LIMIT_SECONDS = 300
+HERE = Path(__file__).parent
+LIMIT_SECONDS = 600
+_RUN = ("-m", "opscope", "run")
 MODES = {
-    "default": (),
-    "everything": ("--shapes", "--memory", "--stack", "--modules"),
-    "why": ("--why",),
-    "flight": ("--flight-recorder", "30s"),
-    "beside": (),
+    "default": _RUN,
+    "everything": (*_RUN, "--shapes", "--memory", "--stack", "--modules", "--asyncio", "--flops"),
+    "flight": (*_RUN, "--flight-recorder", "30s"),
+    "children": (*_RUN, "--children"),
+    "drop-in": ("-m", "opscope.drop_in"),
+    "beside": _RUN,
 }
-"""Options of ``opscope run``. `beside` leaves torch's profiler to itself."""
+"""What is before the program. `beside` leaves torch's profiler to itself."""
+COMPLETE = ("default", "everything", "beside")
+"""Modes whose trace has every operator of the process."""
 
 
 def run(library: Library, mode: str | None) -> Outcome:
-    """Run its part under ``opscope run``, or plain where there is no mode."""
+    """Run its part, recorded in a mode of :data:`MODES`; plain without one."""
     folder = FOLDER / "runs" / f"{library.name}-{mode or 'plain'}"
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    tests = folder / "tests.xml"
+    work = folder / "work"
+    (work / "tmp").mkdir(parents=True)
     if library.tests:
         settings = folder / "pytest.ini"  # neither this project's nor its own
         settings.write_text("[pytest]\n")
         home = folder_of_tests(library)
-        options = ["-q", "-p", "no:cacheprovider", f"--junitxml={tests}", "-c", str(settings)]
-        program = ["-m", "pytest", *options, f"--rootdir={home}", *library.tests.split()]
+        options = ["-q", "-p", "no:cacheprovider", f"--junitxml={folder / 'tests.xml'}"]
+        options += ["-c", str(settings), f"--rootdir={home}"]
+        program = ["-m", "pytest", *options, *library.tests.split()]
     else:
-        program, home = [str(PROGRAMS / f"with_{library.name}.py")], folder
-    under = [] if mode is None else ["-m", "opscope", "run", *MODES[mode], "-o", str(folder / "o")]
-    drop_in = {"OPSCOPE_DROP_IN": "0"} if mode == "beside" else {}
+        program, home = [str(HERE / "programs" / f"with_{library.name}.py")], work
+    under = MODES[mode] if mode else ()
+    trace = ("-o", str(folder / "trace")) if under[:3] == _RUN else ()
+    witness = [str(HERE / "witness.py"), str(COUNTER), str(folder / "seen.json")]
+    begun = time.monotonic()
     with (folder / "output").open("wb") as output, (folder / "errors").open("wb") as errors:
         try:
             code = subprocess.run(
-                [str(PYTHON), *under, *program],
+                [str(PYTHON), *under, *trace, *witness, *program],
                 cwd=home,
-                env={**os.environ, **_SAME_EVERY_TIME, **dict(library.variables), **drop_in},
+                env={
+                    **os.environ,
+                    **_SAME_EVERY_TIME,
+                    **dict(library.variables),
+                    **({"OPSCOPE_DROP_IN": "0"} if mode == "beside" else {}),
+                    "TMPDIR": str(work / "tmp"),
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=errors,
@@ -52,14 +67,31 @@ def run(library: Library, mode: str | None) -> Outcome:
             ).returncode
         except subprocess.TimeoutExpired:
             code = 124
-    texts = [(folder / name).read_text(errors="replace") for name in ("output", "errors")]
-    return outcome_of(code, *texts, tests)
+    seconds = time.monotonic() - begun
+    recorded = _operators_of(folder / "trace") if mode in COMPLETE else None
+    return outcome_of(code, folder, {work, home}, seconds, recorded)
 
 
+def _operators_of(trace: Path) -> dict[str, int] | None:
+    """Operators by name, read by a process of its own: such traces can be large."""
+    said = subprocess.run([sys.executable, "-c", _COUNT, trace], capture_output=True, text=True)
+    rows = (line.rpartition("\t") for line in said.stdout.splitlines() if line)
+    return None if said.returncode else {name: int(count) for name, _, count in rows}
+
+
+_COUNT = """
+import sys, opscope
+rows = opscope.load(sys.argv[1]).sql(
+    "select name, count(*) from named_events where kind = 'operator' group by name"
+).fetchall()
+print(*(f"{name}\\t{count}" for name, count in rows), sep="\\n")
+"""
 _SAME_EVERY_TIME = {
     "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
     "OMP_NUM_THREADS": "1",
     "HF_HUB_OFFLINE": "1",
     "CUDA_VISIBLE_DEVICES": "",
     "COLUMNS": "200",
+    "OPSCOPE_END_WAIT": "120",
 }

@@ -92,6 +92,41 @@ def test_steps_are_counted(server):
     assert count(trace, "aten::mm") == 2
 
 
+def test_stages_are_counted_and_judged_apart(server):
+    asked = {"num_steps": 2, "profile_by_stage": True}
+    assert ask(server.port, "POST", "/start_profile", asked)[0] == 200
+    server.control.step_ended()
+    for stage in ["prefill", "decode", "decode", "decode", "prefill", "decode"]:
+        with opscope.record_function(stage):
+            multiply(3 if stage == "prefill" else 1)
+        server.control.step_ended(stage)
+    status, verdict = verdict_when_written(lambda: ask(server.port, "GET", "/verdict"))
+    assert status == 200, verdict
+    stages = verdict["stages"]
+    assert {name: stage["steps"] for name, stage in stages.items()} == {"prefill": 2, "decode": 3}
+    assert stages["prefill"]["operators"][0]["name"] in ("aten::mm", "aten::ones", "aten::fill_")
+    assert any(line.startswith("decode: 3 steps") for line in verdict["lines"])
+
+
+def test_steps_end_on_two_threads_at_once(server):
+    step = server.control.step_ended
+
+    def end_steps():
+        for _ in range(2000):
+            step()
+
+    for _ in range(5):
+        assert ask(server.port, "POST", "/start_profile", {"num_steps": 50})[0] == 200
+        threads = [threading.Thread(target=end_steps) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        wait_until(lambda: not ask(server.port, "GET", "/profile_status")[1]["recording"])
+        status, verdict = verdict_when_written(lambda: ask(server.port, "GET", "/verdict"))
+        assert status == 200, verdict
+
+
 HOSTILE = [
     (b"POST /start_profile HTTP/1.1\r\nHost: localhost\r\n\r\n", 401),
     (b"POST /start_profile HTTP/1.1\r\nHost: evil\r\n\r\n", 421),

@@ -3,7 +3,7 @@
 vLLM's are ``execute_context_2(1024)_generation_14(14)``: requests and, in brackets, their tokens.
 SGLang's are ``step[prefill bs=2 toks=1024]``, ``step[DECODE bs=14 ...]``,
 ``step[mixed bs=16 ext=1024 dec=14]``, ``step[MIXED bs=66 c=2 g=64 c_sq=2048 ...]`` and
-``step[idle]``.
+``step[idle]``. Any server's are ``prefill``, ``extend`` and ``decode``, without numbers.
 """
 
 from __future__ import annotations
@@ -41,6 +41,24 @@ class EnginePhase(IntEnum):
 
 
 @dataclass(frozen=True)
+class PhaseSummary:
+    """The steps of one phase; times in nanoseconds, ``requests`` is the mean of a batch."""
+
+    phase: EnginePhase
+    steps: int
+    median_ns: int
+    p99_ns: int
+    total_ns: int
+    requests: float
+    tokens: int
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Of the time in its steps."""
+        return self.tokens * 1e9 / max(self.total_ns, 1)
+
+
+@dataclass(frozen=True)
 class EngineSteps(ShownResult):
     """One row per step, in order of start; arrays have shape (steps,).
 
@@ -70,28 +88,50 @@ class EngineSteps(ShownResult):
     def __str__(self) -> str:
         return "\n".join([str(self._shown()), *self.slow])
 
-    def _shown(self) -> ShownTable:
-        """By phase; tokens a second are of the time in its steps."""
-        rows = []
+    def by_phase(self) -> list[PhaseSummary]:
+        """Of each phase that there is."""
+        found = []
         for phase in EnginePhase:
             mine = self.phase == phase
             if not mine.any():
                 continue
-            tokens = int((self.prefill_tokens + self.decode_tokens)[mine].sum())
-            took = int(self.duration_ns[mine].sum())
-            rows.append(
-                [
-                    phase.name.lower(),
-                    f"{int(mine.sum()):,}",
-                    time_text(int(np.median(self.duration_ns[mine]))),
-                    time_text(int(np.percentile(self.duration_ns[mine], 99))),
-                    f"{np.mean(self.requests[mine]):.1f}",
-                    f"{tokens:,}",
-                    f"{tokens * 1e9 / max(took, 1):,.0f}",
-                ]
+            took = self.duration_ns[mine]
+            found.append(
+                PhaseSummary(
+                    phase,
+                    steps=int(mine.sum()),
+                    median_ns=int(np.median(took)),
+                    p99_ns=int(np.percentile(took, 99)),
+                    total_ns=int(took.sum()),
+                    requests=float(np.mean(self.requests[mine])),
+                    tokens=int((self.prefill_tokens + self.decode_tokens)[mine].sum()),
+                )
             )
+        return found
+
+    def _shown(self) -> ShownTable:
+        """By phase; tokens a second are of the time in its steps."""
+        rows = [
+            [
+                one.phase.name.lower(),
+                f"{one.steps:,}",
+                time_text(one.median_ns),
+                time_text(one.p99_ns),
+                f"{one.requests:.1f}",
+                f"{one.tokens:,}",
+                f"{one.tokens_per_s:,.0f}",
+            ]
+            for one in self.by_phase()
+        ]
         columns = ["phase", "steps", "median", "p99", "requests", "tokens", "tokens a second"]
         return ShownTable(f"{len(self):,} steps of the engine", columns, rows, "")
+
+
+_PLAIN = {
+    "prefill": EnginePhase.PREFILL,
+    "extend": EnginePhase.PREFILL,
+    "decode": EnginePhase.DECODE,
+}
 
 
 def find_engine_steps(trace: TraceData) -> EngineSteps:
@@ -124,6 +164,8 @@ def _about(name: str) -> tuple[int, int, int, int] | None:
         if not contexts:
             phase = EnginePhase.DECODE if generations else EnginePhase.OTHER
         return phase, contexts + generations, context_tokens, generated
+    if name in _PLAIN:
+        return _PLAIN[name], 0, 0, 0
     if found := _SGLANG.fullmatch(name):
         said = dict(pair.split("=") for pair in found[2].split())
         number = {key: min(int(value), 1 << 40) for key, value in said.items()}

@@ -27,6 +27,7 @@ from opscope.errors import TraceFormatError, UsageError
 from opscope.export.all_formats import FORMATS
 from opscope.export.collapsed_stacks import FORMAT as STACKS
 from opscope.export.collapsed_stacks import METRICS, check_metric, write_own_stacks
+from opscope.export.confidential_copy import confidential_copy
 from opscope.export.format import Format, find_format, format_of_file
 from opscope.export.output_file import write_file
 from opscope.jobs.saving import save_trace
@@ -89,6 +90,19 @@ def options(parser: Parser) -> None:
         metavar="METRIC",
         help=f"Weight of stacks: {', '.join(METRICS)}. [default: {METRICS[0]}]",
     )
+    group = parser.add_argument_group("for other people")
+    group.add_argument(
+        "--no-arguments",
+        action="store_true",
+        help="Leave out values of arguments, texts of annotations and the command line. Sizes of "
+        "tensors stay.",
+    )
+    group.add_argument(
+        "--hash-names",
+        action="store_true",
+        help="Besides, leave out source lines and host names, and replace names of the program's "
+        "files, functions, modules, annotations and threads by hashes.",
+    )
     group = parser.add_argument_group("with --replay")
     group.add_argument(
         "--repeat",
@@ -120,6 +134,9 @@ def main(asked: Namespace) -> None:
         check_metric(asked.metric)
         write = functools.partial(write_own_stacks, metric=asked.metric)
     messages, chosen = Messages(), choose_trace(asked)
+    is_confidential = asked.no_arguments or asked.hash_names
+    if is_confidential and chosen.is_of_several:
+        raise UsageError("--no-arguments and --hash-names need one process. Choose it with --rank.")
     if wanted is _TRACE and chosen.is_of_several:
         with messages.progress(f"writing {asked.output}"):
             chosen.job.save(asked.output)
@@ -127,6 +144,8 @@ def main(asked: Namespace) -> None:
     loaded = open_traces(chosen)
     if loaded.is_empty:
         raise TraceFormatError(f"{chosen.path} contains no events, so no file was written.")
+    if is_confidential:
+        loaded = confidential_copy(loaded, names=asked.hash_names)
     with messages.progress(f"writing {asked.output}"):
         write(loaded, os.fspath(asked.output))
     messages.say(f"wrote {asked.output}")

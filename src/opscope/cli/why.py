@@ -194,9 +194,7 @@ def _of_all(found: Mapping[Partition, Why], job: Job) -> Result:
 
 def _differences(compared: ComparedAccounts) -> Iterator[str]:
     for one in compared.differences[:_MOST_DIFFERENCES]:
-        yield difference_text(
-            one.cause.title, one.share, one.process, one.middle, compared.compared
-        )
+        yield difference_text(one.what, one.share, one.process, one.middle, compared.compared)
     if not compared.differences and compared.compared:
         yield "No process differs much from the others."
     yield "Choose one process to see its causes and findings."

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from opscope.base.notice import notice
+from opscope.base.quantity_text import nanoseconds
 from opscope.columns.names import STEP_PREFIX
 from opscope.errors import LifecycleError, OpscopeError
 from opscope.integrations.trackers import log_outcome
@@ -19,6 +21,8 @@ from opscope.recording.facts.process_facts import launched_rank
 from opscope.torch_api.annotate import record_function
 from opscope.torch_api.profile_recording import ProfileRecording
 from opscope.torch_api.settings import ProfileSettings
+
+_SAMPLED_STEPS = 2
 
 
 class TrainingSession:
@@ -35,6 +39,7 @@ class TrainingSession:
         *,
         flight: str | float | None = "30s",
         patience_s: float = 60.0,
+        every: str | float | None = None,
     ) -> None:
         """Prepare one.
 
@@ -43,6 +48,11 @@ class TrainingSession:
                 the flight recorder.
             flight: time that the flight recorder keeps; None: no flight recorder.
             patience_s: how long the end of the training waits for the verdict, in seconds.
+            every: record two more steps every so often (``"4h"``, or seconds), each time to a
+                folder ``step-N`` with verdict and page; None: only those at the start.
+
+        Raises:
+            UsageError: ``every`` is not a time.
         """
         self._folder = Path(os.path.abspath(output_dir))
         self._flight_s, self._patience_s = flight, patience_s
@@ -53,6 +63,9 @@ class TrainingSession:
         self._has_enough = False
         self._span: record_function | None = None
         self._steps, self._process = 0, os.getpid()
+        self._every_s = None if every is None else nanoseconds(every, "every=") / 1e9
+        self._next_s = 0.0  # when steps are sampled again
+        self._sample: tuple[HostedRecording, ProfileRecording, int] | None = None  # until a step
         self.outcome: HostedOutcome | None = None
 
     @property
@@ -86,14 +99,17 @@ class TrainingSession:
         """A step of the optimizer has ended; choose whether the next one is recorded."""
         self.name(None)
         self._steps += 1
-        if self._detailed is None or os.getpid() != self._process:
+        if self._hosted is None or os.getpid() != self._process:
             return
         try:
+            if self._detailed is None:
+                return self._sample_now_and_then()
             self._detailed.step_ended()
             if self._has_enough:
                 self._leave()
+                self._next_s = time.monotonic() + (self._every_s or 0)
         except (OpscopeError, OSError) as error:
-            self._detailed = None
+            self._detailed = self._every_s = None
             notice(f"{error} The training runs on without being recorded.")
 
     def name(self, part: str | None) -> None:
@@ -116,6 +132,7 @@ class TrainingSession:
         self.name(None)
         self._stop_flight()
         try:
+            self._end_sample()
             self._leave()
             self.outcome = self._hosted.outcome(self._patience_s)
         except (OpscopeError, OSError) as error:
@@ -144,6 +161,24 @@ class TrainingSession:
         recording.stop()
         self._hosted.leave(recording)
 
+    def _sample_now_and_then(self) -> None:
+        if self._sample is not None:
+            if self._steps >= self._sample[2]:
+                self._end_sample()
+        elif self._every_s is not None and time.monotonic() >= self._next_s:
+            hosted = HostedRecording(self._folder / f"step-{self._steps}", WHY_ARGUMENTS)
+            recording = hosted.new()
+            recording.start()
+            self._sample = hosted, recording, self._steps + _SAMPLED_STEPS
+
+    def _end_sample(self) -> None:
+        if self._sample is None:
+            return
+        (hosted, recording, _), self._sample = self._sample, None
+        self._next_s = time.monotonic() + (self._every_s or 0)
+        recording.stop()
+        hosted.leave(recording)
+
     def _stop_flight(self) -> None:
         if self._flight is not None:
             with contextlib.suppress(LifecycleError):
@@ -158,5 +193,7 @@ class TrainingSession:
                 self._detailed.finish()
             if self._recording is not None:
                 self._recording.stop()
-        self._hosted = self._recording = self._detailed = None
+            if self._sample is not None:
+                self._sample[1].stop()
+        self._hosted = self._recording = self._detailed = self._sample = None
         self.name(None)

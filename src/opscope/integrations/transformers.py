@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from transformers import TrainerCallback
+from transformers.trainer_callback import CallbackHandler
 
 from opscope.integrations.session import TrainingSession
 from opscope.integrations.trackers import PREFIX, flat_metrics, log_outcome
@@ -19,9 +20,9 @@ _LAST_LOG = "train_runtime"
 class OpscopeCallback(TrainerCallback):
     """Says at the end of ``trainer.train()`` why its steps take so long, at which line.
 
-    ``OpscopeCallback().add_to(trainer)`` has the verdict in all that the Trainer reports to;
-    ``callbacks=[OpscopeCallback()]`` in ``trainer.state.log_history``, and in W&B and MLflow where
-    a run is active. Steps, evaluations and checkpoints are spans.
+    ``Trainer(..., callbacks=[OpscopeCallback()])``: the verdict is in ``trainer.state.log_history``
+    and in all that the Trainer reports to; W&B and MLflow get the page as well. Steps, evaluations
+    and checkpoints are spans.
     """
 
     def __init__(self, output_dir: str | os.PathLike[str] | None = None, **options: Any) -> None:
@@ -29,15 +30,9 @@ class OpscopeCallback(TrainerCallback):
         self._output_dir, self._options = output_dir, options
         self.session: TrainingSession | None = None
 
-    def add_to(self, trainer: Any) -> OpscopeCallback:
-        """Add this before the Trainer's reporters, so that these log the verdict as well."""
-        trainer.add_callback(self)
-        callbacks = trainer.callback_handler.callbacks
-        callbacks.insert(0, callbacks.pop(callbacks.index(self)))
-        return self
-
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Record from now on."""
+        self._come_first(sys._getframe(1).f_locals.get("self"))
         folder = self._output_dir or Path(args.output_dir) / "opscope"
         self.session = TrainingSession(folder, **self._options)
         self.session.begin()
@@ -75,6 +70,12 @@ class OpscopeCallback(TrainerCallback):
         """Also of a training that logged nothing at its end."""
         if self.session is not None:
             self.session.end(step=state.global_step)
+
+    def _come_first(self, caller: object) -> None:
+        """Before the reporters, so that they log the verdict; a Trainer puts it behind them."""
+        if isinstance(caller, CallbackHandler):  # which no argument of a callback leads to
+            others = [callback for callback in caller.callbacks if callback is not self]
+            caller.callbacks = [self, *others]
 
     def _name_next(self, evaluates: bool, saves: bool) -> None:
         if self.session is None:

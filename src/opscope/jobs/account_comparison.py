@@ -72,23 +72,6 @@ def compare_shares_of(
 _SHOWN, _SHOWN_PROCESSES = 5, 20
 
 
-@dataclass(frozen=True)
-class Difference:
-    """A process that has more of a cause than others.
-
-    Attributes:
-        process: which.
-        cause: of what.
-        share: of its time.
-        middle: the median share of all.
-    """
-
-    process: Partition
-    cause: Cause
-    share: float
-    middle: float
-
-
 @dataclass(frozen=True, eq=False)
 class ComparedAccounts(ShownResult):
     """The main threads of several processes.
@@ -116,23 +99,19 @@ class ComparedAccounts(ShownResult):
         return count if count >= FEWEST else 0
 
     @property
-    def differences(self) -> list[Difference]:
+    def differences(self) -> list[DifferingShare]:
         """Causes in which a process exceeds the median, largest difference first.
 
         Ranks are compared with ranks only, and processes with steps with those that have steps.
         Two processes have no median, so the list is empty.
         """
-        causes = {cause.title: cause for cause in self.causes}
         shares = {
-            title: dict(zip(self.processes, self.shares[:, cause].tolist(), strict=True))
-            for title, cause in causes.items()
+            cause.title: dict(zip(self.processes, self.shares[:, cause].tolist(), strict=True))
+            for cause in self.causes
         }
         alike = {self.processes[row] for row in np.flatnonzero(self._alike)}
-        return [
-            Difference(one.process, causes[one.what], one.share, one.middle)
-            for one in compare_shares_of(shares, alike).differing
-            if one.share > one.middle
-        ]
+        differing = compare_shares_of(shares, alike).differing
+        return [one for one in differing if one.share > one.middle]
 
     def __repr__(self) -> str:
         causes = self.causes[:_SHOWN]

@@ -62,9 +62,10 @@ class HostedRecording:
     distributed job the last two have its number in their names.
     """
 
-    def __init__(self, folder: Path, arguments: Mapping[str, Any]) -> None:
-        """``arguments``: of :class:`opscope.profile`."""
+    def __init__(self, folder: Path, arguments: Mapping[str, Any], by_stage: bool = False) -> None:
+        """``arguments``: of :class:`opscope.profile`; ``by_stage``: prefill and decode apart."""
         self._arguments, self._rank = arguments, launched_rank()
+        self._by_stage = by_stage
         report = f"report{_of_rank()}.html"
         self.files = Destination(folder / "trace.opscope", report=folder / report)
         self.verdict = folder / verdict_name()
@@ -92,6 +93,7 @@ class HostedRecording:
             OSError, OpscopeError: it cannot be left to one, or not be written here.
         """
         request = EndRequest(self.files, _folder(), rank=self._rank, verdict=self.verdict)
+        request = replace(request, by_stage=self._by_stage)
         file = recording.stream_file
         if file is None:  # nothing could be written while it ran, or another recording has the file
             saved = recording.trace.save(self.files.trace, rank=self._rank)

@@ -57,6 +57,7 @@ class EndRequest:
     job: JobRequest | None = None  # all processes are to be shown now
     # JSON file for the verdict, which its process reads; then nothing is printed
     verdict: Path | None = None
+    by_stage: bool = False  # the verdict says more: of each stage of a serving engine
 
     @property
     def makes_a_trace(self) -> bool:

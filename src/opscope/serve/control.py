@@ -7,8 +7,9 @@ import os
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ from opscope.serve.output_folder import new_folder
 from opscope.serve.profile_request import ProfileRequest
 from opscope.torch_api.profile_recording import ProfileRecording
 from opscope.torch_api.steps import listen_to_steps
+
+STAGES = ("prefill", "decode")
+"""Of a serving engine."""
 
 
 class TakenError(LifecycleError):
@@ -43,15 +47,23 @@ class _Running:
     hosted: HostedRecording
     recording: ProfileRecording
     first: int  # step
-    until: int | None = None  # step, once it has begun
     has_begun: bool = False
+    steps: Counter[str | None] = field(default_factory=Counter)
+    """Recorded ones, by stage."""
 
-    def begin(self, step: int) -> None:
-        """Record from this step on."""
+    def begin(self) -> None:
+        """Record from now on."""
         self.recording.start()
-        if self.request.num_steps is not None:
-            self.until = step + self.request.num_steps
         self.has_begun = True
+
+    def has_enough(self) -> bool:
+        """Whether as many steps are recorded as were asked for; of each stage, if by stage."""
+        wanted = self.request.num_steps
+        if wanted is None:
+            return False
+        if self.request.by_stage and any(self.steps[stage] for stage in STAGES):
+            return all(self.steps[stage] >= wanted for stage in STAGES)
+        return self.steps.total() >= wanted
 
 
 class Control:
@@ -62,6 +74,7 @@ class Control:
         self._lock = threading.Lock()
         self._running: _Running | None = None
         self._last: HostedRecording | None = None
+        self._leaving: HostedRecording | None = None  # until another process has it
         self._process = os.getpid()
         self._steps = 0
         listen_to_steps(self.step_ended)
@@ -96,7 +109,7 @@ class Control:
         is_shared = request.merge_profiles and launched_rank() is not None
         shared = verdict_name() if is_shared else None
         folder = new_folder(self._root, request.output_dir, request.profile_prefix, shared)
-        hosted = HostedRecording(folder, arguments)
+        hosted = HostedRecording(folder, arguments, request.by_stage)
         who = {
             "client": client,
             "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -105,7 +118,7 @@ class Control:
         running = _Running(request, who, hosted, hosted.new(), request.start_step or 0)
         # Whole steps are recorded from the end of one; without their number, whatever comes.
         if running.first <= self._steps and request.num_steps is None:
-            running.begin(self._steps)
+            running.begin()
         self._running = running
         return who
 
@@ -119,32 +132,43 @@ class Control:
         if not self._lock.acquire(blocking=False):
             raise LifecycleError("Another request starts or stops a recording. Try again.")
         try:
-            running, self._running = self._running, None
+            running = self._running
+            if running is None:
+                raise LifecycleError("There is no recording. Start with POST /start_profile.")
+            self._take(running)
         finally:
             self._lock.release()
-        if running is None:
-            raise LifecycleError("There is no recording. Start with POST /start_profile.")
         running.recording.stop()
         self._leave(running)
         return running.who
 
-    def step_ended(self) -> None:
-        """A step or a request has ended; raises nothing."""
+    def step_ended(self, stage: str | None = None) -> None:
+        """A step or a request has ended, raises nothing; ``stage``: ``prefill`` or ``decode``."""
         self._steps += 1
         running = self._running
         if running is None or os.getpid() != self._process:
             return
+        if running.has_begun:
+            running.steps[stage] += 1
+            if not running.has_enough():
+                return
+        elif self._steps < running.first:
+            return
+        if self._lock.acquire(blocking=False):  # else another thread does it, or the next step
+            try:
+                self._begin_or_end(running)
+            finally:
+                self._lock.release()
+
+    def _begin_or_end(self, running: _Running) -> None:
+        if self._running is not running:
+            return
         if not running.has_begun:
-            if self._steps >= running.first:
-                self._guarded(functools.partial(running.begin, self._steps))
-        elif running.until is not None and self._steps >= running.until:
-            with self._lock:
-                if self._running is not running:
-                    return
-                self._running = None
-            self._guarded(running.recording.stop)
-            # Facts about the program take milliseconds, which are not the step's.
-            OwnThread(functools.partial(self._leave, running), lambda: None).start()
+            return self._guarded(running.begin)
+        self._take(running)
+        self._guarded(running.recording.stop)
+        # Facts about the program take milliseconds, which are not the step's.
+        OwnThread(functools.partial(self._leave, running), lambda: None).start()
 
     def status(self) -> dict[str, Any]:
         """What is recorded, and what became of the last recording."""
@@ -152,7 +176,7 @@ class Control:
         running, last = self._running, self._last
         state = "none"
         if last is not None:
-            state = "being written" if last.is_being_made() else "written"
+            state = "being written" if self.is_being_written else "written"
         return {
             "is_recording": running is not None and running.has_begun,
             "recording": None if running is None else running.who,
@@ -179,8 +203,9 @@ class Control:
 
     @property
     def is_being_written(self) -> bool:
-        """Whether another process is at the last recording."""
-        return self._last is not None and self._last.is_being_made()
+        """Whether another process is at the last recording, or will be in a moment."""
+        last = self._last
+        return last is not None and (last is self._leaving or last.is_being_made())
 
     def finish(self) -> None:
         """The program ends: what is recorded is left to another process."""
@@ -190,11 +215,17 @@ class Control:
     def _place(self, path: Path) -> str:
         return os.path.relpath(path, self._root)
 
+    def _take(self, running: _Running) -> None:
+        """It ends: whoever asks for a verdict from now on gets the one of this recording."""
+        self._running = None
+        if running.has_begun:
+            self._last = self._leaving = running.hosted
+
     def _leave(self, running: _Running) -> None:
-        if not running.has_begun:
-            return
-        self._guarded(functools.partial(running.hosted.leave, running.recording))
-        self._last = running.hosted
+        if running.has_begun:
+            self._guarded(functools.partial(running.hosted.leave, running.recording))
+        if self._leaving is running.hosted:
+            self._leaving = None
 
     def _guarded(self, action: Callable[[], object]) -> None:
         """The server goes on, whatever happens to a recording."""
@@ -207,4 +238,4 @@ class Control:
         """A forked worker of a server has recordings of its own."""
         if os.getpid() != self._process:
             self._process, self._lock = os.getpid(), threading.Lock()
-            self._running = self._last = None
+            self._running = self._last = self._leaving = None

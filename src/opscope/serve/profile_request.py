@@ -28,6 +28,7 @@ class ProfileRequest:
         profile_prefix: begins the name of the recording's folder.
         activities: None for all that the machine has.
         merge_profiles: ranks of a job record to one folder, which ``profile_prefix`` names.
+        by_stage: the verdict has prefill and decode apart; ``num_steps`` are of each.
         arguments: of :class:`opscope.profile`, beside activities.
     """
 
@@ -37,6 +38,7 @@ class ProfileRequest:
     profile_prefix: str
     activities: tuple[str, ...] | None
     merge_profiles: bool
+    by_stage: bool
     arguments: Mapping[str, bool]
 
     @classmethod
@@ -59,11 +61,6 @@ class ProfileRequest:
             kind, fits = _FIELDS[name]
             if value is not None and not fits(value):
                 raise UsageError(f"{name} has to be {kind}.")
-        if said.get("profile_by_stage"):
-            raise UsageError(
-                "profile_by_stage is not supported: record all stages, then select the spans of "
-                "one with `opscope sql`. Leave the field out."
-            )
         return cls(
             output_dir=said.get("output_dir") or "",
             num_steps=said.get("num_steps"),
@@ -71,6 +68,7 @@ class ProfileRequest:
             profile_prefix=said.get("profile_prefix") or "",
             activities=_activities(said.get("activities")),
             merge_profiles=bool(said.get("merge_profiles")),
+            by_stage=bool(said.get("profile_by_stage")),
             arguments=_arguments(said),
         )
 

@@ -121,7 +121,9 @@ class LongTrace:
     def _opened(self, table: str) -> Iterator[Any]:
         with pq.ParquetFile(self.file(table)) as file:
             if file.metadata.num_rows != self.rows[table]:
-                raise ValueError(f"it has {file.metadata.num_rows:,} rows, the manifest says else")
+                raise ValueError(
+                    f"it has {file.metadata.num_rows:,} rows, the manifest another number"
+                )
             yield file
 
     def groups(

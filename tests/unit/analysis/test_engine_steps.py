@@ -15,6 +15,7 @@ FORMS = [
     ("execute_context_0(0)_generation_14(14)", (EnginePhase.DECODE, 14, 0, 14)),
     ("execute_context_1(512)_generation_3(6)", (EnginePhase.MIXED, 4, 512, 6)),
     ("execute_context_0(0)_generation_0(0)", (EnginePhase.OTHER, 0, 0, 0)),
+    ("prefill", (EnginePhase.PREFILL, 0, 0, 0)),
     ("step[decode bs=8]", (EnginePhase.DECODE, 8, 0, 8)),
     ("step[prefill bs=2 toks=300]", (EnginePhase.PREFILL, 2, 300, 0)),
     ("step[mixed bs=9 ext=100 dec=8]", (EnginePhase.MIXED, 9, 100, 8)),

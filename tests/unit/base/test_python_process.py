@@ -127,16 +127,6 @@ def test_packages_that_are_installed_elsewhere_are_found(tmp_path, monkeypatch, 
     assert done.stdout.strip() == str(folder / "found_there.py"), done.stderr
 
 
-def test_pythons_own_modules_come_before_those_of_packages(tmp_path, monkeypatch):
-    folder = tmp_path / "site-packages"
-    folder.mkdir()
-    (folder / "statistics.py").write_text("1/0")
-    file = tmp_path / "says.py"
-    file.write_text("import statistics")
-    monkeypatch.setattr(sys, "path", [sys.path[0], str(folder), *sys.path[1:]])
-    assert run(own_python(str(file))).returncode == 0
-
-
 def test_a_frozen_program_is_not_started_again(monkeypatch):
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     with pytest.raises(OSError, match="no Python executable"):

@@ -42,6 +42,13 @@ def test_chrome_trace_becomes_a_trace_folder(command_line, trace_folder, tmp_pat
     assert names.count("aten::mm") == 3
 
 
+def test_names_are_hashed_in_any_format(command_line, trace_folder, tmp_path):
+    outcome = command_line("export", trace_folder, "-o", tmp_path / "h.json", "--hash-names")
+    assert outcome.code == 0, outcome.err
+    said = (tmp_path / "h.json").read_text()
+    assert "aten::mm" in said and '"step"' not in said
+
+
 def test_stacks(command_line, tmp_path):
     build_trace([
         span("train.py(3): main", 0, 100, kind=2, frame=("train.py", 3, "main")),

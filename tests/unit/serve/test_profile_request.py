@@ -23,14 +23,14 @@ def test_fields_of_engines():
             "with_stack": True,
             "record_shapes": False,
             "merge_profiles": True,
-            "profile_by_stage": False,
+            "profile_by_stage": True,
             "profile_prefix": "slow",
         }
     )
     assert asked.activities == ("CPU", "CUDA")
     assert asked.num_steps == 5 and asked.start_step == 0
     assert asked.arguments["profile_memory"] and asked.arguments["with_stack"]
-    assert not asked.arguments["record_shapes"]
+    assert not asked.arguments["record_shapes"] and asked.by_stage
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_fields_of_engines():
         {"output_dir": 5},
         {"output_dir": "x" * 201},
         {"profile_prefix": {}},
-        {"profile_by_stage": True},
+        {"profile_by_stage": 1},
         {"__class__": 1},
     ],
 )

@@ -20,6 +20,7 @@ from typing import Any
 from opscope.analysis.device_account import describe_devices
 from opscope.analysis.long_top_operators import find_long_top_operators
 from opscope.analysis.requests import find_requests
+from opscope.analysis.stages import find_stages
 from opscope.analysis.top_operators import (
     DEFAULT_ROWS,
     DEFAULT_SORT,
@@ -146,6 +147,10 @@ class _EndOfRun:
         if requests is not None:
             said["lines"] = [*said["lines"], *requests.lines()]
             said["requests"] = requests.as_dict()
+        if self._asked.by_stage:
+            stages = find_stages(trace)
+            said["lines"] = [*said["lines"], *(stage.line() for stage in stages)]
+            said["stages"] = {s.summary.phase.name.lower(): s.as_dict() for s in stages}
         return said
 
     def _write_report(self, trace: TraceData) -> None:

@@ -86,10 +86,7 @@ class Finisher:
         return True
 
     def wait_at_the_end(self) -> None:
-        """Wait until all is done, but not for long: there, it is the user's time.
-
-        On a terminal the user says how long.
-        """
+        """Wait for the trace: for a short time, or on a terminal until the user interrupts."""
         if not self.is_busy or self.wait(self._left_s):
             return
         if self._messages.is_terminal:
@@ -97,9 +94,8 @@ class Finisher:
             self.wait(None)
         else:
             self._messages.say(
-                "another process continues to write and analyse the trace, so the program can "
-                f"end now; `opscope summary {quote(str(self._folder))}` shows it when it is "
-                f"done; {WAIT}=60 waits up to a minute instead"
+                "another process continues to write the trace; afterwards `opscope summary "
+                f"{quote(str(self._folder))}` shows it ({WAIT}=60 waits up to a minute)"
             )
         self._leave()
 

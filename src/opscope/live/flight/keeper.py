@@ -196,7 +196,7 @@ class Keeper:
         self.faults[what] += 1
         if self.faults[what] == 1:
             said = str(error) or type(error).__name__
-            notice(f"{what} failed: {said}. The program is not affected; the recording goes on.")
+            notice(f"{what} failed: {said}. The program is not affected; recording continues.")
 
 
 def _own_cost(processor_ns: int) -> OwnCost:

@@ -1,0 +1,100 @@
+"""A copy of a trace for other people: without values, or with the program's own names hashed.
+
+What is kept is listed; everything else is left out or hashed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from opscope.base.program_files import is_library
+from opscope.columns.names import STEP_PREFIX, Names
+from opscope.columns.schema import TABLES
+from opscope.columns.trace_data import TraceData
+
+_Data = TypeVar("_Data", bound=TraceData)
+_METADATA = frozenset(
+    {"start_ns", "end_ns", "end_monotonic_ns", "options", "process_id", "parent_process_id"}
+    | {"python_version", "torch_version", "recorded_in_detail", "trace_id"}
+    | {"profile_memory", "record_shapes", "with_modules", "with_stack", "with_flops"}
+)
+_OF_TORCH = re.compile(
+    r"(aten|prims?|autograd|torch|c10d|quantized|mkldnn|inductor|profiler)::[\w.:]+"
+    r"(: [\w:]+Backward\d*|: torch::autograd::\w+)?"
+    r"|\w+Backward\d+|detach|Optimizer\.\w+#(Adam|AdamW|SGD|RMSprop|Adagrad|Adafactor|LBFGS)\.\w+"
+    rf"|{STEP_PREFIX}\d+|execute_context_[\d()]+_generation_[\d()]+|prefill|decode"
+    r"|nccl:\w+|gloo:\w+|record_param_comms|cu(da|blas|dnn)\w+|python|cpu|cuda(:\d+)?|"
+)
+_CALL = re.compile(r"(.+)\((\d+)\): (.+)")
+_PREFIX = re.compile(r"(nn\.Module: |request: |Optimizer\.\w+#|)(.*?)(_\d+|)")
+_TO_PACKAGES = re.compile(r".*/(site-packages|dist-packages|lib/python[\d.]+)/")
+
+
+def confidential_copy(trace: _Data, *, names: bool = False) -> _Data:
+    """The trace without values of arguments, texts of annotations, and the command line.
+
+    Sizes of tensors and times stay.
+
+    Args:
+        trace: as recorded; it stays as it is.
+        names: besides, leave out source lines, and replace names that are neither torch's nor an
+            installed library's by hashes: the same name has the same hash within this copy only.
+    """
+    tables: dict[str, Any] = {name: trace.table(name) for name in TABLES if name != "metadata"}
+    metadata = trace.metadata
+    tables["scalars"] = {}
+    metadata.pop("command_line", None)
+    metadata.pop("user", None)
+    if names:
+        tables["source_lines"] = {}
+        metadata = {key: value for key, value in metadata.items() if key in _METADATA}
+    used, tables = _renumbered(trace, tables)
+    texts = [trace.names[row] for row in used.tolist()]
+    if names:
+        texts = list(map(_hashing(texts), texts))
+    return type(trace)(tables, Names.from_strings(texts), metadata)
+
+
+def _renumbered(trace: TraceData, tables: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Rows of the names that the tables refer to, and the tables with rows among these."""
+    kept = {name: table for name, table in tables.items() if len(table)}
+    columns = {name: [c.name for c in TABLES[name].columns if c.refers == "names"] for name in kept}
+    values = [kept[name][column] for name in kept for column in columns[name]]
+    used = np.unique(np.concatenate([np.zeros(0, np.int32), *values]))
+    used = used[used >= 0]
+    place = np.full(len(trace.names) + 1, -1, dtype=np.int32)  # the last one is that of -1
+    place[used] = np.arange(len(used))
+    for name, table in kept.items():
+        kept[name] = table.replaced({column: place[table[column]] for column in columns[name]})
+    return used, kept
+
+
+def _hashing(texts: list[str]) -> Callable[[str], str]:
+    """From a name to what the copy has instead."""
+    key = secrets.token_bytes(16)
+    calls = [found for text in texts if (found := _CALL.fullmatch(text))]
+    of_libraries = {found[3] for found in calls if is_library(found[1])}
+
+    def hashed(text: str) -> str:
+        digest = hashlib.blake2b(text.encode("utf-8", "replace"), key=key, digest_size=5)
+        return f"x{digest.hexdigest()}"
+
+    def shown(text: str) -> str:
+        if _OF_TORCH.fullmatch(text) or text in of_libraries:
+            return text
+        if call := _CALL.fullmatch(text):
+            if is_library(call[1]):
+                return f"{_TO_PACKAGES.sub('', call[1])}({call[2]}): {call[3]}"
+            return f"{hashed(call[1])}({call[2]}): {shown(call[3])}"
+        if _TO_PACKAGES.match(text):
+            return _TO_PACKAGES.sub("", text)
+        found = _PREFIX.fullmatch(text)
+        return found[1] + hashed(found[2]) + found[3] if found else hashed(text)
+
+    return shown

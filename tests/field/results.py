@@ -1,0 +1,75 @@
+"""Results of the libraries in ``build/field/results``, and the page that is made of them."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass, field
+
+from field.environment import FOLDER, TREE
+from field.libraries import LIBRARIES, Library
+from field.runs import MODES
+
+_FOLDER = FOLDER / "results"
+
+
+@dataclass
+class Result:
+    """Of one library: what was run, and what differed by mode."""
+
+    library: Library
+    ran: str
+    exit_code: int
+    operators: int
+    seconds: float
+    modes: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def version(self) -> str:
+        """As its requirement names it."""
+        return self.library.requirements.split()[0]
+
+    def save(self) -> None:
+        """Replace the last result."""
+        _FOLDER.mkdir(parents=True, exist_ok=True)
+        said = {**asdict(self), "version": self.version, "day": time.strftime("%Y-%m-%d")}
+        (_FOLDER / f"{self.library.name}.json").write_text(json.dumps(said))
+
+
+def write_page() -> None:
+    """Write ``docs/works-with.md`` of the last result of each library."""
+    shown = [mode for mode in MODES if mode != "beside"]
+    read = (_FOLDER / f"{library.name}.json" for library in LIBRARIES)
+    rows = sorted(
+        (json.loads(file.read_text()) for file in read if file.exists()),
+        key=lambda said: str(said["version"]).lower(),
+    )
+    columns = ["library", "what", "operators", *shown]
+    lines = [_HEAD, _row(columns), _row(["---"] * len(columns))]
+    notes = []
+    for said in rows:
+        cells = []
+        for mode in shown:
+            found = said["modes"].get(mode)
+            cells.append("not run" if found is None else "differs" if found else "same")
+            notes += [f"- {said['version']}, {mode}: `{line}`" for line in found or ()]
+        lines.append(_row([said["version"], said["ran"], f"{said['operators']:,}", *cells]))
+    lines += ["", *(["What differs:", "", *notes] if notes else ["Nothing differs."])]
+    (TREE / "docs" / "works-with.md").write_text("\n".join(lines) + "\n")
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+_HEAD = f"""# Works with
+
+Part of each library's tests, or a program that uses it, runs plain and under opscope. Compared are
+exit code, results of tests, output with all numbers, threads, open files, files left behind, and
+how often each operator ran. A callback that shares no code with opscope counts the operators; the
+trace must have the same numbers. `make field` repeats it, `make field LIBRARIES=--page` writes this
+page of the results. Written {time.strftime("%Y-%m-%d")}, with torch 2.13 on CPU.
+
+`default` is `opscope run` without options; `everything` records arguments, memory, Python calls,
+modules and tasks; `flight` is the flight recorder; `drop-in` replaces torch.profiler alone.
+"""

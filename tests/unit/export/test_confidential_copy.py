@@ -1,0 +1,58 @@
+"""Copies for other people: nothing of the program's own is in their bytes."""
+
+import pytest
+import torch
+
+import opscope
+from opscope.export.confidential_copy import confidential_copy
+
+SECRETS = ("secret_function", "SecretModule", "secret-note", "a-value", "test_confidential_copy")
+
+
+def secret_function(tensor):
+    with opscope.record_function("secret-note", "a-value"):
+        return torch.nn.functional.dropout(tensor, 0.123)
+
+
+class SecretModule(torch.nn.Module):
+    def forward(self, tensor):
+        return secret_function(tensor)
+
+
+@pytest.fixture(scope="module")
+def before():
+    options = {"record_shapes": True, "with_modules": True, "with_functions": True}
+    with opscope.profile(**options) as prof:
+        SecretModule()(torch.ones(3))
+    return prof.trace
+
+
+def texts(trace):
+    return "\n".join([*trace.names, str(trace.metadata), *trace.table("source_lines")["text"]])
+
+
+def names_of(trace):
+    return [*map(trace.event_name, range(len(trace.events)))]
+
+
+def test_without_arguments(before):
+    trace = confidential_copy(before)
+    assert "0.123" in texts(before) and "a-value" in texts(before)
+    assert "0.123" not in trace.names and "a-value" not in texts(trace)
+    assert "command_line" not in trace.metadata
+    assert names_of(trace) == names_of(before) and len(trace.table("tensors"))
+
+
+def test_with_names_hashed(before, tmp_path):
+    confidential_copy(before, names=True).save(tmp_path / "h.opscope")
+    trace = opscope.load(tmp_path / "h.opscope")
+    assert all(secret in texts(before) for secret in SECRETS)
+    assert not [secret for secret in SECRETS if secret in texts(trace)]
+    assert "aten::dropout" in trace.names and "torch/nn/functional.py" in texts(trace)
+    assert len({*names_of(trace)}) == len({*names_of(before)})
+    assert str(trace.summary())
+
+
+def test_every_copy_has_hashes_of_its_own(before):
+    one, two = (confidential_copy(before, names=True) for _ in range(2))
+    assert {*one.names} != {*two.names} and len(one.names) == len(two.names)
