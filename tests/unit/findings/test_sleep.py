@@ -35,11 +35,11 @@ def found(waits_for, computed_ms):
 def test_a_line_that_sleeps_says_so():
     finding = found(WaitsFor.TIMER, computed_ms=0)
     assert "sleeps for 80%" in finding.explanation
-    assert "Remove the pause" in finding.advice
+    assert "Remove this pause" in finding.advice
     assert finding.places[0].line == 9
 
 
 def test_a_line_that_computes_does_not():
     finding = found(WaitsFor.NOTHING, computed_ms=80)
     assert "sleeps" not in finding.explanation
-    assert "Remove the pause" not in finding.advice
+    assert "Remove this pause" not in finding.advice
