@@ -186,17 +186,6 @@ def test_ids_go_on_from_one_trace_to_the_next():
     assert second[0]["inputs"] == first[1]["inputs"]
 
 
-def test_events_that_are_left_out_keep_the_others_ids():
-    trace = build_trace([span("outer", 0, 9, inputs=[1]), span("inner", 1, 2), span("f", 10, 11)])
-    writer = NodeWriter()
-
-    text = b"".join(bytes(b) for b in writer.blocks(trace, np.array([True, False, False])))
-
-    nodes = json.loads(b"[" + text.lstrip(b",\n") + b"]")
-    assert [node["name"] for node in nodes] == [THREAD, "inner", "f"]
-    assert [node["attrs"][0]["value"] for node in nodes] == [0, 2, 3]
-
-
 def test_a_trace_without_events_has_the_process(written):
     assert [node["name"] for node in written(Trace({}, Names.from_strings([])))] == [PROCESS]
 
