@@ -13,6 +13,7 @@ import numpy as np
 
 from opscope.base.printable import printable
 from opscope.base.quantity_text import share_text, time_text
+from opscope.base.shown_result import ShownResult
 from opscope.columns.names import REQUEST_PREFIX
 from opscope.columns.row_groups import group_rows
 from opscope.columns.schema import EventKind
@@ -58,7 +59,7 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Requests:
+class Requests(ShownResult):
     """Requests of the whole recording; of requests that cross its begin or end, the part inside.
 
     Attributes:

@@ -281,7 +281,7 @@ def gather(
     for done, (name, make) in enumerate(sections.items(), start=5):
         report[name] = make()
         tell(done, _PARTS)
-    report["ranks"] = None
+    report["ranks"] = report["differences"] = None
     if ranks is not None:
         from opscope.report.rank_section import rank_section
 
