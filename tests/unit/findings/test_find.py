@@ -6,6 +6,7 @@ import pytest
 
 from opscope.columns.schema import EventKind, RecordScope
 from opscope.findings.find import find_findings
+from opscope.findings.status import Status
 from support.build_trace import allocation, build_trace, kernel, span, tensor
 from support.findings_of_pictures import ANNOTATION, MICROSECOND, found, loads
 
@@ -46,6 +47,7 @@ def test_reading_values_on_the_host():
     assert finding.events.tolist() == [1, 4, 7]
     assert finding.saved_ns == 30 * MICROSECOND
     assert "aten::item" in finding.explanation
+    assert finding.status is Status.OPERATORS  # there is no device that could be idle
     assert found(build_trace(spans[:3]), "implicit-synchronisation") is None  # once is no loop
 
 

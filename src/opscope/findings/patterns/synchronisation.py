@@ -121,6 +121,7 @@ def _on_host(subject: Subject) -> Evidence | None:
         ),
         saved_ns=total,
         saved_by="the time in these calls",
+        status=None if has_device else Status.OPERATORS,
     )
 
 
